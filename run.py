@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Set Nacre up and run it: one file, the standard library alone, Python 3.11 or newer.
+
+    python3 run.py demo [...]      train a small network on real digits, and show what is promised
+    python3 run.py test [...]      run the tests; --all adds the slow ones, the rest goes to pytest
+    python3 run.py lint            ruff and pyright
+    python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
+    python3 run.py bench NAME ...  run benchmarks/NAME.py
+    python3 run.py setup           only install
+
+The first use makes `.venv` beside this file and installs what the command needs into it, by the pip of the Python
+that runs this file and so by its settings (index, proxy, certificates).  Nothing is installed anywhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+NEEDED = (3, 11)
+ROOT = Path(__file__).resolve().parent
+HOME = ROOT / ".venv"
+PYTHON = HOME / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+STAMP = HOME / "nacre-setup.json"  # what the last complete installation was made from
+EXTRAS: dict[str, set[str]] = {
+    "demo": {"demo"},
+    "test": {"demo", "test"},
+    "lint": {"lint"},
+    "docs": {"test"},
+    "bench": set(),
+    "setup": {"demo", "test", "lint"},
+}
+
+
+class SetupError(Exception):
+    """Something that this file needs is missing; the message says what to do."""
+
+
+def find_pip() -> list[str]:
+    """The command that runs a pip able to install into another environment (22.3 or newer)."""
+    old = ""
+    base = Path(sys.base_prefix) / "bin" / "python3"  # where this Python is an environment's, the one it was made from
+    for command in ([sys.executable, "-m", "pip"], [str(base), "-m", "pip"], ["pip3"]):
+        if shutil.which(command[0]) is None:
+            continue
+        asked = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+        if asked.returncode == 0:
+            version = asked.stdout.split()[1]
+            if tuple(map(int, version.split(".")[:2])) >= (22, 3):
+                return command
+            old = old or f"; {' '.join(command)} is {version}"
+    raise SetupError(f"setup: pip 22.3 or newer is required; this Python has none{old}; install it (on Debian and "
+                     "Ubuntu: apt-get install python3-pip; elsewhere: python3 -m ensurepip --user) and run this again")
+
+
+def pip_for_environment() -> list[str]:
+    """A command that installs into the environment; where there is no pip at all, the one that Python may carry."""
+    try:
+        return [*find_pip(), "--python", str(PYTHON)]
+    except SetupError:
+        carried = subprocess.run([str(PYTHON), "-m", "ensurepip"], capture_output=True, check=False)
+        if carried.returncode:
+            raise
+        return [str(PYTHON), "-m", "pip"]
+
+
+def fingerprint() -> list[str]:
+    """What an installation depends on: this Python, and the project file."""
+    return [f"{sys.version_info[0]}.{sys.version_info[1]}",
+            hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()]
+
+
+def installed() -> tuple[list[str], set[str]]:
+    """The fingerprint and the extras of the last complete installation; empty where there is none."""
+    try:
+        stamp = json.loads(STAMP.read_text())
+        return (list(stamp["fingerprint"]), set(stamp["extras"])) if PYTHON.exists() else ([], set())
+    except (OSError, ValueError, KeyError):
+        return [], set()
+
+
+def set_up(wanted: Iterable[str]) -> None:
+    """Make the environment have these extras; quick where it has them already."""
+    now, (made_from, have) = fingerprint(), installed()
+    wanted = set(wanted)
+    if made_from == now and wanted <= have:
+        return
+    extras = sorted(wanted | have)
+    named = f"[{','.join(extras)}]" if extras else ""
+    print(f"setup: installing nacre{named} into {HOME} (the first time takes a minute) ...", flush=True)
+    if made_from[:1] != now[:1]:
+        venv.EnvBuilder(clear=True, symlinks=os.name != "nt", with_pip=False).create(HOME)
+    STAMP.unlink(missing_ok=True)
+    result = subprocess.run([*pip_for_environment(), "install", "--quiet", "--disable-pip-version-check",
+                             "--no-input", "--editable", f".{named}"], cwd=ROOT, check=False)
+    if result.returncode:
+        raise SetupError("setup: pip could not install what pyproject.toml asks for (its words are above); check the "
+                         "network, HTTPS_PROXY, and the index that `pip config list` shows, then run this again")
+    STAMP.write_text(json.dumps({"fingerprint": now, "extras": extras}))
+
+
+def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
+    """The command lines behind a command; they run in turn, in the project's folder."""
+    if name == "setup":
+        return []
+    if name == "lint":
+        types = ["-m", "pyright", "-p", "pyproject.toml", "--pythonpath", str(PYTHON)]
+        return [["-m", "ruff", "check", *rest, "."], types]
+    if name == "bench":
+        return [script(rest)]
+    begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest"], "docs": ["docs/generate.py"]}
+    return [[*begin[name], *rest]]
+
+
+def script(rest: Sequence[str]) -> list[str]:
+    """The benchmark that is named, and its arguments."""
+    known = sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py"))
+    if not rest or rest[0] not in known:
+        raise SetupError(f"bench: the name of a benchmark is required; got {rest[0] if rest else 'none'!r}; "
+                         f"there are {', '.join(known)}")
+    return [f"benchmarks/{rest[0]}.py", *rest[1:]]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command; the exit status is that of the first part that fails."""
+    if sys.version_info < NEEDED:
+        print(f"run.py: Python {NEEDED[0]}.{NEEDED[1]} or newer is required; this is "
+              f"{sys.version.split()[0]}; run it with a newer one", file=sys.stderr)
+        return 2
+    if not arguments or arguments[0] not in EXTRAS:
+        print(__doc__)
+        return 0 if arguments and arguments[0] in ("-h", "--help", "help") else 2
+    name, rest = arguments[0], arguments[1:]
+    try:
+        set_up(EXTRAS[name])
+        failures = [code for line in commands(name, rest) if (code := subprocess.call([str(PYTHON), *line], cwd=ROOT))]
+    except SetupError as fault:
+        print(fault, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return failures[0] if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

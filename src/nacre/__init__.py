@@ -1,0 +1,119 @@
+"""Nacre: a machine-learning framework in Python, from tensors down to machine code.
+
+>>> import nacre as nc
+>>> nc.tensor([1.0, 2.0]) * 2
+Tensor([2., 4.], f32[2])
+
+Importing it is quick: what is behind a name is loaded when the name is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_PACKAGES = ("nn", "optim")
+_TRANSFORMS = {
+    "grad": "grad",
+    "value_and_grad": "grad",
+    "vjp": "grad",
+    "jvp": "grad",
+    "jacfwd": "grad",
+    "jacrev": "grad",
+    "hessian": "grad",
+    "vmap": "vmap",
+    "jit": "jit",
+    "cond": "control",
+    "while_loop": "control",
+    "scan": "control",
+    "checkpoint": "checkpoint",
+}
+
+
+def _all() -> list[str]:
+    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_TRANSFORMS, *_PACKAGES})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return _all()
+    if name.startswith("_"):
+        raise AttributeError(f"module 'nacre' has no attribute {name!r}")
+    if name in _PACKAGES:
+        return import_module(f"nacre.{name}")
+    if name in _TRANSFORMS:
+        import_module("nacre.api.namespace")  # so that values are Tensors
+        found = getattr(import_module(f"nacre.transform.{_TRANSFORMS[name]}"), name)
+        globals()[name] = found
+        return found
+    public = import_module("nacre.api.namespace").PUBLIC
+    globals().update(public)
+    if name not in public:
+        raise AttributeError(f"module 'nacre' has no attribute {name!r}")
+    return public[name]
+
+
+def __dir__() -> list[str]:
+    return [*_all(), "__version__"]
+
+
+if TYPE_CHECKING:
+    from nacre import nn as nn
+    from nacre import optim as optim
+    from nacre.api import random as random
+    from nacre.api.analysis import *
+    from nacre.api.creation import *
+    from nacre.api.functions import *
+    from nacre.api.indexing import *
+    from nacre.api.linalg import *
+    from nacre.api.manipulation import *
+    from nacre.api.reductions import *
+    from nacre.api.settings import *
+    from nacre.api.tensor import Tensor as Tensor
+    from nacre.base.dims import Dim as _Dim
+    from nacre.base.dtypes import DType as DType
+    from nacre.base.dtypes import bfloat16 as bfloat16
+    from nacre.base.dtypes import bool_ as _bool
+    from nacre.base.dtypes import float16 as float16
+    from nacre.base.dtypes import float32 as float32
+    from nacre.base.dtypes import float64 as float64
+    from nacre.base.dtypes import int8 as int8
+    from nacre.base.dtypes import int16 as int16
+    from nacre.base.dtypes import int32 as int32
+    from nacre.base.dtypes import int64 as int64
+    from nacre.base.dtypes import uint8 as uint8
+    from nacre.base.dtypes import uint16 as uint16
+    from nacre.base.dtypes import uint32 as uint32
+    from nacre.base.dtypes import uint64 as uint64
+    from nacre.base.errors import ArgumentError as ArgumentError
+    from nacre.base.errors import CompileError as CompileError
+    from nacre.base.errors import DeviceError as DeviceError
+    from nacre.base.errors import DTypeError as DTypeError
+    from nacre.base.errors import Error as Error
+    from nacre.base.errors import GradientError as GradientError
+    from nacre.base.errors import GraphError as GraphError
+    from nacre.base.errors import MissingExtra as MissingExtra
+    from nacre.base.errors import OutOfMemory as OutOfMemory
+    from nacre.base.errors import ShapeError as ShapeError
+    from nacre.base.errors import StateError as StateError
+    from nacre.base.errors import TraceError as TraceError
+    from nacre.trace.variable import Variable as Variable
+    from nacre.transform.checkpoint import checkpoint as checkpoint
+    from nacre.transform.control import cond as cond
+    from nacre.transform.control import scan as scan
+    from nacre.transform.control import while_loop as while_loop
+    from nacre.transform.grad import grad as grad
+    from nacre.transform.grad import hessian as hessian
+    from nacre.transform.grad import jacfwd as jacfwd
+    from nacre.transform.grad import jacrev as jacrev
+    from nacre.transform.grad import jvp as jvp
+    from nacre.transform.grad import value_and_grad as value_and_grad
+    from nacre.transform.grad import vjp as vjp
+    from nacre.transform.jit import jit as jit
+    from nacre.transform.vmap import vmap as vmap
+
+    bool = _bool
+
+    Dim = _Dim.symbol

@@ -1,0 +1,490 @@
+"""Real functions (exp, sin, erf …), logic, bits and tests of numbers.  Names follow the array API standard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nacre.api.functions import BITS, REAL, binary, require, unary, where
+from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, constant, filled, is_scalar, operands, spread
+from nacre.api.primitives import pointwise
+from nacre.api.tensor import Tensor
+from nacre.base.dtypes import bool_
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "cbrt",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "nan_to_num",
+    "rsqrt",
+    "sigmoid",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+
+
+def _real(op: Any, operation: str, x: TensorLike) -> Any:
+    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) else x, REAL)
+
+
+def sqrt(x: TensorLike, /) -> Tensor:
+    """√x; NaN below zero.
+
+    >>> nc.sqrt(2.25)
+    Tensor(1.5, f32[])
+    """
+    return _real(pointwise.sqrt, "sqrt", x)
+
+
+def rsqrt(x: TensorLike, /) -> Tensor:
+    """1/√x.
+
+    >>> nc.rsqrt(4.0)
+    Tensor(0.5, f32[])
+    """
+    return _real(pointwise.rsqrt, "rsqrt", x)
+
+
+def exp(x: TensorLike, /) -> Tensor:
+    """eˣ.
+
+    >>> nc.exp(0.0)
+    Tensor(1., f32[])
+    """
+    return _real(pointwise.exp, "exp", x)
+
+
+def exp2(x: TensorLike, /) -> Tensor:
+    """2ˣ.
+
+    >>> nc.exp2(3.0)
+    Tensor(8., f32[])
+    """
+    return _real(pointwise.exp2, "exp2", x)
+
+
+def expm1(x: TensorLike, /) -> Tensor:
+    """eˣ − 1, accurate near zero.
+
+    >>> nc.expm1(1e-10)
+    Tensor(1.e-10, f32[])
+    """
+    return _real(pointwise.expm1, "expm1", x)
+
+
+def log(x: TensorLike, /) -> Tensor:
+    """The natural logarithm; −inf at zero, NaN below.
+
+    >>> nc.log(1.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.log, "log", x)
+
+
+def log2(x: TensorLike, /) -> Tensor:
+    """The logarithm to base 2.
+
+    >>> nc.log2(8.0)
+    Tensor(3., f32[])
+    """
+    return _real(pointwise.log2, "log2", x)
+
+
+def log10(x: TensorLike, /) -> Tensor:
+    """The logarithm to base 10.
+
+    >>> nc.log10(1.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.log10, "log10", x)
+
+
+def log1p(x: TensorLike, /) -> Tensor:
+    """log(1 + x), accurate near zero.
+
+    >>> nc.log1p(1e-10)
+    Tensor(1.e-10, f32[])
+    """
+    return _real(pointwise.log1p, "log1p", x)
+
+
+def sin(x: TensorLike, /) -> Tensor:
+    """The sine of x radians.
+
+    >>> nc.sin(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.sin, "sin", x)
+
+
+def cos(x: TensorLike, /) -> Tensor:
+    """The cosine of x radians.
+
+    >>> nc.cos(0.0)
+    Tensor(1., f32[])
+    """
+    return _real(pointwise.cos, "cos", x)
+
+
+def tan(x: TensorLike, /) -> Tensor:
+    """The tangent of x radians.
+
+    >>> nc.tan(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.tan, "tan", x)
+
+
+def asin(x: TensorLike, /) -> Tensor:
+    """The angle in [−π/2, π/2] whose sine is x.
+
+    >>> nc.asin(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.asin, "asin", x)
+
+
+def acos(x: TensorLike, /) -> Tensor:
+    """The angle in [0, π] whose cosine is x.
+
+    >>> nc.acos(1.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.acos, "acos", x)
+
+
+def atan(x: TensorLike, /) -> Tensor:
+    """The angle in [−π/2, π/2] whose tangent is x.
+
+    >>> nc.atan(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.atan, "atan", x)
+
+
+def sinh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic sine.
+
+    >>> nc.sinh(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.sinh, "sinh", x)
+
+
+def cosh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic cosine.
+
+    >>> nc.cosh(0.0)
+    Tensor(1., f32[])
+    """
+    return _real(pointwise.cosh, "cosh", x)
+
+
+def tanh(x: TensorLike, /) -> Tensor:
+    """The hyperbolic tangent.
+
+    >>> nc.tanh(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.tanh, "tanh", x)
+
+
+def asinh(x: TensorLike, /) -> Tensor:
+    """The inverse of sinh.
+
+    >>> nc.asinh(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.asinh, "asinh", x)
+
+
+def acosh(x: TensorLike, /) -> Tensor:
+    """The inverse of cosh; NaN below one.
+
+    >>> nc.acosh(1.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.acosh, "acosh", x)
+
+
+def atanh(x: TensorLike, /) -> Tensor:
+    """The inverse of tanh.
+
+    >>> nc.atanh(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.atanh, "atanh", x)
+
+
+def erf(x: TensorLike, /) -> Tensor:
+    """The error function, 2/√π ∫₀ˣ exp(−t²) dt.
+
+    >>> nc.erf(0.0)
+    Tensor(0., f32[])
+    """
+    return _real(pointwise.erf, "erf", x)
+
+
+def erfc(x: TensorLike, /) -> Tensor:
+    """1 − erf(x), accurate for large x.
+
+    >>> nc.erfc(0.0)
+    Tensor(1., f32[])
+    """
+    return _real(pointwise.erfc, "erfc", x)
+
+
+def cbrt(x: TensorLike, /) -> Tensor:
+    """The cube root.
+
+    >>> nc.cbrt(8.0)
+    Tensor(2., f32[])
+    """
+    return _real(pointwise.cbrt, "cbrt", x)
+
+
+def sigmoid(x: TensorLike, /) -> Tensor:
+    """1 / (1 + e⁻ˣ).
+
+    >>> nc.sigmoid(0.0)
+    Tensor(0.5, f32[])
+    """
+    return _real(pointwise.sigmoid, "sigmoid", x)
+
+
+def atan2(y: TensorLike, x: TensorLike, /) -> Tensor:
+    """The angle of the point (x, y), in [−π, π].
+
+    >>> nc.atan2(0.0, 1.0)
+    Tensor(0., f32[])
+    """
+    return binary(pointwise.atan2, "atan2", y, x, REAL)
+
+
+def copysign(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """|x| with the sign of y.
+
+    >>> nc.copysign(2.0, -0.0)
+    Tensor(-2., f32[])
+    """
+    return binary(pointwise.copysign, "copysign", x, y, REAL)
+
+
+def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """√(x² + y²) without overflow on the way.
+
+    >>> nc.hypot(3.0, 4.0)
+    Tensor(5., f32[])
+    """
+    a, b = operands("hypot", x, y)
+    require("hypot", a.type.dtype, REAL)
+    a, b = pointwise.abs_(a), pointwise.abs_(b)
+    high, low = pointwise.maximum(a, b), pointwise.minimum(a, b)
+    zero, one = filled(a, 0.0), filled(a, 1.0)
+    ratio = pointwise.div(low, pointwise.select(pointwise.eq(high, zero), one, high))
+    length = pointwise.mul(high, pointwise.sqrt(pointwise.fma(ratio, ratio, one)))
+    infinite = pointwise.or_(pointwise.isinf(a), pointwise.isinf(b))
+    return pointwise.select(infinite, filled(a, float("inf")), length)
+
+
+def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """log(eˣ + eʸ) without overflow on the way.
+
+    >>> nc.logaddexp(0.0, 0.0)
+    Tensor(0.6931472, f32[])
+    """
+    a, b = operands("logaddexp", x, y)
+    require("logaddexp", a.type.dtype, REAL)
+    high, low = pointwise.maximum(a, b), pointwise.minimum(a, b)
+    gap = pointwise.select(pointwise.eq(a, b), filled(a, 0.0), pointwise.sub(low, high))
+    return pointwise.add(high, pointwise.log1p(pointwise.exp(gap)))
+
+
+# ---- tests
+
+
+def _test(op: Any, operation: str, x: TensorLike, integers: bool) -> Any:
+    held = as_tensor(x)
+    if held.type.dtype.is_float:
+        return op(held)
+    require(operation, held.type.dtype, "iuf")
+    return spread(constant(integers, bool_), held.type.shape)
+
+
+def isnan(x: TensorLike, /) -> Tensor:
+    """Where x is not a number.
+
+    >>> nc.isnan([1.0, float("nan")])
+    Tensor([False,  True], bool[2])
+    """
+    return _test(pointwise.isnan, "isnan", x, integers=False)
+
+
+def isinf(x: TensorLike, /) -> Tensor:
+    """Where x is infinite.
+
+    >>> nc.isinf([1.0, float("inf")])
+    Tensor([False,  True], bool[2])
+    """
+    return _test(pointwise.isinf, "isinf", x, integers=False)
+
+
+def isfinite(x: TensorLike, /) -> Tensor:
+    """Where x is neither infinite nor NaN.
+
+    >>> nc.isfinite([1.0, float("inf")])
+    Tensor([ True, False], bool[2])
+    """
+    return _test(pointwise.isfinite, "isfinite", x, integers=True)
+
+
+def signbit(x: TensorLike, /) -> Tensor:
+    """Where the sign bit is set, −0 included.
+
+    >>> nc.signbit([1.0, -0.0])
+    Tensor([False,  True], bool[2])
+    """
+
+    def negative(held: Any) -> Any:
+        """Whether the sign bit is set, found by copying it to 1."""
+        one = filled(held, 1.0)
+        return pointwise.lt(pointwise.copysign(one, held), filled(held, 0.0))
+
+    return unary(negative, "signbit", x, REAL)
+
+
+def nan_to_num(x: TensorLike, /, nan: float = 0.0) -> Tensor:
+    """x with NaN replaced.
+
+    >>> nc.nan_to_num([1.0, float("nan")])
+    Tensor([1., 0.], f32[2])
+    """
+    return where(isnan(x), nan, x)
+
+
+# ---- logic and bits
+
+
+def logical_and(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where both hold.
+
+    >>> nc.logical_and([True, True], [True, False])
+    Tensor([ True, False], bool[2])
+    """
+    return binary(pointwise.and_, "logical_and", x, y, "b")
+
+
+def logical_or(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where either holds.
+
+    >>> nc.logical_or([True, False], [False, False])
+    Tensor([ True, False], bool[2])
+    """
+    return binary(pointwise.or_, "logical_or", x, y, "b")
+
+
+def logical_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where exactly one holds.
+
+    >>> nc.logical_xor([True, True], [True, False])
+    Tensor([False,  True], bool[2])
+    """
+    return binary(pointwise.xor, "logical_xor", x, y, "b")
+
+
+def logical_not(x: TensorLike, /) -> Tensor:
+    """Where x does not hold.
+
+    >>> nc.logical_not([True, False])
+    Tensor([False,  True], bool[2])
+    """
+    return unary(pointwise.not_, "logical_not", x, "b")
+
+
+def bitwise_and(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The bits set in both.
+
+    >>> nc.bitwise_and(6, 3)
+    Tensor(2, i64[])
+    """
+    return binary(pointwise.and_, "bitwise_and", x, y, BITS)
+
+
+def bitwise_or(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The bits set in either.
+
+    >>> nc.bitwise_or(6, 3)
+    Tensor(7, i64[])
+    """
+    return binary(pointwise.or_, "bitwise_or", x, y, BITS)
+
+
+def bitwise_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The bits set in exactly one.
+
+    >>> nc.bitwise_xor(6, 3)
+    Tensor(5, i64[])
+    """
+    return binary(pointwise.xor, "bitwise_xor", x, y, BITS)
+
+
+def bitwise_invert(x: TensorLike, /) -> Tensor:
+    """The bits turned over.
+
+    >>> nc.bitwise_invert(0)
+    Tensor(-1, i64[])
+    """
+    return unary(pointwise.not_, "bitwise_invert", x, BITS)
+
+
+def bitwise_left_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The bits moved up by y places; 0 beyond the width.
+
+    >>> nc.bitwise_left_shift(1, 3)
+    Tensor(8, i64[])
+    """
+    return binary(pointwise.shl, "bitwise_left_shift", x, y, "iu")
+
+
+def bitwise_right_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The bits moved down by y places; the sign, or 0, beyond the width.
+
+    >>> nc.bitwise_right_shift(-8, 1)
+    Tensor(-4, i64[])
+    """
+    return binary(pointwise.shr, "bitwise_right_shift", x, y, "iu")

@@ -1,0 +1,318 @@
+"""Making tensors: from data, filled, and in sequence.  Names follow the array API standard."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from nacre.api.operands import (
+    DEFAULT_FLOAT,
+    DEFAULT_INTEGER,
+    Scalar,
+    TensorLike,
+    apart,
+    as_tensor,
+    constant,
+    is_scalar,
+    meet,
+    natural_dtype,
+    shape_of,
+    spread,
+)
+from nacre.api.primitives import pointwise, view
+from nacre.api.tensor import Tensor
+from nacre.base.dims import Dim, Size
+from nacre.base.dtypes import DType, as_dtype
+from nacre.base.errors import ArgumentError, DTypeError
+from nacre.interpret.evaluate import from_numpy
+from nacre.trace.value import Value
+
+__all__ = [
+    "arange",
+    "asarray",
+    "astype",
+    "e",
+    "eye",
+    "finfo",
+    "full",
+    "full_like",
+    "iinfo",
+    "inf",
+    "linspace",
+    "meshgrid",
+    "nan",
+    "newaxis",
+    "ones",
+    "ones_like",
+    "pi",
+    "result_type",
+    "tensor",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
+pi: Final = math.pi
+e: Final = math.e
+inf: Final = math.inf
+nan: Final = math.nan
+newaxis: Final = None
+
+Sizes = Size | tuple[Size, ...] | list[Size]
+
+
+def _dtype(dtype: Any, default: DType) -> DType:
+    return default if dtype is None else as_dtype(dtype)
+
+
+def tensor(data: Any, dtype: Any = None) -> Tensor:
+    """A tensor of numbers: a Python number, nested lists, a NumPy array, a tensor, or lists of tensors.
+
+    Python floats become float32, ints int64; arrays keep their dtype unless `dtype` says otherwise.
+
+    >>> nc.tensor([[1, 2], [3, 4]], dtype=nc.float32)
+    Tensor([[1., 2.],
+            [3., 4.]], f32[2, 2])
+    """
+    held = as_tensor(data, None if dtype is None else as_dtype(dtype))
+    return apart(held, held) if is_scalar(data) or held is data else held
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
+    """`tensor` under the array API's name; a tensor of the dtype is given back itself, unless `copy` is True.
+
+    >>> nc.asarray([1.0, 2.0])
+    Tensor([1., 2.], f32[2])
+    """
+    if device not in (None, "cpu"):
+        raise ArgumentError(f'asarray: the device "cpu" is required; got {device!r}')
+    held = tensor(obj, dtype)
+    same = isinstance(obj, Value) and held.type is obj.type and not copy
+    return obj if same else held  # type: ignore[return-value]
+
+
+def astype(x: TensorLike, dtype: Any, /) -> Tensor:
+    """The elements converted: floats to integers towards zero, saturating; to bool by x ≠ 0.
+
+    >>> nc.astype([1.9, -1.9], nc.int32)
+    Tensor([ 1, -1], i32[2])
+    """
+    held = as_tensor(x)
+    return apart(as_tensor(held, as_dtype(dtype)), held)
+
+
+def full(shape: Sizes, fill_value: Scalar, dtype: Any = None) -> Tensor:
+    """A tensor of one number in every element.
+
+    >>> nc.full((2,), 7)
+    Tensor([7, 7], i64[2])
+    """
+    sizes = shape_of(shape, "full")
+    if isinstance(fill_value, Dim):
+        return spread(as_tensor(fill_value, _dtype(dtype, DEFAULT_INTEGER)), sizes)
+    return pointwise.fill(fill_value, sizes, _dtype(dtype, natural_dtype(fill_value)))
+
+
+def zeros(shape: Sizes, dtype: Any = None) -> Tensor:
+    """A tensor of zeros; float32 unless `dtype` says otherwise.
+
+    >>> nc.zeros(3)
+    Tensor([0., 0., 0.], f32[3])
+    """
+    return full(shape, 0, _dtype(dtype, DEFAULT_FLOAT))
+
+
+def ones(shape: Sizes, dtype: Any = None) -> Tensor:
+    """A tensor of ones; float32 unless `dtype` says otherwise.
+
+    >>> nc.ones(3)
+    Tensor([1., 1., 1.], f32[3])
+    """
+    return full(shape, 1, _dtype(dtype, DEFAULT_FLOAT))
+
+
+def full_like(x: TensorLike, /, fill_value: Scalar, dtype: Any = None) -> Tensor:
+    """A tensor of one number, of the shape and dtype of x.
+
+    >>> nc.full_like([1, 2], 7)
+    Tensor([7, 7], i64[2])
+    """
+    held = as_tensor(x)
+    return full(held.type.shape, fill_value, _dtype(dtype, held.type.dtype))
+
+
+def zeros_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
+    """A tensor of zeros, of the shape and dtype of x.
+
+    >>> nc.zeros_like([1, 2])
+    Tensor([0, 0], i64[2])
+    """
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
+    """A tensor of ones, of the shape and dtype of x.
+
+    >>> nc.ones_like([1, 2])
+    Tensor([1, 1], i64[2])
+    """
+    return full_like(x, 1, dtype)
+
+
+def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype: Any = None) -> Tensor:
+    """start, start + step, … below stop; `arange(n)` is 0 … n − 1.
+
+    A symbolic size may be the stop when start is 0 and step 1.
+
+    >>> nc.arange(2, 8, 2)
+    Tensor([2, 4, 6], i64[3])
+    """
+    if stop is None:
+        start, stop = 0, start
+    real = any(isinstance(v, float) for v in (start, stop, step))
+    found = _dtype(dtype, DEFAULT_FLOAT if real else DEFAULT_INTEGER)
+    if isinstance(stop, Dim) and start == 0 and step == 1:
+        return pointwise.iota((stop,), 0, found)
+    if isinstance(start, Dim) or isinstance(stop, Dim) or isinstance(step, Dim):
+        raise ArgumentError("arange: start 0 and step 1 are required with a symbolic size; got others; scale it after")
+    if step == 0:
+        raise ArgumentError("arange: a step other than 0 is required; got 0")
+    count = max(0, math.ceil((stop - start) / step))
+    counted = pointwise.iota((count,), 0, DEFAULT_INTEGER if not real else found)
+    if step != 1:
+        counted = pointwise.mul(counted, spread(constant(step, counted.type.dtype), (count,)))
+    if start != 0:
+        counted = pointwise.add(counted, spread(constant(start, counted.type.dtype), (count,)))
+    return as_tensor(counted, found)
+
+
+def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True) -> Tensor:
+    """num numbers evenly spaced from start to stop.
+
+    >>> nc.linspace(0, 1, 5)
+    Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
+    """
+    found = _dtype(dtype, DEFAULT_FLOAT)
+    if num < 0:
+        raise ArgumentError(f"linspace: a number of elements that is not negative is required; got {num}")
+    return from_numpy(np.linspace(start, stop, num, endpoint=endpoint).astype(found.numpy))  # type: ignore[return-value]
+
+
+def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any = None) -> Tensor:
+    """Ones on the k-th diagonal of a matrix of zeros.
+
+    >>> nc.eye(2)
+    Tensor([[1., 0.],
+            [0., 1.]], f32[2, 2])
+    """
+    shape = (n_rows, n_rows if n_cols is None else n_cols)
+    row, column = pointwise.iota(shape, 0, DEFAULT_INTEGER), pointwise.iota(shape, 1, DEFAULT_INTEGER)
+    moved = pointwise.add(row, spread(constant(k, DEFAULT_INTEGER), shape))
+    return pointwise.cast(pointwise.eq(moved, column), _dtype(dtype, DEFAULT_FLOAT))
+
+
+def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
+    held = as_tensor(x)
+    shape = held.type.shape
+    if len(shape) < 2:
+        raise ArgumentError(f"{operation}: a matrix or a stack of them is required; got shape {list(shape)}")
+    plane = shape[-2:]
+    row, column = pointwise.iota(plane, 0, DEFAULT_INTEGER), pointwise.iota(plane, 1, DEFAULT_INTEGER)
+    moved = pointwise.add(row, spread(constant(k, DEFAULT_INTEGER), plane))
+    zero = spread(constant(0, held.type.dtype), shape)
+    return pointwise.select(spread(keep(column, moved), shape), held, zero)
+
+
+def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
+    """The lower triangle of matrices, up to the k-th diagonal; zeros above.
+
+    >>> nc.tril([[1, 2], [3, 4]])
+    Tensor([[1, 0],
+            [3, 4]], i64[2, 2])
+    """
+    return _triangle(x, k, "tril", pointwise.le)
+
+
+def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
+    """The upper triangle of matrices, from the k-th diagonal; zeros below.
+
+    >>> nc.triu([[1, 2], [3, 4]])
+    Tensor([[1, 2],
+            [0, 4]], i64[2, 2])
+    """
+    return _triangle(x, k, "triu", pointwise.ge)
+
+
+def meshgrid(*xs: TensorLike, indexing: str = "xy") -> list[Tensor]:
+    """Coordinate tensors from coordinate vectors; `indexing` is "xy" or "ij".
+
+    >>> nc.meshgrid([1, 2], [3, 4], indexing="ij")[0]
+    Tensor([[1, 1],
+            [2, 2]], i64[2, 2])
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f'meshgrid: indexing "xy" or "ij" is required; got {indexing!r}')
+    held = [as_tensor(x) for x in xs]
+    if any(len(x.type.shape) != 1 for x in held):
+        raise ArgumentError("meshgrid: vectors are required; got " + ", ".join(str(x.type) for x in held))
+    order = list(range(len(held)))
+    if indexing == "xy" and len(held) > 1:
+        order[0], order[1] = 1, 0
+    shape = [None] * len(held)
+    for k, x in enumerate(held):
+        shape[order[k]] = x.type.shape[0]
+    return [view.broadcast(x, tuple(shape), (order[k],)) for k, x in enumerate(held)]
+
+
+def finfo(dtype: Any, /) -> Any:
+    """Facts of a floating-point dtype: `bits`, `eps`, `max`, `min`, `smallest_normal`.
+
+    >>> nc.finfo(nc.float32).bits
+    32
+    """
+    found = as_dtype(dtype.dtype if hasattr(dtype, "dtype") else dtype)
+    if not found.is_float:
+        raise DTypeError(f"finfo: a floating-point dtype is required; got {found.name}")
+    return FloatFacts(found)
+
+
+def iinfo(dtype: Any, /) -> Any:
+    """Facts of an integer dtype: `bits`, `max`, `min`.
+
+    >>> nc.iinfo(nc.int8).max
+    127
+    """
+    found = as_dtype(dtype.dtype if hasattr(dtype, "dtype") else dtype)
+    if not found.is_integer:
+        raise DTypeError(f"iinfo: an integer dtype is required; got {found.name}")
+    return np.iinfo(found.numpy)
+
+
+class FloatFacts:
+    """What `finfo` gives; the numbers are Python floats."""
+
+    _FRACTION: Final = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}
+
+    def __init__(self, dtype: DType) -> None:
+        fraction, top = self._FRACTION[dtype.name]
+        self.dtype = dtype
+        self.bits = dtype.bits
+        self.eps = 2.0**-fraction
+        self.max = (2.0 - self.eps) * 2.0**top
+        self.min = -self.max
+        self.smallest_normal = 2.0 ** (1 - top)
+
+    def __repr__(self) -> str:
+        return f"finfo({self.dtype.name}, eps={self.eps}, max={self.max}, smallest_normal={self.smallest_normal})"
+
+
+def result_type(*xs: Any) -> DType:
+    """The dtype in which tensors, dtypes and Python numbers meet.
+
+    >>> nc.result_type(nc.int8, nc.int32)
+    nacre.int32
+    """
+    return meet("result_type", [constant(0, x) if isinstance(x, DType) else x for x in xs])[1]

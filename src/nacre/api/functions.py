@@ -1,0 +1,457 @@
+"""Elementwise mathematics with broadcasting and promotion.  Names follow the array API standard.
+
+`functions` holds arithmetic and what works on every kind of number; `analysis` the real functions (exp, sin …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nacre.api.operands import DEFAULT_FLOAT, TensorLike, apart, as_tensor, filled, is_scalar, meet, operands, spread
+from nacre.api.primitives import pointwise
+from nacre.api.tensor import Tensor
+from nacre.base.dtypes import DType, bool_
+from nacre.base.errors import DTypeError
+from nacre.base.types import broadcast_shapes
+
+__all__ = [
+    "abs",
+    "add",
+    "ceil",
+    "clip",
+    "divide",
+    "equal",
+    "floor",
+    "floor_divide",
+    "fma",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "positive",
+    "pow",
+    "reciprocal",
+    "remainder",
+    "round",
+    "sign",
+    "square",
+    "subtract",
+    "trunc",
+    "where",
+]
+
+Operation = Callable[..., Any]
+
+NUMERIC = "iuf"
+REAL = "f"
+BITS = "biu"
+ALL = "biuf"
+
+_KINDS = {
+    NUMERIC: "a numeric dtype",
+    REAL: "a floating-point dtype",
+    BITS: "a bool or integer dtype",
+    "iu": "an integer dtype",
+    "b": "bool",
+}
+
+
+def require(operation: str, dtype: DType, kinds: str) -> None:
+    """Raise DTypeError unless the dtype is of one of the kinds."""
+    if dtype.kind not in kinds:
+        remedy = "; convert it, as in `x.astype(nacre.float32)`" if kinds == REAL else ""
+        raise DTypeError(f"{operation}: {_KINDS[kinds]} is required; got {dtype.name}{remedy}")
+
+
+def unary(op: Operation, operation: str, x: TensorLike, kinds: str = NUMERIC) -> Any:
+    """Apply a primitive of one operand."""
+    held = as_tensor(x)
+    require(operation, held.type.dtype, kinds)
+    return apart(op(held), held)
+
+
+def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, kinds: str = NUMERIC) -> Any:
+    """Apply a primitive of two operands."""
+    a, b = operands(operation, x, y)
+    require(operation, a.type.dtype, kinds)
+    return op(a, b)
+
+
+# ---- arithmetic
+
+
+def add(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x + y; integers wrap.
+
+    >>> nc.add([1, 2], 3)
+    Tensor([4, 5], i64[2])
+    """
+    return binary(pointwise.add, "add", x, y)
+
+
+def subtract(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x − y; integers wrap.
+
+    >>> nc.subtract([1, 2], 3)
+    Tensor([-2, -1], i64[2])
+    """
+    return binary(pointwise.sub, "subtract", x, y)
+
+
+def multiply(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x · y; integers wrap.
+
+    >>> nc.multiply([1, 2], 3)
+    Tensor([3, 6], i64[2])
+    """
+    return binary(pointwise.mul, "multiply", x, y)
+
+
+def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x / y in floating point; integers are divided in float32.
+
+    >>> nc.divide([1.0, 2.0], 4)
+    Tensor([0.25, 0.5 ], f32[2])
+    """
+    met, dtype = meet("divide", (x, y))
+    require("divide", dtype, NUMERIC)
+    return pointwise.div(*operands("divide", *(met if dtype.is_float else [as_tensor(v, DEFAULT_FLOAT) for v in met])))
+
+
+def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """⌊x / y⌋, as Python's `//`; integers divided by zero give 0.
+
+    >>> nc.floor_divide([7, -7], 2)
+    Tensor([ 3, -4], i64[2])
+    """
+    a, b = operands("floor_divide", x, y)
+    require("floor_divide", a.type.dtype, NUMERIC)
+    if not a.type.dtype.is_float:
+        quotient = pointwise.idiv(a, b)
+        if not a.type.dtype.is_signed:
+            return quotient
+        adjusted = pointwise.sub(quotient, filled(a, 1))
+        return pointwise.select(_inexact(pointwise.rem(a, b), b), adjusted, quotient)
+    return _whole_and_rest(a, b)[0]
+
+
+def _whole_and_rest(a: Any, b: Any) -> tuple[Any, Any]:
+    """⌊a / b⌋ and a − b·⌊a / b⌋ in floating point: exact as long as the quotient is a whole number of the dtype."""
+    outside = pointwise.and_(pointwise.isinf(b), pointwise.isfinite(a))
+    whole = pointwise.select(outside, filled(a, 0.0), pointwise.floor(pointwise.div(a, b)))
+    rest = pointwise.select(outside, a, pointwise.fma(pointwise.neg(whole), b, a))
+    below = _inexact(rest, b)
+    above = pointwise.ge(pointwise.abs_(rest), pointwise.abs_(b))
+    one = filled(a, 1.0)
+    up = pointwise.select(above, pointwise.add(whole, one), whole)
+    back = pointwise.select(above, pointwise.sub(rest, b), rest)
+    return (
+        pointwise.select(below, pointwise.sub(whole, one), up),
+        pointwise.select(below, pointwise.add(rest, b), back),
+    )
+
+
+def _inexact(rest: Any, divisor: Any) -> Any:
+    """Where a truncated remainder is not zero and has not the divisor's sign."""
+    zero = filled(rest, 0)
+    signs_differ = pointwise.ne(pointwise.lt(rest, zero), pointwise.lt(divisor, zero))
+    return pointwise.and_(pointwise.ne(rest, zero), signs_differ)
+
+
+def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x − y·⌊x / y⌋, which has the sign of y, as Python's `%`; integers by zero give 0.
+
+    Floating-point remainders are exact where |x / y| is below 2 to the number of the dtype's digits.
+
+    >>> nc.remainder([7, -7], 3)
+    Tensor([1, 2], i64[2])
+    """
+    a, b = operands("remainder", x, y)
+    require("remainder", a.type.dtype, NUMERIC)
+    if not a.type.dtype.is_float:
+        rest = pointwise.rem(a, b)
+        signed = a.type.dtype.is_signed
+        return pointwise.select(_inexact(rest, b), pointwise.add(rest, b), rest) if signed else rest
+    moved, zero = _whole_and_rest(a, b)[1], filled(b, 0.0)
+    return pointwise.select(pointwise.eq(moved, zero), pointwise.copysign(zero, b), moved)
+
+
+def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x to the power y.  Integers to integer powers wrap; their negative powers are refused where known.
+
+    >>> nc.pow([1.0, 2.0, 3.0], 2)
+    Tensor([1., 4., 9.], f32[3])
+    """
+    if is_scalar(y) and not is_scalar(x):
+        base = as_tensor(x)
+        if base.type.dtype.is_float and y in _EXACT_POWERS:
+            return apart(_EXACT_POWERS[y](base), base)
+    a, b = operands("pow", x, y)
+    require("pow", a.type.dtype, NUMERIC)
+    if a.type.dtype.is_float:
+        return pointwise.pow_(a, b)
+    if isinstance(y, int) and y < 0:
+        raise DTypeError(f"pow: an integer to a power that is not negative is required; got {y}; use astype first")
+    return _integer_power(a, b)
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _squared(x: Any) -> Any:
+    return pointwise.mul(x, x)
+
+
+def _inverse(x: Any) -> Any:
+    return pointwise.div(filled(x, 1.0), x)
+
+
+# powers whose value is rounded once by a cheaper operation
+_EXACT_POWERS: dict[Any, Operation] = {
+    1: _itself,
+    2: _squared,
+    0.5: pointwise.sqrt,
+    -1: _inverse,
+}
+
+
+def _integer_power(base: Any, exponent: Any) -> Any:
+    """Square and multiply over the exponent's bits; negative exponents give 0, or ±1 for a base of ±1."""
+    one, zero = filled(base, 1), filled(base, 0)
+    negative = pointwise.lt(exponent, zero) if base.type.dtype.is_signed else None
+    result, square_, left = one, base, exponent
+    for _ in range(min(base.type.dtype.bits, 64)):
+        odd = pointwise.ne(pointwise.and_(left, one), zero)
+        result = pointwise.select(odd, pointwise.mul(result, square_), result)
+        square_ = pointwise.mul(square_, square_)
+        left = pointwise.shr(left, one)
+    if negative is None:
+        return result
+    return pointwise.select(negative, pointwise.select(_is_unit(base, one), result, zero), result)
+
+
+def _is_unit(base: Any, one: Any) -> Any:
+    return pointwise.eq(pointwise.mul(base, base), one)
+
+
+def negative(x: TensorLike, /) -> Tensor:
+    """−x.
+
+    >>> nc.negative([1, -2])
+    Tensor([-1,  2], i64[2])
+    """
+    return unary(pointwise.neg, "negative", x)
+
+
+def positive(x: TensorLike, /) -> Tensor:
+    """x itself.
+
+    >>> nc.positive([1, -2])
+    Tensor([ 1, -2], i64[2])
+    """
+    return unary(_itself, "positive", x)
+
+
+def abs(x: TensorLike, /) -> Tensor:
+    """|x|.
+
+    >>> nc.abs([1, -2])
+    Tensor([1, 2], i64[2])
+    """
+    held = as_tensor(x)
+    require("abs", held.type.dtype, NUMERIC)
+    return pointwise.abs_(held) if held.type.dtype.is_signed else apart(held, held)
+
+
+def sign(x: TensorLike, /) -> Tensor:
+    """−1, 0 or 1 by the sign of x; NaN stays.
+
+    >>> nc.sign([-3.0, 0.0, 2.0])
+    Tensor([-1.,  0.,  1.], f32[3])
+    """
+    return unary(pointwise.sign, "sign", x)
+
+
+def square(x: TensorLike, /) -> Tensor:
+    """x · x.
+
+    >>> nc.square([1, -2])
+    Tensor([1, 4], i64[2])
+    """
+    return unary(_squared, "square", x)
+
+
+def reciprocal(x: TensorLike, /) -> Tensor:
+    """1 / x.
+
+    >>> nc.reciprocal([1.0, 4.0])
+    Tensor([1.  , 0.25], f32[2])
+    """
+    return unary(_EXACT_POWERS[-1], "reciprocal", x, REAL)
+
+
+def fma(x: TensorLike, y: TensorLike, z: TensorLike, /) -> Tensor:
+    """x · y + z, rounded once.
+
+    >>> nc.fma(2.0, 3.0, 1.0)
+    Tensor(7., f32[])
+    """
+    a, b, c = operands("fma", x, y, z)
+    require("fma", a.type.dtype, REAL)
+    return pointwise.fma(a, b, c)
+
+
+def maximum(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The larger of x and y; NaN wins, and +0 is larger than −0.
+
+    >>> nc.maximum([1, 5], 3)
+    Tensor([3, 5], i64[2])
+    """
+    return binary(pointwise.maximum, "maximum", x, y)
+
+
+def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The smaller of x and y; NaN wins, and −0 is smaller than +0.
+
+    >>> nc.minimum([1, 5], 3)
+    Tensor([1, 3], i64[2])
+    """
+    return binary(pointwise.minimum, "minimum", x, y)
+
+
+def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """x limited to min … max; either may be left out.  The dtype is that of x.
+
+    >>> nc.clip([-1.0, 0.5, 2.0], 0, 1)
+    Tensor([0. , 0.5, 1. ], f32[3])
+    """
+    result = held = as_tensor(x)
+    for op, bound in ((pointwise.maximum, min), (pointwise.minimum, max)):
+        if bound is not None:
+            result = op(*operands("clip", result, bound))
+    return apart(result, held)
+
+
+# ---- rounding
+
+
+def _rounding(op: Operation, operation: str, x: TensorLike) -> Any:
+    held = as_tensor(x)
+    require(operation, held.type.dtype, NUMERIC)
+    return op(held) if held.type.dtype.is_float else apart(held, held)
+
+
+def floor(x: TensorLike, /) -> Tensor:
+    """The largest whole number not above x.
+
+    >>> nc.floor([1.5, -1.5])
+    Tensor([ 1., -2.], f32[2])
+    """
+    return _rounding(pointwise.floor, "floor", x)
+
+
+def ceil(x: TensorLike, /) -> Tensor:
+    """The smallest whole number not below x.
+
+    >>> nc.ceil([1.5, -1.5])
+    Tensor([ 2., -1.], f32[2])
+    """
+    return _rounding(pointwise.ceil, "ceil", x)
+
+
+def trunc(x: TensorLike, /) -> Tensor:
+    """x without its fraction.
+
+    >>> nc.trunc([1.5, -1.5])
+    Tensor([ 1., -1.], f32[2])
+    """
+    return _rounding(pointwise.trunc, "trunc", x)
+
+
+def round(x: TensorLike, /) -> Tensor:
+    """The nearest whole number; halves go to the even one.
+
+    >>> nc.round([0.5, 1.5, 2.6])
+    Tensor([0., 2., 3.], f32[3])
+    """
+    return _rounding(pointwise.round_, "round", x)
+
+
+# ---- comparison
+
+
+def equal(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where x = y; NaN equals nothing.
+
+    >>> nc.equal([1, 2], 2)
+    Tensor([False,  True], bool[2])
+    """
+    return binary(pointwise.eq, "equal", x, y, ALL)
+
+
+def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where x ≠ y.
+
+    >>> nc.not_equal([1, 2], 2)
+    Tensor([ True, False], bool[2])
+    """
+    return binary(pointwise.ne, "not_equal", x, y, ALL)
+
+
+def less(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where x < y.
+
+    >>> nc.less([1, 2], 2)
+    Tensor([ True, False], bool[2])
+    """
+    return binary(pointwise.lt, "less", x, y)
+
+
+def less_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where x ≤ y.
+
+    >>> nc.less_equal([1, 2], 1)
+    Tensor([ True, False], bool[2])
+    """
+    return binary(pointwise.le, "less_equal", x, y)
+
+
+def greater(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where x > y.
+
+    >>> nc.greater([1, 2], 1)
+    Tensor([False,  True], bool[2])
+    """
+    return binary(pointwise.gt, "greater", x, y)
+
+
+def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """Where x ≥ y.
+
+    >>> nc.greater_equal([1, 2], 2)
+    Tensor([False,  True], bool[2])
+    """
+    return binary(pointwise.ge, "greater_equal", x, y)
+
+
+def where(condition: TensorLike, x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x where the condition holds, else y.
+
+    >>> nc.where([True, False], [1, 2], 0)
+    Tensor([1, 0], i64[2])
+    """
+    chosen = as_tensor(condition)
+    if chosen.type.dtype is not bool_:
+        raise DTypeError(f"where: a bool condition is required; got {chosen.type.dtype.name}; compare, as in `x != 0`")
+    (a, b), _ = meet("where", (x, y))
+    shape = broadcast_shapes(chosen.type.shape, a.type.shape, b.type.shape, operation="where")
+    return pointwise.select(spread(chosen, shape), spread(a, shape), spread(b, shape))
+
+

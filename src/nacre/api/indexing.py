@@ -1,0 +1,385 @@
+"""`x[key]` and `x[key] = v`: integers, slices, new axes, `...`, integer arrays and boolean masks, as in NumPy.
+
+A key becomes one entry for each axis it names.  Slices and integers are cut first, as a view; arrays then pick
+along their axes.  Boolean masks become integer arrays, so their numbers must be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard, cast
+
+import numpy as np
+
+from nacre.api.creation import arange
+from nacre.api.functions import where
+from nacre.api.operands import TensorLike, apart, as_tensor, constant, meet, numbers, scalar, spread
+from nacre.api.primitives import picking, pointwise, view
+from nacre.api.tensor import Tensor
+from nacre.base.dims import Dim, Size, product
+from nacre.base.dtypes import bool_, int64
+from nacre.base.errors import DTypeError, ShapeError, TraceError, explain
+from nacre.base.types import Shape, broadcast_shapes, normal_axis
+from nacre.interpret.evaluate import from_numpy
+from nacre.trace.value import Value, is_concrete
+from nacre.trace.variable import Variable
+
+__all__ = [
+    "index",
+    "index_update",
+    "take",
+    "take_along_axis",
+]
+
+NEW_AXIS = object()
+
+
+@dataclass
+class Key:
+    """A key with an entry for every axis: an int, a slice, `NEW_AXIS`, or an integer tensor."""
+
+    entries: list[Any]
+
+    @property
+    def arrays(self) -> list[int]:
+        """Which entries pick by integer arrays."""
+        return [k for k, entry in enumerate(self.entries) if isinstance(entry, Value)]
+
+
+def parse(key: Any, shape: Shape) -> Key:
+    """Check a key against a shape and give it an entry for every axis."""
+    parts: list[Any] = [*key] if isinstance(key, tuple) else [key]
+    opened: list[Any] = []
+    for part in parts:
+        opened += _entries(part)
+    used = sum(entry is not NEW_AXIS and entry is not Ellipsis for entry in opened)
+    dots = [k for k, entry in enumerate(opened) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise ShapeError("index: at most one `...` is required; got several")
+    if used > len(shape):
+        raise ShapeError(f"index: at most {len(shape)} entries are required for shape {list(shape)}; got {used}")
+    at = dots[0] if dots else len(opened)
+    opened[at : at + 1] = [slice(None)] * (len(shape) - used)
+    axis = 0
+    for k, entry in enumerate(opened):
+        if entry is NEW_AXIS:
+            continue
+        opened[k] = _checked(entry, shape[axis], axis)
+        axis += 1
+    return Key(opened)
+
+
+def _is_slice(entry: Any) -> TypeGuard[slice[Any, Any, Any]]:
+    return isinstance(entry, slice)
+
+
+def _entries(part: Any) -> list[Any]:
+    """What a part of a key says: one entry, or one for each axis of a mask."""
+    if part is None:
+        return [NEW_AXIS]
+    if part is Ellipsis or _is_slice(part):
+        return [part]
+    if isinstance(part, int | np.integer) and not isinstance(part, bool):
+        return [int(cast("int", part))]
+    if isinstance(part, Variable | Value | np.ndarray | list | tuple | bool | np.bool_):
+        held = as_tensor(part)
+        if isinstance(part, list | tuple) and held.type.size == 0:
+            held = pointwise.cast(held, int64)
+        if held.type.dtype is bool_:
+            return _mask_entries(held)
+        if held.type.dtype.is_integer:
+            return [held]
+        raise DTypeError(f"index: an integer or bool tensor is required; got {held.type}; use astype")
+    raise DTypeError(f"index: integers, slices, None, ... or tensors are required; got {type(part).__name__}")
+
+
+@dataclass
+class _Mask:
+    """One axis of a boolean mask: the places along it, and the mask's size there."""
+
+    places: Value
+    size: int
+
+
+def _mask_entries(mask: Any) -> list[Any]:
+    if not is_concrete(mask):
+        raise TraceError(_MASK)
+    array = numbers(mask, "index")
+    if array.ndim == 0:
+        raise ShapeError("index: a mask with an axis is required; got a single bool; use nacre.where")
+    return [_Mask(from_numpy(places), size) for places, size in zip(np.nonzero(array), array.shape, strict=True)]
+
+
+_MASK = explain(
+    "index: a mask with numbers is required; got one that is being traced",
+    "@nc.jit\ndef f(x):\n    return x[x > 0].sum()",
+    "The size of x[mask] depends on the mask's numbers, which a compiled function does not know in advance.",
+    "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0).sum()",
+)
+
+
+def _checked(entry: Any, size: Size, axis: int) -> Any:
+    if isinstance(entry, _Mask):
+        if entry.size != size:
+            raise ShapeError(f"index: a mask of size {size} is required for axis {axis}; got {entry.size}")
+        return entry.places
+    if isinstance(entry, int):
+        return _place(entry, size, axis)
+    if _is_slice(entry):
+        return entry
+    if is_concrete(entry) and isinstance(size, int) and entry.type.size:
+        array = numbers(entry, "index")
+        if int(array.min()) < -size or int(array.max()) >= size:
+            raise ShapeError(f"index: indices in [{-size}, {size}) are required for axis {axis}; got others")
+    wide = as_tensor(entry, int64)
+    if not entry.type.dtype.is_signed:
+        return wide
+    zero = spread(constant(0, int64), wide.type.shape)
+    moved = pointwise.add(wide, spread(scalar(size, int64), wide.type.shape))
+    return pointwise.select(pointwise.lt(wide, zero), moved, wide)
+
+
+def _place(entry: int, size: Size, axis: int) -> Size:
+    if isinstance(size, Dim):
+        low = size.bounds()[0]
+        if not -low <= entry < low:
+            raise ShapeError(
+                f"index: an index certain to be within axis {axis} is required; got {entry} for size {size}, which "
+                f"may be {low}; give the size a larger minimum"
+            )
+        return entry if entry >= 0 else size + entry
+    if not -size <= entry < size:
+        raise ShapeError(f"index: an index in [{-size}, {size}) is required for axis {axis}; got {entry}")
+    return entry % size
+
+
+def _span(entry: slice, size: Size) -> tuple[Size, Size, int, bool]:
+    """start, stop, step > 0, and whether the result is to be flipped."""
+    step = 1 if entry.step is None else int(entry.step)
+    if step == 0:
+        raise ShapeError("index: a step other than 0 is required; got 0")
+    if isinstance(size, Dim):
+        return _symbolic_span(entry, size, step)
+    start, stop, step = entry.indices(size)
+    count = len(range(start, stop, step))
+    if count == 0:
+        return 0, 0, 1, False
+    last = start + (count - 1) * step
+    return (start, last + 1, step, False) if step > 0 else (last, start + 1, -step, True)
+
+
+def _symbolic_span(entry: slice, size: Dim, step: int) -> tuple[Size, Size, int, bool]:
+    low = size.bounds()[0]
+    if entry.start is None and entry.stop is None and step in (1, -1):
+        return 0, size, 1, step < 0
+    ends: list[Size] = []
+    for given, default in ((entry.start, 0), (entry.stop, size)):
+        end = default if given is None else given
+        if isinstance(end, int) and end < 0:
+            end = size + end
+        known = end == 0 or end == size or (isinstance(end, int) and end <= low) or isinstance(end, Dim)
+        if not known or step < 0 or (isinstance(given, int) and -given > low):
+            raise ShapeError(
+                f"index: a slice certain to be within size {size} is required; got {entry}; "
+                "give the size a larger minimum"
+            )
+        ends.append(end)
+    return ends[0], ends[1], step, False
+
+
+def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
+    """Apply integers, slices and new axes; array entries keep their whole axis.  Gives the array entry by axis."""
+    shape = x.type.shape
+    starts: list[Size] = []
+    stops: list[Size] = []
+    steps: list[int] = []
+    flips: list[int] = []
+    result: list[Size] = []
+    arrays: list[Any] = []
+    axis = 0
+    for entry in key.entries:
+        if entry is NEW_AXIS:
+            result.append(1)
+            arrays.append(None)
+            continue
+        start, stop, step, flipped = (0, shape[axis], 1, False)
+        if _is_slice(entry):
+            start, stop, step, flipped = _span(entry, shape[axis])
+        elif not isinstance(entry, Value):
+            start, stop = entry, entry + 1
+        starts.append(start)
+        stops.append(stop)
+        steps.append(step)
+        if flipped:
+            flips.append(axis)
+        if isinstance(entry, slice | Value):
+            result.append(-((start - stop) // step))
+            arrays.append(entry if isinstance(entry, Value) else None)
+        axis += 1
+    if tuple(stops) != shape or any(starts) or any(s != 1 for s in steps):
+        x = view.slice_(x, tuple(starts), tuple(stops), tuple(steps))
+    if flips:
+        x = view.flip(x, tuple(flips))
+    return (x if x.type.shape == tuple(result) else view.reshape(x, tuple(result))), arrays
+
+
+def index(x: TensorLike, key: Any, /) -> Tensor:
+    """x[key].
+
+    Raises ShapeError for what is out of range, DTypeError for other kinds of keys, TraceError for a traced mask.
+
+    >>> nc.index([10, 20, 30], [2, 0])
+    Tensor([30, 10], i64[2])
+    """
+    held = as_tensor(x)
+    parsed = parse(key, held.type.shape)
+    cut, arrays = _basic(held, parsed)
+    axes = [k for k, entry in enumerate(arrays) if entry is not None]
+    if not axes:
+        return apart(cut, held)
+    together = _together(parsed)
+    if len(axes) == 1 and together:
+        return picking.take(cut, arrays[axes[0]], axes[0])
+    return _pick(cut, [arrays[k] for k in axes], axes, together)
+
+
+def _together(key: Key) -> bool:
+    """Whether the array and integer entries stand side by side, so that the picked axes stay in place."""
+    places = [k for k, e in enumerate(key.entries) if e is not NEW_AXIS and not isinstance(e, slice)]
+    return places == list(range(places[0], places[-1] + 1))
+
+
+def _pick(x: Any, arrays: Sequence[Any], axes: Sequence[int], together: bool) -> Any:
+    """Several index arrays: their axes merged into one, their indices into one."""
+    shape = x.type.shape
+    common = broadcast_shapes(*(a.type.shape for a in arrays), operation="index")
+    front = axes[0] if together else 0
+    rest = [k for k in range(len(shape)) if k not in axes]
+    order = (*rest[:front], *axes, *rest[front:])
+    moved = view.permute(x, order)
+    sizes = [shape[a] for a in axes]
+    merged = (*(shape[k] for k in rest[:front]), product(sizes), *(shape[k] for k in rest[front:]))
+    flat = spread(arrays[0], common)
+    for size, array in zip(sizes[1:], arrays[1:], strict=True):
+        wide = spread(scalar(size, int64), common)
+        flat = pointwise.add(pointwise.mul(flat, wide), spread(array, common))
+    return picking.take(view.reshape(moved, merged), flat, front)
+
+
+# ---- updates
+
+
+def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
+    """x with x[key] replaced by a value, which is broadcast; where an array names a place twice the last wins.
+
+    >>> nc.index_update([1, 2, 3], slice(1, None), 0)
+    Tensor([1, 0, 0], i64[3])
+    """
+    held = as_tensor(x)
+    dtype = held.type.dtype
+    if not isinstance(value, bool | int | float | Dim):
+        value = as_tensor(value)
+        meet("index_update", (held, value))
+    given = as_tensor(value, dtype)
+    whole = as_tensor(key) if isinstance(key, Value | np.ndarray | list) else None
+    if whole is not None and whole.type.dtype is bool_ and not given.type.shape:
+        if whole.type.shape != held.type.shape[: len(whole.type.shape)]:
+            raise ShapeError(f"index_update: a mask of shape {list(held.type.shape)} is required; got {whole.type}")
+        wide = view.broadcast(whole, held.type.shape, tuple(range(len(whole.type.shape))))
+        return where(wide, given, held)
+    parsed = parse(key, held.type.shape)
+    if not parsed.arrays and all(_is_block(entry) for entry in parsed.entries):
+        return _block_update(held, parsed, given)
+    return _scatter(held, parsed, given)
+
+
+def _is_block(entry: Any) -> bool:
+    return not _is_slice(entry) or entry.step in (None, 1)
+
+
+def _fitted(value: Any, shape: Shape) -> Any:
+    """The value broadcast to the shape of x[key]; leading axes of size 1 may be left over."""
+    own = value.type.shape
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    value = value if own == value.type.shape else view.reshape(value, own)
+    if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(reversed(own), reversed(shape), strict=False)):
+        raise ShapeError(f"index_update: a value of shape {list(shape)} is required; got {list(value.type.shape)}")
+    return spread(value, shape)
+
+
+def _block_update(x: Any, key: Key, value: Any) -> Any:
+    target, _ = _basic(x, key)
+    starts: list[Size] = []
+    sizes: list[Size] = []
+    for axis, entry in enumerate(e for e in key.entries if e is not NEW_AXIS):
+        start, stop = _span(entry, x.type.shape[axis])[:2] if _is_slice(entry) else (entry, entry + 1)
+        starts.append(start)
+        sizes.append(stop - start)
+    block = view.reshape(_fitted(value, target.type.shape), tuple(sizes))
+    return picking.dynamic_update_slice(x, block, tuple(scalar(s, int64) for s in starts))
+
+
+def _scatter(x: Any, key: Key, value: Any) -> Any:
+    """Pick, for every element, the position in the flattened value that it takes, or keep it."""
+    places = index(view.reshape(arange(x.type.size), x.type.shape), tuple(map(_again, key.entries)))
+    if not is_concrete(places):
+        raise TraceError(
+            "index_update: indices with numbers are required to assign to many places; got traced ones; "
+            "use nacre.where with a comparison of nacre.arange(n)"
+        )
+    source = np.full(x.type.size, -1, np.int64)
+    flat = numbers(places, "index").reshape(-1)
+    source[flat] = np.arange(flat.size)
+    shape: tuple[int, ...] = x.type.shape
+    chosen = source.reshape(shape)
+    if not flat.size:
+        return x
+    values = view.reshape(_fitted(value, places.type.shape), (flat.size,))
+    taken = picking.take(values, from_numpy(np.maximum(chosen, 0)), 0)
+    return pointwise.select(from_numpy(chosen >= 0), taken, x)
+
+
+def _again(entry: Any) -> Any:
+    return None if entry is NEW_AXIS else entry
+
+
+# ---- functions
+
+
+def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
+    """The slices of x along an axis at integer indices; the axis may be left out for a vector.
+
+    >>> nc.take([10, 20, 30], [2, -1])
+    Tensor([30, 30], i64[2])
+    """
+    held, wanted = as_tensor(x), as_tensor(indices)
+    rank = len(held.type.shape)
+    if axis is None and rank != 1:
+        raise ShapeError(f"take: an axis is required for rank {rank}; got none")
+    at = normal_axis(0 if axis is None else axis, rank, "take")
+    if not wanted.type.dtype.is_integer:
+        raise DTypeError(f"take: integer indices are required; got {wanted.type}")
+    return picking.take(held, _checked(wanted, held.type.shape[at], at), at)
+
+
+def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
+    """For each place of `indices`, the element of x at that index along the axis and the same place otherwise.
+
+    >>> nc.take_along_axis([[1, 2], [3, 4]], [[1], [0]])
+    Tensor([[2],
+            [3]], i64[2, 1])
+    """
+    held, wanted = as_tensor(x), as_tensor(indices)
+    rank = len(held.type.shape)
+    at = normal_axis(axis, rank, "take_along_axis")
+    if not wanted.type.dtype.is_integer or len(wanted.type.shape) != rank:
+        raise ShapeError(f"take_along_axis: integer indices of rank {rank} are required; got {wanted.type}")
+    wanted = _checked(wanted, held.type.shape[at], at)
+    one = tuple(1 if k == at else s for k, s in enumerate(held.type.shape))
+    other = tuple(1 if k == at else s for k, s in enumerate(wanted.type.shape))
+    shape = broadcast_shapes(one, other, operation="take_along_axis")
+    held = spread(held, tuple(held.type.shape[at] if k == at else s for k, s in enumerate(shape)))
+    wanted = spread(wanted, tuple(wanted.type.shape[at] if k == at else s for k, s in enumerate(shape)))
+    return picking.gather(held, wanted, at)

@@ -1,0 +1,193 @@
+"""Products of matrices and tensors, all by one contraction primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nacre.api.functions import NUMERIC, require
+from nacre.api.operands import TensorLike, as_tensor, meet, spread
+from nacre.api.primitives import contract, pointwise, reduce, view
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.types import broadcast_shapes, normal_axis
+
+__all__ = [
+    "einsum",
+    "matmul",
+    "outer",
+    "tensordot",
+    "vecdot",
+]
+
+
+def _met(operation: str, x: TensorLike, y: TensorLike) -> tuple[Any, Any]:
+    (a, b), dtype = meet(operation, (x, y))
+    require(operation, dtype, NUMERIC)
+    return a, b
+
+
+def _inner(operation: str, a: Any, b: Any, i: int, j: int) -> None:
+    if a.type.shape[i] != b.type.shape[j]:
+        raise ShapeError(
+            f"{operation}: equal sizes of the axes that are summed over are required; got {a.type.shape[i]} and "
+            f"{b.type.shape[j]} of shapes {list(a.type.shape)} and {list(b.type.shape)}; transpose one of them"
+        )
+
+
+def matmul(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The matrix product; leading axes are batches and broadcast; a vector stands for a row or a column.
+
+    Each element is a chain of fused multiply-adds restarted every 256 terms, whatever the shapes.
+
+    >>> nc.matmul([[1, 2], [3, 4]], [1, 1])
+    Tensor([3, 7], i64[2])
+    """
+    a, b = _met("matmul", x, y)
+    ra, rb = len(a.type.shape), len(b.type.shape)
+    if ra == 0 or rb == 0:
+        raise ShapeError(f"matmul: operands with an axis are required; got {a.type} and {b.type}; use multiply")
+    _inner("matmul", a, b, ra - 1, max(rb - 2, 0))
+    if ra == 1 and rb == 1:
+        return _total(a, b)
+    if rb == 1:
+        return contract.dot(a, b, ((ra - 1,), (0,)), ((), ()))
+    if ra == 1:
+        return contract.dot(a, b, ((0,), (rb - 2,)), ((), ()))
+    if rb == 2:
+        return contract.dot(a, b, ((ra - 1,), (0,)), ((), ()))
+    batch = broadcast_shapes(a.type.shape[:-2], b.type.shape[:-2], operation="matmul")
+    a, b = spread(a, batch + a.type.shape[-2:]), spread(b, batch + b.type.shape[-2:])
+    shared = tuple(range(len(batch)))
+    return contract.dot(a, b, ((len(batch) + 1,), (len(batch),)), (shared, shared))
+
+
+def _total(a: Any, b: Any) -> Any:
+    """A product without free axes: the sum of products in the canonical order of sums."""
+    products = pointwise.mul(a, b)
+    return reduce.sum_(products, tuple(range(len(products.type.shape))))
+
+
+def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1) -> Tensor:
+    """The sum of products along an axis, with broadcasting.
+
+    >>> nc.vecdot([1.0, 2.0], [3.0, 4.0])
+    Tensor(11., f32[])
+    """
+    a, b = _met("vecdot", x, y)
+    i, j = normal_axis(axis, len(a.type.shape), "vecdot"), normal_axis(axis, len(b.type.shape), "vecdot")
+    _inner("vecdot", a, b, i, j)
+    shape = broadcast_shapes(a.type.shape, b.type.shape, operation="vecdot")
+    products = pointwise.mul(spread(a, shape), spread(b, shape))
+    return reduce.sum_(products, (normal_axis(axis, len(shape), "vecdot"),))
+
+
+def tensordot(x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """The sum of products over pairs of axes: the last n of x with the first n of y, or those listed.
+
+    >>> nc.tensordot([[1, 2], [3, 4]], [1, 1], axes=1)
+    Tensor([3, 7], i64[2])
+    """
+    a, b = _met("tensordot", x, y)
+    ra, rb = len(a.type.shape), len(b.type.shape)
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(ra, rb):
+            raise ShapeError(f"tensordot: axes between 0 and {min(ra, rb)} are required; got {axes}")
+        left, right = tuple(range(ra - axes, ra)), tuple(range(axes))
+    else:
+        left = tuple(normal_axis(k, ra, "tensordot") for k in axes[0])
+        right = tuple(normal_axis(k, rb, "tensordot") for k in axes[1])
+        if len(left) != len(right):
+            raise ShapeError(f"tensordot: as many axes on both sides are required; got {axes}")
+    for i, j in zip(left, right, strict=True):
+        _inner("tensordot", a, b, i, j)
+    if len(left) == ra and len(right) == rb:
+        return _total(a, view.permute(b, tuple(right[left.index(k)] for k in range(ra))))
+    return contract.dot(a, b, (left, right), ((), ()))
+
+
+def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The products of all pairs of elements of two vectors.
+
+    >>> nc.outer([1, 2], [3, 4])
+    Tensor([[3, 4],
+            [6, 8]], i64[2, 2])
+    """
+    a, b = _met("outer", x, y)
+    if len(a.type.shape) != 1 or len(b.type.shape) != 1:
+        raise ShapeError(f"outer: two vectors are required; got {a.type} and {b.type}")
+    shape = (a.type.shape[0], b.type.shape[0])
+    return pointwise.mul(view.broadcast(a, shape, (0,)), view.broadcast(b, shape, (1,)))
+
+
+def einsum(subscripts: str, /, *xs: TensorLike) -> Tensor:
+    """Einstein's summation, as in `"ij,jk->ik"`; operands are contracted from left to right.
+
+    Letters that occur in one operand only and not in the result are summed there; `...` is not taken.
+
+    >>> nc.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1])
+    Tensor([3, 7], i64[2])
+    """
+    inputs, output = _subscripts(subscripts, len(xs))
+    held, dtype = meet("einsum", [as_tensor(x) for x in xs])
+    require("einsum", dtype, NUMERIC)
+    for letters, x in zip(inputs, held, strict=True):
+        if len(letters) != len(x.type.shape):
+            raise ShapeError(f"einsum: {len(letters)} axes are required for {letters!r}; got {x.type}")
+    result, letters = held[0], inputs[0]
+    for k in range(len(held)):
+        later = "".join(inputs[k + 1 :]) + output
+        if k:
+            result, letters = _pair(result, letters, held[k], inputs[k], later)
+        else:
+            result, letters = _alone(result, letters, later)
+    if sorted(letters) != sorted(output):
+        raise ArgumentError(f"einsum: result letters that occur in an operand are required; got {subscripts!r}")
+    return view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
+
+
+def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
+    text = subscripts.replace(" ", "")
+    left, arrow, output = text.partition("->")
+    inputs = left.split(",")
+    if not all(part.isalpha() or not part for part in (*inputs, output)) or len(inputs) != count:
+        raise ArgumentError(f"einsum: letters for each of {count} operands are required; got {subscripts!r}")
+    if any(len(set(part)) != len(part) for part in (*inputs, output)):
+        raise ArgumentError(f"einsum: distinct letters within an operand are required; got {subscripts!r}")
+    if not arrow:
+        together = "".join(inputs)
+        output = "".join(sorted(c for c in set(together) if together.count(c) == 1))
+    return inputs, output
+
+
+def _alone(x: Any, letters: str, needed: str) -> tuple[Any, str]:
+    """Sum over the letters that nothing else needs."""
+    gone = tuple(k for k, c in enumerate(letters) if c not in needed)
+    return (reduce.sum_(x, gone), "".join(c for c in letters if c in needed)) if gone else (x, letters)
+
+
+def _pair(a: Any, la: str, b: Any, lb: str, later: str) -> tuple[Any, str]:
+    a, la = _alone(a, la, lb + later)
+    b, lb = _alone(b, lb, la + later)
+    shared = [c for c in la if c in lb]
+    for c in shared:
+        _inner("einsum", a, b, la.index(c), lb.index(c))
+    batch = [c for c in shared if c in later]
+    summed = [c for c in shared if c not in later]
+    free_a, free_b = [c for c in la if c not in shared], [c for c in lb if c not in shared]
+    if (not free_a and not free_b) or not summed:
+        letters = "".join((*batch, *summed, *free_a, *free_b))
+        sizes = {c: s for text, x in ((la, a), (lb, b)) for c, s in zip(text, x.type.shape, strict=True)}
+        products = pointwise.mul(_placed(a, la, letters, sizes), _placed(b, lb, letters, sizes))
+        return _alone(products, letters, later)
+    pairs = tuple(la.index(c) for c in summed), tuple(lb.index(c) for c in summed)
+    batches = tuple(la.index(c) for c in batch), tuple(lb.index(c) for c in batch)
+    return contract.dot(a, b, pairs, batches), "".join((*batch, *free_a, *free_b))
+
+
+def _placed(x: Any, letters: str, target: str, sizes: dict[str, Any]) -> Any:
+    """x with its axes in the target's order, broadcast over the rest."""
+    order = sorted(range(len(letters)), key=lambda k: target.index(letters[k]))
+    moved = view.permute(x, tuple(order))
+    axes = tuple(target.index(letters[k]) for k in order)
+    return view.broadcast(moved, tuple(sizes[c] for c in target), axes)

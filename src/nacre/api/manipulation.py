@@ -1,0 +1,356 @@
+"""Rearranging, joining and cutting tensors.  Names follow the array API standard, then NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from nacre.api.operands import Scalar, TensorLike, apart, as_tensor, meet, scalar, shape_of, spread
+from nacre.api.primitives import view
+from nacre.api.tensor import Axes, Tensor
+from nacre.base.dims import Dim, Size, product
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.types import Shape, broadcast_shapes, normal_axes, normal_axis
+
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_to",
+    "concat",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "matrix_transpose",
+    "moveaxis",
+    "pad",
+    "permute_dims",
+    "repeat",
+    "reshape",
+    "roll",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "tile",
+    "unstack",
+]
+
+
+def _rank(x: Any) -> int:
+    return len(x.type.shape)
+
+
+def _reshaped(shape: Sequence[Any], size: Size, operation: str, given: Shape) -> Shape:
+    sizes = [s if isinstance(s, Dim) else int(s) for s in shape]
+    free = [k for k, s in enumerate(sizes) if s == -1]
+    if len(free) > 1 or any(isinstance(s, int) and s < -1 for s in sizes):
+        raise ShapeError(f"{operation}: sizes, at most one of them -1, are required; got {list(shape)}")
+    if free:
+        rest = product([s for k, s in enumerate(sizes) if k != free[0]])
+        if rest == 0 or (isinstance(rest, int) and isinstance(size, int) and size % rest):
+            raise ShapeError(f"{operation}: sizes that divide {size} are required; got {list(shape)} for {list(given)}")
+        sizes[free[0]] = size // rest
+    if product(sizes) != size:
+        raise ShapeError(f"{operation}: a shape of {size} elements is required; got {sizes} for {list(given)}")
+    return tuple(sizes)
+
+
+def reshape(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
+    """The same elements, in row-major order, in another shape; one size may be −1.
+
+    >>> nc.reshape([1, 2, 3, 4], (2, -1))
+    Tensor([[1, 2],
+            [3, 4]], i64[2, 2])
+    """
+    held = as_tensor(x)
+    listed = (shape,) if isinstance(shape, int | Dim) else tuple(shape)
+    sizes = _reshaped(listed, held.type.size, "reshape", held.type.shape)
+    return apart(held, held) if sizes == held.type.shape else view.reshape(held, sizes)
+
+
+def flatten(x: TensorLike, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+    """Axes start_axis to end_axis merged into one.
+
+    >>> nc.flatten([[1, 2], [3, 4]])
+    Tensor([1, 2, 3, 4], i64[4])
+    """
+    held = as_tensor(x)
+    shape = held.type.shape
+    if not shape:
+        return view.reshape(held, (1,))
+    first, last = normal_axis(start_axis, len(shape), "flatten"), normal_axis(end_axis, len(shape), "flatten")
+    if first > last:
+        raise ShapeError(f"flatten: start_axis at or before end_axis is required; got {start_axis} and {end_axis}")
+    return reshape(held, (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
+    """The axes in another order: axis i of the result is axis axes[i] of x.
+
+    >>> nc.permute_dims([[1, 2, 3]], (1, 0)).shape
+    (3, 1)
+    """
+    held = as_tensor(x)
+    order = tuple(normal_axis(a, _rank(held), "permute_dims") for a in axes)
+    if sorted(order) != list(range(_rank(held))):
+        raise ShapeError(f"permute_dims: each of {_rank(held)} axes once is required; got {tuple(axes)}")
+    return apart(view.permute(held, order), held)
+
+
+def matrix_transpose(x: TensorLike, /) -> Tensor:
+    """The last two axes exchanged.
+
+    >>> nc.matrix_transpose([[1, 2], [3, 4]])
+    Tensor([[1, 3],
+            [2, 4]], i64[2, 2])
+    """
+    held = as_tensor(x)
+    if _rank(held) < 2:
+        raise ShapeError(f"matrix_transpose: at least two axes are required; got shape {list(held.type.shape)}")
+    return swapaxes(held, -1, -2)
+
+
+def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
+    """Two axes exchanged.
+
+    >>> nc.swapaxes([[1, 2, 3]], 0, 1).shape
+    (3, 1)
+    """
+    held = as_tensor(x)
+    order = list(range(_rank(held)))
+    a, b = normal_axis(axis1, _rank(held), "swapaxes"), normal_axis(axis2, _rank(held), "swapaxes")
+    order[a], order[b] = order[b], order[a]
+    return apart(view.permute(held, tuple(order)), held)
+
+
+def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
+    """Axes moved to other positions; the rest keep their order.
+
+    >>> nc.moveaxis(nc.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    held = as_tensor(x)
+    rank = _rank(held)
+    sources = [normal_axis(a, rank, "moveaxis") for a in ([source] if isinstance(source, int) else source)]
+    wanted = [destination] if isinstance(destination, int) else destination
+    targets = [normal_axis(a, rank, "moveaxis") for a in wanted]
+    if len(sources) != len(targets) or len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
+        raise ShapeError(f"moveaxis: distinct axes, as many from as to, are required; got {source} and {destination}")
+    order = [a for a in range(rank) if a not in sources]
+    for target, origin in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, origin)
+    return apart(view.permute(held, tuple(order)), held)
+
+
+def squeeze(x: TensorLike, /, axis: int | tuple[int, ...]) -> Tensor:
+    """Without the given axes, which must be of size 1.
+
+    >>> nc.squeeze([[1, 2]], 0)
+    Tensor([1, 2], i64[2])
+    """
+    held = as_tensor(x)
+    shape = held.type.shape
+    axes = normal_axes(axis, len(shape), "squeeze")
+    if any(shape[a] != 1 for a in axes):
+        raise ShapeError(f"squeeze: axes of size 1 are required; got axes {axes} of shape {list(shape)}")
+    return reshape(held, tuple(s for k, s in enumerate(shape) if k not in axes))
+
+
+def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+    """With new axes of size 1 at the given positions of the result.
+
+    >>> nc.expand_dims([1, 2], 0).shape
+    (1, 2)
+    """
+    held = as_tensor(x)
+    added = (axis,) if isinstance(axis, int) else tuple(axis)
+    rank = _rank(held) + len(added)
+    axes = normal_axes(added, rank, "expand_dims")
+    sizes = iter(held.type.shape)
+    return reshape(held, tuple(1 if k in axes else next(sizes) for k in range(rank)))
+
+
+def broadcast_to(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
+    """x repeated to a larger shape by NumPy's rules, without a copy.
+
+    >>> nc.broadcast_to([1, 2], (2, 2))
+    Tensor([[1, 2],
+            [1, 2]], i64[2, 2])
+    """
+    held = as_tensor(x)
+    sizes = shape_of(shape, "broadcast_to")
+    if broadcast_shapes(held.type.shape, sizes, operation="broadcast_to") != sizes:
+        raise ShapeError(f"broadcast_to: a shape that {held.type} extends to is required; got {list(sizes)}")
+    return apart(spread(held, sizes), held)
+
+
+def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
+    """Tensors broadcast to their common shape; dtypes stay.
+
+    >>> [x.shape for x in nc.broadcast_arrays([1, 2], [[1], [2]])]
+    [(2, 2), (2, 2)]
+    """
+    held = [as_tensor(x) for x in xs]
+    shape = broadcast_shapes(*(x.type.shape for x in held), operation="broadcast_arrays")
+    return [apart(spread(x, shape), x) for x in held]
+
+
+def concat(xs: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
+    """Tensors joined along an existing axis; flattened first when the axis is None.
+
+    >>> nc.concat([[1, 2], [3]])
+    Tensor([1, 2, 3], i64[3])
+    """
+    if not xs:
+        raise ArgumentError("concat: at least one tensor is required; got none")
+    met, _ = meet("concat", [as_tensor(x) for x in xs])
+    if axis is None:
+        met, axis = [view.reshape(x, (x.type.size,)) for x in met], 0
+    rank = _rank(met[0])
+    if rank == 0:
+        raise ShapeError("concat: tensors with an axis are required; got shape []; use stack")
+    at = normal_axis(axis, rank, "concat")
+    rest = met[0].type.shape
+    for x in met[1:]:
+        other = x.type.shape
+        if len(other) != rank or any(a != b for k, (a, b) in enumerate(zip(rest, other, strict=True)) if k != at):
+            shown = ", ".join(str(list(m.type.shape)) for m in met)
+            raise ShapeError(f"concat: shapes equal but for axis {at} are required; got {shown}")
+    return apart(met[0], met[0]) if len(met) == 1 else view.concatenate(met, at)
+
+
+def stack(xs: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new axis.
+
+    >>> nc.stack([[1, 2], [3, 4]])
+    Tensor([[1, 2],
+            [3, 4]], i64[2, 2])
+    """
+    held = [as_tensor(x) for x in xs]
+    if not held:
+        raise ArgumentError("stack: at least one tensor is required; got none")
+    if any(x.type.shape != held[0].type.shape for x in held):
+        shown = ", ".join(str(list(x.type.shape)) for x in held)
+        raise ShapeError(f"stack: tensors of one shape are required; got {shown}")
+    at = normal_axis(axis, _rank(held[0]) + 1, "stack")
+    return concat([expand_dims(x, at) for x in held], axis=at)
+
+
+def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis, without that axis.
+
+    >>> nc.unstack([[1, 2], [3, 4]])[1]
+    Tensor([3, 4], i64[2])
+    """
+    held = as_tensor(x)
+    at = normal_axis(axis, _rank(held), "unstack")
+    return tuple(squeeze(part, at) for part in split(held, int(held.type.shape[at]), axis=at)) if held.type.size else ()
+
+
+def _cut(x: Any, axis: int, start: Size, stop: Size) -> Any:
+    shape = x.type.shape
+    starts = tuple(start if k == axis else 0 for k in range(len(shape)))
+    stops = tuple(stop if k == axis else s for k, s in enumerate(shape))
+    return view.slice_(x, starts, stops, (1,) * len(shape))
+
+
+def split(x: TensorLike, sections: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Cut along an axis into equal sections, or before the given indices.
+
+    >>> nc.split([1, 2, 3, 4], 2)[1]
+    Tensor([3, 4], i64[2])
+    """
+    held = as_tensor(x)
+    at = normal_axis(axis, _rank(held), "split")
+    size = int(held.type.shape[at])
+    if isinstance(sections, int):
+        if sections < 1 or size % sections:
+            raise ShapeError(f"split: sections that divide the size {size} are required; got {sections}")
+        step = size // sections
+        cuts = [k * step for k in range(sections + 1)]
+    else:
+        cuts = [0, *(min(max(c + size if c < 0 else c, 0), size) for c in sections), size]
+    return tuple(_cut(held, at, a, max(a, b)) for a, b in pairwise(cuts))
+
+
+def flip(x: TensorLike, /, *, axis: Axes = None) -> Tensor:
+    """The order of elements reversed along axes (all by default).
+
+    >>> nc.flip([1, 2, 3])
+    Tensor([3, 2, 1], i64[3])
+    """
+    held = as_tensor(x)
+    axes = normal_axes(axis, _rank(held), "flip")
+    return view.flip(held, axes) if axes else apart(held, held)
+
+
+def roll(x: TensorLike, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Tensor:
+    """Elements moved along axes, coming back in at the other end; flattened for it when the axis is None.
+
+    >>> nc.roll([1, 2, 3], 1)
+    Tensor([3, 1, 2], i64[3])
+    """
+    held = as_tensor(x)
+    if axis is None:
+        if isinstance(shift, tuple):
+            raise ArgumentError("roll: axes are required with several shifts; got none")
+        return reshape(roll(flatten(held), shift, axis=0), held.type.shape)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+    for a, s in zip(axes, shifts, strict=True):
+        at = normal_axis(a, _rank(held), "roll")
+        size = held.type.shape[at]
+        if isinstance(size, Dim):
+            moved = -s if s <= 0 else size - s
+        else:
+            moved = -s % size if size else 0
+        if moved not in (0, size):
+            held = view.concatenate([_cut(held, at, moved, size), _cut(held, at, 0, moved)], at)
+    return apart(held, held)
+
+
+def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:
+    """x repeated as a whole along its axes.
+
+    >>> nc.tile([1, 2], (2,))
+    Tensor([1, 2, 1, 2], i64[4])
+    """
+    held = as_tensor(x)
+    rank = max(_rank(held), len(repetitions))
+    repeats = (1,) * (rank - len(repetitions)) + tuple(repetitions)
+    shape = (1,) * (rank - _rank(held)) + held.type.shape
+    wide = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)
+    kept = [2 * k + 1 for k in range(rank - _rank(held), rank)]
+    copied = view.broadcast(held, wide, tuple(kept))
+    return view.reshape(copied, tuple(r * s for r, s in zip(repeats, shape, strict=True)))
+
+
+def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor:
+    """Each element repeated along an axis; flattened for it when the axis is None.
+
+    >>> nc.repeat([1, 2], 2)
+    Tensor([1, 1, 2, 2], i64[4])
+    """
+    held = as_tensor(x)
+    if axis is None:
+        held, axis = flatten(held), 0
+    at = normal_axis(axis, _rank(held), "repeat")
+    shape = held.type.shape
+    wide = (*shape[: at + 1], repeats, *shape[at + 1 :])
+    axes = tuple(k if k <= at else k + 1 for k in range(len(shape)))
+    return view.reshape(view.broadcast(held, wide, axes), (*shape[:at], shape[at] * repeats, *shape[at + 1 :]))
+
+
+def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar = 0) -> Tensor:
+    """x with elements of a value added: `width` before and after each axis, or a (before, after) for each.
+
+    >>> nc.pad([1, 2], 1)
+    Tensor([0, 1, 2, 0], i64[4])
+    """
+    held = as_tensor(x)
+    rank = _rank(held)
+    pairs = [(width, width)] * rank if isinstance(width, int) else [tuple(p) for p in width]
+    if len(pairs) != rank or any(low < 0 or high < 0 for low, high in pairs):
+        raise ShapeError(f"pad: a (before, after) pair, not negative, for each of {rank} axes is required; got {width}")
+    lows, highs = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    return view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank)

@@ -1,0 +1,253 @@
+"""How Python numbers, arrays and variables become tensors, and how operands meet in dtype and shape.
+
+Python numbers are weak: they take the dtype of the tensor they meet, unless their kind is higher (an integer
+tensor and a Python float meet in float32).  Tensors of different kinds do not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from nacre.api.primitives import pointwise, view
+from nacre.base.dims import Dim
+from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError, explain
+from nacre.base.state import STATE
+from nacre.base.types import Shape, TensorType, broadcast_shapes
+from nacre.interpret.evaluate import from_numpy, to_numpy
+from nacre.trace.value import GivenUp, Value, is_concrete, make
+from nacre.trace.variable import Variable
+
+Scalar = bool | int | float | Dim
+TensorLike = Value | Variable | Scalar | np.ndarray | np.generic | Sequence[Any]
+DEFAULT_FLOAT: Final = float32
+DEFAULT_INTEGER: Final = int64
+
+_RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2}
+_constants: dict[tuple[DType, Any], Value] = {}
+
+
+def is_scalar(x: object) -> bool:
+    """Whether x is a Python number, or a symbolic size."""
+    return isinstance(x, bool | int | float | Dim)
+
+
+def constant(value: bool | int | float, dtype: DType) -> Any:
+    """A rank-0 tensor of a Python number; one object for each number and dtype."""
+    key = dtype, value if value else str(value)
+    found = _constants.get(key)
+    if found is None:
+        if len(_constants) > 4096:
+            _constants.clear()
+        found = _constants[key] = from_numpy(np.array(_representable(value, dtype), dtype.numpy))
+    return found
+
+
+def _representable(value: bool | int | float, dtype: DType) -> bool | int | float:
+    if dtype.is_integer:
+        low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+        high = (1 << dtype.bits - (1 if dtype.is_signed else 0)) - 1
+        if not low <= value <= high or value != int(value):
+            raise DTypeError(
+                f"constant: a number that {dtype.name} holds ({low} to {high}) is required; got {value!r}; "
+                "convert the tensor first, as in `x.astype(nacre.int64)`"
+            )
+        return int(value)
+    return value
+
+
+def natural_dtype(value: Scalar) -> DType:
+    """The dtype of a Python number by itself: bool, int64 or float32."""
+    if isinstance(value, bool):
+        return bool_
+    return DEFAULT_FLOAT if isinstance(value, float) else DEFAULT_INTEGER
+
+
+def scalar(value: Scalar, dtype: DType) -> Any:
+    """A rank-0 tensor of a Python number or a symbolic size."""
+    if isinstance(value, Dim):
+        number = pointwise.dimension(value)
+        return number if dtype is int64 else pointwise.cast(number, dtype)
+    return constant(value, dtype)
+
+
+def as_tensor(x: Any, dtype: DType | None = None) -> Any:
+    """The tensor of a tensor, variable, Python number, NumPy array or nested list; `dtype` converts it."""
+    if isinstance(x, Variable):
+        x = x.value
+    if isinstance(x, Value):
+        return x if dtype is None or x.type.dtype is dtype else pointwise.cast(x, dtype)
+    if isinstance(x, np.ndarray | np.generic):
+        return _from_array(np.asarray(cast("np.ndarray", x)), dtype)
+    if is_scalar(x):
+        return scalar(x, dtype or natural_dtype(x))
+    if isinstance(x, list | tuple):
+        return _from_nested(cast("Sequence[Any]", x), dtype)
+    if hasattr(x, "__array__"):
+        return _from_array(np.asarray(x), dtype)
+    raise DTypeError(
+        f"tensor: a tensor, number, NumPy array or nested list of numbers is required; got {type(x).__name__}"
+    )
+
+
+def _from_array(array: np.ndarray, dtype: DType | None) -> Any:
+    held = from_numpy(array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array)
+    return held if dtype is None or held.type.dtype is dtype else pointwise.cast(held, dtype)
+
+
+def _from_nested(items: Sequence[Any], dtype: DType | None) -> Any:
+    leaves: list[Any] = []
+    if _holds_tensor(items, leaves):
+        parts = [as_tensor(item, dtype) for item in items]
+        met, _ = meet("tensor", parts)
+        rows = [view.reshape(p, (1, *p.type.shape)) for p in met]
+        for row in rows[1:]:
+            if row.type.shape != rows[0].type.shape:
+                raise _ragged(rows[0].type.shape[1:], row.type.shape[1:])
+        return view.concatenate(rows, 0)
+    try:
+        array = np.array(items)
+    except ValueError:
+        raise ShapeError("tensor: lists of equal lengths are required; got ragged ones; pad them") from None
+    if dtype is None:
+        arrays: list[Any] = [leaf for leaf in leaves if _is_array(leaf)]
+        strong = [as_dtype(a.dtype) for a in arrays]
+        kinds = {"b": bool_, "i": DEFAULT_INTEGER, "u": DEFAULT_INTEGER, "f": DEFAULT_FLOAT}
+        if not strong:
+            if array.dtype.kind not in kinds:
+                raise DTypeError(f"tensor: real numbers are required; got elements of NumPy's {array.dtype}")
+            dtype = kinds[array.dtype.kind]
+    return from_numpy(array if dtype is None else array.astype(dtype.numpy))
+
+
+def _is_array(x: object) -> bool:
+    return isinstance(x, np.generic | np.ndarray)
+
+
+def _ragged(first: Shape, other: Shape) -> ShapeError:
+    return ShapeError(f"tensor: items of one shape are required; got {list(first)} and {list(other)}; pad them")
+
+
+def _holds_tensor(items: Sequence[Any], leaves: list[Any]) -> bool:
+    for item in items:
+        if isinstance(item, Value | Variable):
+            return True
+        if isinstance(item, list | tuple):
+            if _holds_tensor(cast("Sequence[Any]", item), leaves):
+                return True
+        else:
+            leaves.append(item)
+    return False
+
+
+def apart(result: Any, x: Any) -> Any:
+    """The result, as an object of its own where a function changed nothing: `y[0] = v` must not change x."""
+    return make(result.type, result.data, result.layout, result.node) if result is x else result
+
+
+def meet(operation: str, xs: Sequence[Any]) -> tuple[list[Any], DType]:
+    """Operands as tensors of one dtype (shapes are left alone), and that dtype."""
+    held = [x if is_scalar(x) else as_tensor(x) for x in xs]
+    strong = [x.type.dtype for x in held if isinstance(x, Value)]
+    try:
+        dtype = promote(*strong) if strong else bool_
+    except DTypeError as fault:
+        raise DTypeError(str(fault).replace("promotion", operation, 1)) from None
+    for x in held:
+        if not isinstance(x, Value) and _RANK[natural_dtype(x).kind] > _RANK[dtype.kind]:
+            dtype = natural_dtype(x)
+    return [as_tensor(x, dtype) for x in held], dtype
+
+
+def spread(x: Any, shape: Shape) -> Any:
+    """x broadcast to a shape by NumPy's rules."""
+    held: TensorType = x.type
+    if held.shape == shape:
+        return x
+    shift = len(shape) - len(held.shape)
+    return view.broadcast(x, shape, tuple(range(shift, len(shape))))
+
+
+SMALL: Final = 1 << 18  # bytes of a tensor of one number that is kept
+KEPT: Final = 1 << 24  # bytes of all that are kept
+_filled: dict[tuple[TensorType, Any], Value] = {}
+_kept_bytes = [0]
+
+
+def filled(x: Value, value: bool | int | float) -> Any:
+    """A number in every element, of the type of x.  Eagerly, small ones are made once and kept."""
+    type = x.type
+    if not type.shape:
+        return constant(value, type.dtype)
+    if STATE.word or not type.static or type.nbytes > SMALL:
+        return spread(constant(value, type.dtype), type.shape)
+    key = type, value if value else str(value)
+    found = _filled.get(key)
+    if found is None:
+        if _kept_bytes[0] > KEPT:
+            _filled.clear()
+            _kept_bytes[0] = 0
+        _kept_bytes[0] += int(type.nbytes)
+        number = np.array(_representable(value, type.dtype), type.dtype.numpy)
+        found = _filled[key] = from_numpy(np.full(tuple(map(int, type.shape)), number))
+    return found
+
+
+def operands(operation: str, *xs: Any) -> list[Any]:
+    """Operands as tensors of one dtype and shape.  Raises DTypeError or ShapeError where they do not meet."""
+    if len(xs) == 2:
+        pair = _pair(*xs)
+        if pair is not None:
+            return pair
+    met, _ = meet(operation, xs)
+    first = met[0].type.shape
+    if all(x.type.shape == first for x in met):
+        return met
+    shape = broadcast_shapes(*(x.type.shape for x in met), operation=operation)
+    return [spread(x, shape) for x in met]
+
+
+def _pair(x: Any, y: Any) -> list[Any] | None:
+    """Two operands that meet without ado: of one type, or a tensor and a number of no higher kind."""
+    if isinstance(x, Value):
+        if isinstance(y, Value):
+            return [x, y] if x.type is y.type else None
+        if isinstance(y, bool | int | float) and _RANK[natural_dtype(y).kind] <= _RANK[x.type.dtype.kind]:
+            return [x, filled(x, y)]
+        return None
+    met = _pair(y, x) if isinstance(y, Value) and isinstance(x, bool | int | float) else None
+    return None if met is None else met[::-1]
+
+
+def numbers(x: Value, operation: str) -> np.ndarray:
+    """The numbers of a tensor as a read-only NumPy array; raises TraceError where it has none yet."""
+    if not is_concrete(x) and not isinstance(x.data, GivenUp):
+        raise TraceError(
+            explain(
+                f"{operation}: a tensor with numbers is required; got one of type {x.type} that is being traced",
+                f"@nc.jit\ndef f(x):\n    return compute({_SHOWN.get(operation, operation + '(x)')})",
+                "Inside jit, vmap or grad a tensor stands for all the numbers it may hold, so Python cannot read it.",
+                "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
+                "float(f(x))                               # read numbers outside",
+            )
+        )
+    array = to_numpy(x).view()
+    array.flags.writeable = False
+    return array
+
+
+_SHOWN: Final = {"numpy": "x.numpy()", "item": "x.item()", "tolist": "x.tolist()", "index": "data[x]"}
+
+
+def shape_of(shape: Any, operation: str) -> Shape:
+    """A shape as a tuple from an int, a symbolic size, or a sequence of them."""
+    given: object = shape
+    listed: tuple[Any, ...] = (shape,) if isinstance(given, int | Dim | np.integer) else tuple(shape)
+    sizes = tuple(s if isinstance(s, Dim) else int(s) for s in listed)
+    for s in sizes:
+        if isinstance(s, int) and s < 0:
+            raise ArgumentError(f"{operation}: sizes that are not negative are required; got {list(sizes)}")
+    return sizes

@@ -1,0 +1,23 @@
+"""The primitives' functions as the public floors use them: there, every value is a `Tensor`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import nacre.ops.contract
+import nacre.ops.convolve
+import nacre.ops.index
+import nacre.ops.pointwise
+import nacre.ops.random
+import nacre.ops.reduce
+import nacre.ops.view
+import nacre.ops.window
+
+contract: Final[Any] = nacre.ops.contract
+convolve: Final[Any] = nacre.ops.convolve
+picking: Final[Any] = nacre.ops.index
+pointwise: Final[Any] = nacre.ops.pointwise
+randomness: Final[Any] = nacre.ops.random
+reduce: Final[Any] = nacre.ops.reduce
+view: Final[Any] = nacre.ops.view
+window: Final[Any] = nacre.ops.window

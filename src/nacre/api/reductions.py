@@ -1,0 +1,255 @@
+"""Reductions over axes: sums, statistics, extremes, searches.  Names follow the array API standard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nacre.api.functions import ALL, NUMERIC, REAL, require
+from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, spread
+from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.tensor import Axes, Tensor
+from nacre.base.dims import Size, product
+from nacre.base.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, int64, uint64
+from nacre.base.errors import ShapeError
+from nacre.base.types import normal_axes, normal_axis
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "cumulative_sum",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
+
+
+def kept(reduced: Any, shape: tuple[Size, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The result of a reduction, with the reduced axes of size 1 where they are to be kept."""
+    if not keepdims:
+        return reduced
+    return view.reshape(reduced, tuple(1 if k in axes else s for k, s in enumerate(shape)))
+
+
+def _reduce(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> Any:
+    axes = normal_axes(axis, len(x.type.shape), operation)
+    return kept(op(x, axes) if axes else apart(x, x), x.type.shape, axes, keepdims)
+
+
+def _wide(dtype: DType) -> DType:
+    """The dtype in which elements are added and multiplied up."""
+    if dtype.is_float:
+        return dtype
+    return uint64 if dtype.kind == "u" else int64
+
+
+def sum(x: TensorLike, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum over axes (all by default), by an aligned pairwise tree; integers and bools add up in 64 bits.
+
+    >>> nc.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
+    Tensor([4., 6.], f32[2])
+    """
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
+    return _reduce(reduce.sum_, "sum", held, axis, keepdims)
+
+
+def prod(x: TensorLike, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The product over axes (all by default); integers multiply up in 64 bits.
+
+    >>> nc.prod([1.0, 2.0, 3.0])
+    Tensor(6., f32[])
+    """
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
+    return _reduce(reduce.prod, "prod", held, axis, keepdims)
+
+
+def count(x: Any, axis: Axes, operation: str) -> Size:
+    """How many elements are reduced to one."""
+    axes = normal_axes(axis, len(x.type.shape), operation)
+    return product([x.type.shape[a] for a in axes])
+
+
+def wide_float(x: Any) -> Any:
+    """Half types as float32, in which library functions compute."""
+    return pointwise.cast(x, float32) if x.type.dtype in (float16, bfloat16) else x
+
+
+def mean(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean over axes (all by default): the sum divided by the count.
+
+    >>> nc.mean([1.0, 2.0, 6.0])
+    Tensor(3., f32[])
+    """
+    held = as_tensor(x)
+    require("mean", held.type.dtype, REAL)
+    return as_tensor(_mean(wide_float(held), axis, keepdims, "mean"), held.type.dtype)
+
+
+def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:
+    total = _reduce(reduce.sum_, operation, x, axis, keepdims)
+    return pointwise.div(total, spread(scalar(count(x, axis, operation), x.type.dtype), total.type.shape))
+
+
+def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The variance over axes (all by default): the sum of (x − mean)², divided by count − correction.
+
+    >>> nc.var([1.0, 2.0, 3.0])
+    Tensor(0.6666667, f32[])
+    """
+    held = as_tensor(x)
+    require("var", held.type.dtype, REAL)
+    wide = wide_float(held)
+    centred = pointwise.sub(wide, spread(_mean(wide, axis, True, "var"), wide.type.shape))
+    total = _reduce(reduce.sum_, "var", pointwise.mul(centred, centred), axis, keepdims)
+    n = scalar(count(wide, axis, "var"), wide.type.dtype)
+    if correction:
+        n = pointwise.maximum(pointwise.sub(n, filled(n, float(correction))), filled(n, 0.0))
+    return as_tensor(pointwise.div(total, spread(n, total.type.shape)), held.type.dtype)
+
+
+def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The standard deviation over axes (all by default): the root of the variance.
+
+    >>> nc.std([1.0, 3.0])
+    Tensor(1., f32[])
+    """
+    held = as_tensor(x)
+    require("std", held.type.dtype, REAL)
+    spread_ = var(wide_float(held), axis=axis, correction=correction, keepdims=keepdims)
+    return as_tensor(pointwise.sqrt(spread_), held.type.dtype)
+
+
+def _not_empty(x: Any, axis: Axes, operation: str) -> None:
+    if count(x, axis, operation) == 0:
+        raise ShapeError(f"{operation}: elements to choose from are required; got shape {list(x.type.shape)}")
+
+
+def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The largest element over axes (all by default); NaN wins.
+
+    >>> nc.max([[1, 5], [3, 4]], axis=1)
+    Tensor([5, 4], i64[2])
+    """
+    held = as_tensor(x)
+    require("max", held.type.dtype, NUMERIC)
+    _not_empty(held, axis, "max")
+    return _reduce(reduce.max_, "max", held, axis, keepdims)
+
+
+def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The smallest element over axes (all by default); NaN wins.
+
+    >>> nc.min([[1, 5], [3, 4]], axis=1)
+    Tensor([1, 3], i64[2])
+    """
+    held = as_tensor(x)
+    require("min", held.type.dtype, NUMERIC)
+    _not_empty(held, axis, "min")
+    return _reduce(reduce.min_, "min", held, axis, keepdims)
+
+
+def _search(op: Any, operation: str, x: TensorLike, axis: int | None, keepdims: bool) -> Any:
+    held = as_tensor(x)
+    require(operation, held.type.dtype, NUMERIC)
+    _not_empty(held, axis, operation)
+    shape = held.type.shape
+    if axis is None:
+        found = op(view.reshape(held, (held.type.size,)), 0)
+        return view.reshape(found, (1,) * len(shape)) if keepdims else found
+    normal = normal_axis(axis, len(shape), operation)
+    return kept(op(held, normal), shape, (normal,), keepdims)
+
+
+def argmax(x: TensorLike, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index (int64) of the first largest element along an axis, or in all of x.
+
+    >>> nc.argmax([[1, 5], [3, 2]], axis=1)
+    Tensor([1, 0], i64[2])
+    """
+    return _search(reduce.argmax, "argmax", x, axis, keepdims)
+
+
+def argmin(x: TensorLike, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index (int64) of the first smallest element along an axis, or in all of x.
+
+    >>> nc.argmin([[1, 5], [3, 2]], axis=1)
+    Tensor([0, 1], i64[2])
+    """
+    return _search(reduce.argmin, "argmin", x, axis, keepdims)
+
+
+def _truth(x: TensorLike, operation: str) -> Any:
+    held = as_tensor(x)
+    require(operation, held.type.dtype, ALL)
+    return held if held.type.dtype is bool_ else pointwise.ne(held, filled(held, 0))
+
+
+def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Whether any element over axes (all by default) is true, or not zero.
+
+    >>> nc.any([[True, False], [False, False]], axis=1)
+    Tensor([ True, False], bool[2])
+    """
+    return _reduce(reduce.any_, "any", _truth(x, "any"), axis, keepdims)
+
+
+def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements over axes (all by default) are true, or not zero.
+
+    >>> nc.all([[True, True], [False, True]], axis=1)
+    Tensor([ True, False], bool[2])
+    """
+    return _reduce(reduce.all_, "all", _truth(x, "all"), axis, keepdims)
+
+
+def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """How many elements over axes (all by default) are not zero.
+
+    >>> nc.count_nonzero([0, 1, 2])
+    Tensor(2, i64[])
+    """
+    return sum(_truth(x, "count_nonzero"), axis=axis, keepdims=keepdims)
+
+
+def cumulative_sum(x: TensorLike, /, *, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The running sum along an axis, in order; the axis may be left out for a vector.
+
+    >>> nc.cumulative_sum([1, 2, 3])
+    Tensor([1, 3, 6], i64[3])
+    """
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
+    rank = len(held.type.shape)
+    if axis is None and rank != 1:
+        raise ShapeError(f"cumulative_sum: an axis is required for rank {rank}; got none")
+    return reduce.cumsum(held, normal_axis(0 if axis is None else axis, rank, "cumulative_sum"))
+
+
+def logsumexp(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """log(Σ eˣ) over axes (all by default), without overflow on the way.
+
+    >>> nc.logsumexp([0.0, 0.0])
+    Tensor(0.6931472, f32[])
+    """
+    held = as_tensor(x)
+    require("logsumexp", held.type.dtype, REAL)
+    _not_empty(held, axis, "logsumexp")
+    wide = wide_float(held)
+    high = _reduce(reduce.max_, "logsumexp", wide, axis, True)
+    finite = pointwise.select(pointwise.isfinite(high), high, filled(high, 0.0))
+    scaled = pointwise.exp(pointwise.sub(wide, spread(finite, wide.type.shape)))
+    total = pointwise.log(_reduce(reduce.sum_, "logsumexp", scaled, axis, True))
+    result = pointwise.add(total, finite)
+    axes = normal_axes(axis, len(wide.type.shape), "logsumexp")
+    if not keepdims:
+        result = view.reshape(result, tuple(s for k, s in enumerate(wide.type.shape) if k not in axes))
+    return as_tensor(result, held.type.dtype)

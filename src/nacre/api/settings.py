@@ -1,0 +1,87 @@
+"""What surrounds a computation: gradient recording, the numerics mode, the number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+
+from nacre.base.errors import ArgumentError
+from nacre.base.state import STATE, gradients
+from nacre.codegen.entry import rebind
+from nacre.native.pool import pool
+
+__all__ = [
+    "enable_grad",
+    "get_threads",
+    "is_grad_enabled",
+    "no_grad",
+    "numerics",
+    "set_threads",
+]
+
+
+def no_grad() -> AbstractContextManager[None]:
+    """A block, or with `@no_grad()` a function, in which nothing is recorded for `backward`.
+
+    >>> x = nc.tensor(1.0).requires_grad_()
+    >>> with nc.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
+    return gradients(False)
+
+
+def enable_grad() -> AbstractContextManager[None]:
+    """A block in which operations are recorded again inside `no_grad`.
+
+    >>> x = nc.tensor(1.0).requires_grad_()
+    >>> with nc.no_grad(), nc.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+    """
+    return gradients(True)
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded for `backward`.
+
+    >>> nc.is_grad_enabled()
+    True
+    """
+    return STATE.gradients
+
+
+@contextmanager
+def numerics(mode: str) -> Generator[None]:
+    """A block with a numerics mode: `"exact"`, the default, or `"fast"`, which allows other bits for speed.
+
+    >>> with nc.numerics("fast"):
+    ...     pass
+    """
+    if mode not in ("exact", "fast"):
+        raise ArgumentError(f'numerics: "exact" or "fast" is required; got {mode!r}')
+    before, STATE.numerics = STATE.numerics, mode
+    try:
+        yield
+    finally:
+        STATE.numerics = before
+
+
+def set_threads(count: int) -> None:
+    """Compute with so many threads.  Results do not depend on it.
+
+    >>> nc.set_threads(nc.get_threads())
+    """
+    if count < 1:
+        raise ArgumentError(f"set_threads: at least one thread is required; got {count}")
+    pool().set_threads(count)
+    rebind()
+
+
+def get_threads() -> int:
+    """How many threads compute.
+
+    >>> nc.get_threads() >= 1
+    True
+    """
+    return pool().threads

@@ -1,0 +1,480 @@
+"""`Tensor`: the one array users see.  Its value never changes; `x[i] = v` makes this object hold another.
+
+Operators are generated from one table.  The methods call the public functions, which `api.namespace` puts into
+`FUNCTIONS` when it is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nacre.api.interchange import as_text, represent
+from nacre.api.memo import Memo
+from nacre.api.operands import TensorLike, as_tensor, numbers
+from nacre.base.dims import Dim, Size
+from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError, explain
+from nacre.interpret import tape
+from nacre.trace.value import Payload, Value, is_concrete, make, register_public, stripped
+from nacre.trace.variable import Leaf, Variable
+
+FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
+
+Axes = int | tuple[int, ...] | None
+
+
+class Tensor(Value):
+    """An n-dimensional array of one dtype.
+
+    >>> x = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x @ x + 1
+    Tensor([[ 8., 11.],
+            [16., 23.]], f32[2, 2])
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy's operators leave `array + tensor` to us
+    __hash__ = None  # type: ignore[assignment]  # see __getattr__-free refusal below
+
+    # ---- facts
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> Size:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def nbytes(self) -> Size:
+        """Bytes of the elements."""
+        return self.type.nbytes
+
+    @property
+    def device(self) -> str:
+        """Where the numbers are: always `"cpu"`."""
+        return "cpu"
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return sys.modules["nacre"]
+
+    # ---- leaving for Python and NumPy
+
+    def numpy(self) -> np.ndarray:
+        """The numbers as a read-only NumPy array, without a copy where that is possible.
+
+        Raises TraceError for a traced tensor.
+
+        >>> nc.tensor([1, 2]).numpy()
+        array([1, 2])
+        """
+        return numbers(self, "numpy")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = numbers(self, "numpy")
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ArgumentError(f"numpy: a copy is required to convert {array.dtype} to {dtype}")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def item(self) -> bool | int | float:
+        """The one element as a Python number.  Raises ShapeError when there are more or none."""
+        if self.type.static and self.type.size != 1:
+            raise ShapeError(f"item: a tensor of one element is required; got shape {list(self.shape)}; index it")
+        return numbers(self, "item").item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return numbers(self, "tolist").tolist()
+
+    def __float__(self) -> float:
+        return float(_one(self, "float"))
+
+    def __int__(self) -> int:
+        return int(_one(self, "int"))
+
+    def __index__(self) -> int:
+        if not self.type.dtype.is_integer or self.type.shape:
+            raise DTypeError(f"index: an integer tensor of shape [] is required; got {self.type}")
+        return int(_one(self, "index"))
+
+    def __bool__(self) -> bool:
+        if not is_concrete(self):
+            raise TraceError(_TRUTH.format(type=self.type))
+        return bool(_one(self, "bool"))
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise DTypeError("len: a tensor with an axis is required; got one of shape []")
+        return int(self.type.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __contains__(self, value: TensorLike) -> bool:
+        return bool(FUNCTIONS.any(FUNCTIONS.equal(self, value)))
+
+    def __repr__(self) -> str:
+        return represent(self)
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return as_tensor, (np.array(numbers(self, "pickle")),)
+
+    def __copy__(self) -> Tensor:
+        return make(self.type, self.data, self.layout, self.node)  # type: ignore[return-value]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self.detach()
+
+    # ---- indexing
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return FUNCTIONS.index(self, key)
+
+    def __setitem__(self, key: Any, value: TensorLike) -> None:
+        if isinstance(self.node, Leaf):
+            raise GradientError(
+                "x[i] = v: a tensor that is not a leaf is required; got one with requires_grad; "
+                "write into `x.detach()` or assign to a variable"
+            )
+        held = FUNCTIONS.index_update(self, key, value)
+        self.data, self.layout, self.node = held.data, held.layout, held.node
+        tape.changed(self)
+
+    # ---- methods of the public functions
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix (rank 2)."""
+        if self.ndim != 2:
+            raise ShapeError(f"T: a matrix is required; got shape {list(self.shape)}; use mT or permute_dims")
+        return FUNCTIONS.permute_dims(self, (1, 0))
+
+    @property
+    def mT(self) -> Tensor:
+        """The transpose of the last two axes."""
+        return FUNCTIONS.matrix_transpose(self)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The elements converted to a dtype."""
+        return FUNCTIONS.astype(self, dtype)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in another shape; one size may be -1."""
+        return FUNCTIONS.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+        """Axes start_axis to end_axis merged into one."""
+        return FUNCTIONS.flatten(self, start_axis, end_axis)
+
+    def permute(self, *axes: Any) -> Tensor:
+        """The axes in another order."""
+        return FUNCTIONS.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+
+    def squeeze(self, axis: int | tuple[int, ...]) -> Tensor:
+        """Without axes of size 1."""
+        return FUNCTIONS.squeeze(self, axis)
+
+    def sum(self, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+        """The sum over axes."""
+        return FUNCTIONS.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def prod(self, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+        """The product over axes."""
+        return FUNCTIONS.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+        """The arithmetic mean over axes."""
+        return FUNCTIONS.mean(self, axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        """The variance over axes."""
+        return FUNCTIONS.var(self, axis=axis, correction=correction, keepdims=keepdims)
+
+    def std(self, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        """The standard deviation over axes."""
+        return FUNCTIONS.std(self, axis=axis, correction=correction, keepdims=keepdims)
+
+    def max(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+        """The largest element over axes."""
+        return FUNCTIONS.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+        """The smallest element over axes."""
+        return FUNCTIONS.min(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        """The index of the first largest element."""
+        return FUNCTIONS.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        """The index of the first smallest element."""
+        return FUNCTIONS.argmin(self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+        """Whether any element is true."""
+        return FUNCTIONS.any(self, axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+        """Whether all elements are true."""
+        return FUNCTIONS.all(self, axis=axis, keepdims=keepdims)
+
+    # ---- gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on it are recorded for `backward`."""
+        return self.node is not None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether `backward` ends here."""
+        return self.node is None or isinstance(self.node, Leaf)
+
+    def requires_grad_(self, required: bool = True) -> Tensor:
+        """Make this tensor a leaf whose `grad` is filled by `backward`, or stop that.  Returns itself."""
+        if required and not self.type.dtype.is_float:
+            raise DTypeError(f"requires_grad_: a floating-point dtype is required; got {self.dtype.name}")
+        if not self.is_leaf:
+            if required:
+                return self
+            raise GradientError("requires_grad_: a leaf is required; got the result of an operation; use detach()")
+        if not required:
+            self.node = None
+        elif self.node is None:
+            self.node = Leaf(self.data.level if isinstance(self.data, Payload) else 0)
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient accumulated by `backward`, or None."""
+        node = self.node
+        if isinstance(node, Leaf):
+            return node.owner.gradient if node.owner is not None else node.gradient  # type: ignore[return-value]
+        return None if node is None else tape.retained(node)  # type: ignore[return-value]
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        """Set or clear the gradient of a leaf; its type must be the tensor's own."""
+        if not isinstance(self.node, Leaf):
+            raise GradientError("grad: a leaf is required to set it; got the result of an operation")
+        if value is not None and value.type is not self.type:
+            raise ShapeError(f"grad: a tensor of type {self.type} is required; got {value.type}")
+        if self.node.owner is not None:
+            self.node.owner.gradient = value
+        else:
+            self.node.gradient = value
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this result of an operation in `grad` when `backward` passes it."""
+        if self.node is None:
+            raise GradientError("retain_grad: a tensor that requires a gradient is required; got one that does not")
+        if not isinstance(self.node, Leaf):
+            tape.retain(self.node)
+
+    def backward(
+        self, gradient: TensorLike | None = None, retain_graph: bool = False, create_graph: bool = False
+    ) -> None:
+        """Add the gradient of this tensor to the `grad` of the leaves it was computed from.
+
+        `gradient` is the cotangent, of this tensor's type; it may be left out for a single element.
+        Raises GradientError where nothing was recorded.
+
+        >>> x = nc.tensor(3.0).requires_grad_()
+        >>> (x * x).backward()
+        >>> x.grad
+        Tensor(6., f32[])
+        """
+        if self.node is None:
+            raise GradientError(
+                "backward: a tensor computed from others with requires_grad is required; got one without a record; "
+                "call requires_grad_() on an input first, outside nacre.no_grad()"
+            )
+        if gradient is None and self.type.size != 1:
+            raise GradientError(
+                f"backward: a tensor of one element is required without `gradient`; got shape {list(self.shape)}; "
+                "sum it, or pass gradient= of that shape"
+            )
+        seed = FUNCTIONS.ones_like(self) if gradient is None else as_tensor(gradient)
+        if seed.type is not self.type:
+            raise ShapeError(f"backward: a gradient of type {self.type} is required; got {seed.type}")
+        tape.backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
+
+    def detach(self) -> Tensor:
+        """The same numbers without the record of how they came to be."""
+        held = stripped(self)
+        return make(held.type, held.data, held.layout) if held is self else held  # type: ignore[return-value]
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: TensorLike, /) -> Tensor: ...
+        def __radd__(self, other: TensorLike, /) -> Tensor: ...
+        def __sub__(self, other: TensorLike, /) -> Tensor: ...
+        def __rsub__(self, other: TensorLike, /) -> Tensor: ...
+        def __mul__(self, other: TensorLike, /) -> Tensor: ...
+        def __rmul__(self, other: TensorLike, /) -> Tensor: ...
+        def __truediv__(self, other: TensorLike, /) -> Tensor: ...
+        def __rtruediv__(self, other: TensorLike, /) -> Tensor: ...
+        def __floordiv__(self, other: TensorLike, /) -> Tensor: ...
+        def __rfloordiv__(self, other: TensorLike, /) -> Tensor: ...
+        def __mod__(self, other: TensorLike, /) -> Tensor: ...
+        def __rmod__(self, other: TensorLike, /) -> Tensor: ...
+        def __pow__(self, other: TensorLike, /) -> Tensor: ...
+        def __rpow__(self, other: TensorLike, /) -> Tensor: ...
+        def __matmul__(self, other: TensorLike, /) -> Tensor: ...
+        def __rmatmul__(self, other: TensorLike, /) -> Tensor: ...
+        def __and__(self, other: TensorLike, /) -> Tensor: ...
+        def __rand__(self, other: TensorLike, /) -> Tensor: ...
+        def __or__(self, other: TensorLike, /) -> Tensor: ...
+        def __ror__(self, other: TensorLike, /) -> Tensor: ...
+        def __xor__(self, other: TensorLike, /) -> Tensor: ...
+        def __rxor__(self, other: TensorLike, /) -> Tensor: ...
+        def __lshift__(self, other: TensorLike, /) -> Tensor: ...
+        def __rlshift__(self, other: TensorLike, /) -> Tensor: ...
+        def __rshift__(self, other: TensorLike, /) -> Tensor: ...
+        def __rrshift__(self, other: TensorLike, /) -> Tensor: ...
+        def __lt__(self, other: TensorLike, /) -> Tensor: ...
+        def __le__(self, other: TensorLike, /) -> Tensor: ...
+        def __gt__(self, other: TensorLike, /) -> Tensor: ...
+        def __ge__(self, other: TensorLike, /) -> Tensor: ...
+        def __eq__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+
+
+def _one(x: Tensor, operation: str) -> Any:
+    if x.type.static and x.type.size != 1:
+        remedy = "; use .any() or .all()" if operation == "bool" else ""
+        raise ShapeError(f"{operation}: a tensor of one element is required; got shape {list(x.shape)}{remedy}")
+    return numbers(x, "item").item()
+
+
+_TRUTH: Final = explain(
+    "bool: a tensor with numbers is required; got one of type {type} that is being traced",
+    "@nc.jit\ndef f(x):\n    if x > 0:\n        return x\n    return -x",
+    "Inside jit, vmap or grad `x > 0` stands for all the truth values it may have, so Python cannot choose a branch.",
+    "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, -x)",
+)
+
+# ---- operators
+
+BINARY: Final = (
+    ("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "divide"), ("floordiv", "floor_divide"),
+    ("mod", "remainder"), ("pow", "pow"), ("matmul", "matmul"), ("and", "bitwise_and"), ("or", "bitwise_or"),
+    ("xor", "bitwise_xor"), ("lshift", "bitwise_left_shift"), ("rshift", "bitwise_right_shift"),
+)  # fmt: skip
+COMPARISONS: Final = (
+    ("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"), ("eq", "equal"),
+    ("ne", "not_equal"),
+)  # fmt: skip
+UNARY: Final = (("neg", "negative"), ("pos", "positive"), ("abs", "abs"), ("invert", "bitwise_invert"))
+
+OPERANDS: Final = (Value, Variable, bool, int, float, Dim, np.ndarray, np.generic, list, tuple)
+
+
+def _forward(function: str) -> Callable[[Tensor, Any], Any]:
+    def general(self: Any, other: Any) -> Any:
+        """The operation through the public function, for operands not met before."""
+        return getattr(FUNCTIONS, function)(self, other)
+
+    memo = Memo(general)
+    known = memo.known
+
+    def operator(self: Tensor, other: Any) -> Any:
+        """The operator method: a native entry for these operand types, or the first call."""
+        kind = type(other)  # pyright: ignore[reportUnknownVariableType]
+        if kind is Tensor:
+            key = self.type, other.type
+            native = known.get(key)
+            return memo.first(key, general, (self, other)) if native is None else native(self, other)
+        if (kind is float or kind is int) and other:  # zeros differ in sign but compare equal
+            number = self.type, kind, other
+            native = known.get(number)
+            if native is None:
+
+                def of_tensor(x: Any) -> Any:
+                    """The operation with this number."""
+                    return getattr(FUNCTIONS, function)(x, other)
+
+                return memo.first(number, of_tensor, (self,))
+            return native(self)
+        if not isinstance(other, OPERANDS):
+            return NotImplemented
+        return general(self, other)
+
+    return operator
+
+
+def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
+    def general(self: Any, other: Any) -> Any:
+        """The operation through the public function, for operands not met before."""
+        return getattr(FUNCTIONS, function)(other, self)
+
+    memo = Memo(general)
+    known = memo.known
+
+    def operator(self: Tensor, other: Any) -> Any:
+        """The operator method whose tensor is the right operand."""
+        kind = type(other)  # pyright: ignore[reportUnknownVariableType]
+        if (kind is float or kind is int) and other:
+            number = self.type, kind, other
+            native = known.get(number)
+            if native is None:
+
+                def of_tensor(x: Any) -> Any:
+                    """The operation with this number."""
+                    return getattr(FUNCTIONS, function)(other, x)
+
+                return memo.first(number, of_tensor, (self,))
+            return native(self)
+        if not isinstance(other, OPERANDS):
+            return NotImplemented
+        return getattr(FUNCTIONS, function)(other, self)
+
+    return operator
+
+
+def _unary(function: str) -> Callable[[Tensor], Any]:
+    def operator(self: Tensor) -> Any:
+        """The operator method of one operand."""
+        return getattr(FUNCTIONS, function)(self)
+
+    return operator
+
+
+def _unhashable(self: Tensor) -> int:
+    raise DTypeError(
+        "hash: tensors are compared element by element, so they cannot be keys; use id(x), or a number x.item()"
+    )
+
+
+def _install() -> None:
+    for name, function in BINARY:
+        setattr(Tensor, f"__{name}__", _forward(function))
+        setattr(Tensor, f"__r{name}__", _reflected(function))
+    for name, function in COMPARISONS:
+        setattr(Tensor, f"__{name}__", _forward(function))
+    for name, function in UNARY:
+        setattr(Tensor, f"__{name}__", _unary(function))
+    Tensor.__hash__ = _unhashable  # type: ignore[method-assign,assignment]
+
+
+_install()
+register_public(Tensor)

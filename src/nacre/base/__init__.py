@@ -1,0 +1,1 @@
+"""Words every floor uses: errors, dtypes, sizes, types, trees, ambient state."""

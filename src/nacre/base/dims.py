@@ -1,0 +1,284 @@
+"""Sizes of axes: a plain int, or a `Dim`, a polynomial in named symbols with bounds.
+
+>>> batch = Dim.symbol("batch", max=512)
+>>> str(2 * batch + 1)
+'2*batch + 1'
+>>> (2 * batch + 1).evaluate({"batch": 3})
+7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from nacre.base.errors import ShapeError
+
+LIMIT = 1 << 48  # larger than any size that fits a machine
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A named size that a program learns when it is called; `low` ≤ size ≤ `high`."""
+
+    name: str
+    low: int = 0
+    high: int = LIMIT
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """The size that `sizes` gives the symbol."""
+        return sizes[self.name]
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Size:
+        """The size, possibly symbolic, that `sizes` gives the symbol."""
+        return sizes[self.name]
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest size."""
+        return self.low, self.high
+
+    def symbols(self) -> frozenset[Symbol]:
+        """The symbol itself."""
+        return frozenset((self,))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """⌊dim / divisor⌋ for a positive divisor that does not divide the polynomial."""
+
+    dim: Dim
+    divisor: int
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """The quotient, rounded down, for the symbols' values."""
+        return self.dim.evaluate(sizes) // self.divisor
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Size:
+        """The quotient with sizes for its symbols."""
+        return self.dim.substitute(sizes) // self.divisor
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest quotient."""
+        low, high = self.dim.bounds()
+        return low // self.divisor, high // self.divisor
+
+    def symbols(self) -> frozenset[Symbol]:
+        """The symbols of the dividend."""
+        return self.dim.symbols()
+
+    def __str__(self) -> str:
+        return f"(({self.dim})//{self.divisor})"
+
+
+Atom = Symbol | Quotient
+Monomial = tuple[tuple[Atom, int], ...]  # atoms with their powers, sorted by text
+Size = Union[int, "Dim"]
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A polynomial with integer coefficients in symbols.  Arithmetic that leaves an int gives an int."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @staticmethod
+    def symbol(name: str, min: int = 0, max: int | None = None) -> Dim:
+        """A new symbolic size with bounds (both inclusive)."""
+        if not name.isidentifier():
+            raise ShapeError(f"Dim: a name such as 'batch' is required; got {name!r}")
+        high = LIMIT if max is None else max
+        if not 0 <= min <= high:
+            raise ShapeError(f"Dim: 0 <= min <= max is required; got min={min}, max={max}")
+        return Dim(((((Symbol(name, min, high), 1),), 1),))
+
+    # ---- arithmetic
+
+    def _map(self) -> dict[Monomial, int]:
+        return dict(self.terms)
+
+    def __add__(self, other: object) -> Size:
+        if not isinstance(other, int | Dim):
+            return NotImplemented
+        total = self._map()
+        for monomial, c in _terms(other).items():
+            total[monomial] = total.get(monomial, 0) + c
+        return _collect(total)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: object) -> Size:
+        if not isinstance(other, int | Dim):
+            return NotImplemented
+        total: dict[Monomial, int] = {}
+        for a, x in self.terms:
+            for b, y in _terms(other).items():
+                m = _join(a, b)
+                total[m] = total.get(m, 0) + x * y
+        return _collect(total)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Size) -> Size:
+        return self + (-other)
+
+    def __rsub__(self, other: Size) -> Size:
+        return -self + other
+
+    def __floordiv__(self, other: Size) -> Size:
+        exact = _divide(self, other)
+        if exact is not None:
+            return exact
+        if isinstance(other, int) and other > 0:
+            return Dim(((((Quotient(self, other), 1),), 1),))
+        raise ShapeError(f"dimension: {self} is not divisible by {other} for every size")
+
+    def __rfloordiv__(self, other: int) -> Size:
+        if other == 0:
+            return 0
+        raise ShapeError(f"dimension: {other} is not divisible by {self} for every size")
+
+    def __mod__(self, other: Size) -> Size:
+        exact = _divide(self, other)
+        return 0 if exact is not None else self - (self // other) * other
+
+    # ---- meaning
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The number for given sizes of the symbols."""
+        total = 0
+        for monomial, c in self.terms:
+            for atom, power in monomial:
+                c *= atom.value(sizes) ** power
+            total += c
+        return total
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Size:
+        """The size with every symbol replaced by another size."""
+        total: Size = 0
+        for monomial, c in self.terms:
+            term: Size = c
+            for atom, power in monomial:
+                for _ in range(power):
+                    term = term * atom.substitute(sizes)
+            total = total + term
+        return total
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and greatest value, from the symbols' bounds (atoms are non-negative)."""
+        low = high = 0
+        for monomial, c in self.terms:
+            a = b = 1
+            for atom, power in monomial:
+                lo, hi = atom.bounds()
+                a, b = a * lo**power, min(LIMIT, b * hi**power)
+            low, high = low + min(a * c, b * c), high + max(a * c, b * c)
+        return low, high
+
+    def symbols(self) -> frozenset[Symbol]:
+        """The symbols it is made of."""
+        return frozenset(s for m, _ in self.terms for atom, _ in m for s in atom.symbols())
+
+    def __lt__(self, other: Size) -> bool:
+        return _decide(self - other, "<", lambda lo, hi: True if hi < 0 else False if lo >= 0 else None)
+
+    def __le__(self, other: Size) -> bool:
+        return _decide(self - other, "<=", lambda lo, hi: True if hi <= 0 else False if lo > 0 else None)
+
+    def __gt__(self, other: Size) -> bool:
+        return not self <= other
+
+    def __ge__(self, other: Size) -> bool:
+        return not self < other
+
+    def __index__(self) -> int:
+        raise ShapeError(
+            f"dimension: a fixed size is required here; got the symbolic size {self}; "
+            "compile without dynamic_shapes for this axis, or use shapes symbolically"
+        )
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for monomial, c in self.terms:
+            factors = [str(a) if p == 1 else f"{a}^{p}" for a, p in monomial]
+            if abs(c) != 1 or not factors:
+                factors.insert(0, str(abs(c)))
+            sign = "-" if c < 0 else "+"
+            parts.append(f" {sign} " + "*".join(factors) if parts else ("-" if c < 0 else "") + "*".join(factors))
+        return "".join(parts) or "0"
+
+    def __repr__(self) -> str:
+        return f"Dim({self})"
+
+
+def _decide(difference: Size, sign: str, answer: Callable[[int, int], bool | None]) -> bool:
+    lo, hi = (difference, difference) if isinstance(difference, int) else difference.bounds()
+    known = answer(lo, hi)
+    if known is None:
+        raise ShapeError(f"dimension: whether {difference} {sign} 0 depends on the size; give it tighter bounds")
+    return known
+
+
+def _terms(size: Size) -> dict[Monomial, int]:
+    return dict(size.terms) if isinstance(size, Dim) else {(): size} if size else {}
+
+
+def _join(a: Monomial, b: Monomial) -> Monomial:
+    powers = dict(a)
+    for atom, p in b:
+        powers[atom] = powers.get(atom, 0) + p
+    return tuple(sorted(powers.items(), key=lambda item: str(item[0])))
+
+
+def _collect(total: Mapping[Monomial, int]) -> Size:
+    kept = {m: c for m, c in total.items() if c}
+    if not kept:
+        return 0
+    if set(kept) == {()}:
+        return kept[()]
+    order = sorted(kept.items(), key=lambda t: (-sum(p for _, p in t[0]), [(str(a), p) for a, p in t[0]]))
+    return Dim(tuple(order))
+
+
+def _divide(a: Dim, b: Size) -> Size | None:
+    """a / b where b is one monomial that divides every term, else None."""
+    (monomial, c), *rest = _terms(b).items() or [((), 0)]
+    if a == b:
+        return 1
+    if rest or c == 0:
+        return None
+    total: dict[Monomial, int] = {}
+    for m, x in a.terms:
+        powers = dict(m)
+        for atom, p in monomial:
+            if powers.get(atom, 0) < p:
+                return None
+            powers[atom] -= p
+        if x % c:
+            return None
+        total[tuple((atom, p) for atom, p in powers.items() if p)] = x // c
+    return _collect(total)
+
+
+def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
+    """The number of an int or Dim."""
+    return size if isinstance(size, int) else size.evaluate(sizes)
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    """The product of sizes; 1 for none."""
+    total: Size = 1
+    for s in sizes:
+        total = total * s
+    return total
+
+
+def upper(size: Size) -> int:
+    """The greatest value a size can take."""
+    return size if isinstance(size, int) else size.bounds()[1]

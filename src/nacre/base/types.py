@@ -1,0 +1,108 @@
+"""`TensorType`: a shape and a dtype, interned so that equal types are one object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nacre.base.dims import Dim, Size, product
+from nacre.base.dtypes import DType
+from nacre.base.errors import ShapeError
+
+Shape = tuple[Size, ...]
+
+
+class TensorType:
+    """The type of a tensor value, printed as `f32[B, 784]`.  Equal types are identical."""
+
+    __slots__ = ("dtype", "shape", "static")
+    shape: Shape
+    dtype: DType
+    static: bool  # every size is a plain int
+
+    _interned: ClassVar[dict[tuple[Shape, DType], TensorType]] = {}
+
+    def __new__(cls, shape: Sequence[Size], dtype: DType) -> TensorType:
+        key = (tuple(shape), dtype)
+        found = cls._interned.get(key)
+        if found is None:
+            found = super().__new__(cls)
+            found.shape, found.dtype = key
+            found.static = all(type(s) is int for s in key[0])
+            cls._interned[key] = found
+        return found
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Size:
+        """The number of elements."""
+        return product(self.shape)
+
+    @property
+    def nbytes(self) -> Size:
+        """Bytes of a dense buffer."""
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: Sequence[Size]) -> TensorType:
+        """The type with another shape."""
+        return TensorType(shape, self.dtype)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """The type with another dtype."""
+        return TensorType(self.shape, dtype)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TensorType, (self.shape, self.dtype)
+
+
+
+def row_major(shape: Sequence[Size]) -> tuple[Size, ...]:
+    """Strides, in elements, of a dense row-major tensor."""
+    strides: list[Size] = []
+    step: Size = 1
+    for s in reversed(shape):
+        strides.append(step)
+        step = step * (s if isinstance(s, Dim) else max(s, 1))
+    return tuple(reversed(strides))
+
+
+def broadcast_shapes(*shapes: Shape, operation: str = "broadcast") -> Shape:
+    """The shape in which shapes meet by NumPy's rules; raises ShapeError where they do not."""
+    rank = max(map(len, shapes), default=0)
+    result: list[Size] = []
+    for k in range(rank):
+        sizes = [s[k - rank + len(s)] for s in shapes if k - rank + len(s) >= 0]
+        big = [s for s in sizes if s != 1]
+        if any(s != big[0] for s in big):
+            shown = " and ".join(str(list(s)).replace("Dim(", "").replace(")", "") for s in shapes)
+            raise ShapeError(
+                f"{operation}: sizes that are equal or 1 are required in every axis, counted from the last; "
+                f"got shapes {shown}; reshape or transpose one of them"
+            )
+        result.append(big[0] if big else 1)
+    return tuple(result)
+
+
+def normal_axis(axis: int, rank: int, operation: str) -> int:
+    """A non-negative axis; raises ShapeError when it is out of range."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{operation}: an axis in [{-rank}, {rank}) is required; got {axis}")
+    return axis % rank if rank else 0
+
+
+def normal_axes(axes: int | Sequence[int] | None, rank: int, operation: str) -> tuple[int, ...]:
+    """Sorted, distinct, non-negative axes; None means all."""
+    if axes is None:
+        return tuple(range(rank))
+    listed = [axes] if isinstance(axes, int) else list(axes)
+    normal = sorted(normal_axis(a, rank, operation) for a in listed)
+    if len(set(normal)) != len(normal):
+        raise ShapeError(f"{operation}: distinct axes are required; got {tuple(listed)}")
+    return tuple(normal)

@@ -1,0 +1,81 @@
+"""The `nacre` command: demo, doctor, explain, cache.  Exit status 0: done; 1: a promise failed; 2: wrong use."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from nacre.base.errors import Error
+from nacre.cli import demo, doctor, explain
+
+DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+EPILOG = "Environment: NACRE_ISA (avx512, avx2, neon), NACRE_NUM_THREADS, NACRE_CACHE_DIR, NACRE_CACHE_SIZE."
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar; each command sets `run` to its function."""
+    top = argparse.ArgumentParser(prog="nacre", description="A machine-learning framework: from tensors to machine "
+                                  "code, the same bits everywhere.", epilog=EPILOG)
+    top.add_argument("--version", action="store_true", help="print the version and end")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace, Console], int], text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", epilog=EPILOG)
+        made.add_argument("--no-color", action="store_true", help="plain text")
+        made.set_defaults(run=run)
+        return made
+
+    d = command("demo", demo.run, "train a small convolutional network on real digits and show what is promised")
+    d.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
+    d.add_argument("--epochs", type=_positive, default=demo.EPOCHS, metavar="N",
+                   help="passes over the training set (default: %(default)s)")
+    command("doctor", doctor.run, "show the machine and the installation, and check that the bits agree")
+    e = command("explain", explain.run, "show every stage that a function of a file goes through")
+    explain.arguments(e)
+    c = command("cache", doctor.run_cache, "show the compiled code that is kept on disk, or remove it")
+    c.add_argument("--clear", action="store_true", help="remove it all")
+    return top
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a whole number from 1 is required; got {text!r}")
+    return number
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line (by default the process's); the exit status."""
+    grammar = parser()
+    given = grammar.parse_args(arguments)
+    if given.version:
+        print(doctor.version_line())
+        return DONE
+    if not hasattr(given, "run"):
+        grammar.print_help()
+        return MISUSED
+    out: object = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="replace")  # a terminal that has no ✓ gets a ?
+    console = Console(no_color=given.no_color or None, highlight=False)
+    try:
+        return given.run(given, console)
+    except Error as fault:
+        print(f"nacre: {fault}", file=sys.stderr)
+        return MISUSED
+    except KeyboardInterrupt:
+        print("nacre: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe has gone; keep Python from complaining at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Kernels to LLVM text, and the native driver and entries."""

@@ -1,0 +1,231 @@
+"""The packed matrix product: one kernel for all sizes and strides of an element type.
+
+    C[b, m, n] = epilogue(Σₖ A[b, m, k] · B[b, k, n])
+
+Each sum is a chain of fused multiply-adds from +0 over ascending k, begun anew every 256 k; the
+chains' results are added in ascending order.  Sizes, strides, blocking, threads, batch and
+instruction set leave every bit as it is.
+
+The batch has two levels, b = outer · size of the inner + inner, so that heads of examples are read
+as they lie: every buffer has a stride for each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from nacre.base.dtypes import DType
+from nacre.base.errors import ArgumentError
+from nacre.codegen.contract_block import Layout, emit_block
+from nacre.codegen.contract_finish import (
+    KINDS,
+    Ending,
+    Epilogue,
+    Operand,
+    Slots,
+    emit_merge,
+    ending_slots,
+)
+from nacre.codegen.contract_numbers import Numbers, numbers
+from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
+from nacre.codegen.contract_plan import Plan, make_plan, turn
+from nacre.codegen.contract_thin import emit_dots, emit_sweep
+from nacre.codegen.contract_tile import emit_tile, tile_shape
+from nacre.codegen.isa import Isa
+from nacre.native.text import Function, Module, Val
+
+__all__ = ["Contraction", "Operand", "Plan", "contract", "is_thin", "shared_parts"]
+
+SIZES = ("batch", "inner", "m", "n", "k")
+STRIDES = ("a.outer", "a.inner", "a.m", "a.k", "b.outer", "b.inner", "b.k", "b.n")
+BLOCKING = ("rows", "columns", "swap")
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """What a caller of a matrix product kernel needs to know.
+
+    `slots` names the 8-byte argument slots in order: pointers `A B Output0… Operand0…` first, then
+    integers: sizes (`batch` of both levels together, `inner` of the inner one), strides in elements
+    (`a.m`, `output0.outer`, `operand1.inner` …) and the blocking `rows columns swap` that `plan`
+    gives.  Outputs and "row" and "full" operands have contiguous n.
+    Outputs must not overlap factors or operands.
+    """
+
+    name: str
+    slots: tuple[str, ...]
+    layout: Layout
+    spills: bool
+    thin: bool
+    imports: tuple[str, ...]
+
+    def plan(
+        self, m: int, n: int, k: int, batch: int = 1, threads: int = 1, axes: str = "kn"
+    ) -> Plan:
+        """The number of work items, their grain and blocking, and the scratch bytes of a thread.
+
+        `axes` names the contiguous axis of A ("m", "k", or "-" for none) and of B ("k", "n", "-").
+        They must be those of the strides that the kernel is given.  Raises ArgumentError where a
+        thin kernel does not fit.
+        """
+        return _plan(self.layout, self.spills, self.thin, m, n, k, batch, threads, axes)
+
+
+_plan = lru_cache(maxsize=4096)(make_plan)
+
+
+def contract(
+    isa: Isa,
+    dtype: DType,
+    *,
+    outputs: Sequence[DType] = (),
+    operands: Sequence[Operand] = (),
+    epilogue: Epilogue | None = None,
+    thin: bool = False,
+    linked: bool = False,
+    name: str = "contract",
+) -> tuple[Module, Contraction]:
+    """Write the kernel of C = epilogue(A·B) for factors of a dtype.
+
+    `epilogue(f, sums, loads)` gets vectors of `lanes` columns of a row: the sums in the
+    accumulator's type, one of `loads` for each operand in its memory type.  It returns one vector
+    for each output, in the output's memory type.  Without it the sums are rounded once to the one
+    output (default: `dtype`). The kernel takes every size; a `thin` one only those for which
+    `is_thin` holds, which it does faster. A `linked` kernel takes its inner functions, `imports`,
+    from the module of `shared_parts`: of several kernels that differ in their endings, they are
+    then compiled once.
+
+    Raises DTypeError for bool factors, ArgumentError for an unknown operand kind or outputs without
+    an epilogue.
+    """
+    arithmetic = numbers(isa, dtype)
+    ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue)
+    _check(ending)
+    layout = Layout(arithmetic, tile_shape(isa))
+    pointers, strides = ending_slots(ending)
+    slots = Slots(("A", "B", *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
+    module = Module(name)
+    imports = _declare_parts(module, isa, dtype, thin) if linked else ()
+    if not linked:
+        (_emit_thin if thin else _emit_packed)(module, layout)
+    emit_merge(module, arithmetic, ending, slots)
+    emit_block(module, layout, ending, slots, thin)
+    spills = not ending.in_place(arithmetic)
+    _emit_items(module, name, arithmetic, slots, spills)
+    return module, Contraction(name, slots.names, layout, spills, thin, imports)
+
+
+def shared_parts(isa: Isa, dtype: DType, *, thin: bool = False) -> Module:
+    """The module of the inner functions that all products of a dtype share."""
+    arithmetic = numbers(isa, dtype)
+    module = Module(f"contract.{dtype.short}")
+    (_emit_thin if thin else _emit_packed)(module, Layout(arithmetic, tile_shape(isa)))
+    for function in module.functions.values():
+        function.head = function.head.replace("define internal ", "define ", 1)
+    return module
+
+
+def _declare_parts(module: Module, isa: Isa, dtype: DType, thin: bool) -> tuple[str, ...]:
+    """Declare the shared functions instead of writing them; returns their names."""
+    signatures = _signatures(isa, dtype, thin)
+    for part, types in signatures:
+        module.declare(part, "void", types)
+    return tuple(part for part, _ in signatures)
+
+
+@cache
+def _signatures(isa: Isa, dtype: DType, thin: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The names and parameter types of the shared functions."""
+    parts = shared_parts(isa, dtype, thin=thin).functions.values()
+    return tuple((p.name, tuple(v.ty for v in p.params.values())) for p in parts)
+
+
+def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
+    """Whether a product has one row or column, so that the `thin` kernel fits, and is faster."""
+    return turn(Layout(numbers(isa, dtype), tile_shape(isa)), m, n, k, axes).thin
+
+
+def _check(ending: Ending) -> None:
+    for operand in ending.operands:
+        if operand.kind not in KINDS:
+            raise ArgumentError(
+                f"contract: an operand kind of {', '.join(KINDS)} is required; got {operand.kind!r}"
+            )
+    if ending.epilogue is None and (ending.operands or len(ending.outputs) != 1):
+        raise ArgumentError(
+            "contract: one output and no operands are required without an epilogue; got "
+            f"{len(ending.outputs)} and {len(ending.operands)}; pass an epilogue"
+        )
+
+
+def _emit_packed(module: Module, layout: Layout) -> None:
+    """The functions of a product of any size, in the order in which they call each other."""
+    arithmetic, shape = layout.numbers, layout.shape
+    for rows in shape.rows:
+        for vectors in (shape.vectors, 1):
+            emit_tile(module, arithmetic, rows, vectors)
+    _emit_transposes(module, arithmetic)
+    emit_copy(module, arithmetic)
+    emit_pack(module, arithmetic, shape.vectors)
+
+
+def _emit_thin(module: Module, layout: Layout) -> None:
+    """The functions of a product with one row."""
+    _emit_transposes(module, layout.numbers)
+    emit_sweep(module, layout.numbers)
+    emit_dots(module, layout.numbers)
+
+
+def _emit_transposes(module: Module, arithmetic: Numbers) -> None:
+    """Transposes of factors and, where they are of another type, of sums."""
+    sources = {"": arithmetic.stored}
+    if arithmetic.widens:
+        sources["_sums"] = arithmetic.wide
+    for suffix, source in sources.items():
+        emit_gather(module, arithmetic, f"gather{suffix}", source)
+        emit_transpose(module, arithmetic, f"transpose{suffix}", source)
+
+
+def _emit_items(module: Module, name: str, arithmetic: Numbers, slots: Slots, spills: bool) -> None:
+    """The kernel: items number blocks of rows fastest, then blocks of columns, then the batch.
+
+    Neighbouring blocks of rows run as one, so that B is packed once for them.
+    """
+    f = module.function(
+        name, "void", {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"},
+        attributes=arithmetic.isa.attributes,
+    )  # fmt: skip
+    swap = f.icmp("ne", slots.load(f, "swap"), 0)
+    sizes = slots.load(f, "m"), slots.load(f, "n")
+    m, n = f.select(swap, sizes[1], sizes[0]), f.select(swap, sizes[0], sizes[1])
+    rows, columns = slots.load(f, "rows"), slots.load(f, "columns")
+    inner_size = slots.load(f, "inner")
+    across = _blocks(f, m, rows)
+    down = _blocks(f, n, columns)
+    last = _quotient(f, f.sub(f["hi"], 1), across)
+    with f.loop("column", _quotient(f, f["lo"], across), f.add(last, 1)) as loop:
+        first = f.mul(loop.index, across)
+        start = f.mul(f.smax(f.sub(f["lo"], first), 0), rows)
+        stop = f.smin(f.mul(f.sub(f["hi"], first), rows), m)
+        batch = _quotient(f, loop.index, down)
+        n0 = f.mul(f.sub(loop.index, f.mul(batch, down)), columns)
+        n1 = f.smin(f.add(n0, columns), n)
+        outer = _quotient(f, batch, inner_size)
+        levels = [outer, f.sub(batch, f.mul(outer, inner_size))]
+        step = rows if spills else f.smax(f.sub(stop, start), 1)
+        with f.loop("row", start, stop, step) as row:
+            m1 = f.smin(f.add(row.index, step), stop)
+            f.call("block", "void", [f["args"], f["scratch"], *levels, row.index, m1, n0, n1])
+    f.ret()
+
+
+def _blocks(f: Function, size: Val, block: Val) -> Val:
+    return f.smax(_quotient(f, f.sub(f.add(size, block), 1), block), 1)
+
+
+def _quotient(f: Function, a: Val, b: Val) -> Val:
+    """a / b of counts, in the 32 bits that hold every count: for 64 the compiler would write both."""
+    narrow = f.binary("udiv", f.cast("trunc", a, "i32"), f.cast("trunc", b, "i32"))
+    return f.cast("zext", narrow, "i64")

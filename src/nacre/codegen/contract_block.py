@@ -1,0 +1,349 @@
+"""One block of a matrix product on one thread: pack, run register tiles, merge.
+
+The block function reads the kernel's arguments; with `swap` it computes Cᵀ = Bᵀ·Aᵀ, in which a
+product with few columns fills its vectors.  The products of a chain are the same, and so are its
+bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nacre.codegen.contract_finish import Ending, Slots
+from nacre.codegen.contract_numbers import Numbers
+from nacre.codegen.contract_pack import BLOCK
+from nacre.codegen.contract_tile import Shape, tile_name
+from nacre.native.text import Function, Module, Val
+
+DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
+NEAR_ROWS = 128  # the same, where rows of B are so near that a panel lies in few pages of memory
+NEAR = 3072  # bytes
+ALIASING = 1024  # rows of A this many bytes apart, or a multiple, share too few cache sets
+REUSED = 192  # columns: so many pay for a copy of aliasing rows
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The sizes, in elements and bytes, of what a block keeps in a thread's scratch memory."""
+
+    numbers: Numbers
+    shape: Shape
+
+    @property
+    def lanes(self) -> int:
+        return self.numbers.lanes
+
+    @property
+    def panel(self) -> int:
+        return self.shape.vectors * self.lanes
+
+    @property
+    def group(self) -> int:
+        """Rows of A packed together: whole tiles, and whole vectors of a transposed A."""
+        return 2 * self.shape.tall if 2 * self.shape.tall % self.lanes == 0 else 4 * self.shape.tall
+
+    @property
+    def row(self) -> int:
+        """Elements from row to row of packed A; the odd cache line keeps rows from aliasing."""
+        return BLOCK + 64 // self.numbers.bytes
+
+    @property
+    def group_at(self) -> int:
+        """Where packed A begins: behind one tile."""
+        return _line(self.shape.tall * self.panel * self.numbers.bytes)
+
+    @property
+    def block_at(self) -> int:
+        """Where packed B begins."""
+        return self.group_at + _line(self.group * self.row * self.numbers.bytes)
+
+
+def _line(size: int) -> int:
+    return -(-size // 64) * 64
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The values that the loops of a block share."""
+
+    f: Function
+    layout: Layout
+    rows: Val  # of this block
+    columns: Val
+    depth: Val  # rows of k a packed panel has room for
+    stride_a: tuple[Val, Val]  # m, k; elements
+    stride_b: tuple[Val, Val]  # k, n
+    direct: Val  # whether B is read in place
+    packed: Val  # address of packed B
+    home: Val  # where sums stand between blocks of k: C or scratch
+    home_row: Val  # bytes
+    swap: Val
+
+
+PARAMETERS = {
+    "args": "ptr", "scratch": "ptr", "outer": "i64", "inner": "i64",
+    "m0": "i64", "m1": "i64", "n0": "i64", "n1": "i64",
+}  # fmt: skip
+
+
+def emit_block(module: Module, layout: Layout, ending: Ending, slots: Slots, thin: bool) -> None:
+    """@block(args, scratch, outer, inner, m0, m1, n0, n1): the elements of one rectangle of C, or of Cᵀ.
+
+    A `thin` block has one row, and reads B in place.
+    """
+    numbers = layout.numbers
+    f = module.function(
+        "block", "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes
+    )
+    swap = f.icmp("ne", slots.load(f, "swap"), 0)
+    a, b, stride_a, stride_b = _factors(f, numbers, slots, swap)
+    block, transposed_at = _prepare(f, layout, ending, slots, swap, stride_a, stride_b, thin)
+    k = slots.load(f, "k")
+    blocks = f.smax(f.lshr(f.add(k, BLOCK - 1), BLOCK.bit_length() - 1), 1)
+    with f.loop("block", 0, blocks) as loop:
+        k0 = f.mul(loop.index, BLOCK)
+        kc = f.smin(f.sub(k, k0), BLOCK)
+        last = f.icmp("eq", loop.index, f.sub(blocks, 1))
+        a_here = f.gep(a, f.mul(k0, stride_a[1]), numbers.stored)
+        b_here = f.gep(b, f.mul(k0, stride_b[0]), numbers.stored)
+        if thin:
+            _thin(block, a_here, b_here, kc, loop.index, last)
+        else:
+            _pack_b(block, b_here, kc)
+            _row_groups(block, ending, a_here, b_here, kc, loop.index, last)
+    with f.when(swap):
+        _finish_swapped(block, ending, slots, transposed_at)
+    f.ret()
+
+
+def _factors(
+    f: Function, numbers: Numbers, slots: Slots, swap: Val
+) -> tuple[Val, Val, tuple[Val, Val], tuple[Val, Val]]:
+    """A and B at this block's first row and column, and their strides; exchanged with `swap`."""
+
+    def role(plain: Val, swapped: Val) -> Val:
+        return f.select(swap, swapped, plain)
+
+    pointers: list[Val] = []
+    for name in ("a", "b"):
+        pointers.append(slots.matrix(f, name.upper(), numbers.stored))
+    a_m, a_k, b_k, b_n = (slots.load(f, s) for s in ("a.m", "a.k", "b.k", "b.n"))
+    stride_a = (role(a_m, b_n), role(a_k, b_k))
+    stride_b = (role(b_k, a_k), role(b_n, a_m))
+    a, b = role(pointers[0], pointers[1]), role(pointers[1], pointers[0])
+    a = f.gep(a, f.mul(f["m0"], stride_a[0]), numbers.stored)
+    b = f.gep(b, f.mul(f["n0"], stride_b[1]), numbers.stored)
+    return a, b, stride_a, stride_b
+
+
+def _prepare(
+    f: Function, layout: Layout, ending: Ending, slots: Slots, swap: Val,
+    stride_a: tuple[Val, Val], stride_b: tuple[Val, Val], thin: bool,
+) -> tuple[_Block, Val]:  # fmt: skip
+    """Divide the scratch memory, and decide what is packed."""
+    numbers, size = layout.numbers, layout.numbers.bytes
+    rows, columns = f.sub(f["m1"], f["m0"]), f.sub(f["n1"], f["n0"])
+    whole = f.and_(f.add(f.smin(slots.load(f, "k"), BLOCK), 15), -16)
+    depth = f.i64(1) if thin else whole
+    wide = f.and_(f.add(columns, layout.lanes - 1), -layout.lanes)
+    packed = f.gep(f["scratch"], layout.block_at)
+    sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
+    sums_row = f.mul(f.add(wide, 64 // size), size)
+    transposed_at = f.gep(sums, f.mul(sums_row, layout.lanes))
+    home, home_row = sums, sums_row
+    if ending.in_place(numbers):
+        stride = slots.load(f, "output0.m")
+        offset = f.add(f.mul(f["m0"], stride), f["n0"])
+        c = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
+        home = f.select(swap, sums, c)
+        home_row = f.select(swap, sums_row, f.mul(stride, size))
+    near = f.icmp("sle", f.mul(stride_b[0], size), NEAR)
+    most = f.select(near, f.i64(NEAR_ROWS), f.i64(DIRECT_ROWS))
+    direct = f.and_(f.icmp("eq", stride_b[1], 1), f.icmp("sle", rows, most))
+    if numbers.widens:
+        direct = f.const("i1", False)
+    block = _Block(
+        f, layout, rows, columns, depth, stride_a, stride_b, direct, packed, home, home_row, swap
+    )
+    return block, transposed_at
+
+
+def _thin(block: _Block, a: Val, b: Val, kc: Val, index: Val, last: Val) -> None:
+    """A block of k of a product with one row: all its chains into a buffer, and on from there."""
+    f, numbers = block.f, block.layout.numbers
+    sums = block.packed
+    a_k, b_k, b_n = (f.mul(s, numbers.stored_bytes) for s in (block.stride_a[1], *block.stride_b))
+    by_row = f.icmp("eq", block.stride_b[1], 1)
+    pick = f.select(
+        by_row, Val(f"@{numbers.part('sweep')}", "ptr"), Val(f"@{numbers.part('dots')}", "ptr")
+    )
+    step = f.select(by_row, b_k, b_n)
+    f.call_value(pick, "void", [a, a_k, b, step, sums, kc, block.columns])
+    final = f.and_(last, f.xor(block.swap, f.const("i1", True)))
+    f.call("merge", "void", [
+        f["args"], sums, f.i64(0), block.home, block.home_row, f["outer"], f["inner"],
+        f["m0"], f["n0"], block.rows, block.columns,
+        *(f.cast("zext", flag, "i64") for flag in (f.icmp("ne", index, 0), final)),
+    ])  # fmt: skip
+
+
+def _pack_b(block: _Block, b: Val, kc: Val) -> None:
+    """Pack the block of B; where B is read in place, only its ragged last strip."""
+    f, lanes = block.f, block.layout.lanes
+    ragged = f.and_(block.columns, -lanes)
+    start = f.select(block.direct, ragged, f.i64(0))
+    with f.when(f.icmp("slt", start, block.columns)):
+        stride_k, stride_n = block.stride_b
+        f.call(block.layout.numbers.part("pack"), "void", [
+            b, stride_k, stride_n, block.packed, block.depth, kc, start, block.columns,
+        ])  # fmt: skip
+
+
+def _row_groups(
+    block: _Block, ending: Ending, a: Val, b: Val, kc: Val, index: Val, last: Val
+) -> None:
+    """Pack A a group of rows at a time where that pays, and run each group's tiles down its rows."""
+    f, layout, numbers = block.f, block.layout, block.layout.numbers
+    by_row, by_column = (f.icmp("eq", s, 1) for s in reversed(block.stride_a))
+    copies = _copy_pays(block, by_row, by_column, kc)
+    with f.loop("group", 0, block.rows, layout.group) as loop:
+        i = loop.index
+        count = f.smin(f.sub(block.rows, i), layout.group)
+        source = f.gep(a, f.mul(i, block.stride_a[0]), numbers.stored)
+        store = f.gep(f["scratch"], layout.group_at)
+        with f.when(copies):
+            _pack_a(block, source, store, count, kc, by_row, by_column)
+        columns_first = f.and_(by_column, f.icmp("ne", block.stride_a[1], 1))
+        packed_m = f.select(columns_first, f.i64(1), f.i64(layout.row))
+        packed_k = f.select(columns_first, f.i64(layout.group), f.i64(1))
+        address = f.select(copies, store, source)
+        a_row = f.mul(f.select(copies, packed_m, block.stride_a[0]), numbers.bytes)
+        a_k = f.mul(f.select(copies, packed_k, block.stride_a[1]), numbers.bytes)
+        tall = layout.shape.tall
+        full = f.binary("udiv", count, tall)
+        steps = f.add(full, f.intrinsic("ctpop", "i64", [f.sub(count, f.mul(full, tall))]))
+        with f.loop("step", 0, steps, carry=[f.i64(0)]) as step:
+            row = step.carried[0]
+            rows = _tile_rows(f, layout.shape, f.sub(count, row))
+            here = f.gep(address, f.mul(row, a_row))
+            _tiles(block, ending, (here, a_row, a_k), b, kc, f.add(i, row), rows, index, last)
+            step.next(f.add(row, rows))
+
+
+def _copy_pays(block: _Block, by_row: Val, by_column: Val, kc: Val) -> Val:
+    """Whether A is packed: always if it changes type; else if lines are shared or alias, and reused."""
+    f, numbers = block.f, block.layout.numbers
+    if numbers.widens:
+        return f.const("i1", True)
+    stride = f.mul(block.stride_a[0], numbers.bytes)
+    aliases = f.and_(f.icmp("eq", f.and_(stride, ALIASING - 1), 0), f.icmp("sgt", kc, BLOCK // 2))
+    aliases = f.and_(aliases, f.icmp("sgt", block.columns, REUSED))
+    better = f.select(by_row, aliases, by_column)
+    return f.and_(better, f.icmp("sgt", block.columns, block.layout.lanes))
+
+
+def _pack_a(
+    block: _Block, source: Val, store: Val, count: Val, kc: Val, by_row: Val, by_column: Val
+) -> None:
+    """Rows stay rows; a transposed A becomes one short row of the group's elements for each k."""
+    f, layout, numbers = block.f, block.layout, block.layout.numbers
+    stride_m, stride_k = (f.mul(s, numbers.stored_bytes) for s in block.stride_a)
+    row = f.i64(layout.row * numbers.bytes)
+    with f.when(by_row):
+        f.call(numbers.part("copy"), "void", [source, stride_m, store, row, count, kc])
+    other = f.xor(by_row, f.const("i1", True))
+    with f.when(f.and_(other, by_column)):
+        step = f.i64(layout.group * numbers.bytes)
+        f.call(numbers.part("copy"), "void", [source, stride_k, store, step, kc, count])
+    if numbers.widens:
+        with f.when(f.and_(other, f.xor(by_column, f.const("i1", True)))):
+            f.call(
+                numbers.part("gather"), "void", [source, stride_m, stride_k, store, row, count, kc]
+            )
+
+
+def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
+    """The tallest tile that the rows left fill."""
+    rows = f.i64(1)
+    for r in reversed(shape.rows[:-1]):
+        rows = f.select(f.icmp("sge", left, r), f.i64(r), rows)
+    return rows
+
+
+def _tiles(
+    block: _Block, ending: Ending, a: tuple[Val, Val, Val], b: Val, kc: Val, row: Val, rows: Val,
+    index: Val, last: Val,
+) -> None:  # fmt: skip
+    """Run the tiles of one band of rows: full panels, then strips."""
+    f, layout, numbers = block.f, block.layout, block.layout.numbers
+    wide, narrow = (
+        _choose(f, numbers, layout.shape, rows, vectors) for vectors in (layout.shape.vectors, 1)
+    )
+    whole = f.binary("udiv", block.columns, layout.panel)
+    rest = f.sub(block.columns, f.mul(whole, layout.panel))
+    strips = f.binary("udiv", f.add(rest, layout.lanes - 1), layout.lanes)
+    home = f.gep(block.home, f.mul(row, block.home_row))
+    later = f.cast("zext", f.icmp("ne", index, 0), "i64")
+    final = f.cast("zext", last, "i64")
+    with f.loop("panel", 0, f.add(whole, strips), carry=[f.i64(0)]) as loop:
+        j = loop.carried[0]
+        panel = f.icmp("slt", loop.index, whole)
+        width = f.select(panel, f.i64(layout.panel), f.i64(layout.lanes))
+        left = f.sub(block.columns, j)
+        fits = f.icmp("sge", left, width)
+        place = f.and_(block.direct, fits)
+        panel_at = f.gep(block.packed, f.mul(j, block.depth), numbers.wide)
+        b_at = f.select(place, f.gep(b, j, numbers.stored), panel_at)
+        b_k = f.mul(f.select(place, block.stride_b[0], width), numbers.bytes)
+        at_home = _stays_home(block, ending, fits, last)
+        c = f.gep(home, j, numbers.wide)
+        target = f.select(at_home, c, f["scratch"])
+        target_row = f.select(at_home, block.home_row, f.i64(layout.panel * numbers.bytes))
+        adds = f.select(at_home, later, f.i64(0))
+        f.call_value(f.select(panel, wide, narrow), "void",
+                     [*a, b_at, b_k, target, target_row, kc, adds])  # fmt: skip
+        with f.when(f.icmp("eq", at_home, f.const("i1", False))):
+            f.call("merge", "void", [
+                f["args"], target, target_row, c, block.home_row, f["outer"], f["inner"],
+                f.add(f["m0"], row), f.add(f["n0"], j), rows, f.smin(left, width), later, final,
+            ])  # fmt: skip
+        loop.next(f.add(j, width))
+
+
+def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:
+    """The tile function for a number of rows."""
+    chosen = Val(f"@{tile_name(numbers, shape.rows[-1], vectors)}", "ptr")
+    for r in reversed(shape.rows[:-1]):
+        tile = Val(f"@{tile_name(numbers, r, vectors)}", "ptr")
+        chosen = f.select(f.icmp("eq", rows, r), tile, chosen)
+    return chosen
+
+
+def _stays_home(block: _Block, ending: Ending, fits: Val, last: Val) -> Val:
+    """Whether a tile writes its sums straight to where they stand (else `merge` takes them there)."""
+    f = block.f
+    if not ending.in_place(block.layout.numbers):
+        return block.swap
+    if ending.epilogue is not None:
+        fits = f.and_(fits, f.xor(last, f.const("i1", True)))
+    return f.or_(block.swap, fits)
+
+
+def _finish_swapped(block: _Block, ending: Ending, slots: Slots, transposed_at: Val) -> None:
+    """Turn the finished Cᵀ of a swapped block, and send its rows through the epilogue."""
+    f, numbers = block.f, block.layout.numbers
+    row = f.i64(block.layout.lanes * numbers.bytes)
+    transpose = numbers.part("transpose_sums" if numbers.widens else "transpose")
+    f.call(transpose, "void", [
+        block.home, block.home_row, transposed_at, row, block.columns, block.rows,
+    ])  # fmt: skip
+    home, home_row = transposed_at, row
+    if ending.in_place(numbers):
+        stride = slots.load(f, "output0.m")
+        offset = f.add(f.mul(f["n0"], stride), f["m0"])
+        home = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
+        home_row = f.mul(stride, numbers.bytes)
+    f.call("merge", "void", [
+        f["args"], transposed_at, row, home, home_row, f["outer"], f["inner"],
+        f["n0"], f["m0"], block.columns, block.rows, f.i64(0), f.i64(1),
+    ])  # fmt: skip

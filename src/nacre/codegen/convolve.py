@@ -1,0 +1,98 @@
+"""Two-dimensional convolution and its gradients as native kernels.
+
+Tensors are row-major: x [N,C,H,W], w [O,C/groups,kh,kw], y [N,O,OH,OW].  Every size but the batch
+is baked into the code.  The scalar is an LLVM type: float, double, half or bfloat.  Each function
+returns the steps to run in order; results have the bits of `nacre.kernel.order_convolve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.codegen.convolve_half import HALF_TYPES, Tensor, through_float
+from nacre.codegen.convolve_narrow import NarrowKernel, is_narrow
+from nacre.codegen.convolve_pack import PanelLayout, pack_weights
+from nacre.codegen.convolve_plane import write_depthwise
+from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Step, Steps
+from nacre.codegen.convolve_tile import (
+    Correlation,
+    CorrelationKernel,
+    forward_correlation,
+    gradient_correlation,
+    panel_layout,
+)
+from nacre.codegen.convolve_weight import weight_steps
+from nacre.codegen.isa import Isa
+from nacre.kernel.order_convolve import Convolution
+
+
+def forward(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
+            operands: Sequence[str] = ()) -> Steps:
+    """y = epilogue(conv(x, w)); buffers x, w, y and the operands that the epilogue reads."""
+    if scalar in HALF_TYPES:
+        return through_float(isa, scalar, lambda s: forward(isa, s, conv),
+                             (_image(conv), _weights(conv, "w")), _result(conv, "y"),
+                             epilogue=epilogue is not None)
+    c = forward_correlation(conv)
+    strides = (c.inputs * conv.taps, conv.taps)
+    return _correlate(isa, scalar, c, strides, ("x", "panels", "y"), epilogue, operands)
+
+
+def input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
+               operands: Sequence[str] = ()) -> Steps:
+    """dx = epilogue(gradient of conv by x); buffers dy, w, dx and the epilogue's operands."""
+    if scalar in HALF_TYPES:
+        return through_float(isa, scalar, lambda s: input_grad(isa, s, conv),
+                             (_result(conv, "dy"), _weights(conv, "w")), _image(conv, "dx"),
+                             epilogue=epilogue is not None)
+    c = gradient_correlation(conv)
+    strides = (conv.taps, c.outputs * conv.taps)
+    return _correlate(isa, scalar, c, strides, ("dy", "panels", "dx"), epilogue, operands)
+
+
+def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4) -> Steps:
+    """dw = gradient of conv by w; buffers x, dy, dw.
+
+    `threads` is how many threads the work is divided for; it does not change the result.
+    """
+    if scalar in HALF_TYPES:
+        return through_float(isa, scalar, lambda s: weight_grad(isa, s, conv, threads=threads),
+                             (_image(conv), _result(conv, "dy")), _weights(conv, "dw"))
+    return weight_steps(isa, scalar, conv, threads) if 0 not in conv.weight_shape else Steps(())
+
+
+def _image(conv: Convolution, name: str = "x") -> Tensor:
+    return Tensor(name, Count(0, conv.channels), conv.rows.size * conv.columns.size)
+
+
+def _result(conv: Convolution, name: str) -> Tensor:
+    return Tensor(name, Count(0, conv.filters), conv.rows.out * conv.columns.out)
+
+
+def _weights(conv: Convolution, name: str) -> Tensor:
+    return Tensor(name, Count(conv.filters), conv.group_channels * conv.taps)
+
+
+def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
+               buffers: tuple[str, str, str], epilogue: Epilogue | None,
+               operands: Sequence[str]) -> Steps:
+    """Pack the weights and correlate; where channels would leave lanes idle, use pixels instead."""
+    if 0 in (c.groups, c.outputs, *c.out_shape):
+        return Steps(())
+    source, _, out = buffers
+    if c.inputs == 1 and 2 * c.outputs <= isa.lanes(scalar):
+        k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
+        return Steps((write_depthwise(k, c, source, out, epilogue, operands),))
+    if is_narrow(c, isa.lanes(scalar)):
+        k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
+        narrow = NarrowKernel(k, c, strides, source, out, epilogue, operands)
+        return Steps((narrow.write(),))
+    layout = panel_layout(isa, scalar, c)
+    pack = _pack(isa, scalar, layout, strides)
+    kernel = CorrelationKernel(isa, scalar, f"conv_{out}", c, buffers, operands, epilogue)
+    return Steps((pack, kernel.write()), {"panels": Count(layout.size * kernel.k.element)})
+
+
+def _pack(isa: Isa, scalar: str, layout: PanelLayout, strides: tuple[int, int]) -> Step:
+    """The step that copies the weights to panels."""
+    return pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), layout, *strides)

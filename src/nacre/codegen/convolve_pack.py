@@ -1,0 +1,177 @@
+"""Moving tensors between row-major planes and panels whose lanes are channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nacre.codegen.convolve_steps import Count, Kernel, Step, ceil_div, product, split, total
+from nacre.native.text import Function, Operand, Val, lanes_of
+
+
+def transposed(f: Function, rows: Sequence[Val], size: int) -> list[Val]:
+    """Transpose each size × size block of `size` vectors; its rows lie at one place in them."""
+    lanes, current = lanes_of(rows[0].ty), list(rows)
+    block = 1
+    while block < size:
+        low = [j if not j & block else lanes + j - block for j in range(lanes)]
+        high = [j + block if not j & block else lanes + j for j in range(lanes)]
+        following = list(current)
+        for i in range(size):
+            if not i & block:
+                a, b = current[i], current[i + block]
+                following[i] = f.shuffle(a, b, low)
+                following[i + block] = f.shuffle(a, b, high)
+        current, block = following, block * 2
+    return current
+
+
+def joined(f: Function, parts: Sequence[Val]) -> Val:
+    """One vector of equally long vectors, whose number is a power of two."""
+    while len(parts) > 1:
+        lanes = 2 * lanes_of(parts[0].ty)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [f.shuffle(a, b, range(lanes)) for a, b in pairs]
+    return parts[0]
+
+
+def write_transpose(k: Kernel) -> str:
+    """Write @transpose(source, stride, rows, columns, target, step) for up to a vector of rows.
+
+    Column j of the source becomes the vector at `target + j · step`; lanes beyond `rows` hold
+    anything.  Vectors are put together from 128-bit pieces of rows, so that shuffles stay within
+    pieces.
+    """
+    if "transpose" in k.module.functions:
+        return "transpose"
+    f = k.internal("transpose", {"source": "ptr", "stride": "i64", "rows": "i64", "columns": "i64",
+                                 "target": "ptr", "step": "i64"})
+    size = 16 // k.element
+    last = f.sub(f["rows"], 1)
+    rows = [f.gep(f["source"], f.mul(f.smin(i, last), f["stride"]), k.scalar)
+            for i in range(k.lanes)]
+    whole = f.and_(f["columns"], -size)
+    with f.loop("j", 0, whole, size) as j:
+        pieces = [f.load(f.gep(row, j.index, k.scalar), f"<{size} x {k.scalar}>") for row in rows]
+        vectors = [joined(f, pieces[i::size]) for i in range(size)]
+        target = f.gep(f["target"], f.mul(f["step"], j.index), k.scalar)
+        for i, column in enumerate(transposed(f, vectors, size)):
+            f.store(column, f.gep(target, f.mul(f["step"], i), k.scalar))
+    with f.loop("tail", whole, f["columns"]) as j, f.loop("i", 0, f["rows"]) as i:
+        at = f.add(f.mul(i.index, f["stride"]), j.index)
+        value = f.load(f.gep(f["source"], at, k.scalar), k.scalar)
+        to = f.add(f.mul(j.index, f["step"]), i.index)
+        f.store(value, f.gep(f["target"], to, k.scalar))
+    f.ret()
+    return "transpose"
+
+
+def transpose_matrix(k: Kernel, f: Function, source: Val, stride: Operand, rows: Operand,
+                     columns: Operand, target: Val, step: Operand) -> None:
+    """target[j · step + i] = source[i · stride + j] for i < rows, j < columns.
+
+    The target's rows have room for `rows` rounded up to lanes.
+    """
+    name = write_transpose(k)
+    with f.loop("part", 0, rows, k.lanes) as part:
+        here = f.smin(f.sub(f.i64(rows), part.index), k.lanes)
+        f.call(name, "void", [
+            f.gep(source, product(f, part.index, stride), k.scalar), f.i64(stride), here,
+            f.i64(columns), f.gep(target, part.index, k.scalar), f.i64(step)])
+
+
+@dataclass(frozen=True)
+class PanelLayout:
+    """Weights as panels [group][panel][block][kh·kw][depth][width], one vector lane a channel.
+
+    `outputs` and `inputs` are the channels of one group that lie in lanes and that are reduced.
+    """
+
+    groups: int
+    outputs: int
+    inputs: int
+    taps: int
+    width: int
+    depth: int
+
+    @property
+    def panels(self) -> int:
+        """Panels of one group."""
+        return ceil_div(self.outputs, self.width)
+
+    @property
+    def blocks(self) -> int:
+        """Channel blocks of the reduction."""
+        return ceil_div(self.inputs, self.depth)
+
+    @property
+    def block_size(self) -> int:
+        """Elements of one block of one panel."""
+        return self.taps * self.depth * self.width
+
+    @property
+    def panel_size(self) -> int:
+        """Elements of one panel."""
+        return self.blocks * self.block_size
+
+    @property
+    def size(self) -> int:
+        """Elements of all panels."""
+        return self.groups * self.panels * self.panel_size
+
+
+def pack_weights(k: Kernel, layout: PanelLayout, lane_stride: int, input_stride: int) -> Step:
+    """Copy w, whose taps are adjacent, to panels; the strides are those of w in elements."""
+    f, taps = k.f, layout.taps
+    stage = f["scratch"]
+    with f.loop("item", f["lo"], f["hi"]) as item:
+        panel, block = split(f, item.index, layout.blocks)
+        group, p = split(f, panel, layout.panels)
+        lane = product(f, p, layout.width)
+        first = product(f, block, layout.depth)
+        source = f.gep(k.pointers["w"], total(
+            f, product(f, group, layout.outputs * layout.inputs * taps),
+            product(f, lane, lane_stride), product(f, first, input_stride)), k.scalar)
+        target = f.gep(k.pointers["panels"], product(f, item.index, layout.block_size), k.scalar)
+        lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+        count = f.smin(f.sub(f.i64(layout.inputs), first), layout.depth)
+        if lane_stride == 1:
+            _copy_lanes(k, layout, source, target, lanes, count, input_stride)
+        elif input_stride == taps:
+            # channels and taps of one lane are adjacent: one long row a lane
+            _pack_rows(k, layout, source, target, stage, lanes, f.mul(count, taps), lane_stride, 0)
+        else:
+            with f.loop("channel", 0, count) as c:
+                at = f.gep(source, product(f, c.index, input_stride), k.scalar)
+                _pack_rows(k, layout, at, target, stage, lanes, f.i64(taps), lane_stride, c.index)
+    items = Count(layout.groups * layout.panels * layout.blocks)
+    return k.finish(["panels"], items, scratch=k.lanes * k.lanes * k.element)
+
+
+def _copy_lanes(k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val,
+                input_stride: int) -> None:
+    """Pack one block of a 1×1 kernel whose lanes are adjacent in w already."""
+    f = k.f
+    with f.loop("channel", 0, count) as c:
+        for part in range(0, layout.width, k.lanes):
+            mask = f.lane_mask(f.sub(lanes, part), k.lanes)
+            at = f.gep(source, total(f, product(f, c.index, input_stride), part), k.scalar)
+            to = f.gep(target, total(f, product(f, c.index, layout.width), part), k.scalar)
+            f.store(f.masked_load(at, mask, k.vector), to)
+
+
+def _pack_rows(k: Kernel, layout: PanelLayout, source: Val, target: Val, stage: Val, lanes: Val,
+               length: Val, lane_stride: int, channel: Operand) -> None:
+    """Pack `length` adjacent elements (channel, tap) of each lane, from the given channel on."""
+    f, name = k.f, write_transpose(k)
+    with f.loop("part", 0, lanes, k.lanes) as part, f.loop("j", 0, length, k.lanes) as j:
+        at = f.gep(source, total(f, product(f, part.index, lane_stride), j.index), k.scalar)
+        rows = f.smin(f.sub(lanes, part.index), k.lanes)
+        columns = f.smin(f.sub(length, j.index), k.lanes)
+        f.call(name, "void", [at, f.i64(lane_stride), rows, columns, stage, f.i64(k.lanes)])
+        with f.loop("column", 0, columns) as column:
+            c, tap = split(f, f.add(j.index, column.index), layout.taps)
+            slot = total(f, product(f, tap, layout.depth), c, channel)
+            value = f.load(f.gep(stage, f.mul(column.index, k.lanes), k.scalar), k.vector)
+            f.store(value, f.gep(target, total(f, product(f, slot, layout.width), part.index),
+                                 k.scalar))

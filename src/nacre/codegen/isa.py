@@ -1,0 +1,37 @@
+"""What each target machine has: vector width, registers, and the attributes its functions carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nacre.native.text import bits_of, vec
+
+
+@dataclass(frozen=True)
+class Isa:
+    """A vector instruction set as the generators see it."""
+
+    name: str
+    vector_bits: int
+    registers: int
+    masks: bool  # cheap masked loads and stores
+
+    def lanes(self, scalar: str) -> int:
+        """How many elements of an LLVM scalar type fill one vector register."""
+        return self.vector_bits // max(8, bits_of(scalar))
+
+    def vector(self, scalar: str) -> str:
+        """The LLVM type of one full register of the scalar type."""
+        return vec(scalar, self.lanes(scalar))
+
+    @property
+    def attributes(self) -> str:
+        """The attributes of a generated function."""
+        return f'nounwind "prefer-vector-width"="{self.vector_bits}"'
+
+
+AVX512 = Isa("avx512", 512, 32, True)
+AVX2 = Isa("avx2", 256, 16, False)
+NEON = Isa("neon", 128, 32, False)
+
+BY_NAME = {isa.name: isa for isa in (AVX512, AVX2, NEON)}

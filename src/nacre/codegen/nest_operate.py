@@ -1,0 +1,51 @@
+"""The scalar operations of the kernel IR as LLVM instructions, for one lane or many."""
+
+from __future__ import annotations
+
+from nacre.base.dtypes import DType
+from nacre.codegen import vecmath
+from nacre.native.text import Function, Val, lanes_of, literal, scalar_of, vec
+
+CHEAP = frozenset((
+    *("add", "sub", "mul", "div", "fma", "minimum", "maximum", "neg", "abs", "sign", "copysign", "sqrt"),
+    *("floor", "ceil", "trunc", "round", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "shl", "shr"),
+    *("select", "cast", "bitcast", "isnan", "isinf", "isfinite"),
+))  # operations of a few instructions
+
+
+def register(dtype: DType) -> str:
+    """The LLVM type in which a number is held; 16-bit floating point as its bits, which every target can move."""
+    return "i16" if dtype.is_float and dtype.bits == 16 else dtype.llvm
+
+
+def memory(dtype: DType) -> str:
+    """The LLVM type of a number in memory."""
+    return "i8" if dtype.kind == "b" else register(dtype)
+
+
+def constant(f: Function, dtype: DType, value: float | int | bool, lanes: int = 1) -> Val:
+    """A number in every lane."""
+    if register(dtype) != dtype.llvm:
+        value = int(literal(dtype.llvm, value)[3:], 16)
+    return f.const(vec(register(dtype), lanes), value)
+
+
+def operate(f: Function, op: str, args: list[Val], source: DType, dtype: DType) -> Val:
+    """Apply an operation of `kernel.ast.OPERATIONS`.
+
+    Args:
+        args: values of one lane count; `source` is the dtype of the first (of the second for `select`).
+        dtype: the result's dtype.
+    """
+    if op == "select":
+        return f.select(args[0], args[1], args[2])
+    args = [f.bitcast(a, vec(source.llvm, lanes_of(a.ty))) for a in args]
+    if op == "cast":
+        result = vecmath.convert(f, args[0], source, dtype)
+    elif op == "bitcast":
+        result = vecmath.bitcast(f, args[0], source, dtype)
+    else:
+        result = vecmath.apply(f, op, args, source)
+    if scalar_of(result.ty) in ("half", "bfloat"):
+        return f.bitcast(result, vec("i16", lanes_of(result.ty)))
+    return result

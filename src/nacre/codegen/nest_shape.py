@@ -1,0 +1,100 @@
+"""What a loop nest is like, read off before any code is written: what it folds, weighs, and how wide it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nacre.base.dtypes import DType, bool_, int64
+from nacre.codegen.isa import Isa
+from nacre.codegen.nest_operate import CHEAP
+from nacre.codegen.nest_reduce import Reduction
+from nacre.kernel.ast import (
+    Accumulate,
+    Apply,
+    Buffer,
+    Expr,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    While,
+    children,
+    expressions,
+    statements,
+)
+
+LIGHT = 12  # instructions for an element up to which a loop is memory-bound
+
+
+def reductions(body: Sequence[Stmt], dtypes: dict[str, DType]) -> dict[str, Reduction]:
+    """The reductions into accumulators, by the accumulators' names."""
+    found: dict[str, Reduction] = {}
+    for s in statements(tuple(body)):
+        if isinstance(s, Accumulate):
+            r = Reduction(s.op, s.accumulators, tuple(dtypes[a] for a in s.accumulators))
+            found.update(dict.fromkeys(s.accumulators, r))
+    return found
+
+
+def directly(body: Sequence[Stmt]) -> Iterable[Accumulate]:
+    """The accumulations of a body that are not in a loop inside it."""
+    for s in body:
+        if isinstance(s, Accumulate):
+            yield s
+        elif isinstance(s, If):
+            yield from directly(s.body)
+            yield from directly(s.orelse)
+
+
+def weight(body: Sequence[Stmt]) -> int:
+    """Roughly the instructions of a round: elementary functions count as 20, loops inside as 4 rounds."""
+    total = 0
+    for s in body:
+        total += sum(_weight(e, set()) for e in expressions(s)) + 1
+        if isinstance(s, For | While):
+            total += 4 * weight(s.body)
+        elif isinstance(s, If):
+            total += weight(s.body) + weight(s.orelse)
+    return total
+
+
+def _weight(e: Expr, seen: set[int]) -> int:
+    if id(e) in seen:
+        return 0
+    seen.add(id(e))
+    own = (1 if e.op in CHEAP else 20) if isinstance(e, Apply) else 1 if isinstance(e, Load) else 0
+    return own + sum(_weight(c, seen) for c in children(e))
+
+
+def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:
+    """The width that decides how many lanes a vector loop has.
+
+    It is the narrowest of the types computed in, where that is 32 bits or more; half types are computed in 32.
+    Only loops on narrow integers have more lanes.
+    """
+    found: set[DType] = set()
+
+    def visit(e: Expr) -> None:
+        """Note the dtypes of an expression's values, not of its indices."""
+        if isinstance(e, Load):
+            found.add(e.dtype)  # not its indices
+            return
+        if isinstance(e, Apply) and e.dtype is not int64:
+            found.add(e.dtype)
+        for c in children(e):
+            visit(c)
+
+    for s in statements(tuple(body)):
+        for e in (s.value,) if isinstance(s, Store) else expressions(s):
+            visit(e)
+        if isinstance(s, Store) and s.buffer in buffers:
+            found.add(buffers[s.buffer].dtype)
+    bits = {32 if d.is_float and d.bits == 16 else d.bits for d in found if d is not bool_}
+    large = [b for b in bits if b >= 32]
+    return min(large) if large else max(bits, default=8 if found else 64)
+
+
+def lanes_for(body: Sequence[Stmt], buffers: dict[str, Buffer], isa: Isa) -> int:
+    """How many lanes a vector loop has."""
+    return max(1, isa.vector_bits // value_bits(body, buffers))

@@ -1,0 +1,200 @@
+"""The driver: one native function that walks a plan's table of steps on all threads of a region.
+
+A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier.  Each thread
+of the team that the plan was bound for walks the whole table (a pool that has grown since brings no more).  It takes
+chunks of a step's extent from the step's counter until none is left, and waits for the others only where the row says
+so, because a later step needs what this one computes.
+"""
+
+from __future__ import annotations
+
+from nacre.runtime.plan import DESCRIPTOR_WORDS, STEP_WORDS
+
+# The context of a running call, in its workspace's frame on the caller's stack:
+#   descriptor, arguments, counters, barrier, scratch
+TEXT = f"""
+declare void @nacre_barrier(ptr, i64)
+declare void @nacre_pool_run(ptr, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+; Walk the table: every thread of the region runs this.
+define void @nacre_walk(ptr %context, i64 %thread, i64 %present) nounwind {{
+entry:
+  %descriptor = load ptr, ptr %context
+  %team.at = getelementptr i64, ptr %descriptor, i64 14
+  %team = load i64, ptr %team.at
+  %fewer = icmp slt i64 %present, %team
+  %threads = select i1 %fewer, i64 %present, i64 %team
+  %spare = icmp sge i64 %thread, %threads
+  br i1 %spare, label %end, label %begin
+
+begin:
+  %args.at = getelementptr i64, ptr %context, i64 1
+  %args = load ptr, ptr %args.at
+  %counters.at = getelementptr i64, ptr %context, i64 2
+  %counters = load ptr, ptr %counters.at
+  %barrier.at = getelementptr i64, ptr %context, i64 3
+  %barrier = load ptr, ptr %barrier.at
+  %scratch.at = getelementptr i64, ptr %context, i64 4
+  %scratch.base = load ptr, ptr %scratch.at
+  %steps.at = getelementptr i64, ptr %descriptor, i64 4
+  %steps = load ptr, ptr %steps.at
+  %count.at = getelementptr i64, ptr %descriptor, i64 5
+  %count = load i64, ptr %count.at
+  %stride.at = getelementptr i64, ptr %descriptor, i64 10
+  %stride = load i64, ptr %stride.at
+  %scratch.offset = mul i64 %thread, %stride
+  %scratch = getelementptr i8, ptr %scratch.base, i64 %scratch.offset
+  %many = icmp sgt i64 %threads, 1
+  br label %head
+
+head:
+  %k = phi i64 [ 0, %begin ], [ %following, %done ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %step, label %end
+
+step:
+  %row.index = mul i64 %k, {STEP_WORDS}
+  %row = getelementptr i64, ptr %steps, i64 %row.index
+  %kernel = load ptr, ptr %row
+  %first.at = getelementptr i64, ptr %row, i64 1
+  %first = load i64, ptr %first.at
+  %extent.at = getelementptr i64, ptr %row, i64 2
+  %extent = load i64, ptr %extent.at
+  %grain.at = getelementptr i64, ptr %row, i64 3
+  %grain = load i64, ptr %grain.at
+  %sync.at = getelementptr i64, ptr %row, i64 4
+  %sync = load i64, ptr %sync.at
+  %arg = getelementptr i64, ptr %args, i64 %first
+  br i1 %many, label %joint, label %alone
+
+alone:
+  %any = icmp sgt i64 %extent, 0
+  br i1 %any, label %whole, label %done
+
+whole:
+  call void %kernel(ptr %arg, i64 0, i64 %extent, ptr %scratch)
+  br label %done
+
+joint:
+  %wait = icmp ne i64 %sync, 0
+  br i1 %wait, label %meet, label %share
+
+meet:
+  call void @nacre_barrier(ptr %barrier, i64 %threads)
+  br label %share
+
+share:
+  %counter.offset = shl i64 %k, 6
+  %counter = getelementptr i8, ptr %counters, i64 %counter.offset
+  br label %take
+
+take:
+  %low = atomicrmw add ptr %counter, i64 %grain monotonic
+  %left = icmp slt i64 %low, %extent
+  br i1 %left, label %chunk, label %done
+
+chunk:
+  %far = add i64 %low, %grain
+  %over = icmp sgt i64 %far, %extent
+  %high = select i1 %over, i64 %extent, i64 %far
+  call void %kernel(ptr %arg, i64 %low, i64 %high, ptr %scratch)
+  br label %take
+
+done:
+  %following = add i64 %k, 1
+  br label %head
+
+end:
+  ret void
+}}
+
+; Run a bound plan: bases are the addresses of inputs and outputs, workspace holds the arena and what follows it.
+define void @nacre_run(ptr %descriptor, ptr %bases, ptr %workspace) nounwind {{
+entry:
+  %context = alloca [8 x i64], align 64
+  %template = load ptr, ptr %descriptor
+  %words.at = getelementptr i64, ptr %descriptor, i64 1
+  %words = load i64, ptr %words.at
+  %fixups.at = getelementptr i64, ptr %descriptor, i64 2
+  %fixups = load ptr, ptr %fixups.at
+  %fixes.at = getelementptr i64, ptr %descriptor, i64 3
+  %fixes = load i64, ptr %fixes.at
+  %steps.at = getelementptr i64, ptr %descriptor, i64 5
+  %steps = load i64, ptr %steps.at
+  %args.at = getelementptr i64, ptr %descriptor, i64 6
+  %args.offset = load i64, ptr %args.at
+  %counters.at = getelementptr i64, ptr %descriptor, i64 7
+  %counters.offset = load i64, ptr %counters.at
+  %barrier.at = getelementptr i64, ptr %descriptor, i64 8
+  %barrier.offset = load i64, ptr %barrier.at
+  %scratch.at = getelementptr i64, ptr %descriptor, i64 9
+  %scratch.offset = load i64, ptr %scratch.at
+  %pool.at = getelementptr i64, ptr %descriptor, i64 11
+  %pool = load i64, ptr %pool.at
+  %shared.at = getelementptr i64, ptr %descriptor, i64 13
+  %shared = load i64, ptr %shared.at
+  %args = getelementptr i8, ptr %workspace, i64 %args.offset
+  %counters = getelementptr i8, ptr %workspace, i64 %counters.offset
+  %barrier = getelementptr i8, ptr %workspace, i64 %barrier.offset
+  %scratch = getelementptr i8, ptr %workspace, i64 %scratch.offset
+  %words.bytes = shl i64 %words, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %args, ptr %template, i64 %words.bytes, i1 false)
+  br label %fix
+
+fix:
+  %f = phi i64 [ 0, %entry ], [ %f.next, %fix.one ]
+  %fix.more = icmp slt i64 %f, %fixes
+  br i1 %fix.more, label %fix.one, label %fixed
+
+fix.one:
+  %fix.index = mul i64 %f, 3
+  %fix.row = getelementptr i64, ptr %fixups, i64 %fix.index
+  %slot = load i64, ptr %fix.row
+  %base.at = getelementptr i64, ptr %fix.row, i64 1
+  %base.index = load i64, ptr %base.at
+  %offset.at = getelementptr i64, ptr %fix.row, i64 2
+  %offset = load i64, ptr %offset.at
+  %in.arena = icmp eq i64 %base.index, %shared
+  %base.place = getelementptr ptr, ptr %bases, i64 %base.index
+  %base.from = select i1 %in.arena, ptr %bases, ptr %base.place
+  %base.loaded = load ptr, ptr %base.from
+  %base = select i1 %in.arena, ptr %workspace, ptr %base.loaded
+  %address = getelementptr i8, ptr %base, i64 %offset
+  %slot.at = getelementptr ptr, ptr %args, i64 %slot
+  store ptr %address, ptr %slot.at
+  %f.next = add i64 %f, 1
+  br label %fix
+
+fixed:
+  store ptr %descriptor, ptr %context
+  %context.args = getelementptr ptr, ptr %context, i64 1
+  store ptr %args, ptr %context.args
+  %context.counters = getelementptr ptr, ptr %context, i64 2
+  store ptr %counters, ptr %context.counters
+  %context.barrier = getelementptr ptr, ptr %context, i64 3
+  store ptr %barrier, ptr %context.barrier
+  %context.scratch = getelementptr ptr, ptr %context, i64 4
+  store ptr %scratch, ptr %context.scratch
+  %parallel = icmp ne i64 %pool, 0
+  br i1 %parallel, label %together, label %alone
+
+together:
+  %counters.bytes = sub i64 %scratch.offset, %counters.offset
+  call void @llvm.memset.p0.i64(ptr %counters, i8 0, i64 %counters.bytes, i1 false)
+  call void @nacre_pool_run(ptr @nacre_walk, ptr %context)
+  ret void
+
+alone:
+  call void @nacre_walk(ptr %context, i64 0, i64 1)
+  ret void
+}}
+"""
+
+assert DESCRIPTOR_WORDS >= 14
+
+
+def driver_text() -> str:
+    """The LLVM text of the driver; the same for every program."""
+    return TEXT

@@ -1,0 +1,191 @@
+"""Every scalar operation of the kernel IR, defined to the bit on every instruction set.
+
+    y = apply(f, "tanh", [x], float32)          # f: a native.text.Function; x: a scalar or a vector
+    h = convert(f, y, float32, bfloat16)
+
+`f` may as well be `kernel.softfloat.Arrays`, which evaluates the same instructions on NumPy arrays.
+The elementary functions are within 2 ulp; float16 and bfloat16 are computed in float32 and rounded
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from nacre.base.dtypes import DType
+from nacre.base.errors import DTypeError
+from nacre.codegen.vecmath import basic, error_function, exponential, logarithm, trigonometry
+from nacre.codegen.vecmath.conversion import convert, fma_of_halves, narrow, widen
+from nacre.codegen.vecmath.remainder import remainder
+from nacre.codegen.vecmath.value import Backend, Real, Truth, Value, Whole, fma
+
+__all__ = ["apply", "bitcast", "convert", "supports"]
+
+REAL: dict[str, Callable[..., Real]] = {
+    "add": Real.__add__,
+    "sub": Real.__sub__,
+    "mul": Real.__mul__,
+    "div": Real.__truediv__,
+    "rem": remainder,
+    "fma": fma,
+    "minimum": basic.minimum,
+    "maximum": basic.maximum,
+    "sign": basic.sign,
+    "sqrt": basic.sqrt,
+    "rsqrt": basic.rsqrt,
+    "floor": partial(Real.unary, name="floor"),
+    "ceil": partial(Real.unary, name="ceil"),
+    "trunc": partial(Real.unary, name="trunc"),
+    "round": partial(Real.unary, name="roundeven"),
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "sigmoid": exponential.sigmoid,
+    "sinh": exponential.sinh,
+    "cosh": exponential.cosh,
+    "tanh": exponential.tanh,
+    "log": logarithm.log,
+    "log2": logarithm.log2,
+    "log10": logarithm.log10,
+    "log1p": logarithm.log1p,
+    "asinh": logarithm.asinh,
+    "acosh": logarithm.acosh,
+    "atanh": logarithm.atanh,
+    "pow": logarithm.power,
+    "cbrt": logarithm.cbrt,
+    "sin": trigonometry.sin,
+    "cos": trigonometry.cos,
+    "tan": trigonometry.tan,
+    "asin": trigonometry.asin,
+    "acos": trigonometry.acos,
+    "atan": trigonometry.atan,
+    "atan2": trigonometry.atan2,
+    "erf": error_function.erf,
+    "erfc": error_function.erfc,
+}
+
+COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _comparison(predicate: str) -> Callable[[Real, Real], Truth]:
+    return lambda x, y: x.compare(predicate, y)
+
+
+def _itself(x: Whole, dtype: DType) -> Whole:
+    return x
+
+
+REAL_TEST: dict[str, Callable[..., Truth]] = {
+    "isnan": Real.is_nan,
+    "isinf": basic.is_inf,
+    "isfinite": basic.is_finite,
+    **{op: _comparison("une" if op == "ne" else "o" + op) for op in COMPARE},
+}
+
+INTEGER: dict[str, Callable[..., Whole]] = {
+    "add": lambda x, y, dtype: x + y,
+    "sub": lambda x, y, dtype: x - y,
+    "mul": lambda x, y, dtype: x * y,
+    "div": basic.integer_divide,
+    "idiv": basic.integer_divide,
+    "rem": basic.integer_remainder,
+    "minimum": basic.integer_minimum,
+    "maximum": basic.integer_maximum,
+    "neg": basic.integer_negative,
+    "abs": basic.integer_abs,
+    "sign": basic.integer_sign,
+    "and": lambda x, y, dtype: x & y,
+    "or": lambda x, y, dtype: x | y,
+    "xor": lambda x, y, dtype: x ^ y,
+    "not": lambda x, dtype: x ^ -1,
+    "shl": basic.shift_left,
+    "shr": basic.shift_right,
+    "fma": lambda x, y, z, dtype: x * y + z,
+    **dict.fromkeys(("floor", "ceil", "trunc", "round"), _itself),
+}
+
+TRUTH: dict[str, Callable[..., Truth]] = {
+    "and": Truth.__and__,
+    "or": Truth.__or__,
+    "xor": Truth.__xor__,
+    "not": Truth.__invert__,
+    "minimum": Truth.__and__,
+    "maximum": Truth.__or__,
+    "eq": lambda x, y: ~(x ^ y),
+    "ne": Truth.__xor__,
+    "lt": lambda x, y: ~x & y,
+    "le": lambda x, y: ~x | y,
+    "gt": lambda x, y: x & ~y,
+    "ge": lambda x, y: x | ~y,
+}
+
+SIGN_BIT = ("neg", "abs", "copysign")
+
+
+def supports(op: str, dtype: DType) -> bool:
+    """Whether `apply` has the operation for operands of the dtype."""
+    if op == "select":
+        return True
+    if dtype.kind == "b":
+        return op in TRUTH
+    if dtype.is_integer:
+        return op in INTEGER or op in COMPARE
+    return op in REAL or op in REAL_TEST or op in SIGN_BIT
+
+
+def apply(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
+    """`op` of operands of one dtype (for `select`, of the two choices after an i1 condition).
+
+    Comparisons and tests give i1, everything else the operands' type.  `cast` and `bitcast` are the
+    functions `convert` and `bitcast`, for they name two dtypes.
+
+    Raises DTypeError where the operation does not take the dtype.
+    """
+    if not supports(op, dtype):
+        raise DTypeError(
+            f"{op}: operands of a dtype that has it are required; got {dtype.name}; convert them"
+        )
+    if op == "select":
+        return b.select(*args)
+    if dtype.kind == "b":
+        return TRUTH[op](*(Truth(b, a) for a in args)).v
+    if dtype.is_integer:
+        return apply_to_integers(b, op, args, dtype)
+    return apply_to_floats(b, op, args, dtype)
+
+
+def apply_to_integers(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
+    """The operation `op` on integer values of a dtype."""
+    if op in COMPARE:
+        sign = "" if op in ("eq", "ne") else "s" if dtype.is_signed else "u"
+        return b.icmp(sign + op, *args)
+    return INTEGER[op](*(Whole(b, a) for a in args), dtype).v
+
+
+def apply_to_floats(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
+    """The operation `op` on float values of a dtype."""
+    if op in SIGN_BIT:
+        ty = args[0].ty
+        bits = [Whole(b, b.bitcast(a, basic.bits_type(ty, dtype.bits))) for a in args]
+        return b.bitcast(basic.change_sign_bit(op, bits, dtype.bits).v, ty)
+    if op == "fma" and dtype.bits == 16:
+        return fma_of_halves(b, list(args), dtype)
+    reals = [widen(b, a, dtype) for a in args]
+    if op in REAL_TEST:
+        return REAL_TEST[op](*reals).v
+    return narrow(REAL[op](*reals), dtype)
+
+
+def bitcast(b: Backend, x: Value, source: DType, target: DType) -> Value:
+    """The bits of x as another dtype of the same width.
+
+    Raises DTypeError where the widths differ.
+    """
+    if source.bits != target.bits:
+        raise DTypeError(
+            f"bitcast: dtypes of one width are required; got {source.name} and {target.name}; "
+            "use cast to convert the value"
+        )
+    return b.bitcast(x, basic.bits_type(x.ty, source.bits) if target.is_integer else
+                     x.ty.replace(source.llvm, target.llvm))

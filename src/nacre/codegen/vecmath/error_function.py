@@ -1,0 +1,70 @@
+"""The error function erf and its complement erfc.
+
+e^(x²) erfc(x) (1 + 2x) is smooth and nearly constant for x ≥ 0: a polynomial in (x − K) / (x + K).
+"""
+
+from __future__ import annotations
+
+from nacre.codegen.vecmath.coefficients import ERF, ERFCX
+from nacre.codegen.vecmath.exponential import expm1_near_zero, reduce_exp
+from nacre.codegen.vecmath.value import (
+    Real,
+    at_most,
+    fast_two_sum,
+    fma,
+    polynomial,
+    power_of_two,
+    times_power_of_two,
+    two_product,
+    where,
+)
+
+MIDDLE = {"float": 2.0, "double": 4.0}  # K
+ERFC_VANISHES = {"float": 10.5, "double": 27.3}  # erfc rounds to 0 above
+ERF_SATURATES = {"float": 4.0, "double": 6.0}  # erf rounds to 1 above
+
+
+def erf_near_zero(x: Real) -> Real:
+    """erf x for |x| ≤ 1."""
+    return fma(x, polynomial(x * x, ERF[x.format.scalar]), x)
+
+
+def scaled_erfc(a: Real) -> tuple[Real, Real, Real, Real]:
+    """p in two parts, d and about 1 / d, where e^(a²) erfc a = p / d; one division serves both."""
+    scalar = a.format.scalar
+    first, *rest = ERFCX[scalar]
+    d, shifted = fma(a, 2.0, 1.0), a + MIDDLE[scalar]
+    inverse = 1.0 / (shifted * d)
+    t = (a - MIDDLE[scalar]) * (inverse * d)
+    p, p_low = fast_two_sum(a.constant(first), t * polynomial(t, rest))
+    return p, p_low, d, inverse * shifted
+
+
+def erfc_positive(a: Real) -> Real:
+    """erfc a for a ≥ 0, its factors in two parts each so that one rounding is left."""
+    a = at_most(a, ERFC_VANISHES[a.format.scalar])
+    p, p_low, d, inverse = scaled_erfc(a)
+    q = p * inverse
+    q_low = (fma(-q, d, p) + fma(-q, fma(a, 2.0, 1.0 - d), p_low)) * inverse
+    square, square_low = two_product(a, a)
+    k, r = reduce_exp(-square)
+    e, e_low = fast_two_sum(a.constant(1.0), expm1_near_zero(r - square_low))
+    y, y_low = two_product(e, q)
+    return times_power_of_two(y + fma(e, q_low, fma(e_low, q, y_low)), k)
+
+
+def erfc(x: Real) -> Real:
+    """1 − erf x near 0, where that loses nothing."""
+    size = abs(x)
+    y = erfc_positive(size)
+    return where(size < 0.5, 1.0 - erf_near_zero(x), where(x < 0.0, 2.0 - y, y))
+
+
+def erf(x: Real) -> Real:
+    """1 − erfc |x| from 1 on, where erfc may be off by some ulp."""
+    size = abs(x)
+    a = at_most(size, ERF_SATURATES[x.format.scalar])
+    p, _, _, inverse = scaled_erfc(a)
+    k, r = reduce_exp(-(a * a))
+    e = (expm1_near_zero(r) + 1.0) * power_of_two(k, x.format)
+    return where(size < 1.0, erf_near_zero(size), 1.0 - e * (p * inverse)).with_sign_of(x)

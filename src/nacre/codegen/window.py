@@ -1,0 +1,190 @@
+"""Maxima and sums of sliding windows and their gradients as native kernels, a work item a plane.
+
+Tensors are row-major: x [N,C,H,W], y [N,C,OH,OW]; every size but the batch is baked into the code.
+The scalar is an LLVM type: float, double, half or bfloat.  Each function returns the steps to run;
+results have the bits of `nacre.kernel.order_window`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.codegen.convolve_half import HALF_TYPES, Tensor, through_float
+from nacre.codegen.convolve_plane import Loader, PlaneKernel
+from nacre.codegen.convolve_steps import Count, Kernel, Steps, product
+from nacre.codegen.convolve_tile import Correlation
+from nacre.codegen.isa import Isa
+from nacre.kernel.order_window import Window
+from nacre.native.text import Function, Operand, Val
+
+
+def max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
+    """y = the largest tap of every window; buffers x, y."""
+    if scalar in HALF_TYPES:
+        return through_float(isa, scalar, lambda s: max_forward(isa, s, window),
+                             (_image(window, "x"),), _result(window, "y"))
+    k = Kernel(isa, scalar, "max_window", ("x", "y"))
+    return Steps((PlaneKernel(k, _forward(window), MaxFold(window)).write("y", window.channels),))
+
+
+def max_grad(isa: Isa, scalar: str, window: Window) -> Steps:
+    """dx = dy where each window's first maximum was; buffers x, dy, dx; no half types."""
+    k = Kernel(isa, scalar, "max_window_dx", ("x", "dy", "dx"))
+    index = PlaneKernel(k, _forward(window), MaxIndexFold(window))
+    fold = MaxGradFold(window, index)
+    size = window.rows.out * window.columns.out * k.element
+    kernel = PlaneKernel(k, _gradient(window), fold, descending=True, scratch=size)
+    return Steps((kernel.write("dx", window.channels),))
+
+
+def sum_forward(isa: Isa, scalar: str, window: Window) -> Steps:
+    """y = the sum of every window; buffers x, y."""
+    if scalar in HALF_TYPES:
+        return through_float(isa, scalar, lambda s: sum_forward(isa, s, window),
+                             (_image(window, "x"),), _result(window, "y"))
+    k = Kernel(isa, scalar, "sum_window", ("x", "y"))
+    rows, columns = window.rows, window.columns
+    fold = SumFold("x", (rows.size, columns.size))
+    return Steps((PlaneKernel(k, _forward(window), fold).write("y", window.channels),))
+
+
+def sum_grad(isa: Isa, scalar: str, window: Window) -> Steps:
+    """dx = the sum of dy over the windows that hold a pixel; buffers dy, dx."""
+    if scalar in HALF_TYPES:
+        return through_float(isa, scalar, lambda s: sum_grad(isa, s, window),
+                             (_result(window, "dy"),), _image(window, "dx"))
+    k = Kernel(isa, scalar, "sum_window_dx", ("dy", "dx"))
+    fold = SumFold("dy", (window.rows.out, window.columns.out))
+    kernel = PlaneKernel(k, _gradient(window), fold, descending=True)
+    return Steps((kernel.write("dx", window.channels),))
+
+
+def _image(w: Window, name: str) -> Tensor:
+    return Tensor(name, Count(0, w.channels), w.rows.size * w.columns.size)
+
+
+def _result(w: Window, name: str) -> Tensor:
+    return Tensor(name, Count(0, w.channels), w.rows.out * w.columns.out)
+
+
+def _forward(w: Window) -> Correlation:
+    """The taps of every output pixel."""
+    rows, columns = w.rows, w.columns
+    return Correlation(
+        w.channels, 1, 1, (rows.size, columns.size), (rows.kernel, columns.kernel),
+        tuple(rows.taps(i) for i in range(rows.out)),
+        tuple(columns.taps(i) for i in range(columns.out)), 1, columns.stride)
+
+
+def _gradient(w: Window) -> Correlation:
+    """The windows of every input pixel."""
+    rows, columns = w.rows, w.columns
+    return Correlation(
+        w.channels, 1, 1, (rows.out, columns.out), (rows.kernel, columns.kernel),
+        tuple(rows.hits(i) for i in range(rows.size)),
+        tuple(columns.hits(i) for i in range(columns.size)), columns.stride, 1)
+
+
+def _plane(k: Kernel, name: str, plane: Val, rows: int, columns: int) -> Val:
+    """The address of a plane of a buffer."""
+    return k.f.gep(k.pointers[name], product(k.f, plane, rows * columns), k.scalar)
+
+
+class MaxFold:
+    """The largest tap."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+
+    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+        self.x = _plane(k, "x", plane, self.window.rows.size, self.window.columns.size)
+
+    def start(self, f: Function, vector: str) -> list[Val]:
+        return [f.const(vector, float("-inf"))]
+
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
+             tap: Operand) -> list[Val]:
+        best = f.intrinsic("maximum", state[0].ty, [state[0], load(self.x)])
+        return [best if mask is None else f.select(mask, best, state[0])]
+
+    def finish(self, state: Sequence[Val]) -> Val:
+        return state[0]
+
+
+class MaxIndexFold:
+    """The number of the first tap that is a maximum, as a floating-point value; -1 without taps."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+
+    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+        self.k = k
+        self.x = _plane(k, "x", plane, self.window.rows.size, self.window.columns.size)
+
+    def start(self, f: Function, vector: str) -> list[Val]:
+        return [f.const(vector, float("-inf")), f.const(vector, -1.0)]
+
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
+             tap: Operand) -> list[Val]:
+        best, index = state
+        value = load(self.x)
+        greater = f.and_(f.fcmp("ugt", value, best), f.fcmp("ord", best, best))
+        better = f.or_(greater, f.fcmp("olt", index, f.zero(index.ty)))
+        if mask is not None:
+            better = f.and_(better, mask)
+        return [f.select(better, value, best), f.select(better, tap_number(self.k, f, tap), index)]
+
+    def finish(self, state: Sequence[Val]) -> Val:
+        return state[1]
+
+
+class MaxGradFold:
+    """The gradients of the windows whose first maximum is here."""
+
+    def __init__(self, window: Window, index: PlaneKernel) -> None:
+        self.window, self.index = window, index
+
+    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+        self.k, self.chosen = k, scratch
+        self.dy = _plane(k, "dy", plane, self.window.rows.out, self.window.columns.out)
+        self.index.fold.begin(k, plane, scratch)
+        self.index.plane(scratch, 0)
+
+    def start(self, f: Function, vector: str) -> list[Val]:
+        return [f.zero(vector)]
+
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
+             tap: Operand) -> list[Val]:
+        here = f.fcmp("oeq", load(self.chosen), tap_number(self.k, f, tap))
+        if mask is not None:
+            here = f.and_(here, mask)
+        return [f.select(here, f.fadd(state[0], load(self.dy)), state[0])]
+
+    def finish(self, state: Sequence[Val]) -> Val:
+        return state[0]
+
+
+class SumFold:
+    """The sum of the taps, from +0."""
+
+    def __init__(self, source: str, shape: tuple[int, int]) -> None:
+        self.source, self.shape = source, shape
+
+    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+        self.x = _plane(k, self.source, plane, *self.shape)
+
+    def start(self, f: Function, vector: str) -> list[Val]:
+        return [f.zero(vector)]
+
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
+             tap: Operand) -> list[Val]:
+        result = f.fadd(state[0], load(self.x))
+        return [result if mask is None else f.select(mask, result, state[0])]
+
+    def finish(self, state: Sequence[Val]) -> Val:
+        return state[0]
+
+
+def tap_number(k: Kernel, f: Function, tap: Operand) -> Val:
+    """A tap's number in every lane, as a floating-point value."""
+    return f.splat(f.cast("sitofp", f.i64(tap), k.scalar), k.lanes)

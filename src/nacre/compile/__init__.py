@@ -1,0 +1,1 @@
+"""Graphs to executables: simplify, fuse, lower, plan; the executor."""

@@ -1,0 +1,191 @@
+"""Matrix products with epilogues: a pointwise cluster that reads a product is computed as the product finishes.
+
+The cluster's kernel is lowered over the product's three axes (batch, row, column) and its straight body is written
+by the product's generator at the end of each row of a tile.  What is computed is the same, element by element; it
+only never goes through memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nacre.base.dims import Size
+from nacre.base.dtypes import DType, float32, float64
+from nacre.codegen.contract import Contraction, Operand, contract
+from nacre.codegen.isa import Isa
+from nacre.codegen.nest_operate import constant, operate
+from nacre.compile.fuse import Fusion, Node, View
+from nacre.compile.layout import result_groups, result_strides
+from nacre.compile.lower import Lowered, lower_over
+from nacre.compile.templates import Factor, TemplateStep, product_step, readings
+from nacre.ir.graph import Equation, Var
+from nacre.ir.primitive import Template
+from nacre.kernel.ast import Apply, Buffer, Const, Expr, For, Kernel, Let, Load, Local, Stmt, Store
+from nacre.native.text import Function, Val, lanes_of
+from nacre.runtime.executable import Code
+
+WIDEST = 6  # buffers that a cluster may read and write: more would wait for memory between multiplications
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A product, the cluster that finishes it, and the cluster's kernel over batch, rows and columns."""
+
+    product: Equation
+    lowered: Lowered
+    keeps: tuple[Size, ...] | None  # the raw product's strides, if it is wanted too
+
+
+def endings(fusion: Fusion) -> dict[Node, tuple[Node, bool]]:
+    """For each cluster that can finish a product: the product's node, and whether the raw product is wanted too."""
+    place = {n: k for k, n in enumerate(fusion.nodes)}
+    readers = _readers(fusion)
+    found: dict[Node, tuple[Node, bool]] = {}
+    taken: set[Node] = set()
+    for node in fusion.nodes:
+        if node.domain is None or node.axes is not None:
+            continue
+        for other in sorted(node.before, key=lambda n: -place.get(n, -1)):
+            if other in taken or not _is_product(other, node):
+                continue
+            v = other.equations[0].outputs[0]
+            if not any(v in e.inputs for e in node.equations):
+                continue
+            others = readers[v] - {node}
+            if all(n is None or place[n] > place[node] for n in others):
+                found[node] = other, bool(others)
+                taken.add(other)
+                break
+    return found
+
+
+def _is_product(node: Node, cluster: Node) -> bool:
+    if node.domain is not None or len(node.equations) != 1:
+        return False
+    e = node.equations[0]
+    low = e.primitive.lowering
+    return (isinstance(low, Template) and low.name == "contract" and e.outputs[0].type.shape == cluster.domain
+            and e.outputs[0].type.dtype in (float32, float64))
+
+
+def _readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
+    """The nodes that read each value, through views and inlined equations too; None stands for the graph's outputs."""
+    node_of = {id(e): n for n in fusion.nodes for e in n.equations}
+    found: dict[Var, set[Node | None]] = {}
+    for v in fusion.graph.outputs:
+        if isinstance(v, Var):
+            found.setdefault(v, set()).add(None)
+    for e in reversed(fusion.graph.equations):
+        node = node_of.get(id(e))
+        who: set[Node | None] = set() if node is None else {node}
+        if not any(y in fusion.stored for y in e.outputs):  # computed by its readers
+            who = who.union(*(found.get(y, set()) for y in e.outputs))
+        for x in e.inputs:
+            if isinstance(x, Var):
+                found.setdefault(x, set()).update(who)
+    return found
+
+
+def build(fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool,
+          views: Sequence[View]) -> TemplateStep | None:
+    """The launch of a product with its cluster, or None if the two do not fit."""
+    e = ending.equations[0]
+    for split, a, b in readings(e, views):
+        lowered = lower_over(fusion, node, "epilogue", result_groups(e, split))
+        raw = result_strides(e, fusion.views[e.outputs[0]].strides, split)
+        if lowered is not None and raw is not None:
+            return _finished(isa, Ending(e, lowered, raw if keeps else None), a, b, views)
+    return None
+
+
+def _finished(isa: Isa, ending: Ending, a: Factor, b: Factor, views: Sequence[View]) -> TemplateStep | None:
+    """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
+    kernel, raw = ending.lowered.kernel, ending.product.outputs[0]
+    if len(kernel.buffers) > WIDEST or any(b.dtype.bits == 16 and b.dtype.is_float for b in kernel.buffers):
+        return None
+    mine = [k for k, v in enumerate(ending.lowered.reads) if v.base is raw]
+    operands = [(k, _kind(b)) for k, b in enumerate(kernel.inputs) if k not in mine]
+    if len(mine) != 1 or any(kind is None for _, kind in operands):
+        return None
+    kinds = tuple((kernel.inputs[k].name, str(kind), kernel.inputs[k].dtype) for k, kind in operands)
+    results = tuple((b.name, b.dtype) for b in kernel.outputs)
+    code, plan = _contraction(isa, raw.type.dtype, _straight(kernel), kernel.inputs[mine[0]].name, kinds, results,
+                              ending.keeps is not None)
+    written = [(v, b.strides) for v, b in zip(ending.lowered.writes, kernel.outputs, strict=True) if b.strides]
+    if any(strides[3] != 1 and b.shape[3] != 1 for (_, strides), b in zip(written, kernel.outputs, strict=True)):
+        return None
+    if ending.keeps is not None:
+        written.append((raw, ending.keeps))
+    read = [(ending.lowered.reads[k], kernel.inputs[k]) for k, _ in operands]
+    return product_step(ending.product, code, plan, a, b, views, written, read)
+
+
+def _kind(b: Buffer) -> str | None:
+    """How an operand over (outer and inner batch, row, column) is read by a row of a tile."""
+    assert b.strides is not None
+    *_, down, across = b.strides
+    if across == 1 or (b.shape[-1] == 1 and down != 1):
+        return "row" if down == 0 else "full"
+    if across == 0:
+        return "column" if any(b.strides) else "scalar"
+    return None
+
+
+def _straight(kernel: Kernel) -> tuple[Stmt, ...]:
+    body = kernel.body
+    while len(body) == 1 and isinstance(body[0], For):
+        body = body[0].body
+    return body
+
+
+@lru_cache(maxsize=512)
+def _contraction(isa: Isa, dtype: DType, body: tuple[Stmt, ...], mine: str,
+                 operands: tuple[tuple[str, str, DType], ...], results: tuple[tuple[str, DType], ...],
+                 keeps: bool) -> tuple[Code, Contraction]:
+    def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
+        values = {mine: sums}
+        for (name, _, held), x in zip(operands, loads, strict=True):
+            values[name] = f.cast("trunc", x, "i1") if held.kind == "b" else x
+        finished = _write(f, body, values, lanes_of(sums.ty))
+        found = [finished[name] for name, _ in results]
+        return [*found, sums] if keeps else found
+
+    module, plan = contract(
+        isa, dtype, outputs=[*(d for _, d in results), *([dtype] if keeps else [])],
+        operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue, name="nacre_kernel")
+    return Code(module.text(), plan.name), plan
+
+
+def _write(f: Function, body: Sequence[Stmt], loaded: dict[str, Val], lanes: int) -> dict[str, Val]:
+    """Emit a straight body on vectors; returns what it stores, in memory types."""
+    names: dict[str, Val] = {}
+    memo: dict[Expr, Val] = {}
+
+    def value(e: Expr) -> Val:
+        match e:
+            case Const():
+                return constant(f, e.dtype, e.value, lanes)
+            case Local():
+                return names[e.name]
+            case Load():
+                return loaded[e.buffer]
+            case Apply():
+                if e not in memo:
+                    source = e.args[1 if e.op == "select" else 0].dtype
+                    memo[e] = operate(f, e.op, [value(a) for a in e.args], source, e.dtype)
+                return memo[e]
+            case _:
+                raise AssertionError(f"an epilogue has no {type(e).__name__}")
+
+    stored: dict[str, Val] = {}
+    for s in body:
+        if isinstance(s, Let):
+            names[s.name] = value(s.value)
+        else:
+            assert isinstance(s, Store)
+            result = value(s.value)
+            stored[s.buffer] = f.cast("zext", result, "i8") if s.value.dtype.kind == "b" else result
+    return stored
+

@@ -1,0 +1,149 @@
+"""`Explanation`: every stage that a compiled function came through, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nacre.base.errors import ArgumentError
+from nacre.codegen.isa import BY_NAME
+from nacre.compile.generalise import General, generalise
+from nacre.compile.pipeline import Compiled, Stage, generated
+from nacre.ir.primitive import Element
+from nacre.kernel.text import show
+from nacre.native.engine import cross_target, emit_assembly
+from nacre.runtime.plan import Launch, Plan, arena
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The stages of one concrete function; each attribute is text, `str()` is all of it."""
+
+    signature: str
+    compiled: Compiled
+    sizes: dict[str, int]
+
+    @property
+    def graph(self) -> str:
+        """The graph that the function was traced to."""
+        return str(self.compiled.graph)
+
+    @property
+    def simplified(self) -> str:
+        """The graph after simplification."""
+        return str(self.compiled.simplified)
+
+    @property
+    def clusters(self) -> str:
+        """What fusion made: a line for each node, its primitives, its domain and the axes it reduces."""
+        return "\n".join(self._clusters())
+
+    def _clusters(self) -> Iterator[str]:
+        for k, node in enumerate(self.compiled.fusion.nodes, 1):
+            named = [e.primitive.name for e in node.equations if not _is_view(e.primitive.lowering)]
+            over = "" if node.domain is None else f"  over {list(node.domain)}"
+            reduced = f", reducing axes {list(node.axes)}" if node.axes else ""
+            yield f"{k}  {', '.join(named)}{over}{reduced}"
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The kernels in launch order, with their kernel IR where they have one."""
+        return self.compiled.stages
+
+    def kernel(self, step: int) -> str:
+        """The kernel IR of a step; a sentence for a step that a template writes."""
+        stage = self._stage(step)
+        return _template(stage) if stage.kernel is None else show(stage.kernel).rstrip()
+
+    def general(self, step: int) -> str:
+        """The kernel for any size that a step shares with others of its form, and the sizes in this program."""
+        stage = self._stage(step)
+        if stage.kernel is None:
+            return _template(stage)
+        made = generalise(stage.kernel)
+        return show(made.kernel).rstrip() + "\n" + _sizes(made)
+
+    def llvm(self, step: int, isa: str | None = None) -> str:
+        """The LLVM text of a step: what runs here, or what a nest becomes for another instruction set."""
+        stage = self._stage(step)
+        executable = self.compiled.executable
+        if isa is None or isa == executable.target.isa:
+            return executable.codes[executable.plan.steps[step].code].text.rstrip()
+        if stage.kernel is None:
+            raise ArgumentError(f"llvm: a step with a kernel nest is required for another instruction set; step {step} "
+                                f"is the template {stage.label}; set NACRE_ISA={isa} and compile again")
+        if isa not in BY_NAME:
+            raise ArgumentError(f"llvm: an instruction set of {', '.join(BY_NAME)} is required; got {isa!r}")
+        return generated(generalise(stage.kernel).kernel, BY_NAME[isa]).text.rstrip()
+
+    def assembly(self, step: int, isa: str | None = None) -> str:
+        """The assembly of a step: for this machine, or for a portable machine of another instruction set."""
+        target = self.compiled.executable.target if isa is None else cross_target(isa)
+        return emit_assembly(self.llvm(step, isa), target).rstrip()
+
+    @property
+    def plan(self) -> str:
+        """The steps in order, with barriers, what they read and write, and where it lies in memory."""
+        return "\n".join(_plan(self.compiled.executable.plan, self.sizes))
+
+    def _stage(self, step: int) -> Stage:
+        if not 0 <= step < len(self.stages):
+            raise ArgumentError(f"explain: a step from 0 to {len(self.stages) - 1} is required; got {step}")
+        return self.stages[step]
+
+    def __str__(self) -> str:
+        kernels = "\n\n".join(self.kernel(k) for k in range(len(self.stages)))
+        parts = {"signature": self.signature, "graph": self.graph, "simplified": self.simplified,
+                 "clusters": self.clusters, "kernels": kernels, "plan": self.plan}
+        return "\n\n".join(f"== {name} ==\n{text.rstrip()}" for name, text in parts.items())
+
+
+def _is_view(lowering: object) -> bool:
+    return isinstance(lowering, Element) and lowering.view is not None
+
+
+def _template(stage: Stage) -> str:
+    return f"(template {stage.label}: it writes its LLVM text itself)"
+
+
+def _sizes(made: General) -> str:
+    return "where " + ", ".join(f"{name} = {size}" for name, size in made.sizes.items())
+
+
+def _plan(plan: Plan, sizes: dict[str, int]) -> Iterator[str]:
+    offsets, total = arena(plan, sizes)
+    names = _names(plan, offsets)
+    label_width = max((len(s.label) for s in plan.steps), default=0)
+    before = 0
+    for k, (step, epoch) in enumerate(zip(plan.steps, plan.epochs, strict=True)):
+        if epoch != before:
+            yield "   ---- barrier"
+        before = epoch
+        yield f"{k:2} {step.label:{label_width}}  {_written(step, names)} <- {_read(step, names)}"
+    yield f"arena: {total} bytes"
+
+
+def _names(plan: Plan, offsets: dict[int, int]) -> dict[int, str]:
+    """For each value its kind, number, bytes, and the place it takes: its own in the arena, or another value's."""
+    counts: dict[str, int] = {}
+    short: dict[int, str] = {}
+    for v, storage in enumerate(plan.values):
+        counts[storage.kind] = counts.get(storage.kind, -1) + 1
+        short[v] = f"{storage.kind}{counts[storage.kind]}"
+    over = {plan.inputs + output: given for output, given in plan.donations}
+    over |= {v: s.reuses for v, s in enumerate(plan.values) if s.reuses >= 0}
+    names: dict[int, str] = {}
+    for v, storage in enumerate(plan.values):
+        place = f" over {short[over[v]]}" if v in over else f" at {offsets[v]}" if v in offsets else ""
+        names[v] = f"{short[v]} ({storage.nbytes} bytes{place})"
+    return names
+
+
+def _read(step: Launch, names: dict[int, str]) -> str:
+    return ", ".join(names[v] for v in step.reads)
+
+
+def _written(step: Launch, names: dict[int, str]) -> str:
+    return ", ".join(names[v] for v in step.writes)
+
+

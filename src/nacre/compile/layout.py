@@ -1,0 +1,118 @@
+"""Layouts: in which order the axes of a computed value lie in memory.
+
+Values are row-major but for one case: a value that is read by a permutation alone, and that by a reshape alone which
+could not be a view (attention's heads, brought together again).  It is written in the permuted order, so that the
+reshape is a view and nothing is copied.  Layouts never change bits.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from nacre.base.dims import Size
+from nacre.base.types import Shape, row_major
+from nacre.ir.graph import Atom, Equation, Graph, Var
+from nacre.ir.primitive import Element, Layout, Template
+
+
+def layouts(graph: Graph) -> dict[Var, tuple[Size, ...]]:
+    """The strides of the values that are not row-major."""
+    readers: dict[Atom, list[Equation]] = {}
+    for e in graph.equations:
+        for x in e.inputs:
+            readers.setdefault(x, []).append(e)
+    outputs = set(graph.outputs)
+    found: dict[Var, tuple[Size, ...]] = {}
+    for e in graph.equations:
+        low = e.primitive.lowering
+        if isinstance(low, Element):
+            free = low.view is None
+        else:
+            free = isinstance(low, Template) and low.name == "contract"
+        if not free or e.outputs[0] in outputs:
+            continue
+        permute = _only(readers, e.outputs[0], "permute")
+        if permute is None or permute.outputs[0] in outputs:
+            continue
+        reshape = _only(readers, permute.outputs[0], "reshape")
+        if reshape is not None and _copies(permute, reshape) and _writes(e, _permuted(permute)):
+            found[e.outputs[0]] = _permuted(permute)
+    return found
+
+
+def _writes(e: Equation, strides: tuple[Size, ...]) -> bool:
+    """Whether what computes a value can write it with these strides."""
+    if isinstance(e.primitive.lowering, Element):
+        return True
+    return any(result_strides(e, strides, split) for split in range(max(1, len(dot_axes(e)[0][0]))))
+
+
+def _only(readers: dict[Atom, list[Equation]], x: Var, name: str) -> Equation | None:
+    """The one reader of a value, where it is an equation of the given primitive."""
+    mine = readers.get(x, [])
+    return mine[0] if len(mine) == 1 and mine[0].primitive.name == name else None
+
+
+def _copies(permute: Equation, reshape: Equation) -> bool:
+    """Whether the reshape of a permuted row-major value is a copy; vectors stay vectors."""
+    low = reshape.primitive.lowering
+    axes: tuple[int, ...] = permute.params["axes"]
+    if not isinstance(low, Element) or low.view is None or not axes or axes[-1] != len(axes) - 1:
+        return False
+    dense = row_major(permute.inputs[0].type.shape)
+    moved = Layout(0, tuple(dense[k] for k in axes))  # type: ignore[arg-type]
+    return low.view(moved, permute.outputs[0].type, reshape.outputs[0].type, **reshape.params) is None
+
+
+def _permuted(permute: Equation) -> tuple[Size, ...]:
+    """The strides of a value whose permutation is row-major."""
+    found = dict(zip(permute.params["axes"], row_major(permute.outputs[0].type.shape), strict=True))
+    return tuple(found[k] for k in range(len(found)))
+
+
+# ---- axes taken as one
+
+
+def run(shape: Shape, strides: tuple[Size, ...], axes: tuple[int, ...]) -> tuple[Size, Size] | None:
+    """Size and stride of several axes taken as one, or None if they do not lie that way."""
+    size: Size = 1
+    stride: Size = 0
+    if any(shape[k] == 0 for k in axes):
+        return 0, 1
+    for k in reversed(axes):
+        n, s = shape[k], strides[k]
+        if n == 1:
+            continue
+        if size == 1:
+            size, stride = n, s
+        elif s == stride * size:
+            size = size * n
+        else:
+            return None
+    return size, stride
+
+
+def _free(rank: int, *taken: tuple[int, ...]) -> tuple[int, ...]:
+    used = {a for axes in taken for a in axes}
+    return tuple(k for k in range(rank) if k not in used)
+
+
+def dot_axes(e: Equation) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+    """For each factor its (batch, free, contracted) axes."""
+    (ca, cb), (ba, bb) = e.params["contract"], e.params["batch"]
+    a, b = (x.type.rank for x in e.inputs)
+    return (ba, _free(a, ba, ca), ca), (bb, _free(b, bb, cb), cb)
+
+
+def result_groups(e: Equation, split: int) -> list[tuple[int, ...]]:
+    """The axes of a product's result: outer and inner batch, rows, columns."""
+    (batch, free, _), _ = dot_axes(e)
+    ends = 0, split, len(batch), len(batch) + len(free), e.outputs[0].type.rank
+    return [tuple(range(*each)) for each in pairwise(ends)]
+
+
+def result_strides(e: Equation, strides: tuple[Size, ...], split: int) -> tuple[Size, ...] | None:
+    """The strides of outer and inner batch and rows of a result, or None if it does not lie that way."""
+    runs = [run(e.outputs[0].type.shape, strides, each) for each in result_groups(e, split)]
+    found = tuple(r[1] for r in runs if r is not None)
+    return found[:3] if len(found) == len(runs) and found[3] in (0, 1) else None

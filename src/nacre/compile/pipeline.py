@@ -1,0 +1,292 @@
+"""The pipeline: the readable list of what happens to a graph on its way to machine code, and the executor.
+
+    simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own
+    layout      values that are only read permuted, and then copied, are written so
+    fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
+    lower       a cluster becomes a kernel-IR nest; its sizes become symbols, so that shapes share code
+    generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached
+    plan        launches in order, barriers between them, the arena
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from nacre.base.dims import Dim, Size
+from nacre.base.errors import CompileError
+from nacre.base.types import TensorType, row_major
+from nacre.codegen.isa import BY_NAME, Isa
+from nacre.codegen.nest import Generated, generate
+from nacre.codegen.program import driver_text
+from nacre.compile import epilogue
+from nacre.compile.epilogue import endings
+from nacre.compile.fuse import Fusion, Node, View, fuse
+from nacre.compile.generalise import generalise
+from nacre.compile.lower import Lowered, copy_kernel, lower
+from nacre.compile.memory import overwritable, plan_memory
+from nacre.compile.simplify import simplify
+from nacre.compile.templates import BUILDERS, NATIVE, Attempt, Scratch, TemplateStep
+from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
+from nacre.ir.primitive import Nest, Template
+from nacre.kernel.ast import For, Kernel
+from nacre.kernel.split import split
+from nacre.native.engine import Target, host_target
+from nacre.runtime.executable import Code, Executable
+from nacre.runtime.plan import Launch, Number, Pointer, Slot, Storage
+
+FEW_ROWS = 16  # results of a reduction below which its loop is split
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one launch came from, for those who want to look: its kernel IR, or the template's name."""
+
+    label: str
+    kernel: Kernel | None
+    equations: tuple[Equation, ...]
+
+
+@dataclass
+class Compiled:
+    """An executable and the stages it came through."""
+
+    graph: Graph
+    simplified: Graph
+    fusion: Fusion
+    stages: list[Stage]
+    executable: Executable
+
+
+@dataclass
+class _Planner:
+    """Numbers the values, codes and launches of a program while it is written."""
+
+    fusion: Fusion
+    isa: Isa
+    numbers: dict[Atom, int] = field(default_factory=dict[Atom, int])
+    values: list[Storage] = field(default_factory=list[Storage])
+    codes: dict[Code, int] = field(default_factory=dict[Code, int])
+    launches: list[Launch] = field(default_factory=list[Launch])
+    stages: list[Stage] = field(default_factory=list[Stage])
+    constants: list[np.ndarray] = field(default_factory=list[np.ndarray])
+
+    # ---- values
+
+    def declare(self, graph: Graph) -> None:
+        for v in graph.inputs:
+            self.numbers[v] = self.new(Storage("input", v.type.nbytes))
+        for v in graph.outputs:
+            self.numbers[v] = self.new(Storage("output", v.type.nbytes))
+
+    def new(self, storage: Storage) -> int:
+        self.values.append(storage)
+        return len(self.values) - 1
+
+    def number(self, atom: Atom) -> int:
+        found = self.numbers.get(atom)
+        if found is None:
+            if isinstance(atom, Literal):
+                self.constants.append(atom.array)
+                found = self.new(Storage("constant", atom.type.nbytes))
+            else:
+                found = self.new(Storage("temporary", atom.type.nbytes))
+            self.numbers[atom] = found
+        return found
+
+    def code(self, code: Code) -> int:
+        return self.codes.setdefault(code, len(self.codes))
+
+    # ---- nests
+
+    def nest(self, kernel: Kernel, reads: Sequence[View], writes: Sequence[int], cost: int,
+             label: str, equations: Sequence[Equation]) -> None:
+        """Launch a kernel-IR nest over views and values."""
+        general = generalise(kernel)
+        made = generated(general.kernel, self.isa)
+        slots: list[Slot] = []
+        for buffer, view in zip(kernel.inputs, reads, strict=True):
+            slots.append(Pointer(self.number(view.base), view.offset * buffer.dtype.itemsize))
+        slots += [Pointer(w) for w in writes]
+        slots += [Number(substitute(s, general.sizes)) for s in made.sizes]
+        extent = substitute(made.extent, general.sizes)
+        bases = [self.number(v.base) for v in reads]
+        over = tuple((bases[i], writes[o]) for i, o in overwritable(kernel)
+                     if reads[i].offset == 0 and bases.count(bases[i]) == 1)
+        self.launches.append(Launch(
+            self.code(Code(made.text, made.name)), label, tuple(slots), extent, self.per_item(kernel, cost, extent),
+            substitute(made.scratch, general.sizes), tuple(bases), tuple(writes), over=over,
+        ))
+        self.stages.append(Stage(label, kernel, tuple(equations)))
+
+    def per_item(self, kernel: Kernel, cost: int, extent: Size) -> int:
+        """Work of one item of the parallel extent, in vector instructions."""
+        rounds: Size = 1
+        body = kernel.body
+        while body and isinstance(body[0], For) and body[0].parallel:
+            rounds = rounds * body[0].extent
+            body = body[0].body
+        lanes = self.isa.lanes("float")
+        if isinstance(rounds, Dim) or isinstance(extent, Dim) or not extent:
+            return max(1, cost * 4 // lanes)
+        return max(1, cost * rounds // (extent * lanes))
+
+    def cluster(self, node: Node) -> None:
+        label = "+".join(e.primitive.name for e in node.equations[:6]) + ("…" if len(node.equations) > 6 else "")
+        lowered = lower(self.fusion, node, label)
+        if not lowered.writes:
+            return
+        writes = [self.number(v) for v in lowered.writes]
+        halves = split(lowered.kernel) if _few_rows(node) else None
+        if halves is not None:
+            self.halves(*halves, lowered, writes, label, node)
+            return
+        self.nest(lowered.kernel, lowered.reads, writes, lowered.cost, label, node.equations)
+
+    def halves(self, blocks: Kernel, rest: Kernel, lowered: Lowered, writes: Sequence[int], label: str,
+               node: Node) -> None:
+        """A long reduction to few results: blocks of it side by side, then the tree of the blocks."""
+        partial: list[View] = []
+        for b in blocks.outputs:
+            held = Var(TensorType(b.shape, b.dtype))
+            self.number(held)
+            partial.append(View(held, 0, row_major(b.shape)))
+        numbers = [self.number(v.base) for v in partial]
+        self.nest(blocks, lowered.reads, numbers, lowered.cost, label + " (blocks)", node.equations)
+        self.nest(rest, [*lowered.reads, *partial], writes, lowered.cost, label, node.equations)
+
+    def explicit(self, e: Equation, low: Nest) -> None:
+        """An equation that brings its own nest, which reads operands as they lie, or has faster kernels than that."""
+        name = e.primitive.name
+        if name in NATIVE and self.attempt(e, NATIVE[name], name):
+            return
+        types = tuple(x.type for x in e.inputs)
+        kernel = low.rule(types, tuple(v.type for v in e.outputs), **e.params)
+        views = [self.fusion.views[x] for x in e.inputs]
+        inputs = tuple(
+            type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
+        outputs = tuple(type(b)(b.name, b.dtype, b.shape, b.strides or row_major(b.shape)) for b in kernel.outputs)
+        kernel = Kernel(kernel.name, inputs, outputs, kernel.body)
+        self.nest(kernel, views, [self.number(v) for v in e.outputs], 64, e.primitive.name, [e])
+
+    # ---- templates
+
+    def product(self, node: Node, ending: Node, keeps: bool) -> None:
+        """A matrix product and the cluster that finishes it: one launch where they fit, else two."""
+        e = ending.equations[0]
+        views = [self.fusion.views[x] for x in e.inputs]
+        step = epilogue.build(self.fusion, self.isa, node, ending, keeps, views)
+        if step is None:
+            low = e.primitive.lowering
+            assert isinstance(low, Template)
+            self.template(e, low)
+            self.cluster(node)
+            return
+        label = "contract+" + "+".join(q.primitive.name for q in node.equations[:5])
+        self.template_step(step, {}, label, e)
+
+    def template(self, e: Equation, low: Template) -> None:
+        if low.name not in BUILDERS:
+            raise CompileError(f"compile: no generator is registered for the template {low.name!r}")
+        self.attempt(e, BUILDERS[low.name], low.name)
+
+    def attempt(self, e: Equation, build: Attempt, label: str) -> bool:
+        """Launch what a builder writes for an equation, over dense copies where it asks for them; False for None."""
+        views = [self.fusion.views[x] for x in e.inputs]
+        result = self.fusion.views[e.outputs[0]]
+        steps = build(self.isa, e, views, result)
+        if steps and isinstance(steps[0], int):
+            for k in steps:
+                assert isinstance(k, int)
+                views[k] = self.dense(e.inputs[k], views[k])
+            steps = build(self.isa, e, views, result)
+        scratch: dict[Scratch, int] = {}
+        for s in steps or ():
+            assert isinstance(s, TemplateStep)
+            self.template_step(s, scratch, label, e)
+        return steps is not None
+
+    def template_step(self, s: TemplateStep, scratch: dict[Scratch, int], label: str, e: Equation) -> None:
+        def value(place: object) -> int:
+            if isinstance(place, Scratch):
+                if place not in scratch:
+                    scratch[place] = self.new(Storage("temporary", place.nbytes))
+                return scratch[place]
+            return self.number(place.base if isinstance(place, View) else place)  # type: ignore[arg-type]
+
+        slots = tuple(Pointer(value(t[0]), t[1]) if isinstance(t, tuple) else Number(t) for t in s.slots)
+        self.launches.append(Launch(
+            self.code(s.code), label, slots, s.extent, s.cost, s.scratch, tuple(map(value, s.reads)),
+            tuple(map(value, s.writes)), s.grain, s.flops, s.cut, s.cut_sizes))
+        self.stages.append(Stage(label, None, (e,)))
+
+    def dense(self, x: Atom, view: View) -> View:
+        """Launch a copy of a strided view into dense memory."""
+        kernel = copy_kernel(x.type, view.strides, x.type.dtype, "copy")
+        copied = self.new(Storage("temporary", x.type.nbytes))
+        base = Var(x.type)
+        self.numbers[base] = copied
+        self.nest(kernel, [view], [copied], 2, "copy", [])
+        return View(base, 0, row_major(x.type.shape))
+
+
+def _few_rows(node: Node) -> bool:
+    """Whether a cluster reduces to so few values that their loops alone would leave threads idle."""
+    rows = node.row_shape
+    return rows is not None and all(isinstance(n, int) for n in rows) and prod(rows) < FEW_ROWS  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=4096)
+def generated(kernel: Kernel, isa: Isa) -> Generated:
+    """The LLVM text of a general kernel; the same kernel is written once."""
+    return generate(kernel, isa)
+
+
+def substitute(size: Size, sizes: dict[str, Size]) -> Size:
+    """A size over a general kernel's symbols, in the program's own sizes."""
+    if isinstance(size, int):
+        return size
+    if all(isinstance(sizes[s.name], int) for s in size.symbols()):
+        return size.evaluate({s.name: sizes[s.name] for s in size.symbols()})  # type: ignore[misc]
+    return size.substitute(sizes)
+
+
+def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None,
+                  target: Target | None = None) -> Compiled:
+    """Take a graph through the pipeline.  `layouts` are the inputs' strides where they are not dense.
+
+    What is made for a `target` other than this machine cannot be run here.
+    """
+    simplified = simplify(graph)
+    fusion = fuse(simplified, layouts)
+    target = target or host_target()
+    planner = _Planner(fusion, BY_NAME[target.isa])
+    planner.declare(simplified)
+    finishing = endings(fusion)
+    later = {product for product, _ in finishing.values()}
+    for node in fusion.nodes:
+        if node in later:
+            continue
+        if node in finishing:
+            planner.product(node, *finishing[node])
+            continue
+        if not node.opaque:
+            planner.cluster(node)
+            continue
+        (e,) = node.equations
+        low = e.primitive.lowering
+        if isinstance(low, Nest):
+            planner.explicit(e, low)
+        elif isinstance(low, Template):
+            planner.template(e, low)
+        else:
+            raise CompileError(f"compile: {e.primitive.name} is control flow inside a straight program")
+    plan = plan_memory(planner.values, planner.launches, len(graph.inputs), len(graph.outputs))
+    executable = Executable(tuple(planner.codes), plan, tuple(planner.constants), graph.input_types,
+                            graph.output_types, driver_text(), target)
+    return Compiled(graph, simplified, fusion, planner.stages, executable)
+

@@ -1,0 +1,303 @@
+"""Matrix products, convolutions and windows as steps: which hand-written generator serves an equation, with what.
+
+A builder turns one equation into launches over the values' views; operands that a generator cannot read as they
+lie are made dense first.  There are two tables of builders.  `BUILDERS` has those of the primitives that are
+templates.  `NATIVE` has those of primitives with a nest, which serves every type and size: the builder writes
+faster kernels for some of them, and says None for the rest.  Both ways give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from nacre.base.dims import Dim, Size, product
+from nacre.base.dtypes import DType
+from nacre.base.types import TensorType, row_major
+from nacre.codegen import convolve as convolutions
+from nacre.codegen import window as windows
+from nacre.codegen.contract import Contraction, contract
+from nacre.codegen.convolve_steps import Count, Steps
+from nacre.codegen.isa import Isa
+from nacre.compile.fuse import View
+from nacre.compile.layout import dot_axes, result_strides, run
+from nacre.ir.graph import Equation, Var
+from nacre.kernel.ast import Buffer
+from nacre.kernel.order_convolve import Axis, Convolution
+from nacre.kernel.order_window import Window, window
+from nacre.runtime.executable import Code
+from nacre.runtime.plan import Cut
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A temporary that a template's steps hand on to each other."""
+
+    nbytes: Size
+
+
+Place = View | Var | Scratch  # an operand's view, a result, a temporary
+ArgSlot = tuple[Place, Size] | Size  # an address with an offset in bytes, or a number
+
+
+Written = tuple[Var, tuple[Size, ...]]  # a result and its strides
+
+
+@dataclass(frozen=True)
+class TemplateStep:
+    """One launch of a template, before values have numbers."""
+
+    code: Code
+    slots: tuple[ArgSlot, ...]
+    extent: Size
+    cost: Size
+    scratch: Size
+    reads: tuple[Place, ...]
+    writes: tuple[Place, ...]
+    flops: Size
+    cut: Callable[[tuple[int, ...], int], Cut] | None = None
+    cut_sizes: tuple[Size, ...] = ()
+    grain: Size = 1
+
+
+# ---- matrix products
+
+
+@lru_cache(maxsize=256)
+def _contraction(isa: Isa, dtype: DType) -> tuple[Code, Contraction]:
+    module, plan = contract(isa, dtype, name="nacre_kernel")
+    return Code(module.text(), plan.name), plan
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor as the kernel sees it: outer and inner batch, free and contracted axis, each one run of the view's."""
+
+    sizes: tuple[Size, Size, Size, Size]
+    strides: tuple[Size, Size, Size, Size]
+
+
+def _factor(type: TensorType, view: View, axes: tuple[tuple[int, ...], ...], split: int) -> Factor | None:
+    """The factor read as it lies, the inner batch from the axis `split` on, or None if it must be made dense first."""
+    batch, free, contracted = axes
+    groups = batch[:split], batch[split:], free, contracted
+    runs = [found for each in groups if (found := run(type.shape, view.strides, each)) is not None]
+    if len(runs) < len(groups):
+        return None
+    sizes, strides = zip(*runs, strict=True)
+    return Factor(sizes, strides)
+
+
+def _factors(e: Equation, views: Sequence[View]) -> list[tuple[Factor | None, ...]]:
+    """Both factors, for every place at which the axes of the batch can be split into two levels."""
+    axes = dot_axes(e)
+    return [tuple(_factor(x.type, v, ax, split) for x, v, ax in zip(e.inputs, views, axes, strict=True))
+            for split in range(max(1, len(axes[0][0])))]
+
+
+def readings(e: Equation, views: Sequence[View]) -> list[tuple[int, Factor, Factor]]:
+    """The ways to read both factors as they lie: where the batch is split into levels, and the factors."""
+    return [(split, a, b) for split, (a, b) in enumerate(_factors(e, views)) if a is not None and b is not None]
+
+
+def contract_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+    """The launch of a matrix product, or the operands that must be made dense first."""
+    found = readings(e, views)
+    if not found:
+        nearest = min(_factors(e, views), key=lambda factors: factors.count(None))
+        return [k for k, f in enumerate(nearest) if f is None]
+    code, plan = _contraction(isa, e.inputs[0].type.dtype)
+    for split, a, b in found:
+        strides = result_strides(e, result.strides, split)
+        if strides is not None:
+            return [product_step(e, code, plan, a, b, views, [(e.outputs[0], strides)])]
+    return [0, 1]
+
+
+def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Factor, views: Sequence[View],
+                 outputs: Sequence[Written], operands: Sequence[tuple[View, Buffer]] = ()) -> TemplateStep:
+    """The launch of a product of two factors; an operand's buffer lies over outer and inner batch, rows, columns.
+
+    So do the outputs' strides.
+    """
+    outer, inner, m, k = a.sizes
+    n = b.sizes[2]
+    batch = outer * inner
+    item = e.inputs[0].type.dtype.itemsize
+    pointers: dict[str, ArgSlot] = {"A": (views[0], views[0].offset * item), "B": (views[1], views[1].offset * item)}
+    given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
+    given |= zip(("a.outer", "a.inner", "a.m", "a.k"), a.strides, strict=True)
+    given |= zip(("b.outer", "b.inner", "b.n", "b.k"), b.strides, strict=True)
+    for j, (v, strides) in enumerate(outputs):
+        pointers[f"Output{j}"] = v, 0
+        given |= zip((f"output{j}.outer", f"output{j}.inner", f"output{j}.m"), strides[:3], strict=True)
+    for j, (view, buffer) in enumerate(operands):
+        assert buffer.strides is not None
+        pointers[f"Operand{j}"] = view, view.offset * buffer.dtype.itemsize
+        given |= zip((f"operand{j}.outer", f"operand{j}.inner", f"operand{j}.m"), buffer.strides[:3], strict=True)
+    assert plan.slots[-3:] == ("rows", "columns", "swap")
+    slots = tuple(pointers[s] if s in pointers else given[s] for s in plan.slots[:-3])
+    layout = (m, n, k, batch, a.strides[2], a.strides[3], b.strides[3], b.strides[2])
+    return TemplateStep(code, slots, product((batch, m, n)), k // 8 + 1 if isinstance(k, int) else k, 0,
+                        (*views, *(v for v, _ in operands)), tuple(v for v, _ in outputs), 2 * batch * m * n * k,
+                        partial(product_cut, plan), layout)
+
+
+def product_cut(plan: Contraction, sizes: tuple[int, ...], threads: int) -> Cut:
+    """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
+    m, n, k, batch, am, ak, bk, bn = sizes
+    axes = ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
+    p = plan.plan(m, n, k, batch, threads, axes)
+    return Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap))
+
+
+# ---- convolutions
+
+
+def _axis(size: int, kernel: int, stride: int, padding: tuple[int, int], dilation: int) -> Axis:
+    return Axis(size, kernel, stride, padding[0], padding[1], dilation)
+
+
+def convolution(x: TensorType, w: TensorType, stride: tuple[int, int], padding: tuple[tuple[int, int], ...],
+                dilation: tuple[int, int], groups: int) -> Convolution:
+    """The convolution of an image type and a kernel type (all but the batch must be numbers)."""
+    _, c, height, width = x.shape
+    o, _, kh, kw = w.shape
+    rows = _axis(int(height), int(kh), stride[0], padding[0], dilation[0])
+    columns = _axis(int(width), int(kw), stride[1], padding[1], dilation[1])
+    return Convolution(int(c), int(o), rows, columns, groups)
+
+
+_GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
+    "convolve": (convolutions.forward, ("x", "w"), "y"),
+    "convolve_input_grad": (convolutions.input_grad, ("dy", "w"), "dx"),
+    "convolve_weight_grad": (convolutions.weight_grad, ("x", "dy"), "dw"),
+}
+
+
+@lru_cache(maxsize=256)
+def _convolution_steps(isa: Isa, name: str, scalar: str, conv: Convolution) -> Steps:
+    return _GENERATORS[name][0](isa, scalar, conv)
+
+
+def _types(e: Equation) -> tuple[TensorType, TensorType]:
+    """The types of image and kernel of any of the three forms."""
+    a, b, out = e.inputs[0].type, e.inputs[1].type, e.outputs[0].type
+    return {"convolve": (a, b), "convolve_input_grad": (out, b), "convolve_weight_grad": (a, out)}[e.primitive.name]
+
+
+def _strided(e: Equation, views: list[View]) -> list[int]:
+    """The operands that are not dense."""
+    return [k for k, (x, v) in enumerate(zip(e.inputs, views, strict=True)) if v.strides != row_major(x.type.shape)]
+
+
+def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+    """The launches of a convolution or of one of its gradients; operands are dense."""
+    missing = _strided(e, views)
+    if missing:
+        return missing
+    p = e.params
+    x, w = _types(e)
+    conv = convolution(x, w, p["stride"], p["padding"], p["dilation"], p["groups"])
+    scalar = e.outputs[0].type.dtype.memory
+    _, names, name = _GENERATORS[e.primitive.name]
+    steps = _convolution_steps(isa, e.primitive.name, scalar, conv)
+    places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result}
+    y = conv.rows.out * conv.columns.out
+    flops = 2 * x.shape[0] * conv.filters * conv.group_channels * conv.taps * y
+    return _launches(steps, places, x.shape[0], flops, flops)
+
+
+def _launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
+    """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
+    places = places | {name: Scratch(_count(count, batch)) for name, count in steps.workspaces.items()}
+    found: list[TemplateStep] = []
+    for s in steps.steps:
+        slots = tuple(_address(places[b]) for b in s.buffers)
+        extent = _count(s.items, batch)
+        writes = tuple(places[b] for b in s.writes)
+        reads = tuple(places[b] for b in s.buffers if b not in s.writes)
+        whole = flops if s is steps.steps[-1] else 0
+        found.append(TemplateStep(Code(s.text, s.name), (*slots, batch), extent, _share(work, extent), s.scratch,
+                                  reads, writes, whole, grain=s.grain))
+    return found
+
+
+def _share(work: Size, extent: Size) -> Size:
+    """Instructions of one item, roughly."""
+    if isinstance(work, Dim) or isinstance(extent, Dim):
+        return 2000
+    return max(1, work // max(1, 16 * extent))
+
+
+def _count(count: Count, batch: Size) -> Size:
+    return count.fixed + count.per_image * batch
+
+
+def _address(place: Place) -> ArgSlot:
+    return place, place.offset * place.base.type.dtype.itemsize if isinstance(place, View) else 0
+
+
+# ---- windows
+
+WIDEST_WINDOW = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel
+
+_WINDOWS: dict[str, tuple[Callable[[Isa, str, Window], Steps], tuple[str, ...], str]] = {
+    "window_max": (windows.max_forward, ("x",), "y"),
+    "window_max_grad": (windows.max_grad, ("dy", "x"), "dx"),
+    "window_sum": (windows.sum_forward, ("x",), "y"),
+    "window_sum_grad": (windows.sum_grad, ("dy",), "dx"),
+}
+
+
+def _window(e: Equation) -> Window | None:
+    """An equation's window where kernels are written for it: of floats, narrow, every size but the batch known."""
+    image = e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type
+    dtype, p = image.dtype, e.params
+    if not dtype.is_float or (dtype.bits == 16 and e.primitive.name == "window_max_grad"):
+        return None
+    if not all(isinstance(n, int) and n > 0 for n in image.shape[1:]):
+        return None
+    if p["size"][1] > WIDEST_WINDOW or p["stride"][1] > WIDEST_WINDOW:
+        return None
+    channels, height, width = map(int, image.shape[1:])  # type: ignore[arg-type]
+    about = window(channels, height, width, p["size"], stride=p["stride"], padding=p["padding"],
+                   dilation=p.get("dilation", (1, 1)))
+    if about.columns.out == 1 and e.primitive.name != "window_sum_grad":
+        return None  # a nest has planes in its vectors
+    return about
+
+
+@lru_cache(maxsize=256)
+def _window_kernels(isa: Isa, name: str, scalar: str, about: Window) -> Steps:
+    return _WINDOWS[name][0](isa, scalar, about)
+
+
+def window_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int] | None:
+    """The launches of a window's maximum or sum or of its gradient; None where the nest serves it."""
+    about = _window(e)
+    if about is None:
+        return None
+    missing = _strided(e, views)
+    if missing:
+        return missing
+    batch = e.inputs[0].type.shape[0]
+    _, names, name = _WINDOWS[e.primitive.name]
+    steps = _window_kernels(isa, e.primitive.name, e.outputs[0].type.dtype.memory, about)
+    places: dict[str, Place] = {**dict(zip(names, views, strict=True)), name: result}
+    taps = about.channels * about.rows.out * about.columns.out * about.rows.kernel * about.columns.kernel
+    return _launches(steps, places, batch, 0, 4 * batch * taps)
+
+
+Builder = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int]]
+Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int] | None]
+
+BUILDERS: dict[str, Builder] = {
+    "contract": contract_steps,
+    "convolve": convolve_steps,
+    "convolve_input_grad": convolve_steps,
+    "convolve_weight_grad": convolve_steps,
+}
+
+NATIVE: dict[str, Attempt] = dict.fromkeys(_WINDOWS, window_steps)

@@ -1,0 +1,72 @@
+"""A short computation of every kind, and the hashes of its results: equal hashes are equal bits.
+
+`python -m nacre.inspect.bits` prints them as JSON, so that another process (another instruction set, another
+machine) can be compared with this one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+import numpy as np
+
+from nacre.api.namespace import PUBLIC
+from nacre.api.settings import get_threads, set_threads
+from nacre.api.tensor import Tensor
+from nacre.transform.jit import jit
+
+SIDE = 320  # large enough that every probe is divided among threads
+
+
+def probes() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
+    """The computations, by name; each takes two float32 matrices."""
+    f = PUBLIC
+    return {
+        "elementwise": lambda x, y: f["exp"](x) * f["sin"](y) + f["erf"](x) / (f["abs"](y) + 1.0),
+        "sum of rows": lambda x, y: f["sum"](x * y, axis=1),
+        "sum of columns": lambda x, y: f["sum"](x * y, axis=0),
+        "sum": lambda x, y: f["sum"](f["exp"](x)),
+        "matrix product": lambda x, y: f["matmul"](x, y),
+        "softmax": _softmax,
+    }
+
+
+def _softmax(x: Tensor, y: Tensor) -> Tensor:
+    e = PUBLIC["exp"](x - PUBLIC["max"](x, axis=-1, keepdims=True))
+    return e / PUBLIC["sum"](e, axis=-1, keepdims=True)
+
+
+def operands() -> tuple[Tensor, Tensor]:
+    """The two matrices: the same everywhere."""
+    made = np.random.default_rng(20).normal(size=(2, SIDE, SIDE)).astype(np.float32)
+    return PUBLIC["asarray"](made[0]), PUBLIC["asarray"](made[1])
+
+
+def digest(array: np.ndarray) -> str:
+    """The SHA-256 of an array's dtype, shape and bytes; every NaN counts as the same one."""
+    held = np.ascontiguousarray(array)
+    if held.dtype.kind == "f" and np.isnan(held).any():
+        held = np.where(np.isnan(held), np.array(np.nan, held.dtype), held)
+    return hashlib.sha256(f"{held.dtype} {held.shape} ".encode() + held.tobytes()).hexdigest()
+
+
+def measure(threads: int | None = None, compiled: bool = False) -> dict[str, str]:
+    """The hash of every probe's result, with so many threads, eagerly or jitted."""
+    before = get_threads()
+    set_threads(threads or before)
+    try:
+        x, y = operands()
+        return {name: digest((jit(f) if compiled else f)(x, y).numpy()) for name, f in probes().items()}
+    finally:
+        set_threads(before)
+
+
+def parse(text: str) -> dict[str, str]:
+    """The hashes that another process printed."""
+    return {str(k): str(v) for k, v in json.loads(text).items()}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure()))

@@ -1,0 +1,26 @@
+"""`explain`: every stage that a function goes through, as text, whether it is jitted or not.
+
+    >>> import nacre as nc
+    >>> f = nc.jit(lambda x: nc.exp(x) * 2 + 1)
+    >>> told = explain(f, nc.ones((2, 3)))
+    >>> print(told.clusters)
+    1  exp, mul, add  over [2, 3]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nacre.compile.explanation import Explanation
+from nacre.transform.jit import Jitted, jit
+
+__all__ = ["Explanation", "explain"]
+
+
+def explain(function: Any, *args: Any, **kwargs: Any) -> Explanation:
+    """Compile a function for these arguments, without running it, and keep every stage as text.
+
+    A function that is not jitted is jitted first.
+    """
+    jitted: Jitted = function if isinstance(function, Jitted) else jit(function)
+    return jitted.explain(*args, **kwargs)

@@ -1,0 +1,144 @@
+"""What this machine and this installation are, and whether the same bits come out of every way to run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from nacre.base.errors import DeviceError, Error
+from nacre.inspect import bits
+from nacre.native import cache as objects
+from nacre.native import limits
+from nacre.native.engine import host_target, version
+from nacre.native.pool import pool
+from nacre.runtime.buffer import readable
+
+PACKAGES = ("nacre", "numpy", "llvmlite", "ml-dtypes", "safetensors", "rich", "scikit-learn")
+SHOWN_FEATURES = ("avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16",
+                  "avx512vnni", "neon", "bf16", "dotprod")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison of bits: what was compared, and the probes that differ (None where it could not be run)."""
+
+    name: str
+    differing: tuple[str, ...] | None
+    remark: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.differing
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The object cache's directory: where it is (None: off), how many files, how many bytes."""
+
+    directory: str | None
+    files: int
+    nbytes: int
+
+
+def facts() -> dict[str, str]:
+    """What the machine and the installation are, as names and values to show."""
+    target = host_target()
+    features = {word[1:] for word in target.features.split(",") if word.startswith("+")}
+    kept = cached()
+    return {
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "packages": ", ".join(f"{p} {v}" for p, v in versions().items()),
+        "compiler": version(),
+        "processor": target.cpu,
+        "instruction set": f"{target.isa} (has {', '.join(f for f in SHOWN_FEATURES if f in features)})",
+        "threads": f"{pool().threads} of {len(limits.allowed_processors())} allowed processors",
+        "memory": readable(limits.memory()),
+        "code cache": "off" if kept.directory is None
+        else f"{kept.directory}: {kept.files} objects, {readable(kept.nbytes)} "
+             f"of at most {readable(objects.default_size())}",
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages that matter, those that are installed."""
+    found: dict[str, str] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def cached() -> Kept:
+    """What the object cache holds on disk."""
+    directory = objects.default_directory()
+    files = _objects(directory)
+    return Kept(directory, len(files), sum(p.stat().st_size for p in files))
+
+
+def clear_cache() -> Kept:
+    """Remove every object that is kept on disk; says what there was."""
+    before = cached()
+    for path in _objects(before.directory):
+        path.unlink(missing_ok=True)
+    return before
+
+
+def _objects(directory: str | None) -> list[Path]:
+    return [] if directory is None else sorted(Path(directory).glob("*.o"))
+
+
+def checks() -> list[Check]:
+    """Run the probes every way this machine can, and compare each with the first."""
+    reference = bits.measure()
+    several = max(2, pool().threads)
+    return [
+        _compare("compiled and eager", reference, lambda: bits.measure(compiled=True)),
+        _compare(f"1 thread and {several}", bits.measure(threads=1), lambda: bits.measure(threads=several)),
+        _other_isa(reference),
+    ]
+
+
+def _compare(name: str, reference: dict[str, str], other: Callable[[], dict[str, str]]) -> Check:
+    try:
+        found = other()
+    except (Error, OSError, ValueError) as fault:
+        return Check(name, None, str(fault))
+    return Check(name, tuple(k for k in reference if found.get(k) != reference[k]))
+
+
+def other_isa() -> str | None:
+    """Another instruction set that this machine can run, if it has one."""
+    here = host_target().isa
+    for isa in ("avx512", "avx2"):
+        if isa == here:
+            continue
+        try:
+            host_target(isa)
+        except DeviceError:
+            continue
+        return isa
+    return None
+
+
+def _other_isa(reference: dict[str, str]) -> Check:
+    here, other = host_target().isa, other_isa()
+    if other is None:
+        return Check("instruction sets", None, f"this machine has only {here}")
+    return _compare(f"{here} and {other}", reference, lambda: elsewhere(other))
+
+
+def elsewhere(isa: str) -> dict[str, str]:
+    """The probes' hashes from another process, which uses the given instruction set."""
+    run = subprocess.run([sys.executable, "-m", "nacre.inspect.bits"], capture_output=True, text=True, check=False,
+                         env={**os.environ, "NACRE_ISA": isa, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    if run.returncode:
+        raise DeviceError(f"doctor: a process with NACRE_ISA={isa} is required; it failed: {run.stderr.strip()[-300:]}")
+    return bits.parse(run.stdout)

@@ -1,0 +1,1 @@
+"""The interpreters that nest: evaluate, stage, forward, linearise, tape, batch."""

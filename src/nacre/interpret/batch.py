@@ -1,0 +1,269 @@
+"""Batching: `vmap`'s interpreter.  A batched value has an axis that the code running on it does not
+see.
+
+Primitives bring their own batch rules.  Control flow is batched here: bodies and branches become
+graphs over batched values; a `cond` whose predicate is batched runs both branches and selects; a
+`while` whose predicate is batched runs until no example goes on, and examples that are done keep
+their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from nacre.base.dims import Size
+from nacre.base.errors import ArgumentError, TraceError
+from nacre.base.types import TensorType
+from nacre.interpret.forward import as_kind, carried, union
+from nacre.interpret.stage import derived, run
+from nacre.ir.graph import Graph
+from nacre.ir.primitive import Primitive, Structural
+from nacre.ops.pointwise import select
+from nacre.ops.reduce import any_
+from nacre.ops.view import broadcast, permute
+from nacre.trace.bind import active, bind, next_level
+from nacre.trace.value import Payload, Value, make
+
+Axis = int | None
+Mask = tuple[bool, ...]
+
+
+class Batched(Payload):
+    """A value with a batch axis."""
+
+    __slots__ = ("axis", "value")
+
+    def __init__(self, interpreter: Batch, value: Value, axis: int) -> None:
+        self.level, self.interpreter = interpreter.level, interpreter
+        self.value, self.axis = value, axis
+
+
+class Batch:
+    """The interpreter that applies batch rules."""
+
+    dynamic = False
+    name = "vmap"
+
+    def __init__(self, size: Size) -> None:
+        self.level = next_level()
+        self.size = size
+        self.ended = False
+
+    def wrap(self, value: Value, axis: Axis) -> Value:
+        """A value whose axis is hidden; without one it is the value itself."""
+        if axis is None:
+            return value
+        shape = value.type.shape
+        return make(
+            value.type.with_shape(shape[:axis] + shape[axis + 1 :]), Batched(self, value, axis)
+        )
+
+    def split(self, x: Value) -> tuple[Value, Axis]:
+        """A value as it is one level down, and its batch axis."""
+        data = x.data
+        if isinstance(data, Batched) and data.interpreter is self:
+            return data.value, data.axis
+        return x, None
+
+    def process(
+        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]
+    ) -> Any:
+        """Apply the primitive's batching rule; TraceError once the vmap has ended."""
+        if self.ended:
+            raise TraceError(
+                f"{primitive.name}: a value of an active vmap is required; got one of a vmap that "
+                "ended"
+            )
+        pairs = [self.split(x) for x in inputs]
+        xs, axes = [x for x, _ in pairs], [a for _, a in pairs]
+        if isinstance(primitive.derivative, Structural):
+            fronted = [x if a is None else to_front(x, a, self.size) for x, a in pairs]
+            results, mask = FLOWS[primitive.name](
+                primitive, fronted, tuple(a is not None for a in axes), params, self.size
+            )
+            return tuple(self.wrap(y, 0 if m else None) for y, m in zip(results, mask, strict=True))
+        if primitive.batch is None:
+            raise ArgumentError(
+                f"vmap: a primitive with a batch rule is required; {primitive.name} has none"
+            )
+        results, places = primitive.batch(xs, axes, **params)
+        if primitive.multiple:
+            return tuple(map(self.wrap, results, places))
+        return self.wrap(results, places)
+
+
+def to_front(x: Value, axis: Axis, size: Size) -> Value:
+    """x with its batch axis first; an unbatched one is repeated."""
+    rank = x.type.rank
+    if axis is None:
+        return broadcast(x, (size, *x.type.shape), tuple(range(1, rank + 1)))
+    if axis == 0:
+        return x
+    return permute(x, (axis, *(k for k in range(rank) if k != axis)))
+
+
+def to_axis(x: Value, axis: Axis, target: int, size: Size) -> Value:
+    """x with its batch axis at a place; an unbatched one is repeated."""
+    rank = x.type.rank if axis is None else x.type.rank - 1
+    fronted = to_front(x, axis, size)
+    order = list(range(1, rank + 1))
+    order.insert(target, 0)
+    return permute(fronted, order) if order != sorted(order) else fronted
+
+
+def batch(
+    f: Callable[..., Sequence[Value]], inputs: Sequence[Value], axes: Sequence[Axis], size: Size
+) -> tuple[list[Value], list[Axis]]:
+    """Run f on values whose batch axes are hidden; returns results with their batch axes (None: not
+    batched)."""
+    interpreter = Batch(size)
+    with active(interpreter):
+        try:
+            pairs = [interpreter.split(y) for y in f(*map(interpreter.wrap, inputs, axes))]
+        finally:
+            interpreter.ended = True
+    return [y for y, _ in pairs], [a for _, a in pairs]
+
+
+# ---- graphs
+
+
+@dataclass(frozen=True)
+class BatchedGraph:
+    """A graph over batched values, batch axes first; `mask` says which outputs are batched."""
+
+    graph: Graph
+    mask: Mask
+
+
+def batched_type(type: TensorType, size: Size) -> TensorType:
+    """The type with a batch axis in front."""
+    return type.with_shape((size, *type.shape))
+
+
+@lru_cache(maxsize=1024)
+def batch_graph(graph: Graph, mask: Mask, size: Size, forced: Mask | None = None) -> BatchedGraph:
+    """A graph for inputs of which those in `mask` are batched; outputs in `forced` are batched in
+    any case."""
+    found: list[bool] = []
+
+    def f(*values: Value) -> list[Value]:
+        """The graph over a leading batch axis; notes which outputs have one."""
+        ys, axes = batch(lambda *xs: run(graph, xs), values, [0 if m else None for m in mask], size)
+        keep = forced or (False,) * len(ys)
+        found[:] = [a is not None or k for a, k in zip(axes, keep, strict=True)]
+        return [to_front(y, a, size) if m else y for y, a, m in zip(ys, axes, found, strict=True)]
+
+    types = [
+        batched_type(t, size) if m else t for t, m in zip(graph.input_types, mask, strict=True)
+    ]
+    return BatchedGraph(derived(f, types, f"{graph.name}.batched"), tuple(found))
+
+
+def _as_masked(xs: Sequence[Value], mask: Mask, wanted: Mask, size: Size) -> list[Value]:
+    """Values, batched in front where `mask`, repeated where they have to be."""
+    return [
+        to_front(x, None, size) if w and not m else x
+        for x, m, w in zip(xs, mask, wanted, strict=True)
+    ]
+
+
+# ---- control flow: (primitive, xs with batch axes in front, mask, params, size) → (results, mask)
+
+Flowed = tuple[Sequence[Value], Mask]
+Params = Mapping[str, Any]
+
+
+def _call(
+    primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size
+) -> Flowed:
+    batched = batch_graph(params["graph"], mask, size)
+    return bind(primitive, *xs, graph=as_kind(params["graph"], batched.graph)), batched.mask
+
+
+def _cond(
+    primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size
+) -> Flowed:
+    then, orelse, inner = params["then"], params["orelse"], mask[1:]
+    if mask[0]:
+        yes, no = (
+            batch_graph(g, inner, size, (True,) * len(g.outputs)).graph for g in (then, orelse)
+        )
+        results = [
+            _choose(xs[0], a, b) for a, b in zip(run(yes, xs[1:]), run(no, xs[1:]), strict=True)
+        ]
+        return results, (True,) * len(results)
+    either = union(batch_graph(then, inner, size).mask, batch_graph(orelse, inner, size).mask)
+    yes, no = (batch_graph(g, inner, size, either).graph for g in (then, orelse))
+    return bind(primitive, *xs, then=yes, orelse=no), either
+
+
+def _choose(condition: Value, yes: Value, no: Value) -> Value:
+    """Select by one condition for each example."""
+    return select(broadcast(condition, yes.type.shape, (0,)), yes, no)
+
+
+def _while(
+    primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size
+) -> Flowed:
+    cond, body = params["cond"], params["body"]
+    start = mask
+    mask = carried(lambda m: batch_graph(body, m, size).mask, start)
+    if batch_graph(cond, mask, size).mask[0]:
+        mask = (True,) * len(xs)
+        whole = _while_all(
+            batch_graph(cond, mask, size).graph, batch_graph(body, mask, size, mask).graph
+        )
+    else:
+        whole = batch_graph(cond, mask, size).graph, batch_graph(body, mask, size, mask).graph
+    results = bind(primitive, *_as_masked(xs, start, mask, size), cond=whole[0], body=whole[1])
+    return results, mask
+
+
+def _while_all(cond: Graph, body: Graph) -> tuple[Graph, Graph]:
+    """Go on while any example does; examples that are done keep their values."""
+
+    def goes_on(*carry: Value) -> list[Value]:
+        """Whether any element of the batch goes on."""
+        return [any_(run(cond, carry)[0], (0,))]
+
+    def step(*carry: Value) -> list[Value]:
+        """One round for the elements that go on; the others keep their carry."""
+        going = run(cond, carry)[0]
+        return [_choose(going, new, old) for new, old in zip(run(body, carry), carry, strict=True)]
+
+    types = body.input_types
+    return derived(goes_on, types, cond.name), derived(step, types, body.name)
+
+
+def _scan(
+    primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size
+) -> Flowed:
+    body, n = params["body"], params["carries"]
+    start, rows = mask[:n], mask[n:]
+    carries = carried(lambda m: batch_graph(body, m + rows, size).mask[:n], start)
+    outputs = carries + batch_graph(body, carries + rows, size).mask[n:]
+    graph = batch_graph(body, carries + rows, size, outputs).graph
+    moved = [to_axis(x, 0, 1, size) if m else x for x, m in zip(xs[n:], rows, strict=True)]
+    results = bind(
+        primitive,
+        *_as_masked(xs[:n], start, carries, size),
+        *moved,
+        body=graph,
+        carries=n,
+        length=params["length"],
+        reverse=params["reverse"],
+    )
+    ys = [to_front(y, 1, size) if m else y for y, m in zip(results[n:], outputs[n:], strict=True)]
+    return [*results[:n], *ys], outputs
+
+
+FLOWS: Final[dict[str, Callable[..., Flowed]]] = {
+    "call": _call,
+    "cond": _cond,
+    "while": _while,
+    "scan": _scan,
+}

@@ -1,0 +1,67 @@
+"""Values with numbers: into and out of NumPy arrays, and views of them that copy nothing."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nacre.base.dtypes import as_dtype
+from nacre.base.errors import TraceError
+from nacre.base.types import TensorType, row_major
+from nacre.ir.primitive import Element, Primitive
+from nacre.runtime.buffer import allocate
+from nacre.trace.value import GivenUp, Value, is_concrete, layout_of, make
+
+
+def from_numpy(array: Any) -> Value:
+    """A value with a copy of an array's numbers (any array NumPy understands, of one of Nacre's dtypes)."""
+    source = np.asarray(array)
+    if source.dtype.byteorder == ">":
+        source = source.astype(source.dtype.newbyteorder("="))
+    dtype = as_dtype(source.dtype)
+    dense = np.ascontiguousarray(source)
+    buffer = allocate(dense.nbytes)
+    if dense.nbytes:
+        ctypes.memmove(buffer.address, dense.ctypes.data, dense.nbytes)
+    return make(TensorType(source.shape, dtype), buffer)
+
+
+def to_numpy(x: Value) -> np.ndarray:
+    """The value's numbers as a read-only array that shares its memory."""
+    held: object = x.data
+    if isinstance(held, GivenUp):
+        held.process()
+    if not is_concrete(x):
+        raise TraceError(f"numpy: a value with numbers is required; got a traced value of type {x.type}")
+    dtype = x.type.dtype.numpy
+    shape = tuple(int(n) for n in x.type.shape)
+    if 0 in shape:
+        empty = np.zeros(shape, dtype)
+        empty.flags.writeable = False
+        return empty
+    flat = np.frombuffer(x.data, dtype)
+    if x.layout is None:
+        array = flat[: int(x.type.size)].reshape(shape)
+    else:
+        steps = tuple(s * dtype.itemsize for s in x.layout.strides)
+        array = np.lib.stride_tricks.as_strided(flat[x.layout.offset:], shape, steps)
+    array.flags.writeable = False
+    return array
+
+
+def view(primitive: Primitive, inputs: tuple[Value, ...] | list[Value], params: Mapping[str, Any],
+         result: TensorType) -> Value | None:
+    """The result as a view of the operand's memory, or None if it has to be computed."""
+    low = primitive.lowering
+    if not isinstance(low, Element) or low.view is None:
+        return None
+    x = inputs[0]
+    layout = low.view(layout_of(x), x.type, result, **params)
+    if layout is None:
+        return None
+    if layout.offset == 0 and layout.strides == row_major(result.shape):
+        return make(result, x.data)
+    return make(result, x.data, layout)

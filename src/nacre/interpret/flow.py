@@ -1,0 +1,347 @@
+"""Reverse mode through control flow: call, cond, scan and while become themselves over pulled-back
+graphs.
+
+Forward, each gives what its pullback needs as further results: `call` its intermediate values,
+`cond` those of the branch taken (zeros for the other's), `scan` those of every round, stacked.
+Loop-invariant carries are not stacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from nacre.base.types import TensorType
+from nacre.interpret.forward import carried, no_derivative
+from nacre.interpret.linearise import (
+    FLOWS,
+    Positions,
+    Reverse,
+    Rule,
+    fill_zeros,
+    positions,
+    reverse,
+    types_of,
+)
+from nacre.ir.graph import Atom, Builder, Graph, Var
+from nacre.ir.primitive import Primitive
+from nacre.ir.rewrite import inline, live_equations
+from nacre.ops.copy import copy_p
+
+Types = tuple[TensorType, ...]
+Params = Mapping[str, Any]
+
+
+# ---- call
+
+
+class Recomputed(Graph):
+    """A graph to be called whose intermediate values reverse mode computes again instead of keeping
+    them."""
+
+    @cached_property
+    def key(self) -> Hashable:
+        """The graph's key, different from that of the graph it copies."""
+        return "recomputed", *Graph.key.func(self)  # type: ignore[attr-defined]
+
+
+def _recompute(
+    primitive: Primitive, params: Params, types: Types, active: Positions
+) -> Rule | None:
+    graph: Graph = params["graph"]
+    back = reverse(graph, active)
+    if not back.traced:
+        return None
+    again = Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name)
+
+    def make(present: Positions) -> tuple[Graph, Positions]:
+        """The pullback graph, which computes the forward values again."""
+        b = Builder(f"{graph.name}.recompute")
+        inputs = [b.input(t) for t in types]
+        for t in graph.output_types:
+            b.input(t)
+        cotangents = [b.input(graph.output_types[k]) for k in present]
+        # copies keep the second computation from being shared with the first
+        needed = inline(b, again, [b.add(copy_p, (x,))[0] for x in inputs])
+        pull, targets = back.pull(present)
+        return b.finish(inline(b, pull, [*needed, *cotangents])), targets
+
+    n, m = len(types), len(graph.outputs)
+    return Rule(primitive, params, n, m, n + m, back.traced, active, make).prepare()
+
+
+def _call(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
+    if isinstance(params["graph"], Recomputed):
+        return _recompute(primitive, params, types, active)
+    back = reverse(params["graph"], active)
+    if not back.traced:
+        return None
+    given = (*back.graph.inputs, *(a for a in back.graph.outputs))
+    residuals = tuple(v for v in back.needed if v not in given)
+    graph = back.graph
+    forward = Graph(graph.inputs, graph.equations, graph.outputs + residuals, graph.name)
+    atoms = (*given, *residuals)
+
+    def make(present: Positions) -> tuple[Graph, Positions]:
+        """The pullback graph of the called graph for the cotangents present."""
+        b = Builder(f"{graph.name}.pull")
+        values = dict(zip(reversed(atoms), reversed([b.input(a.type) for a in atoms]), strict=True))
+        cotangents = [b.input(graph.outputs[k].type) for k in present]
+        pull, targets = back.pull(present)
+        return b.finish(inline(b, pull, [*(values[v] for v in back.needed), *cotangents])), targets
+
+    n, m = len(types), len(graph.outputs)
+    return Rule(
+        primitive, {"graph": forward}, n, m, len(atoms), back.traced, active, make
+    ).prepare()
+
+
+# ---- cond
+
+
+def _slots(
+    first: Sequence[Var], second: Sequence[Var]
+) -> tuple[list[TensorType], Positions, Positions]:
+    """Shared places for the residuals of two branches: their types, and where each residual
+    lies."""
+    types = [v.type for v in first]
+    free = list(range(len(types)))
+    places: list[int] = []
+    for v in second:
+        place = next((k for k in free if types[k] is v.type), None)
+        if place is None:
+            types.append(v.type)
+            place = len(types) - 1
+        else:
+            free.remove(place)
+        places.append(place)
+    return types, tuple(range(len(first))), tuple(places)
+
+
+def _cond(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
+    inner = tuple(k - 1 for k in active if k)
+    backs = [reverse(params[name], inner) for name in ("then", "orelse")]
+    traced = tuple(sorted({*backs[0].traced, *backs[1].traced}))
+    if not traced:
+        return None
+    residuals = [
+        [v for v in r.needed if v not in r.graph.inputs and v not in r.graph.outputs] for r in backs
+    ]
+    slots, *places = _slots(*residuals)
+    forward = [
+        _padded(r.graph, kept, at, slots)
+        for r, kept, at in zip(backs, residuals, places, strict=True)
+    ]
+    results = types_of(backs[0].graph.outputs)
+    known = types[1:] + results + tuple(slots)
+
+    def make(present: Positions) -> tuple[Graph, Positions]:
+        """The pullback of a cond: a cond of the branches' pullbacks with common targets."""
+        pulled = [r.pull(tuple(k for k in present if k in r.traced)) for r in backs]
+        targets = tuple(sorted({*pulled[0][1], *pulled[1][1]}))
+        branches: list[Graph] = []
+        for r, kept, at, (pull, mine) in zip(backs, residuals, places, pulled, strict=True):
+            b = Builder(f"{r.graph.name}.pull")
+            inputs = [b.input(t) for t in known]
+            cotangents = {k: b.input(results[k]) for k in present}
+            values: dict[Atom, Var] = dict(
+                zip((*r.graph.inputs, *r.graph.outputs), inputs, strict=False)
+            )
+            values |= {
+                v: inputs[len(types) - 1 + len(results) + p] for v, p in zip(kept, at, strict=True)
+            }
+            given = [cotangents[k] for k in present if k in r.traced]
+            found = dict(
+                zip(mine, inline(b, pull, [*(values[v] for v in r.needed), *given]), strict=True)
+            )
+            branches.append(
+                b.finish([found[k] if k in found else fill_zeros(b, types[k + 1]) for k in targets])
+            )
+        return _cond_graph(primitive, types[0], branches), tuple(k + 1 for k in targets)
+
+    n, m = len(types), len(results)
+    chosen = {"then": forward[0], "orelse": forward[1]}
+    return Rule(primitive, chosen, n, m, n + m + len(slots), traced, active, make).prepare()
+
+
+def _padded(
+    graph: Graph, residuals: Sequence[Var], places: Positions, slots: Sequence[TensorType]
+) -> Graph:
+    """The branch with its residuals in their slots, zeros in the others."""
+    b = Builder(graph.name)
+    b.inputs, b.equations = list(graph.inputs), list(graph.equations)
+    at = dict(zip(places, residuals, strict=True))
+    extra = [at[k] if k in at else fill_zeros(b, t) for k, t in enumerate(slots)]
+    return b.finish([*graph.outputs, *extra])
+
+
+def _cond_graph(primitive: Primitive, predicate: TensorType, branches: Sequence[Graph]) -> Graph:
+    """A graph of one cond over branches of equal inputs, of which it passes only those that either
+    reads."""
+    used: set[int] = set()
+    for g in branches:
+        _, live = live_equations(g.equations, g.outputs)
+        used.update(k for k, v in enumerate(g.inputs) if v in live)
+    kept = sorted(used)
+    then, orelse = (
+        Graph(tuple(g.inputs[k] for k in kept), g.equations, g.outputs, g.name) for g in branches
+    )
+    b = Builder("cond.pull")
+    chosen = b.input(predicate)
+    inputs = [b.input(t) for t in branches[0].input_types]
+    return b.finish(
+        b.add(primitive, [chosen, *(inputs[k] for k in kept)], {"then": then, "orelse": orelse})
+    )
+
+
+# ---- while
+
+
+def _while(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
+    body: Graph = params["body"]
+    start = tuple(k in active for k in range(len(types)))
+    moving = carried(lambda mask: _traced_mask(reverse(body, positions(mask)), len(types)), start)
+
+    def make(present: Positions) -> tuple[Graph, Positions]:
+        """Refuse reverse mode through a while loop."""
+        raise no_derivative(
+            primitive,
+            "reverse mode would have to keep the values of a number of rounds that is not known "
+            "before",
+            "use scan, whose length is fixed, or forward mode (jvp)",
+        )
+
+    n = len(types)
+    return Rule(primitive, params, n, n, 2 * n, positions(moving), active, make)
+
+
+def _traced_mask(back: Reverse, count: int) -> tuple[bool, ...]:
+    return tuple(k in back.traced for k in range(count))
+
+
+# ---- scan
+
+
+class _Scan:
+    """What is known of a scan when its pullbacks are made."""
+
+    def __init__(self, params: Params, types: Types, active: Positions) -> None:
+        body: Graph = params["body"]
+        self.params, self.types, self.active = params, types, active
+        self.n: int = params["carries"]
+        rows = tuple(k for k in active if k >= self.n)
+
+        def round_(mask: tuple[bool, ...]) -> tuple[bool, ...]:
+            """Which carries are traced after one more round, given which are before it."""
+            return _traced_mask(reverse(body, positions(mask) + rows), self.n)
+
+        self.moving = positions(carried(round_, tuple(k in active for k in range(self.n))))
+        self.back = reverse(body, self.moving + rows)
+        graph = self.graph = self.back.graph
+        self.traced = self.moving + tuple(k for k in self.back.traced if k >= self.n)
+        self.results = len(graph.outputs)
+        invariant = {
+            v for v, a in zip(graph.inputs[: self.n], graph.outputs, strict=False) if v is a
+        }
+        inputs = {v: k for k, v in enumerate(graph.inputs)}
+        outputs = {a: k for k, a in enumerate(graph.outputs) if k >= self.n}
+        # where pullbacks find what they need: operands of the scan, its stacked results, or stacked
+        # residuals
+        self.fixed: dict[Var, int] = {}
+        self.rows: dict[Var, int] = {}
+        self.stacked: list[Var] = []
+        for v in self.back.needed:
+            if v in invariant:
+                self.fixed[v] = inputs[v]
+            elif inputs.get(v, -1) >= self.n:
+                self.rows[v] = inputs[v]
+            elif v in outputs:
+                self.rows[v] = len(types) + outputs[v]
+            else:
+                self.rows[v] = len(types) + self.results + len(self.stacked)
+                self.stacked.append(v)
+
+    def forward(self) -> dict[str, Any]:
+        """The parameters of the scan that also stacks residuals."""
+        g = self.graph
+        return {
+            **self.params,
+            "body": Graph(g.inputs, g.equations, (*g.outputs, *self.stacked), g.name),
+        }
+
+    def known_types(self, primitive: Primitive, forward: Params) -> Types:
+        """The types of operands and of all results of the scan."""
+        return self.types + primitive.result_types(self.types, forward)
+
+    def pull(
+        self, primitive: Primitive, known: Types, present: Positions
+    ) -> tuple[Graph, Positions]:
+        """The scan that goes back, as a graph of (operands, results, cotangents of `present`)."""
+        ys = tuple(k for k in present if k >= self.n)
+        body, targets = self.backward_body(ys)
+        b = Builder("scan.pull")
+        inputs = [b.input(t) for t in known]
+        cotangents = {k: b.input(known[len(self.types) + k]) for k in present}
+        carries = [
+            cotangents[k] if k in cotangents else fill_zeros(b, self.types[k]) for k in self.moving
+        ]
+        carries += [inputs[k] for k in self.fixed.values()]
+        operands = [
+            *carries,
+            *(inputs[k] for k in self.rows.values()),
+            *(cotangents[k] for k in ys),
+        ]
+        found = b.add(
+            primitive,
+            operands,
+            {
+                "body": body,
+                "carries": len(carries),
+                "length": self.params["length"],
+                "reverse": not self.params["reverse"],
+            },
+        )
+        rows = dict(zip(targets, found[len(carries) :], strict=True))
+        known_carries = dict(zip(self.moving, found, strict=False))
+        out = [k for k in self.active if k < self.n] + list(targets)
+        return b.finish([known_carries[k] if k < self.n else rows[k] for k in out]), tuple(out)
+
+    def backward_body(self, ys: Positions) -> tuple[Graph, Positions]:
+        """(cotangents of carries, fixed values, kept rows, cotangents of ys) → (the first two,
+        cotangents of xs)."""
+        carries = tuple(k for k in self.moving if k in self.back.traced)
+        pull, found = self.back.pull(carries + ys)
+        b = Builder(pull.name)
+        incoming = {k: b.input(self.types[k]) for k in self.moving}
+        values = {v: b.input(v.type) for v in (*self.fixed, *self.rows)}
+        incoming |= {k: b.input(self.graph.outputs[k].type) for k in ys}
+        given = [*(values[v] for v in self.back.needed), *(incoming[k] for k in carries + ys)]
+        cotangents = dict(zip(found, inline(b, pull, given), strict=True))
+        outputs: list[Atom] = [
+            cotangents[k] if k in cotangents else fill_zeros(b, self.types[k]) for k in self.moving
+        ]
+        outputs += [values[v] for v in self.fixed]
+        targets = tuple(k for k in found if k >= self.n)
+        return b.finish([*outputs, *(cotangents[k] for k in targets)]), targets
+
+
+def _scan(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
+    scan = _Scan(params, types, active)
+    if not scan.traced:
+        return None
+    forward = scan.forward()
+    known = scan.known_types(primitive, forward)
+    return Rule(
+        primitive,
+        forward,
+        len(types),
+        scan.results,
+        len(known),
+        scan.traced,
+        active,
+        lambda present: scan.pull(primitive, known, present),
+    ).prepare()
+
+
+FLOWS.update({"call": _call, "cond": _cond, "while": _while, "scan": _scan})

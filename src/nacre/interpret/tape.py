@@ -1,0 +1,508 @@
+"""The tape: one node per equation on values whose gradient is wanted, and the sweep backwards over
+nodes.
+
+A node keeps the operands and results that the equation's pullback reads (see `linearise.Rule`) and
+its parents. Nodes carry the level of the transformation they belong to: 0 for plain tensors, a
+staging's level for variables read while staging, a fresh level for each functional `vjp`.  A value
+with a node of one level keeps the node of the next lower level in `outer`, so that transformations
+nest.
+
+The sweep takes nodes in descending order of their numbers.  The cotangents of a value are added in
+that order, starting from the given ones, then in the order of operands.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary, finalize
+
+from nacre.base.errors import GradientError, StateError, explain
+from nacre.base.state import STATE, gradients
+from nacre.interpret import flow as flow  # the rules of control flow
+from nacre.interpret.linearise import REMEMBERED, Pull, Rule, rule_for
+from nacre.interpret.stage import Staging, run
+from nacre.ir.primitive import Primitive
+from nacre.ops.pointwise import add
+from nacre.trace.bind import PARTS, active, bind, executor, next_level, register_tape
+from nacre.trace.value import Payload, Value, make
+from nacre.trace.variable import Leaf, scope
+
+_numbers = itertools.count()
+
+
+class Node:
+    """How a value came to be: the equation's rule, what it kept, and the nodes of its active
+    operands.
+
+    The node of an equation with one result is the value's own `node`; with several, values have
+    `Part`s.
+    """
+
+    __slots__ = ("__weakref__", "level", "number", "outer", "parents", "rule", "saved", "source")
+    level: int
+    number: int
+    outer: Any  # left unset at level 0, below which there is none
+    parents: Sequence[Any]
+    rule: Rule
+    saved: Sequence[Value] | None  # None when released
+    source: str  # the line of the equation, set where it was staged
+
+    @property
+    def released(self) -> bool:
+        """Whether a backward has freed what it kept."""
+        return self.saved is None
+
+
+class Part:
+    """One of several results of a node."""
+
+    __slots__ = ("__weakref__", "index", "level", "node", "outer")
+
+    def __init__(self, node: Node, index: int, outer: Any) -> None:
+        self.level, self.node, self.index, self.outer = node.level, node, index, outer
+
+    @property
+    def released(self) -> bool:
+        """Whether a backward has freed what its node kept."""
+        return self.node.saved is None
+
+
+class Alias:
+    """The end of a functional `vjp`'s tape: an input."""
+
+    __slots__ = ("__weakref__", "level", "outer")
+
+    def __init__(self, level: int, outer: Any) -> None:
+        self.level, self.outer = level, outer
+
+
+AnyNode = Node | Part | Alias | Leaf
+
+
+def lowered(x: Value, level: int) -> Value:
+    """A value as it is below a level: with the node of the next lower level that it has one of."""
+    node = x.node
+    if node is None or node.level < level:
+        return x
+    while node is not None and node.level >= level:
+        node = getattr(node, "outer", None)  # a leaf has none
+    return make(x.type, x.data, x.layout, node)
+
+
+_changed: dict[int, int] = {}  # by the identity of tensors that `x[i] = v` changed, when that was
+
+
+def changed(x: Value) -> None:
+    """Note that an object was given other numbers; nodes that kept it before cannot go backward any more."""
+    if id(x) not in _changed:
+        finalize(x, _changed.pop, id(x), None).atexit = False
+    _changed[id(x)] = next(_numbers)
+
+
+UNKNOWN: Any = object()
+
+
+class Recorder:
+    """Evaluates equations and records them; the memo finds rules by the equation's form."""
+
+    def __init__(self) -> None:
+        self.rules: dict[object, Rule | None] = {}
+
+    def record(
+        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int
+    ) -> Any:
+        """Apply a primitive to operands of which some have nodes of a level, and record it."""
+        parents: list[Any] = []
+        mask, bit = 0, 1
+        for x in inputs:
+            node = x.node
+            if node is not None and node.level == level:
+                parents.append(node)
+                mask |= bit
+            bit += bit
+        if params or len(inputs) != 2:
+            key: tuple[Any, ...] = (primitive, mask, *[x.type for x in inputs], *params.items())
+        else:
+            key = (primitive, mask, inputs[0].type, inputs[1].type)
+        rule = self.rules.get(key, UNKNOWN)
+        if rule is UNKNOWN:
+            if len(self.rules) >= REMEMBERED:
+                self.rules.clear()
+            rule = self.rules[key] = _rule(primitive, params, inputs, mask)
+        if level:
+            return _record_above(primitive, inputs, params, rule, parents, level)
+        if rule is None:
+            return PARTS.executor.evaluate(primitive, inputs, params)
+        results = PARTS.executor.evaluate(rule.primitive, inputs, rule.params)
+        if primitive.multiple:
+            return _record_all(rule, inputs, results, parents, level)
+        return attach(rule, inputs, results, parents)
+
+
+_bare_node = (
+    object.__new__
+)  # nodes are made for every eager operation; their slots are set in place
+
+
+def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]) -> Value:
+    """The one result of an equation on plain values, with its node; y comes fresh from the
+    executor."""
+    node = _bare_node(Node)
+    node.level, node.number, node.parents, node.rule = 0, next(_numbers), parents, rule
+    if not rule.keeps_results:
+        saved = rule.saved
+        node.saved = inputs if rule.keeps_operands else [inputs[k] for k in saved] if saved else ()
+        y.node = node
+        return y
+    node.saved = _saved(rule, inputs, (y,)) if len(rule.saved) > 1 else (y,)
+    noded = _bare_node(type(y))  # y itself is kept, without the node, which it would keep alive
+    noded.type, noded.data, noded.layout, noded.node = y.type, y.data, y.layout, node
+    return noded
+
+
+def _rule(
+    primitive: Primitive, params: Mapping[str, Any], inputs: Sequence[Value], mask: int
+) -> Rule | None:
+    active = tuple(k for k in range(len(inputs)) if mask >> k & 1)
+    return rule_for(primitive, params, tuple(x.type for x in inputs), active)
+
+
+def _saved(rule: Rule, inputs: Sequence[Value], results: Sequence[Value]) -> list[Value]:
+    n = rule.operands
+    return [inputs[k] if k < n else results[k - n] for k in rule.saved]
+
+
+def _record_above(
+    primitive: Primitive,
+    inputs: Sequence[Value],
+    params: Mapping[str, Any],
+    rule: Rule | None,
+    parents: Sequence[Any],
+    level: int,
+) -> Any:
+    """Record at a level with others below it."""
+    operands = [lowered(x, level) for x in inputs]
+    if rule is None:
+        return bind(primitive, *operands, **params)
+    results = bind(rule.primitive, *operands, **rule.params)
+    if primitive.multiple:
+        return _record_all(rule, inputs, results, parents, level)
+    node = _node(rule, parents, _saved(rule, inputs, (results,)), level)
+    node.outer = results.node
+    return make(results.type, results.data, results.layout, node)
+
+
+def _node(rule: Rule, parents: Sequence[Any], saved: Sequence[Value], level: int) -> Node:
+    node = _bare_node(Node)
+    node.level, node.number, node.parents, node.rule = level, next(_numbers), parents, rule
+    node.saved = saved
+    staging = scope()
+    if isinstance(staging, Staging) and staging.equations:
+        node.source = staging.equations[-1].source
+    return node
+
+
+def _record_all(
+    rule: Rule,
+    inputs: Sequence[Value],
+    results: Sequence[Value],
+    parents: Sequence[Any],
+    level: int,
+) -> tuple[Value, ...]:
+    node = _node(rule, parents, _saved(rule, inputs, results), level)
+    return tuple(
+        make(y.type, y.data, y.layout, Part(node, k, y.node)) if k in rule.traced else y
+        for k, y in enumerate(results[: rule.results])
+    )
+
+
+# ---- gradients kept on request at results of operations
+
+_retained: WeakKeyDictionary[Any, Value | None] = WeakKeyDictionary()
+
+
+def retain(node: AnyNode) -> None:
+    """Keep the cotangent that `backward` brings to a node."""
+    _retained.setdefault(node, None)
+
+
+def retained(node: AnyNode) -> Value | None:
+    """The cotangent kept at a node, or None."""
+    return _retained.get(node)
+
+
+# ---- the sweep
+
+
+class _Sweep:
+    """Cotangents on their way from the outputs to the leaves."""
+
+    def __init__(
+        self, level: int, retain_graph: bool, create_graph: bool, targets: Sequence[AnyNode]
+    ) -> None:
+        self.level, self.create = level, create_graph
+        self.keep = retain_graph or create_graph
+        self.wanted = {id(t) for t in targets}
+        self.pending: dict[Node, dict[int, Value]] = {}
+        self.queue: list[tuple[int, Node]] = []
+        # cotangents of leaves and targets, by identity
+        self.ends: dict[int, tuple[AnyNode, Value]] = {}
+        self.parts: dict[tuple[int, int], Part] = {}
+
+    def put(self, node: AnyNode, cotangent: Value) -> None:
+        """Add to the cotangent of a node."""
+        if isinstance(node, Part):
+            if id(node) in self.wanted or node in _retained:
+                self.parts[id(node.node), node.index] = node
+            target, index = node.node, node.index
+        elif isinstance(node, Node):
+            target, index = node, 0
+        else:
+            before = self.ends.get(id(node))
+            self.ends[id(node)] = node, cotangent if before is None else add(before[1], cotangent)
+            return
+        waiting = self.pending.get(target)
+        if waiting is None:
+            waiting = self.pending[target] = {}
+            heapq.heappush(self.queue, (-target.number, target))
+        before = waiting.get(index)
+        waiting[index] = cotangent if before is None else add(before, cotangent)
+
+    def run(self) -> None:
+        """Take every node that has cotangents, the latest first."""
+        while self.queue:
+            _, node = heapq.heappop(self.queue)
+            given = self.pending.pop(node)
+            self.note(node, given)
+            present = tuple(sorted(given)) if len(given) > 1 else tuple(given)
+            parents, pull = node.parents, node.rule.pull(present)
+            values = [*self.saved(node), *(given[k] for k in present)]
+            if not self.keep:
+                node.saved, node.parents = None, ()
+            if pull.direct is not None:
+                found: Sequence[Value] = [values[k] for k in pull.direct]
+            else:
+                found = self.evaluate(pull, values, getattr(node, "source", ""))
+            for k, cotangent in zip(pull.places, found, strict=True):
+                self.put(parents[k], cotangent)
+
+    def note(self, node: Node, given: Mapping[int, Value]) -> None:
+        """Keep cotangents that were asked for."""
+        if _retained or self.wanted:
+            for k, cotangent in given.items():
+                place = node if not node.rule.primitive.multiple else self.parts.get((id(node), k))
+                if place is None:
+                    continue
+                if place in _retained:
+                    _retained[place] = cotangent
+                if id(place) in self.wanted:
+                    self.ends[id(place)] = place, cotangent
+
+    def saved(self, node: Node) -> Sequence[Value]:
+        """What a node kept; differentiable at its level only when the sweep itself is recorded."""
+        held = node.saved
+        if held is None:
+            raise _released()
+        if _changed and any(_changed.get(id(x), -1) > node.number for x in held):
+            raise _overwritten(node.rule.primitive.name)
+        if not self.create:
+            return [lowered(x, self.level) for x in held]
+        n = node.rule.operands
+        return [
+            x if k < n else _with_node(x, node, k - n)
+            for k, x in zip(node.rule.saved, held, strict=True)
+        ]
+
+    def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
+        """Run a pullback: compiled as a whole where values are plain, else equation by equation."""
+        if STATE.word == 0 or scope() is None:
+            for x in values:
+                if isinstance(x.data, Payload) or (x.node is not None and STATE.gradients):
+                    break
+            else:
+                if pull.single is None:
+                    return executor().execute(pull.graph, values)
+                e, places = pull.single
+                return (executor().evaluate(e.primitive, [values[k] for k in places], e.params),)
+        return run(pull.graph, values, source)
+
+
+def _with_node(x: Value, node: Node, result: int) -> Value:
+    if result not in node.rule.traced:
+        return x
+    return make(
+        x.type,
+        x.data,
+        x.layout,
+        Part(node, result, x.node) if node.rule.primitive.multiple else node,
+    )
+
+
+def _released() -> StateError:
+    return StateError(
+        explain(
+            "backward: a recorded computation is required; this one was released by an earlier "
+            "backward",
+            "loss.backward()\nloss.backward()",
+            "backward frees what was kept for it as it goes, so that memory is returned early.",
+            "loss.backward(retain_graph=True)\nloss.backward()",
+        )
+    )
+
+
+def _overwritten(operation: str) -> GradientError:
+    return GradientError(
+        explain(
+            f"backward: tensors as they were when {operation} used them are required; one of them was "
+            "changed by `x[i] = v` since",
+            "y = w * x\nx[0] = 0.0\ny.sum().backward()",
+            "The gradient of an operation needs the numbers that it was given.",
+            "y = w * x\nx = x * 1                              # another tensor, to be changed\n"
+            "x[0] = 0.0\ny.sum().backward()",
+        )
+    )
+
+
+def backward(
+    outputs: Sequence[Value],
+    cotangents: Sequence[Value],
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+) -> None:
+    """Add the gradients of outputs to the leaves they were computed from.
+
+    With `create_graph` the sweep itself is recorded.  Raises GradientError where an output has no
+    node, StateError where its computation was released.
+    """
+    level = _level(outputs)
+    sweep = _Sweep(level, retain_graph, create_graph, ())
+    for y, c in zip(outputs, cotangents, strict=True):
+        sweep.put(y.node, c)
+    sweep.run()
+    for leaf, cotangent in sweep.ends.values():
+        assert isinstance(leaf, Leaf)
+        held = cotangent if create_graph else lowered(cotangent, level)
+        place = leaf if leaf.owner is None else leaf.owner
+        before = place.gradient
+        place.gradient = held if before is None else add(before, held)
+
+
+def gradients_of(
+    outputs: Sequence[Value],
+    cotangents: Sequence[Value],
+    inputs: Sequence[Value],
+    *,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+) -> list[Value | None]:
+    """The gradients of outputs with respect to values they were computed from; leaves are left
+    alone."""
+    level = _level(outputs)
+    for x in inputs:
+        if x.node is None or x.node.level != level:
+            raise GradientError(
+                "gradient: inputs that were tracked when the outputs were computed are required"
+            )
+    sweep = _Sweep(level, retain_graph, create_graph, [x.node for x in inputs])
+    for y, c in zip(outputs, cotangents, strict=True):
+        sweep.put(y.node, c)
+    sweep.run()
+    found = [sweep.ends.get(id(x.node)) for x in inputs]
+    return [None if f is None else f[1] for f in found]
+
+
+def _level(outputs: Sequence[Value]) -> int:
+    levels = {y.node.level for y in outputs if y.node is not None}
+    if len(levels) != 1 or any(y.node is None for y in outputs):
+        raise GradientError(
+            "backward: a tensor computed from tensors or parameters that require a gradient is "
+            "required; got one that "
+            "was not recorded; use requires_grad_(), and compute it outside no_grad()"
+        )
+    return levels.pop()
+
+
+# ---- the functional form
+
+
+class TapeScope:
+    """Marks a level of its own for a functional `vjp`; operations are recorded through nodes
+    alone."""
+
+    dynamic = False
+
+    def __init__(self) -> None:
+        self.level = next_level()
+
+    def process(
+        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]
+    ) -> Any:
+        """Refuse: the tape records at nodes and never interprets payloads."""
+        raise StateError(f"{primitive.name}: values of a tape have nodes, not payloads")
+
+
+@contextmanager
+def tracking() -> Generator[TapeScope]:
+    """A fresh level with gradients recorded."""
+    inside = TapeScope()
+    with active(inside), gradients(True):
+        yield inside
+
+
+def tracked(x: Value, level: int) -> Value:
+    """The value as an input of a level's tape."""
+    return make(x.type, x.data, x.layout, Alias(level, x.node))
+
+
+def untracked(x: Any, level: int) -> Any:
+    """A result of a level's function as it is outside; anything but values is left alone."""
+    return lowered(x, level) if isinstance(x, Value) else x
+
+
+def vjp(
+    f: Callable[..., Sequence[Value]], primals: Sequence[Value]
+) -> tuple[list[Value], Callable[..., list[Value | None]]]:
+    """f's results, and the function from their cotangents (None is zero) to those of the
+    primals."""
+    with tracking() as inside:
+        inputs = [tracked(x, inside.level) if x.type.dtype.is_float else x for x in primals]
+        outputs = list(f(*inputs))
+    return [lowered(y, inside.level) for y in outputs], Pullback(inputs, outputs, inside.level)
+
+
+class Pullback:
+    """From cotangents of a function's results (None is zero) to those of its inputs (None is
+    zero)."""
+
+    def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value], level: int) -> None:
+        self.inputs = [
+            x.node if isinstance(x.node, Alias) and x.node.level == level else None for x in inputs
+        ]
+        self.outputs = [
+            (y.type, y.node if y.node is not None and y.node.level == level else None)
+            for y in outputs
+        ]
+        self.level = level
+
+    def __call__(
+        self, cotangents: Sequence[Value | None], retain_graph: bool = True
+    ) -> list[Value | None]:
+        targets = [n for n in self.inputs if n is not None]
+        sweep = _Sweep(self.level, retain_graph, False, targets)
+        for (type, node), c in zip(self.outputs, cotangents, strict=True):
+            if c is not None and c.type is not type:
+                raise GradientError(f"vjp: a cotangent of type {type} is required; got {c.type}")
+            if c is not None and node is not None:
+                sweep.put(node, c)
+        sweep.run()
+        found = [None if n is None else sweep.ends.get(id(n)) for n in self.inputs]
+        return [None if f is None else f[1] for f in found]
+
+
+RECORDER = Recorder()
+register_tape(RECORDER)

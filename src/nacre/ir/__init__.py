@@ -1,0 +1,1 @@
+"""The graph IR: primitives, graphs, their text, and rewriting."""

@@ -1,0 +1,214 @@
+"""The graph IR: an ordered list of equations in single assignment, its verifier and its builder.
+
+There is one kind of graph.  Constants are literals; control flow is a primitive whose parameters are graphs.
+`str(graph)` prints it and `nacre.ir.text.parse` reads it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nacre.base.errors import Error, GraphError
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Primitive
+
+
+class Var:
+    """A value of a graph; its name is given when the graph is printed.  Compared by identity."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: TensorType) -> None:
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Var({self.type})"
+
+
+class Literal:
+    """A constant of a graph: a NumPy array that nobody writes to."""
+
+    __slots__ = ("array", "type")
+
+    def __init__(self, array: np.ndarray, type: TensorType) -> None:
+        self.array, self.type = array, type
+        array.flags.writeable = False
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for literals of equal type and bits."""
+        return self.type, self.array.tobytes()
+
+    def __repr__(self) -> str:
+        return f"Literal({self.type})"
+
+
+Atom = Var | Literal
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equation:
+    """results = primitive[params](inputs); `source` is the user's line, as `file:line (function)`."""
+
+    primitive: Primitive
+    inputs: tuple[Atom, ...]
+    params: Mapping[str, Any]
+    outputs: tuple[Var, ...]
+    source: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """inputs, equations in order, outputs.  Equal when the same up to the names of values."""
+
+    inputs: tuple[Var, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[Atom, ...]
+    name: str = "graph"
+
+    @cached_property
+    def input_types(self) -> tuple[TensorType, ...]:
+        """The types of the inputs, in order."""
+        return tuple(v.type for v in self.inputs)
+
+    @cached_property
+    def output_types(self) -> tuple[TensorType, ...]:
+        """The types of the outputs, in order."""
+        return tuple(v.type for v in self.outputs)
+
+    @cached_property
+    def key(self) -> Hashable:
+        """The graph's structure as a hashable value: equal exactly for equal graphs."""
+        number: dict[Var, int] = {v: k for k, v in enumerate(self.inputs)}
+
+        def atom(a: Atom) -> Hashable:
+            """The number of a variable, or the key of a literal."""
+            return number[a] if isinstance(a, Var) else a.key
+
+        lines: list[Hashable] = []
+        for e in self.equations:
+            lines.append((e.primitive.name, tuple(map(atom, e.inputs)), params_key(e.params)))
+            for v in e.outputs:
+                number[v] = len(number)
+        return self.input_types, tuple(lines), tuple(map(atom, self.outputs))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Graph) and self.key == other.key)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def verify(self) -> Graph:
+        """Check definitions and rerun every type rule; raises GraphError with the lines around a fault."""
+        for position, fault in _faults(self):
+            raise GraphError(f"graph {self.name}: {fault}\n{_around(self, position)}")
+        return self
+
+    def symbols(self) -> tuple[str, ...]:
+        """The names of the symbolic sizes of its inputs, sorted."""
+        found = {s.name for t in self.input_types for d in t.shape if not isinstance(d, int) for s in d.symbols()}
+        return tuple(sorted(found))
+
+    def __str__(self) -> str:
+        return _printer(self)
+
+
+def params_key(params: Mapping[str, Any]) -> Hashable:
+    """Parameters as a hashable value."""
+    return tuple(sorted((k, v.key if isinstance(v, Graph) else v) for k, v in params.items()))
+
+
+def _printer(graph: Graph) -> str:
+    return PRINT[0](graph)
+
+
+# `ir.text` prints graphs and puts its function here, so that `str(graph)` works wherever graphs are made
+PRINT: list[Any] = [repr]
+
+
+def _faults(graph: Graph) -> Iterator[tuple[int, str]]:
+    known: set[Var] = set()
+    for v in graph.inputs:
+        if v in known:
+            yield 0, "an input is listed twice"
+        known.add(v)
+    for k, e in enumerate(graph.equations):
+        for a in e.inputs:
+            if isinstance(a, Var) and a not in known:
+                yield k, f"{e.primitive.name} reads a value of type {a.type} before it is defined"
+        try:
+            types = e.primitive.result_types(tuple(a.type for a in e.inputs), e.params)
+        except Error as error:
+            yield k, f"{e.primitive.name} breaks its type rule: {error}"
+            continue
+        found = tuple(v.type for v in e.outputs)
+        if types != found:
+            yield k, f"{e.primitive.name} gives {list(types)} but its results are declared {list(found)}"
+        for v in e.outputs:
+            if v in known:
+                yield k, f"{e.primitive.name} defines a value that is already defined"
+            known.add(v)
+        for p in e.params.values():
+            if isinstance(p, Graph):
+                p.verify()
+    for a in graph.outputs:
+        if isinstance(a, Var) and a not in known:
+            yield len(graph.equations), f"an output of type {a.type} is never defined"
+
+
+def _around(graph: Graph, position: int) -> str:
+    lines = str(graph).splitlines()
+    at = position + 1
+    shown = range(max(0, at - 3), min(len(lines), at + 3))
+    return "\n".join(("> " if k == at else "  ") + lines[k] for k in shown)
+
+
+class Builder:
+    """Writes a graph equation by equation.
+
+    >>> from nacre.base.dtypes import float32
+    >>> b = Builder("empty")
+    >>> x = b.input(TensorType((2,), float32))
+    >>> b.finish([x]).output_types
+    (f32[2],)
+    """
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.inputs: list[Var] = []
+        self.equations: list[Equation] = []
+
+    def input(self, type: TensorType) -> Var:
+        """Append an input of a type."""
+        v = Var(type)
+        self.inputs.append(v)
+        return v
+
+    def add(self, primitive: Primitive, inputs: Sequence[Atom], params: Mapping[str, Any] | None = None,
+            source: str = "") -> tuple[Var, ...]:
+        """Append an equation; its results' types come from the type rule."""
+        held = dict(params or {})
+        types = primitive.result_types(tuple(a.type for a in inputs), held)
+        outputs = tuple(map(Var, types))
+        self.equations.append(Equation(primitive, tuple(inputs), held, outputs, source))
+        return outputs
+
+    def finish(self, outputs: Sequence[Atom]) -> Graph:
+        """The graph of what was added, with the given outputs."""
+        return Graph(tuple(self.inputs), tuple(self.equations), tuple(outputs), self.name)
+
+
+def scalar(value: float | int | bool, type: TensorType) -> Literal:
+    """A rank-0 literal."""
+    return Literal(np.array(value, type.dtype.numpy), TensorType((), type.dtype))
+
+

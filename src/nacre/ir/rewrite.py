@@ -1,0 +1,185 @@
+"""Rewriting graphs: substitution, uses, dead code, inlining, and a small driver for local patterns.
+
+Graphs are immutable; every function here returns a new one (or the same, where nothing changes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from nacre.base.dims import Dim, Size
+from nacre.base.errors import GraphError
+from nacre.ir.graph import Atom, Builder, Equation, Graph, Literal, Var
+from nacre.ir.primitive import primitive_named
+
+Substitution = Mapping[Var, Atom]
+
+# (equation, definitions of its operands) -> the atoms that replace its results, or None to leave it
+Rule = Callable[["Rewriter", Equation], Sequence[Atom] | None]
+
+
+def substitute(graph: Graph, known: Substitution) -> Graph:
+    """Replace values by atoms in every equation and in the outputs; replaced inputs are no longer
+    inputs."""
+    for v, a in known.items():
+        if v.type is not a.type:
+            raise GraphError(f"substitute: a value of type {v.type} is required; got {a.type}")
+
+    def atom(a: Atom) -> Atom:
+        """What replaces the atom; itself if nothing does."""
+        return known.get(a, a) if isinstance(a, Var) else a
+
+    equations = tuple(
+        Equation(e.primitive, tuple(map(atom, e.inputs)), e.params, e.outputs, e.source)
+        for e in graph.equations
+    )
+    inputs = tuple(v for v in graph.inputs if v not in known)
+    return Graph(inputs, equations, tuple(map(atom, graph.outputs)), graph.name)
+
+
+def uses(graph: Graph) -> dict[Var, list[Equation]]:
+    """The equations that read each value, in order; a value read twice by one is listed twice."""
+    found: dict[Var, list[Equation]] = {}
+    for e in graph.equations:
+        for a in e.inputs:
+            if isinstance(a, Var):
+                found.setdefault(a, []).append(e)
+    return found
+
+
+def live_equations(
+    equations: Sequence[Equation], outputs: Iterable[Atom]
+) -> tuple[list[Equation], set[Var]]:
+    """The equations that outputs need or that have effects, in order, and every value that is
+    read."""
+    live = {a for a in outputs if isinstance(a, Var)}
+    kept: list[Equation] = []
+    for e in reversed(equations):
+        if e.primitive.effects or not live.isdisjoint(e.outputs):
+            kept.append(e)
+            live.update(a for a in e.inputs if isinstance(a, Var))
+    kept.reverse()
+    return kept, live
+
+
+def without_dead_code(graph: Graph) -> Graph:
+    """The graph without equations whose results nobody reads; the inputs stay."""
+    kept, _ = live_equations(graph.equations, graph.outputs)
+    if len(kept) == len(graph.equations):
+        return graph
+    return Graph(graph.inputs, tuple(kept), graph.outputs, graph.name)
+
+
+def inline(builder: Builder, graph: Graph, inputs: Sequence[Atom], source: str = "") -> list[Atom]:
+    """Append a graph's equations to a builder, on the given inputs; returns its outputs there."""
+    known: dict[Var, Atom] = dict(zip(graph.inputs, inputs, strict=True))
+    for e in graph.equations:
+        fresh = tuple(Var(v.type) for v in e.outputs)
+        atoms = tuple(known[a] if isinstance(a, Var) else a for a in e.inputs)
+        builder.equations.append(Equation(e.primitive, atoms, e.params, fresh, e.source or source))
+        known.update(zip(e.outputs, fresh, strict=True))
+    return [known[a] if isinstance(a, Var) else a for a in graph.outputs]
+
+
+def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
+    """The graph with its symbolic sizes replaced by others, or by numbers."""
+
+    def fixed(p: object) -> Any:
+        """A parameter with sizes for its symbols."""
+        if isinstance(p, Dim):
+            return p.substitute(sizes)
+        if isinstance(p, tuple):
+            return tuple(map(fixed, p))  # type: ignore[arg-type]
+        return specialised(p, sizes) if isinstance(p, Graph) else p
+
+    builder = Builder(graph.name)
+    known: dict[Var, Atom] = {v: builder.input(v.type.with_shape(fixed(v.type.shape))) for v in graph.inputs}
+    for e in graph.equations:
+        inputs = [known[a] if isinstance(a, Var) else a for a in e.inputs]
+        params = {k: fixed(p) for k, p in e.params.items()}
+        known.update(zip(e.outputs, builder.add(e.primitive, inputs, params, e.source), strict=True))
+    return builder.finish([known[a] if isinstance(a, Var) else a for a in graph.outputs])
+
+
+def without_calls(graph: Graph) -> Graph:
+    """The graph with every `call` replaced by the equations of its graph."""
+
+    def expand(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
+        """The outputs of a call's graph built in place; None for other equations."""
+        if e.primitive.name != "call":
+            return None
+        inner = e.params["graph"]
+        return inline(rewriter.builder, without_calls(inner), e.inputs, e.source)
+
+    return rewrite(graph, expand)
+
+
+class Rewriter:
+    """A graph being written anew.  Rules append what they need with `add` and look operands up in
+    `definition`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.builder = Builder(graph.name)
+        self.builder.inputs = list(graph.inputs)
+        self.known: dict[Var, Atom] = {}
+        self.defined: dict[Var, Equation] = {}
+
+    def atom(self, a: Atom) -> Atom:
+        """What now stands for an atom of the old graph."""
+        return self.known.get(a, a) if isinstance(a, Var) else a
+
+    def definition(self, a: Atom) -> Equation | None:
+        """The new equation that defines an atom; None for inputs and literals."""
+        return self.defined.get(a) if isinstance(a, Var) else None
+
+    def add(self, name: str, *inputs: Atom, source: str = "", **params: object) -> Var:
+        """Append an equation with one result."""
+        (v,) = self.builder.add(primitive_named(name), inputs, params, source)
+        self.defined[v] = self.builder.equations[-1]
+        return v
+
+    def keep(self, e: Equation) -> None:
+        """Append an equation as it is."""
+        self.builder.equations.append(e)
+        self.defined.update(dict.fromkeys(e.outputs, e))
+
+
+def rewrite(graph: Graph, *rules: Rule) -> Graph:
+    """Apply the first rule that fits to each equation, in order, once.
+
+    A rule sees the equation with operands already rewritten.  It returns the atoms that take the
+    place of the results (of equal types), or None.  Dead equations are left for
+    `without_dead_code`.
+    """
+    rewriter = Rewriter(graph)
+    changed = False
+    for old in graph.equations:
+        e = Equation(
+            old.primitive,
+            tuple(map(rewriter.atom, old.inputs)),
+            old.params,
+            old.outputs,
+            old.source,
+        )
+        replaced = next((r for rule in rules if (r := rule(rewriter, e)) is not None), None)
+        if replaced is None:
+            rewriter.keep(e)
+            continue
+        changed = True
+        for v, a in zip(old.outputs, replaced, strict=True):
+            if v.type is not a.type:
+                raise GraphError(
+                    f"rewrite: {old.primitive.name} gives {v.type}; a rule replaced it by {a.type}"
+                )
+            rewriter.known[v] = a
+    if not changed:
+        return graph
+    outputs = tuple(map(rewriter.atom, graph.outputs))
+    return Graph(graph.inputs, tuple(rewriter.builder.equations), outputs, graph.name)
+
+
+def literals(graph: Graph) -> list[Literal]:
+    """The constants of a graph, in order of appearance, those of nested graphs left out."""
+    atoms = [a for e in graph.equations for a in e.inputs] + list(graph.outputs)
+    return [a for a in atoms if isinstance(a, Literal)]

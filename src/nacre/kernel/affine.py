@@ -1,0 +1,152 @@
+"""Index expressions as affine forms, so that a kernel's loads and stores become the cheapest accesses there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nacre.base.dims import Size
+from nacre.base.dtypes import int64
+from nacre.base.errors import ShapeError
+from nacre.base.types import row_major
+from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Load, Local, children
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A constant plus sizes times atoms; an atom is an `Index` or an expression that is not affine."""
+
+    terms: tuple[tuple[Expr, Size], ...]
+    constant: Size
+
+    def coefficient(self, index: str) -> Size:
+        """What the index of a loop is multiplied with (0 where it is not there)."""
+        return next((c for a, c in self.terms if isinstance(a, Index) and a.name == index), 0)
+
+    def plus(self, other: Affine, factor: Size = 1) -> Affine:
+        """self + factor · other."""
+        total: dict[Expr, Size] = dict(self.terms)
+        for atom, c in other.terms:
+            total[atom] = total.get(atom, 0) + c * factor
+        kept = tuple((a, c) for a, c in total.items() if c != 0)
+        return Affine(kept, self.constant + other.constant * factor)
+
+
+ZERO = Affine((), 0)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is known where an expression stands: the extents of the loops and the values of the names."""
+
+    extents: Mapping[str, Size]
+    lets: Mapping[str, Expr]
+
+
+def affine(e: Expr, scope: Scope) -> Affine:
+    """The affine form of an int64 expression."""
+    match e:
+        case Const():
+            return Affine((), int(e.value))
+        case Extent():
+            return Affine((), e.size)
+        case Local() if e.name in scope.lets and pure(scope.lets[e.name]):
+            return affine(scope.lets[e.name], scope)
+        case Apply(dtype=dtype) if dtype is int64:
+            return _apply(e, scope)
+        case _:
+            return Affine(((e, 1),), 0)
+
+
+def _apply(e: Apply, scope: Scope) -> Affine:
+    alone = Affine(((e, 1),), 0)
+    if e.op in ("add", "sub"):
+        a, b = (affine(x, scope) for x in e.args)
+        return a.plus(b, 1 if e.op == "add" else -1)
+    if e.op == "neg":
+        return ZERO.plus(affine(e.args[0], scope), -1)
+    if e.op == "mul":
+        a, b = (affine(x, scope) for x in e.args)
+        for x, y in ((a, b), (b, a)):
+            if not x.terms:
+                return ZERO.plus(y, x.constant)
+        return alone
+    if e.op in ("idiv", "rem"):
+        a, b = (affine(x, scope) for x in e.args)
+        split = _split(a, b.constant, scope) if not b.terms else None
+        return alone if split is None else split[0] if e.op == "idiv" else split[1]
+    return alone
+
+
+def _split(a: Affine, divisor: Size, scope: Scope) -> tuple[Affine, Affine] | None:
+    """Quotient and remainder of a by a positive divisor, where they are affine too.
+
+    The terms that the divisor divides make up the quotient if the others always stay below the divisor.
+    """
+    if not _at_least(divisor, 1) or not _at_least(a.constant, 0):
+        return None
+    whole: list[tuple[Expr, Size]] = []
+    rest: list[tuple[Expr, Size]] = []
+    greatest: Size = 0
+    for atom, c in a.terms:
+        if not isinstance(atom, Index) or atom.name not in scope.extents or not _at_least(c, 0):
+            return None
+        quotient = _exactly(c, divisor)
+        if quotient is not None:
+            whole.append((atom, quotient))
+        else:
+            rest.append((atom, c))
+            greatest = greatest + c * (scope.extents[atom.name] - 1)
+    high = _exactly(a.constant, divisor)
+    low = a.constant if high is None else 0
+    if high is None and isinstance(a.constant, int) and isinstance(divisor, int):
+        high, low = divmod(a.constant, divisor)
+    if not _at_least(divisor - 1 - greatest - low, 0):
+        return None
+    return Affine(tuple(whole), high or 0), Affine(tuple(rest), low)
+
+
+def _exactly(c: Size, divisor: Size) -> Size | None:
+    """c / divisor where that leaves no remainder."""
+    try:
+        quotient = c // divisor
+    except ShapeError:
+        return None
+    return quotient if quotient * divisor == c else None
+
+
+def _at_least(size: Size, bound: int) -> bool:
+    """Whether a size is never below a bound."""
+    return (size if isinstance(size, int) else size.bounds()[0]) >= bound
+
+
+def strides_of(buffer: Buffer) -> tuple[Size, ...]:
+    """The strides of a buffer in elements."""
+    return row_major(buffer.shape) if buffer.strides is None else buffer.strides
+
+
+def offset(buffer: Buffer, index: Sequence[Expr], scope: Scope) -> Affine:
+    """The offset of an element in its buffer, in elements."""
+    total = ZERO
+    for e, stride in zip(index, strides_of(buffer), strict=True):
+        total = total.plus(affine(e, scope), stride)
+    return total
+
+
+def pure(e: Expr) -> bool:
+    """Whether an expression reads no memory."""
+    return not isinstance(e, Load) and all(pure(c) for c in children(e))
+
+
+def names(e: Expr, found: dict[int, frozenset[str]]) -> frozenset[str]:
+    """The loops, locals and buffers that an expression's value depends on (`found` remembers by identity)."""
+    known = found.get(id(e))
+    if known is None:
+        own = {e.name} if isinstance(e, Index | Local) else {e.buffer} if isinstance(e, Load) else set[str]()
+        known = found[id(e)] = frozenset(own).union(*(names(c, found) for c in children(e)))
+    return known
+
+
+def any_of(e: Expr, test: Callable[[Expr], bool]) -> bool:
+    """Whether a test holds for an expression or one of its parts."""
+    return test(e) or any(any_of(c, test) for c in children(e))

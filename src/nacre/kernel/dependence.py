@@ -1,0 +1,178 @@
+"""What rounds of a loop share: which loops may be done in any order, and which by lanes of a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from nacre.base.dims import Size, upper
+from nacre.kernel.affine import Affine, Scope, affine, names, offset
+from nacre.kernel.ast import (
+    Accumulate,
+    Alloc,
+    Buffer,
+    Expr,
+    For,
+    Index,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    While,
+    children,
+    expressions,
+    statements,
+)
+
+
+def allocated(body: Sequence[Stmt]) -> frozenset[str]:
+    """The buffers that a body allocates."""
+    return frozenset(s.buffer.name for s in statements(tuple(body)) if isinstance(s, Alloc))
+
+
+def written(body: Sequence[Stmt]) -> list[str]:
+    """The buffers from outside that a body stores to or accumulates into, in order."""
+    found: dict[str, None] = {}
+    for s in statements(tuple(body)):
+        if isinstance(s, Store):
+            found[s.buffer] = None
+        elif isinstance(s, Accumulate):
+            found.update(dict.fromkeys(s.accumulators))
+    inside = allocated(body)
+    return [name for name in found if name not in inside]
+
+
+def varying(body: Sequence[Stmt], index: str) -> set[str]:
+    """The names in a loop's body whose values may differ between its rounds."""
+    found = {index}
+    remembered: dict[int, frozenset[str]] = {}
+    for s in statements(tuple(body)):
+        match s:
+            case For():
+                found.add(s.index)
+            case Alloc():
+                found.add(s.buffer.name)
+            case Store():
+                found.add(s.buffer)
+            case Accumulate():
+                found.update(s.accumulators)
+            case Let() if names(s.value, remembered) & found:
+                found.add(s.name)
+            case _:
+                pass
+    return found
+
+
+def across(body: Sequence[Stmt], index: str) -> set[str]:
+    """The names in a loop's body that differ between the lanes when the loop is done as a vector."""
+    found = {index} | allocated(body)
+    remembered: dict[int, frozenset[str]] = {}
+    for s in statements(tuple(body)):
+        if isinstance(s, Let) and names(s.value, remembered) & found:
+            found.add(s.name)
+    return found
+
+
+def lane_obstacle(loop: For, states: Iterable[str], buffers: Mapping[str, Buffer], scope: Scope) -> str | None:
+    """Why rounds of a loop cannot be lanes of a vector; None if they can, provided that they are independent.
+
+    `states` are the scalars (buffers of shape ()) allocated around the loop, `buffers` all others.
+    """
+    lanes = across(loop.body, loop.index)
+    outer = set(states)
+    private = allocated(loop.body)
+    remembered: dict[int, frozenset[str]] = {}
+    for s in statements(loop.body):
+        if isinstance(s, While) and names(s.condition, remembered) & lanes:
+            return "its rounds would leave a while at different times"
+        if isinstance(s, Store) and s.buffer not in private:
+            if s.buffer in outer:
+                return f"the scalar {s.buffer} is carried from round to round"
+            form = offset(buffers[s.buffer], s.index, scope)
+            if form.coefficient(loop.index) == 0 and not any(names(a, remembered) & lanes for a, _ in form.terms):
+                return f"its rounds store to the same element of {s.buffer}"
+    return None
+
+
+def obstacle(loop: For, scope: Scope) -> str | None:
+    """Why rounds of a loop are not independent of each other; None if they are.
+
+    They are if what they store lies in different elements: for each buffer that is stored to, an axis in which
+    every access has the same index, and that index is different in different rounds.
+    """
+    folded = accumulated(loop.body)
+    if folded:
+        return f"its rounds accumulate into {', '.join(folded)}"
+    return memory_obstacle(loop, scope)
+
+
+def accumulated(body: Sequence[Stmt]) -> list[str]:
+    """The accumulators from outside that a body accumulates into."""
+    private = allocated(body)
+    found = [a for s in statements(tuple(body)) if isinstance(s, Accumulate) for a in s.accumulators]
+    return [a for a in dict.fromkeys(found) if a not in private]
+
+
+def memory_obstacle(loop: For, scope: Scope) -> str | None:
+    """Why what rounds of a loop store may not lie in different elements; None if it does."""
+    lets = {s.name: s.value for s in statements(loop.body) if isinstance(s, Let)}
+    extents = {s.index: s.extent for s in (loop, *_loops(loop.body))}
+    inside = Scope({**scope.extents, **extents}, {**scope.lets, **lets})
+    changing = varying(loop.body, loop.index)
+    folded = accumulated(loop.body)
+    for name in written(loop.body):
+        if name in folded:
+            continue
+        accesses = list(_accesses(loop.body, name))
+        if not any(_separates(loop, axis, inside, changing) for axis in zip(*accesses, strict=True)):
+            return f"its rounds may store to the same elements of {name}"
+    return None
+
+
+def _loops(body: Sequence[Stmt]) -> Iterable[For]:
+    return (s for s in statements(tuple(body)) if isinstance(s, For))
+
+
+def _accesses(body: Sequence[Stmt], buffer: str) -> Iterable[tuple[Expr, ...]]:
+    """The indices at which a body stores to a buffer or loads from it."""
+
+    def loads(e: Expr) -> Iterable[tuple[Expr, ...]]:
+        """The indices of the expression's loads from the buffer."""
+        if isinstance(e, Load) and e.buffer == buffer:
+            yield e.index
+        for c in children(e):
+            yield from loads(c)
+
+    for s in statements(tuple(body)):
+        if isinstance(s, Store) and s.buffer == buffer:
+            yield s.index
+        for e in expressions(s):
+            yield from loads(e)
+
+
+def _separates(loop: For, axis: Sequence[Expr], scope: Scope, changing: set[str]) -> bool:
+    """Whether index expressions along an axis are one expression, different in each round of a loop."""
+    forms = [affine(e, scope) for e in axis]
+    first = forms[0]
+    step = first.coefficient(loop.index)
+    if any(f != first for f in forms) or not isinstance(step, int) or step == 0:
+        return False
+    return _reach(first, loop.index, scope, changing) < abs(step)
+
+
+def _reach(form: Affine, index: str, scope: Scope, changing: set[str]) -> int:
+    """By how much a form can differ within a round of the loop of an index."""
+    total = 0
+    for atom, c in form.terms:
+        if names(atom, {}) & changing and atom != Index(index):
+            if not isinstance(atom, Index) or not isinstance(c, int):
+                return 1 << 62
+            total += abs(c) * max(upper(scope.extents[atom.name]) - 1, 0)
+    return total
+
+
+def stride(buffer: Buffer, index: Sequence[Expr], loop: str, scope: Scope) -> Size | None:
+    """The distance in memory between an access in one round and in the next; None if it is not constant."""
+    form = offset(buffer, index, scope)
+    if any(not isinstance(a, Index) and loop in names(a, {}) for a, _ in form.terms):
+        return None
+    return form.coefficient(loop)

@@ -1,0 +1,89 @@
+"""The canonical order of every reduction, as plain NumPy: what kernels, interpreter and tests agree on.
+
+`sum` and `prod` are the aligned pairwise tree over consecutive indices: element 2i meets 2i+1, an odd one passes
+up, and so on until one is left.  An absent element (a round whose `If` did not hold) counts as the identity: -0.0
+for a sum, which leaves every number as it is, and 1 for a product.  The empty sum is +0.0.
+
+A tree may therefore be cut anywhere at a multiple of a power of two: each block of `BLOCK` elements is reduced by
+itself, and `merges` says how many finished blocks meet when another one arrives.
+
+`max`, `min`, `any`, `all`, and integers' `sum` and `prod` give the same bits in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nacre.base.dtypes import DType
+from nacre.base.errors import CompileError
+
+BLOCK = 256  # elements of a row that are reduced at a time; the bits do not depend on it
+NO_INDEX = (1 << 63) - 1  # what argmax and argmin of nothing give
+
+Number = float | int | bool
+
+
+def in_any_order(op: str, dtype: DType) -> bool:
+    """Whether every order of a reduction gives the same bits."""
+    return op not in ("sum", "prod") or not dtype.is_float
+
+
+def identity(op: str, dtype: DType) -> Number:
+    """What an absent element counts as."""
+    match op:
+        case "sum":
+            return -0.0 if dtype.is_float else 0
+        case "prod":
+            return 1
+        case "any":
+            return False
+        case "all":
+            return True
+        case "max" | "argmax":
+            return least(dtype)
+        case "min" | "argmin":
+            return greatest(dtype)
+        case _:
+            raise CompileError(f"reduction: a known one is required; got {op!r}")
+
+
+def empty(op: str, dtype: DType) -> Number:
+    """The reduction of no elements."""
+    return 0.0 if op == "sum" and dtype.is_float else identity(op, dtype)
+
+
+def least(dtype: DType) -> Number:
+    """A number that no number of the dtype is below."""
+    if dtype.is_float:
+        return float("-inf")
+    if dtype.kind == "b":
+        return False
+    return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+
+
+def greatest(dtype: DType) -> Number:
+    """A number that no number of the dtype is above."""
+    if dtype.is_float:
+        return float("inf")
+    if dtype.kind == "b":
+        return True
+    return (1 << (dtype.bits - 1)) - 1 if dtype.is_signed else (1 << dtype.bits) - 1
+
+
+def merges(block: int) -> int:
+    """How many finished blocks meet the block of this number, latest first (as a binary counter carries)."""
+    return ((block + 1) & -(block + 1)).bit_length() - 1
+
+
+def tree(values: np.ndarray, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    """The aligned pairwise tree over the first axis, which holds at least one element.
+
+    >>> tree(np.array(["a", "b", "c", "d", "e"], object), lambda x, y: "(" + x + y + ")")
+    '(((ab)(cd))e)'
+    """
+    while len(values) > 1:
+        pairs = combine(values[0 : len(values) - 1 : 2], values[1::2])
+        values = np.concatenate([pairs, values[-1:]]) if len(values) % 2 else pairs
+    return values[0]

@@ -1,0 +1,83 @@
+"""Rebuilding kernels: a function mapped over expressions or loops, all else as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from nacre.kernel.affine import Scope
+from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Index, Let, Load, Stmt, Store, While
+
+
+def map_expression(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """e with f applied to every part of it, operands first; parts that are one object stay one."""
+    done: dict[int, Expr] = {}
+
+    def visit(x: Expr) -> Expr:
+        """The expression rewritten from its leaves up, each shared part once."""
+        found = done.get(id(x))
+        if found is None:
+            match x:
+                case Load():
+                    y: Expr = replace(x, index=tuple(map(visit, x.index)))
+                case Apply():
+                    y = replace(x, args=tuple(map(visit, x.args)))
+                case _:
+                    y = x
+            found = done[id(x)] = f(y)
+        return found
+
+    return visit(e)
+
+
+def map_body(body: Sequence[Stmt], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
+    """A body with f applied to every part of every expression."""
+
+    def of(e: Expr) -> Expr:
+        """The expression rewritten."""
+        return map_expression(e, f)
+
+    def visit(s: Stmt) -> Stmt:
+        """The statement with its expressions rewritten."""
+        match s:
+            case Let():
+                return replace(s, value=of(s.value))
+            case Store():
+                return replace(s, index=tuple(map(of, s.index)), value=of(s.value))
+            case Accumulate():
+                return replace(s, values=tuple(map(of, s.values)))
+            case For():
+                return replace(s, body=map_body(s.body, f))
+            case If():
+                return replace(s, condition=of(s.condition), body=map_body(s.body, f), orelse=map_body(s.orelse, f))
+            case While():
+                return replace(s, condition=of(s.condition), body=map_body(s.body, f))
+            case _:
+                return s
+
+    return tuple(map(visit, body))
+
+
+def substitute(body: Sequence[Stmt], indices: Mapping[str, Expr]) -> tuple[Stmt, ...]:
+    """A body with expressions in the place of loop indices."""
+    return map_body(body, lambda e: indices.get(e.name, e) if isinstance(e, Index) else e)
+
+
+def map_loops(body: Sequence[Stmt], f: Callable[[For, Scope], For], scope: Scope) -> tuple[Stmt, ...]:
+    """A body with f applied to every loop, inner ones first; f is told what is known around the loop."""
+    result: list[Stmt] = []
+    for s in body:
+        match s:
+            case Let():
+                scope = Scope(scope.extents, {**scope.lets, s.name: s.value})
+            case For():
+                inside = Scope({**scope.extents, s.index: s.extent}, scope.lets)
+                s = f(replace(s, body=map_loops(s.body, f, inside)), scope)
+            case If():
+                s = replace(s, body=map_loops(s.body, f, scope), orelse=map_loops(s.orelse, f, scope))
+            case While():
+                s = replace(s, body=map_loops(s.body, f, scope))
+            case _:
+                pass
+        result.append(s)
+    return tuple(result)

@@ -1,0 +1,296 @@
+"""Object code that is made once: kept in this process, and on disk for the next one.
+
+The key is a hash of the text, the target and the engine's version, which together decide every byte
+of an object.  On disk each object is a file of its own under NACRE_CACHE_DIR ("" or "off": none),
+else `$XDG_CACHE_HOME/nacre`, else `~/.cache/nacre`; a file that is damaged, or that belongs to
+another user, is as good as absent.  A disk that cannot be used costs one warning, never an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterable, Mapping
+
+from nacre.native import engine, limits
+from nacre.native.engine import Library, Target
+
+MAGIC = b"NacreObj"
+FORMAT = 1
+HEADER = struct.Struct("<8sIIQ32s32s")  # magic, format, unused, length, key, sha256 of the payload
+DEFAULT_SIZE = 512 << 20
+REFRESH_SECONDS = 6 * 3600  # how stale a file's time may get before a use renews it
+TRIM_SECONDS = 3600  # how often the directory is measured
+
+
+def key_of(text: str, target: Target) -> bytes:
+    """The 32-byte name of the object that this text becomes on this target."""
+    digest = hashlib.sha256()
+    for part in (engine.version(), target.isa, target.triple, target.cpu, target.features, text):
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.digest()
+
+
+def default_directory() -> str | None:
+    """Where objects are kept on disk, by the environment; None where that is turned off."""
+    chosen = os.environ.get("NACRE_CACHE_DIR")
+    if chosen is not None:
+        return None if chosen.strip().lower() in ("", "off") else os.path.expanduser(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return None if base.startswith("~") else os.path.join(base, "nacre")  # no home: no cache
+
+
+def default_size() -> int:
+    """The bound of the directory in bytes: NACRE_CACHE_SIZE (`200M`, `1G` …), else 512 MiB."""
+    given = os.environ.get("NACRE_CACHE_SIZE", "")
+    text = given.strip().upper().removesuffix("B").removesuffix("I")
+    if not text:
+        return DEFAULT_SIZE
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 1)
+    try:
+        return int(float(text if scale == 1 else text[:-1]) * scale)
+    except ValueError:
+        warn(f"NACRE_CACHE_SIZE: a number of bytes such as 200M is required; it is {given!r}; "
+             "correct it (the default of 512M is used)")
+        return DEFAULT_SIZE
+
+
+def warn(message: str) -> None:
+    """Warn, and go on even where warnings are errors: a cache never stops a program."""
+    try:
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    except RuntimeWarning:
+        print(f"nacre: {message}", file=sys.stderr)
+
+
+class DiskCache:
+    """Checked object files in one directory, bounded in size; none of its methods raises."""
+
+    def __init__(self, directory: str | os.PathLike[str] | None, limit: int = DEFAULT_SIZE) -> None:
+        self.directory = None if directory is None else os.fspath(directory)
+        self.limit = limit
+        self._unmeasured = 0  # bytes written since the directory was last trimmed
+        self._readable = directory is not None
+        self._writable = directory is not None
+
+    def path(self, key: bytes) -> str:
+        """The file of a key."""
+        return os.path.join(self.directory or "", key.hex() + ".o")
+
+    def read(self, key: bytes) -> bytes | None:
+        """The object of a key, or None where there is no sound file of it."""
+        if not self._readable:
+            return None
+        path = self.path(key)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            return None
+        except OSError as fault:
+            self._readable = False
+            self._warn("read", fault)
+            return None
+        try:
+            return self._checked(descriptor, path, key)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def _checked(self, descriptor: int, path: str, key: bytes) -> bytes | None:
+        status = os.fstat(descriptor)
+        if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid()):
+            return None  # code that another user could have put there is not run
+        data = os.read(descriptor, status.st_size + 1)
+        if len(data) < HEADER.size or len(data) != status.st_size:
+            return None
+        magic, form, _, length, name, digest = HEADER.unpack_from(data)
+        payload = data[HEADER.size:]
+        sound = (magic == MAGIC and form == FORMAT and length == len(payload) and name == key
+                 and digest == hashlib.sha256(payload).digest())
+        if not sound:
+            return None
+        if time.time() - status.st_mtime > REFRESH_SECONDS:
+            with contextlib.suppress(OSError):
+                os.utime(path)  # the times order the files by use
+        return payload
+
+    def write(self, key: bytes, payload: bytes) -> None:
+        """Keep an object; several processes may write the same one."""
+        if not self._writable or self.directory is None:
+            return
+        head = HEADER.pack(MAGIC, FORMAT, 0, len(payload), key, hashlib.sha256(payload).digest())
+        temporary = None
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            temporary = f"{self.path(key)}.{os.getpid()}.{threading.get_ident()}.tmp"
+            with open(temporary, "wb") as file:
+                file.write(head + payload)
+            os.replace(temporary, self.path(key))
+        except OSError as fault:
+            self._writable = False
+            self._warn("write", fault)
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+            return
+        self._unmeasured += len(payload)
+        self._trim_sometimes()
+
+    def _warn(self, what: str, fault: OSError) -> None:
+        warn(f"cache: a directory that can be written is required to keep code between processes; "
+             f"could not {what} {self.directory}: {fault}; "
+             "set NACRE_CACHE_DIR to another, or to off")
+
+    def _trim_sometimes(self) -> None:
+        stamp = os.path.join(self.directory or "", "trimmed")
+        try:
+            due = time.time() - os.stat(stamp).st_mtime > TRIM_SECONDS
+        except OSError:
+            due = True
+        if due or self._unmeasured > self.limit // 16:
+            self._unmeasured = 0
+            with contextlib.suppress(OSError), open(stamp, "wb"):
+                os.utime(stamp)
+            self.trim()
+
+    def trim(self) -> None:
+        """Where the bound is passed, remove the objects that were used longest ago until three
+        quarters of it are left; remove also what interrupted writers left behind."""
+        if self.directory is None:
+            return
+        files: list[tuple[float, int, str]] = []
+        now = time.time()
+        with contextlib.suppress(OSError), os.scandir(self.directory) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if entry.name.endswith(".o"):
+                        files.append((status.st_mtime, status.st_size, entry.path))
+                    elif entry.name.endswith(".tmp") and now - status.st_mtime > TRIM_SECONDS:
+                        os.unlink(entry.path)
+        total = sum(size for _, size, _ in files)
+        if total <= self.limit:
+            return
+        for _, size, path in sorted(files):
+            if total <= self.limit * 3 // 4:
+                break
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                total -= size
+
+
+class ObjectCache:
+    """Objects and loaded libraries of this process, over a DiskCache; safe among threads."""
+
+    def __init__(self, disk: DiskCache | None = None) -> None:
+        self.disk = disk or DiskCache(default_directory(), default_size())
+        self._objects: dict[bytes, bytes] = {}
+        self._libraries: dict[tuple[bytes, tuple[tuple[str, int], ...]], Library] = {}
+        self._making: dict[bytes, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self.compiled = 0  # objects that no cache had
+
+    def compile(self, text: str, target: Target) -> bytes:
+        """Object code, from memory, from disk or from the compiler; it is kept in both."""
+        return self._object(key_of(text, target), text, target)
+
+    def _object(self, key: bytes, text: str, target: Target) -> bytes:
+        known = self._objects.get(key)
+        if known is not None:
+            return known
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:  # one thread makes it, others who want the same wait
+            known = self._objects.get(key) or self.disk.read(key)
+            if known is None:
+                known = engine.compile_text(text, target)
+                self.compiled += 1
+                self.disk.write(key, known)
+            self._objects[key] = known
+        with self._lock:
+            self._making.pop(key, None)
+        return known
+
+    def compile_all(self, texts: Iterable[str], target: Target) -> list[bytes]:
+        """Object code of many texts, compiled on all cores."""
+        work = list(texts)
+        made: dict[int, bytes | Exception] = {}
+        places = iter(range(len(work)))
+
+        def compile_some() -> None:
+            """Compile what no other thread has taken yet; keep faults for the caller."""
+            for place in places:  # shared: each thread takes the next one
+                try:
+                    made[place] = self.compile(work[place], target)
+                except Exception as fault:
+                    made[place] = fault
+
+        threads = [threading.Thread(target=compile_some)
+                   for _ in range(min(len(work), len(limits.allowed_processors())) - 1)]
+        for thread in threads:
+            thread.start()
+        compile_some()
+        for thread in threads:
+            thread.join()
+        return [_object_of(made[place]) for place in range(len(work))]
+
+    def library(self, text: str, target: Target,
+                symbols: Mapping[str, int] | None = None) -> Library:
+        """The loaded library of a text; the same one for the same text, target and symbols.
+
+        It stays loaded for the life of the process.
+        """
+        key = key_of(text, target)
+        name = key, tuple(sorted((symbols or {}).items()))
+        known = self._libraries.get(name)
+        if known is None:
+            made = engine.load(self._object(key, text, target), symbols)
+            with self._lock:
+                known = self._libraries.setdefault(name, made)
+            if known is made:
+                known.keep()
+        return known
+
+
+def _object_of(result: bytes | Exception) -> bytes:
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+_shared: ObjectCache | None = None
+_shared_lock = threading.Lock()
+
+
+def shared() -> ObjectCache:
+    """The cache of this process, made at first use."""
+    global _shared
+    if _shared is None:
+        with _shared_lock:
+            if _shared is None:
+                _shared = ObjectCache()
+    return _shared
+
+
+def compile_cached(text: str, target: Target) -> bytes:
+    """Object code of a text by the process's cache."""
+    return shared().compile(text, target)
+
+
+def compile_all(texts: Iterable[str], target: Target) -> list[bytes]:
+    """Object code of many texts, compiled side by side, by the process's cache."""
+    return shared().compile_all(texts, target)
+
+
+def library(text: str, target: Target, symbols: Mapping[str, int] | None = None) -> Library:
+    """The loaded library of a text by the process's cache; it is never unloaded."""
+    return shared().library(text, target, symbols)

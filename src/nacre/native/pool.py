@@ -1,0 +1,115 @@
+"""The thread pool of a process: how many threads, where they run, and the addresses of its code.
+
+No thread exists before the first region that more than one thread runs.  `pool().symbols()` links
+generated code to what `nacre.native.region` offers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import platform
+import sys
+import threading
+from functools import cache
+
+from nacre.base.errors import ArgumentError
+from nacre.native import cache as objects
+from nacre.native import limits
+from nacre.native.engine import Library, host_target
+from nacre.native.region import BARRIER_BYTES, MAX_THREADS, PROCESSORS, pool_text
+
+__all__ = ["BARRIER_BYTES", "MAX_THREADS", "Pool", "default_threads", "pool"]
+
+
+def default_threads() -> int:
+    """NACRE_NUM_THREADS, else the allowed processors, within the control group's quota."""
+    chosen = os.environ.get("NACRE_NUM_THREADS", "").strip()
+    if chosen:
+        if not chosen.isdigit() or not 1 <= int(chosen) <= MAX_THREADS:
+            raise ArgumentError(f"NACRE_NUM_THREADS: a number from 1 to {MAX_THREADS} is required; "
+                                f"it is {chosen!r}; correct or unset it")
+        return int(chosen)
+    bound = limits.processor_time()
+    count = len(limits.allowed_processors())
+    limit = count if bound is None else max(1, math.ceil(bound))
+    return min(count, limit, MAX_THREADS)
+
+
+class Pool:
+    """The threads of this process, and the addresses by which generated code uses them."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        linux = sys.platform.startswith("linux")
+        target = host_target()
+        text = pool_text(target.isa, linux)
+        self._library: Library = objects.library(text, target)
+        address = self._library.address
+        self.run_address = address("nacre_pool_run")
+        self.barrier_address = address("nacre_barrier")
+        self.threads_address = address("nacre_pool_threads")
+        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self.run_address)
+        self._set = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p,
+                                     ctypes.c_char_p)(address("nacre_pool_set"))
+        self._started = ctypes.CFUNCTYPE(ctypes.c_int64)(address("nacre_pool_started"))
+        self._threads = 1
+        self.parallel = linux and platform.machine() in ("x86_64", "aarch64")
+        self.set_threads(default_threads() if threads is None else threads)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                after_in_child=ctypes.PYFUNCTYPE(None)(address("nacre_pool_forked")))
+
+    @property
+    def threads(self) -> int:
+        """How many threads a region runs on, the caller's included."""
+        return self._threads
+
+    @property
+    def started(self) -> int:
+        """How many threads exist, the caller's included."""
+        return self._started()
+
+    def set_threads(self, threads: int) -> None:
+        """Run the following regions on this many threads (1 where there is no pool for the system).
+
+        Raises ArgumentError outside 1 to 256.  Workers are pinned only where they are to fill
+        all the processors this process may use: two programs that share a machine would
+        otherwise sit on the same ones.  The caller stays free, and workers make way for it.
+        """
+        if not 1 <= threads <= MAX_THREADS:
+            raise ArgumentError(f"set_threads: a number from 1 to {MAX_THREADS} is required; it is "
+                                f"{threads}; choose one in that range")
+        processors = limits.allowed_processors()
+        pin = threads == len(processors) and max(processors) < PROCESSORS
+        mask = sum(1 << n for n in processors if n < PROCESSORS).to_bytes(PROCESSORS // 8, "little")
+        listed = (ctypes.c_int32 * MAX_THREADS)(*processors[:MAX_THREADS] if pin else ())
+        self._threads = threads if self.parallel else 1
+        self._set(self._threads, int(pin), listed, mask)
+
+    def symbols(self) -> dict[str, int]:
+        """The names that generated code may call, with their addresses."""
+        return {
+            "nacre_pool_run": self.run_address,
+            "nacre_barrier": self.barrier_address,
+            "nacre_pool_threads": self.threads_address,
+        }
+
+    def run(self, function: int, argument: int = 0) -> None:
+        """Run `function(argument, thread, threads)` on all threads; the interpreter lock is free
+        meanwhile."""
+        self._run(function, argument)
+
+
+_making = threading.Lock()
+
+
+@cache
+def _pool() -> Pool:
+    return Pool()
+
+
+def pool() -> Pool:
+    """The pool of this process, made at first use; its threads start at the first region."""
+    with _making:
+        return _pool()

@@ -1,0 +1,227 @@
+"""Convolution and pooling of images [N, C, H, W] (and signals [N, C, L]) as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nacre.api.functions import REAL, require
+from nacre.api.operands import TensorLike, as_tensor, constant, filled, meet, spread
+from nacre.api.primitives import convolve, pointwise, view, window
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ArgumentError, ShapeError
+
+Pair = tuple[int, int]
+Sizes = int | Sequence[int]
+
+
+def pair(value: Sizes, operation: str, what: str) -> Pair:
+    """One number for both axes, or one for each."""
+    found = (value, value) if isinstance(value, int) else tuple(int(v) for v in value)
+    if len(found) != 2:
+        raise ArgumentError(f"{operation}: one or two numbers are required as {what}; got {value!r}")
+    return found
+
+
+def _padding(value: Sizes | str, kernel: Pair, dilation: Pair, stride: Pair, operation: str) -> tuple[Pair, Pair]:
+    if value == "valid":
+        return (0, 0), (0, 0)
+    if value == "same":
+        if stride != (1, 1):
+            raise ArgumentError(f'{operation}: stride 1 is required with padding "same"; got {stride}')
+        totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+        return (totals[0] // 2, totals[0] - totals[0] // 2), (totals[1] // 2, totals[1] - totals[1] // 2)
+    if isinstance(value, str):
+        raise ArgumentError(f'{operation}: a padding of numbers, "same" or "valid" is required; got {value!r}')
+    rows, columns = pair(value, operation, "padding")
+    return (rows, rows), (columns, columns)
+
+
+def _images(x: Any, operation: str) -> tuple[Any, bool]:
+    """A batch of images, and whether it was one image without the batch's axis."""
+    rank = len(x.type.shape)
+    if rank == 3:
+        return view.reshape(x, (1, *x.type.shape)), True
+    if rank != 4:
+        raise ShapeError(f"{operation}: images [N, C, H, W] or [C, H, W] are required; got {x.type}")
+    return x, False
+
+
+def _alone(y: Any, single: bool) -> Any:
+    return view.reshape(y, y.type.shape[1:]) if single else y
+
+
+def _with_bias(y: Any, bias: TensorLike | None, operation: str) -> Any:
+    if bias is None:
+        return y
+    held = as_tensor(bias, y.type.dtype)
+    if held.type.shape != (y.type.shape[1],):
+        raise ShapeError(f"{operation}: a bias for each of {y.type.shape[1]} channels is required; got {held.type}")
+    return pointwise.add(y, view.broadcast(held, y.type.shape, (1,)))
+
+
+def conv2d(
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The cross-correlation of images [N, C, H, W] with filters [O, C/groups, kh, kw], plus a bias [O].
+
+    Raises ShapeError where channels, groups or sizes do not fit.
+
+    >>> F.conv2d(nc.ones((1, 1, 3, 3)), nc.ones((1, 1, 2, 2))).shape
+    (1, 1, 2, 2)
+    """
+    (images, filters), dtype = meet("conv2d", (x, weight))
+    require("conv2d", dtype, REAL)
+    images, single = _images(images, "conv2d")
+    shape = filters.type.shape
+    if len(shape) != 4:
+        raise ShapeError(f"conv2d: filters [O, C/groups, kh, kw] are required; got {filters.type}")
+    steps, spacing = pair(stride, "conv2d", "stride"), pair(dilation, "conv2d", "dilation")
+    margins = _padding(padding, (shape[2], shape[3]), spacing, steps, "conv2d")
+    y = convolve.convolve(images, filters, steps, margins, spacing, groups)
+    return _alone(_with_bias(y, bias, "conv2d"), single)
+
+
+def conv1d(
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    stride: int = 1,
+    padding: int | str = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The cross-correlation of signals [N, C, L] with filters [O, C/groups, k], plus a bias [O].
+
+    >>> F.conv1d(nc.ones((1, 1, 5)), nc.ones((1, 1, 2))).shape
+    (1, 1, 4)
+    """
+    signals, filters = as_tensor(x), as_tensor(weight)
+    if len(signals.type.shape) != 3 or len(filters.type.shape) != 3:
+        raise ShapeError(
+            f"conv1d: signals [N, C, L] and filters [O, C/groups, k] are required; got {signals.type}, {filters.type}"
+        )
+    rows = view.reshape(signals, (*signals.type.shape[:2], 1, signals.type.shape[2]))
+    flat = view.reshape(filters, (*filters.type.shape[:2], 1, filters.type.shape[2]))
+    margin = padding if isinstance(padding, str) else (0, padding)
+    y: Any = conv2d(rows, flat, bias, (1, stride), margin, (1, dilation), groups)
+    return view.reshape(y, (*y.type.shape[:2], y.type.shape[3]))
+
+
+def conv_transpose2d(
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The transpose of `conv2d`: images [N, C, H, W] and filters [C, O/groups, kh, kw] give [N, O, …].
+
+    >>> F.conv_transpose2d(nc.ones((1, 1, 2, 2)), nc.ones((1, 1, 2, 2)), stride=2).shape
+    (1, 1, 4, 4)
+    """
+    operation = "conv_transpose2d"
+    (images, filters), dtype = meet(operation, (x, weight))
+    require(operation, dtype, REAL)
+    images, single = _images(images, operation)
+    steps, spacing = pair(stride, operation, "stride"), pair(dilation, operation, "dilation")
+    more, margin = pair(output_padding, operation, "output_padding"), pair(padding, operation, "padding")
+    count, channels, *sizes = images.type.shape
+    if len(filters.type.shape) != 4 or filters.type.shape[0] != channels:
+        raise ShapeError(f"{operation}: filters [{channels}, O/groups, kh, kw] are required; got {filters.type}")
+    if any(not 0 <= m < max(s, d) for m, s, d in zip(more, steps, spacing, strict=True)):
+        raise ArgumentError(f"{operation}: an output_padding below stride or dilation is required; got {more}")
+    kernel = filters.type.shape[2:]
+    spatial = tuple(
+        (sizes[k] - 1) * steps[k] - 2 * margin[k] + spacing[k] * (kernel[k] - 1) + more[k] + 1 for k in (0, 1)
+    )
+    y = convolve.convolve_input_grad(
+        images,
+        filters,
+        shape=(count, filters.type.shape[1] * groups, *spatial),
+        stride=steps,
+        padding=((margin[0], margin[0]), (margin[1], margin[1])),
+        dilation=spacing,
+        groups=groups,
+    )
+    return _alone(_with_bias(y, bias, operation), single)
+
+
+# ---- pooling
+
+
+def _window(kernel_size: Sizes, stride: Sizes | None, padding: Sizes, operation: str) -> tuple[Pair, Pair, Pair]:
+    size = pair(kernel_size, operation, "kernel_size")
+    steps = size if stride is None else pair(stride, operation, "stride")
+    margin = pair(padding, operation, "padding")
+    if any(2 * m > s for m, s in zip(margin, size, strict=True)):
+        raise ArgumentError(f"{operation}: a padding of at most half the kernel is required; got {margin} for {size}")
+    return size, steps, margin
+
+
+def max_pool2d(
+    x: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1
+) -> Tensor:
+    """The largest element of each window of images [N, C, H, W]; the stride is the window unless given.
+
+    >>> F.max_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
+    Tensor([[[[4.]]]], f32[1, 1, 1, 1])
+    """
+    images, single = _images(as_tensor(x), "max_pool2d")
+    size, steps, margin = _window(kernel_size, stride, padding, "max_pool2d")
+    spacing = pair(dilation, "max_pool2d", "dilation")
+    margins = (margin[0], margin[0]), (margin[1], margin[1])
+    return _alone(window.window_max(images, size, steps, margins, spacing), single)
+
+
+def avg_pool2d(
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The sum of each window of images [N, C, H, W] times the reciprocal of its size.
+
+    Padding counts as zeros unless `count_include_pad` is false.
+
+    >>> F.avg_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
+    Tensor([[[[2.5]]]], f32[1, 1, 1, 1])
+    """
+    images, single = _images(as_tensor(x), "avg_pool2d")
+    require("avg_pool2d", images.type.dtype, REAL)
+    size, steps, margin = _window(kernel_size, stride, padding, "avg_pool2d")
+    margins = (margin[0], margin[0]), (margin[1], margin[1])
+    total: Any = window.window_sum(images, size, steps, margins)
+    if count_include_pad or margin == (0, 0):
+        return _alone(pointwise.mul(total, filled(total, 1.0 / (size[0] * size[1]))), single)
+    ones = spread(constant(1.0, images.type.dtype), (1, 1, *images.type.shape[2:]))
+    counts = spread(window.window_sum(ones, size, steps, margins), total.type.shape)
+    return _alone(pointwise.div(total, counts), single)
+
+
+def adaptive_avg_pool2d(x: TensorLike, output_size: Sizes) -> Tensor:
+    """The means of windows that divide images [N, C, H, W] evenly into the given numbers of rows and columns.
+
+    Raises ShapeError unless the sizes are multiples of them.
+
+    >>> F.adaptive_avg_pool2d(nc.ones((1, 2, 4, 4)), 1).shape
+    (1, 2, 1, 1)
+    """
+    held = as_tensor(x)
+    rows, columns = pair(output_size, "adaptive_avg_pool2d", "output_size")
+    height, width = held.type.shape[-2:]
+    if height % rows or width % columns:
+        raise ShapeError(
+            f"adaptive_avg_pool2d: sizes that {rows} and {columns} divide are required; got {height} and {width}"
+        )
+    return avg_pool2d(held, (height // rows, width // columns))

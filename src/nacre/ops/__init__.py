@@ -1,0 +1,33 @@
+"""The primitives, a family a file; importing the package registers them all by name."""
+
+from nacre.ops import (
+    contract,
+    control,
+    convolve,
+    copy,
+    gather,
+    index,
+    pointwise,
+    random,
+    reduce,
+    rules,
+    shape,
+    view,
+    window,
+)
+
+__all__ = [
+    "contract",
+    "control",
+    "convolve",
+    "copy",
+    "gather",
+    "index",
+    "pointwise",
+    "random",
+    "reduce",
+    "rules",
+    "shape",
+    "view",
+    "window",
+]

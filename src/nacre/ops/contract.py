@@ -1,0 +1,144 @@
+"""`dot`: the product of two tensors summed over pairs of contracted axes, for each batch index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.base.errors import ShapeError
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Multilinear, Primitive, Template
+from nacre.ops.pointwise import mul
+from nacre.ops.rules import require_axis, require_dtype, require_kind
+from nacre.ops.shape import Source, broadcast, front, inverse, permute, sum_
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+Axes = tuple[int, ...]
+Pairs = tuple[Axes, Axes]  # axes of the first operand, and those of the second that they meet
+
+
+def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ())) -> Value:
+    """Sum a·b over the contracted pairs of axes; the result's axes are batch, a's free, b's free.
+
+    Each element is a chain of fused multiply-adds in the canonical order.  Without contracted axes
+    it is a plain product, and without free axes on both sides a sum of products; those are written
+    as such.
+    """
+    contract = tuple(contract[0]), tuple(contract[1])
+    batch = tuple(batch[0]), tuple(batch[1])
+    left, right = _free(a.type, contract[0], batch[0]), _free(b.type, contract[1], batch[1])
+    if not contract[0] or not (left or right):
+        _check(a.type, b.type, contract, batch)
+        return _products(a, b, contract, batch, left, right)
+    if _apart(batch[0], left, contract[0]) or _apart(batch[1], right, contract[1]):
+        _check(a.type, b.type, contract, batch)
+        a = permute(a, (*batch[0], *left, *contract[0]))
+        b = permute(b, (*batch[1], *right, *contract[1]))
+        batch = tuple(range(len(batch[0]))), tuple(range(len(batch[1])))
+        contract = _ending(a.type.rank, contract[0]), _ending(b.type.rank, contract[1])
+    return bind(dot_p, a, b, contract=contract, batch=batch)
+
+
+def _apart(*groups: Axes) -> bool:
+    """Whether the axes of some group are not side by side in order, as products read them."""
+    return any(g != tuple(range(g[0], g[0] + len(g))) for g in groups if g)
+
+
+def _ending(rank: int, axes: Axes) -> Axes:
+    """As many axes, the last ones."""
+    return tuple(range(rank - len(axes), rank))
+
+
+def _products(a: Value, b: Value, contract: Pairs, batch: Pairs, left: Axes, right: Axes) -> Value:
+    a = permute(a, (*batch[0], *left, *contract[0]))
+    b = permute(b, (*batch[1], *right, *contract[1]))
+    shared, m, n = len(batch[0]), len(left), len(right)
+    shape = (*a.type.shape[: shared + m], *b.type.shape[shared:])
+    first = [*range(shared + m), *range(shared + m + n, len(shape))]
+    second = [*range(shared), *range(shared + m, len(shape))]
+    product = mul(broadcast(a, shape, first), broadcast(b, shape, second))
+    return sum_(product, range(shared + m + n, len(shape)))
+
+
+def _free(x: TensorType, contracted: Axes, batched: Axes) -> Axes:
+    return tuple(k for k in range(x.rank) if k not in contracted and k not in batched)
+
+
+def _check(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> None:
+    require_kind("dot", a, "iuf")
+    require_dtype("dot", "a second operand", b, a.dtype)
+    for what, (ours, theirs) in (("contracted", contract), ("batch", batch)):
+        if len(ours) != len(theirs):
+            raise ShapeError(f"dot: {what} axes in pairs are required; got {ours} and {theirs}")
+        for i, j in zip(ours, theirs, strict=True):
+            require_axis("dot", i, a)
+            require_axis("dot", j, b)
+            if a.shape[i] != b.shape[j]:
+                raise ShapeError(
+                    f"dot: equal sizes in {what} axes {i} and {j} are required; got {a} and {b}"
+                )
+    for x, used in ((a, (*contract[0], *batch[0])), (b, (*contract[1], *batch[1]))):
+        if len(set(used)) != len(used):
+            raise ShapeError(f"dot: each axis of {x} at most once is required; got {used}")
+
+
+def _dot_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> TensorType:
+    _check(a, b, contract, batch)
+    left, right = _free(a, contract[0], batch[0]), _free(b, contract[1], batch[1])
+    if not contract[0] or not (left or right):
+        raise ShapeError(
+            "dot: a contracted axis, and a free axis on one side, are required; "
+            f"got {a} and {b} with contract={contract}, batch={batch}; write a product and a sum"
+        )
+    shared = [a.shape[k] for k in batch[0]]
+    return a.with_shape([*shared, *(a.shape[k] for k in left), *(b.shape[k] for k in right)])
+
+
+def _transpose(
+    g: Value, x: TensorType, other: Value, mine: Axes, theirs: Axes, batch: Pairs, first: bool
+) -> Value:
+    """The cotangent of the operand of type x, given the other one.
+
+    `mine` and `theirs` are the contracted axes, `batch` the batch axes, of x and of the other
+    operand; `first` tells that x is the left one.
+    """
+    free = _free(x, mine, batch[0])
+    others = _free(other.type, theirs, batch[1])
+    shared = len(batch[0])
+    start = shared + (len(free) if first else 0)
+    summed = tuple(range(start, start + len(others)))
+    found = dot(g, other, (summed, others), (tuple(range(shared)), batch[1]))
+    # its axes: batch, x's free ones, and x's contracted ones in the order of the other's axes
+    partners = [mine[k] for k in inverse(theirs)]
+    return permute(found, inverse((*batch[0], *free, *partners)))
+
+
+def _left(g: Value, a: Source, b: Value, contract: Pairs, batch: Pairs) -> Value:
+    return _transpose(g, a.type, b, contract[0], contract[1], batch, True)
+
+
+def _right(g: Value, a: Value, b: Source, contract: Pairs, batch: Pairs) -> Value:
+    return _transpose(g, b.type, a, contract[1], contract[0], (batch[1], batch[0]), False)
+
+
+def _shift(axes: Axes, by: int) -> Axes:
+    return tuple(k + by for k in axes)
+
+
+def _dot_batch(
+    inputs: Sequence[Value], axes: Sequence[int | None], contract: Pairs, batch: Pairs
+) -> tuple[Value, int]:
+    """A new batch axis where both are batched; else a new free axis of the one that is."""
+    moves = [int(axis is not None) for axis in axes]
+    a, b = (x if axis is None else front(x, axis) for x, axis in zip(inputs, axes, strict=True))
+    summed = _shift(contract[0], moves[0]), _shift(contract[1], moves[1])
+    side = _shift(batch[0], moves[0]), _shift(batch[1], moves[1])
+    if all(moves):
+        return dot(a, b, summed, ((0, *side[0]), (0, *side[1]))), 0
+    place = len(batch[0])
+    if moves[1]:
+        place += a.type.rank - len(contract[0]) - len(batch[0])
+    return dot(a, b, summed, side), place
+
+
+dot_p = Primitive("dot", _dot_type, Template("contract"), Multilinear((_left, _right)), _dot_batch)

@@ -1,0 +1,110 @@
+"""Control flow: primitives whose parameters are graphs.
+
+A graph's inputs are exactly the operands it is given; what a user's function captures is passed as
+an operand. `interpret` differentiates and batches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.base.dims import Size
+from nacre.base.dtypes import bool_
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError
+from nacre.base.types import TensorType
+from nacre.ir.graph import Graph
+from nacre.ir.primitive import Flow, Primitive, Structural
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+Types = tuple[TensorType, ...]
+CONDITION = TensorType((), bool_)
+
+
+def _shown(types: Sequence[TensorType]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _require_types(what: str, found: Types, wanted: Types) -> None:
+    """Raise DTypeError or ShapeError unless the types are the wanted ones."""
+    if found == wanted:
+        return
+    dtypes = [t.dtype for t in found] != [t.dtype for t in wanted] and len(found) == len(wanted)
+    error = DTypeError if dtypes else ShapeError
+    raise error(f"{what} of types {_shown(wanted)} are required; got {_shown(found)}")
+
+
+def call(graph: Graph, *xs: Value) -> tuple[Value, ...]:
+    """The outputs of a graph applied to operands."""
+    return bind(call_p, *xs, graph=graph)
+
+
+def _call_type(*xs: TensorType, graph: Graph) -> Types:
+    _require_types("call: operands", xs, graph.input_types)
+    return graph.output_types
+
+
+def cond(pred: Value, then: Graph, orelse: Graph, *xs: Value) -> tuple[Value, ...]:
+    """`then(*xs)` where the bool scalar holds, else `orelse(*xs)`; only one of them runs."""
+    return bind(cond_p, pred, *xs, then=then, orelse=orelse)
+
+
+def _require_condition(what: str, found: TensorType) -> None:
+    if found is not CONDITION:
+        raise DTypeError(
+            f"{what} of type {CONDITION} is required; got {found}; compare or reduce first"
+        )
+
+
+def _cond_type(pred: TensorType, *xs: TensorType, then: Graph, orelse: Graph) -> Types:
+    _require_condition("cond: a condition", pred)
+    _require_types("cond: operands of the first branch", xs, then.input_types)
+    _require_types("cond: operands of the second branch", xs, orelse.input_types)
+    _require_types("cond: results of the second branch", orelse.output_types, then.output_types)
+    return then.output_types
+
+
+def while_loop(cond: Graph, body: Graph, *carry: Value) -> tuple[Value, ...]:
+    """The carry after `carry = body(*carry)` as long as `cond(*carry)` holds."""
+    return bind(while_p, *carry, cond=cond, body=body)
+
+
+def _while_type(*carry: TensorType, cond: Graph, body: Graph) -> Types:
+    _require_types("while: operands of the condition", carry, cond.input_types)
+    if len(cond.output_types) != 1:
+        raise ArgumentError(f"while: one condition is required; got {_shown(cond.output_types)}")
+    _require_condition("while: a condition", cond.output_types[0])
+    _require_types("while: operands of the body", carry, body.input_types)
+    _require_types("while: results of the body", body.output_types, carry)
+    return carry
+
+
+def scan(
+    body: Graph, carry: Sequence[Value], xs: Sequence[Value], length: Size, reverse: bool = False
+) -> tuple[Value, ...]:
+    """Fold a body over the leading axis of xs: `(*carry, *ys) = body(*carry, *rows)` for each row.
+
+    Results are the last carry, then each y stacked along a new leading axis; `reverse` starts at
+    the last row.
+    """
+    return bind(scan_p, *carry, *xs, body=body, carries=len(carry), length=length, reverse=reverse)
+
+
+def _scan_type(
+    *operands: TensorType, body: Graph, carries: int, length: Size, reverse: bool
+) -> Types:
+    carry, xs = operands[:carries], operands[carries:]
+    for x in xs:
+        if not x.rank or x.shape[0] != length:
+            raise ShapeError(f"scan: a leading axis of size {length} is required; got {x}")
+    rows = tuple(x.with_shape(x.shape[1:]) for x in xs)
+    _require_types("scan: operands of the body", (*carry, *rows), body.input_types)
+    _require_types("scan: carried results of the body", body.output_types[:carries], carry)
+    stacked = tuple(y.with_shape((length, *y.shape)) for y in body.output_types[carries:])
+    return (*carry, *stacked)
+
+
+call_p = Primitive("call", _call_type, Flow(), Structural(), multiple=True)
+cond_p = Primitive("cond", _cond_type, Flow(), Structural(), multiple=True)
+while_p = Primitive("while", _while_type, Flow(), Structural(), multiple=True)
+scan_p = Primitive("scan", _scan_type, Flow(), Structural(), multiple=True)

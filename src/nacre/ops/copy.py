@@ -1,0 +1,26 @@
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+"""`copy`: the value itself in memory of its own, dense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nacre.ir.primitive import Element, Linear, Primitive
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+# dearer than what is worth computing twice, so that the result is always stored
+COPY_COST = 5
+
+copy_p = Primitive(
+    "copy",
+    type_rule=lambda x: x,
+    lowering=Element(lambda index, operands, types, result: operands[0](index), cost=COPY_COST),
+    derivative=Linear((lambda g, x: g,)),
+    batch=lambda inputs, axes: (copy(inputs[0]), axes[0]),
+)
+
+
+def copy(x: Value) -> Any:
+    """x in new, dense memory."""
+    return bind(copy_p, x)

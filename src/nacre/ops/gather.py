@@ -1,0 +1,385 @@
+"""Reading at computed indices, `take` and `gather`, and adding there, `take_add` and `scatter_add`.
+
+An index below 0 reads element 0 and one too large reads the last; where elements are added, an
+index out of range is dropped.  Additions to one element happen in ascending order of the updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nacre.base.dims import Size
+from nacre.base.dtypes import DType, float32, int64, uint64
+from nacre.base.errors import ShapeError
+from nacre.base.types import Shape, TensorType
+from nacre.ir.primitive import Element, Linear, Nest, Operand, Primitive
+from nacre.kernel.ast import (
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    apply,
+    const,
+    size_expr,
+)
+from nacre.kernel.ast import cast as convert
+from nacre.ops.pointwise import (
+    add,
+    and_,
+    cast,
+    dimension,
+    fill,
+    full_like,
+    ge,
+    iota,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    select,
+    zeros_like,
+)
+from nacre.ops.reduce import loops
+from nacre.ops.rules import require_axis, require_dtype, require_kind, require_shape, show, without
+from nacre.ops.shape import (
+    Source,
+    all_to_front,
+    batch_size,
+    batched_to_front,
+    broadcast,
+    front,
+    permute,
+    reshape,
+)
+from nacre.ops.view import clamp
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+Types = tuple[TensorType, ...]
+Operands = tuple[Operand, ...]
+Batched = Sequence[int | None]
+_Place = tuple[tuple[Expr, ...], tuple[Expr, ...]]  # of an index and of an update in their buffers
+
+
+def _position(index: Expr, size: Size) -> Expr:
+    """An index of any integer dtype as an int64 within [0, size)."""
+    if index.dtype is uint64:  # so that what int64 does not hold is too large, not negative
+        index = apply("minimum", index, Const((1 << 63) - 1, uint64))
+    return clamp(convert(index, int64), size)
+
+
+def _inside(index: Expr, size: Size) -> Expr:
+    return apply("and", apply("ge", index, const(0)), apply("lt", index, size_expr(size)))
+
+
+def _signed(index: Expr) -> Expr:
+    """An index as an int64 that is out of range where the index is."""
+    if index.dtype is uint64:
+        index = apply("minimum", index, Const((1 << 63) - 1, uint64))
+    return convert(index, int64)
+
+
+def _require_elements(operation: str, x: TensorType, indices: TensorType, axis: int) -> None:
+    if x.shape[axis] == 0 and indices.size != 0:
+        raise ShapeError(
+            f"{operation}: at least one element along axis {axis} is required; got {x}"
+        )
+
+
+def _in_float32(add_in: Any, x: Value, indices: Value, updates: Value, axis: int) -> Value:
+    """Half types are added up in float32 and rounded once."""
+    dtype = x.type.dtype
+    total = add_in(cast(x, float32), indices, cast(updates, float32), axis)
+    return cast(total, dtype)
+
+
+def _is_half(dtype: DType) -> bool:
+    return dtype.is_float and dtype.bits == 16
+
+
+# ---- take: whole slices at indices
+
+
+def take(x: Value, indices: Value, axis: int) -> Value:
+    """Slices of x at indices along an axis, whose place the axes of `indices` take."""
+    return bind(take_p, x, indices, axis=axis)
+
+
+def _taken(x: TensorType, indices: TensorType, axis: int) -> Shape:
+    return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+
+
+def _take_type(x: TensorType, indices: TensorType, axis: int) -> TensorType:
+    require_axis("take", axis, x)
+    require_kind("take: indices", indices, "iu")
+    _require_elements("take", x, indices, axis)
+    return x.with_shape(_taken(x, indices, axis))
+
+
+def _take_element(
+    index: tuple[Expr, ...], operands: Operands, types: Types, result: TensorType, axis: int
+) -> Expr:
+    x, indices = types
+    if x.shape[axis] == 0:
+        return Const(0, x.dtype)
+    end = axis + indices.rank
+    at = _position(operands[1](index[axis:end]), x.shape[axis])
+    return operands[0]((*index[:axis], at, *index[end:]))
+
+
+def _take_batch(inputs: Sequence[Value], batched: Batched, axis: int) -> tuple[Value, int]:
+    x, indices = inputs
+    if batched[1] is None:
+        assert batched[0] is not None
+        return take(front(x, batched[0]), indices, axis + 1), 0
+    if batched[0] is None:
+        return take(x, indices, axis), axis + batched[1]
+    rows, at = _stacked(front(x, batched[0]), front(indices, batched[1]), axis, clamped=True)
+    found = take(rows, at, 0)  # batch, indices, then the other axes
+    rank = indices.type.rank - 1
+    before = range(1 + rank, 1 + rank + axis)
+    after = range(1 + rank + axis, found.type.rank)
+    return permute(found, (0, *before, *range(1, 1 + rank), *after)), 0
+
+
+def _rows(x: Value, axis: int) -> Value:
+    """x[batch, …] with batch and axis merged into one axis in front, the others after it."""
+    rest = [k for k in range(1, x.type.rank) if k != axis + 1]
+    moved = permute(x, (0, axis + 1, *rest))
+    sizes = moved.type.shape
+    return reshape(moved, (sizes[0] * sizes[1], *sizes[2:]))
+
+
+def _stacked(x: Value, indices: Value, axis: int, clamped: bool) -> tuple[Value, Value]:
+    """A batch of operands as one, and indices into it: clamped, or -1 where out of range."""
+    size = x.type.shape[axis + 1]
+    at = cast(indices, int64)
+    if indices.type.dtype is uint64:
+        at = cast(minimum(indices, full_like(indices, (1 << 63) - 1)), int64)
+    first = mul(iota(at.type.shape, 0, int64), number(size, at.type.shape))
+    last = number(size - 1, at.type.shape)
+    zero = zeros_like(at)
+    if clamped:
+        return _rows(x, axis), add(maximum(minimum(at, last), zero), first)
+    valid = and_(ge(at, zero), lt(at, number(size, at.type.shape)))
+    return _rows(x, axis), select(valid, add(at, first), full_like(at, -1))
+
+
+def number(size: Size, shape: Shape) -> Value:
+    """A size, symbolic or not, repeated to a shape."""
+    return (
+        fill(size, shape, int64) if isinstance(size, int) else broadcast(dimension(size), shape, ())
+    )
+
+
+# ---- take_add: the transpose of take
+
+
+def take_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
+    """x with slices of `updates` added at indices along an axis: the transpose of `take`."""
+    if _is_half(x.type.dtype):
+        return _in_float32(take_add, x, indices, updates, axis)
+    return bind(take_add_p, x, indices, updates, axis=axis)
+
+
+def _take_add_type(
+    x: TensorType, indices: TensorType, updates: TensorType, axis: int
+) -> TensorType:
+    require_kind("take_add", x, "iuf")
+    require_axis("take_add", axis, x)
+    require_kind("take_add: indices", indices, "iu")
+    require_dtype("take_add", "updates", updates, x.dtype)
+    require_shape("take_add", "updates", updates.shape, _taken(x, indices, axis))
+    return x
+
+
+def _adding(
+    name: str, types: Types, axis: int, counted: Shape, place: Callable[[Sequence[Index]], _Place]
+) -> Kernel:
+    """A kernel that copies x and adds updates one after another; the other axes are independent.
+
+    `counted` are the axes of the updates along which they follow each other, `place` tells from the
+    indices of the independent axes and of those where an update and its index lie.
+    """
+    x, indices, _ = types
+    size = x.shape[axis]
+    others = [Index(f"i{k}") for k in range(x.rank) if k != axis]
+    extents = without(x.shape, (axis,))
+    steps = [Index(f"j{k}") for k in range(len(counted))]
+    of_index, of_update = place([*others[:axis], *steps, *others[axis:]])
+
+    def at(position: Expr) -> tuple[Expr, ...]:
+        """The index of the operand at a position along the axis."""
+        return (*others[:axis], position, *others[axis:])
+
+    copied = at(Index("k"))
+    target = Local("at", int64)
+    total = apply("add", Load("y", at(target), x.dtype), Load("u", of_update, x.dtype))
+    additions: tuple[Stmt, ...] = (
+        Let("at", _signed(Load("k", of_index, indices.dtype))),
+        If(_inside(target, size), (Store("y", at(target), total),)),
+    )
+    for j, n in reversed(list(zip(steps, counted, strict=True))):
+        additions = (For(j.name, n, additions),)
+    copy = For("k", size, (Store("y", copied, Load("x", copied, x.dtype)),))
+    inputs = tuple(Buffer(b, t.dtype, t.shape) for b, t in zip("xku", types, strict=True))
+    output = Buffer("y", x.dtype, x.shape)
+    return Kernel(name, inputs, (output,), loops(others, extents, (copy, *additions)))
+
+
+def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
+    indices = types[1]
+    end = axis + indices.rank
+    return _adding(
+        "take_add", types, axis, indices.shape, lambda place: (tuple(place[axis:end]), tuple(place))
+    )
+
+
+def _take_add_batch(inputs: Sequence[Value], batched: Batched, axis: int) -> tuple[Value, int]:
+    size = batch_size(inputs, batched)
+    x, updates = (batched_to_front(inputs[k], batched[k], size) for k in (0, 2))
+    indices = inputs[1]
+    if batched[1] is None:
+        return take_add(x, indices, updates, axis + 1), 0
+    indices = front(indices, batched[1])
+    rows, at = _stacked(x, indices, axis, clamped=False)
+    rank = indices.type.rank - 1
+    end = 1 + axis + rank
+    turned = permute(
+        updates, (0, *range(1 + axis, end), *range(1, 1 + axis), *range(end, updates.type.rank))
+    )
+    found = take_add(rows, at, turned, 0)
+    sizes = x.type.shape
+    rest = [k for k in range(1, x.type.rank) if k != axis + 1]
+    split = reshape(found, (sizes[0], sizes[axis + 1], *(sizes[k] for k in rest)))
+    return permute(split, (0, *range(2, axis + 2), 1, *range(axis + 2, x.type.rank))), 0
+
+
+def _zeros_added(add_in: Any) -> Any:
+    """The transpose of a read: the cotangent added to zeros of the operand's type."""
+
+    def transpose(g: Value, x: Source, indices: Value, axis: int) -> Value:
+        """The cotangent added into zeros at the indices."""
+        return add_in(zeros_like(x), indices, g, axis)
+
+    return transpose
+
+
+def _kept(read: Any) -> tuple[Any, ...]:
+    """The transposes of x + updates at indices."""
+
+    def of_x(g: Value, x: Source, indices: Value, updates: Source, axis: int) -> Value:
+        """The cotangent of x."""
+        return g
+
+    def of_updates(g: Value, x: Source, indices: Value, updates: Source, axis: int) -> Value:
+        """The cotangent of the updates: g read at the indices."""
+        return read(g, indices, axis)
+
+    return of_x, None, of_updates
+
+
+take_p = Primitive(
+    "take",
+    _take_type,
+    Element(_take_element),
+    Linear((_zeros_added(take_add), None)),
+    _take_batch,
+)
+take_add_p = Primitive(
+    "take_add",
+    _take_add_type,
+    Nest(_take_add_kernel),
+    Linear(_kept(take)),
+    _take_add_batch,
+)
+
+# ---- gather and scatter_add: an index for each element
+
+
+def gather(x: Value, indices: Value, axis: int) -> Value:
+    """The elements of x at indices along an axis, an index for each element of the result."""
+    return bind(gather_p, x, indices, axis=axis)
+
+
+def _require_beside(operation: str, x: TensorType, indices: TensorType, axis: int) -> None:
+    require_axis(operation, axis, x)
+    require_kind(f"{operation}: indices", indices, "iu")
+    beside = [k for k in range(x.rank) if k != axis]
+    if indices.rank != x.rank or any(indices.shape[k] != x.shape[k] for k in beside):
+        raise ShapeError(
+            f"{operation}: indices with the sizes of {x} outside axis {axis} are required; "
+            f"got {show(indices.shape)}"
+        )
+
+
+def _gather_type(x: TensorType, indices: TensorType, axis: int) -> TensorType:
+    _require_beside("gather", x, indices, axis)
+    _require_elements("gather", x, indices, axis)
+    return x.with_shape(indices.shape)
+
+
+def _gather_element(
+    index: tuple[Expr, ...], operands: Operands, types: Types, result: TensorType, axis: int
+) -> Expr:
+    if types[0].shape[axis] == 0:
+        return Const(0, types[0].dtype)
+    at = _position(operands[1](index), types[0].shape[axis])
+    return operands[0]((*index[:axis], at, *index[axis + 1 :]))
+
+
+def scatter_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
+    """x with each update added at its index along an axis: the transpose of `gather`."""
+    if _is_half(x.type.dtype):
+        return _in_float32(scatter_add, x, indices, updates, axis)
+    return bind(scatter_add_p, x, indices, updates, axis=axis)
+
+
+def _scatter_add_type(
+    x: TensorType, indices: TensorType, updates: TensorType, axis: int
+) -> TensorType:
+    require_kind("scatter_add", x, "iuf")
+    _require_beside("scatter_add", x, indices, axis)
+    require_dtype("scatter_add", "updates", updates, x.dtype)
+    require_shape("scatter_add", "updates", updates.shape, indices.shape)
+    return x
+
+
+def _scatter_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
+    counted = (types[1].shape[axis],)
+    return _adding("scatter_add", types, axis, counted, lambda place: (tuple(place), tuple(place)))
+
+
+def _gather_batch(inputs: Sequence[Value], batched: Batched, axis: int) -> tuple[Value, int]:
+    x, indices = all_to_front(inputs, batched)
+    return gather(x, indices, axis + 1), 0
+
+
+def _scatter_add_batch(inputs: Sequence[Value], batched: Batched, axis: int) -> tuple[Value, int]:
+    x, indices, updates = all_to_front(inputs, batched)
+    return scatter_add(x, indices, updates, axis + 1), 0
+
+
+gather_p = Primitive(
+    "gather",
+    _gather_type,
+    Element(_gather_element),
+    Linear((_zeros_added(scatter_add), None)),
+    _gather_batch,
+)
+scatter_add_p = Primitive(
+    "scatter_add",
+    _scatter_add_type,
+    Nest(_scatter_add_kernel),
+    Linear(_kept(gather)),
+    _scatter_add_batch,
+)

@@ -1,0 +1,221 @@
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+"""Reductions beside `sum`: prod, max, min, any, all, argmax, argmin; and the cumulative sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nacre.base.dims import Dim, Size
+from nacre.base.dtypes import float32, int64
+from nacre.base.errors import GradientError, ShapeError
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Constant, Derivative, Jvp, Linear, Nest, Primitive, Reduce
+from nacre.kernel.ast import (
+    Alloc,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    apply,
+    size_expr,
+)
+from nacre.kernel.ast import cast as convert
+from nacre.ops.pointwise import add, cast, div, eq, fill, mul
+from nacre.ops.rules import require_axes, require_axis, require_kind, without
+from nacre.ops.shape import front, permute, reduce_batch, reshape, spread, sum_
+from nacre.ops.view import concatenate, slice_axis
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+__all__ = ["all_", "any_", "argmax", "argmin", "cumsum", "max_", "min_", "prod", "sum_"]
+
+Reduction = Callable[[Value, Sequence[int]], Value]
+
+
+def _reduction(name: str, kinds: str, derivative: Derivative) -> Reduction:
+    def type_rule(x: TensorType, axes: tuple[int, ...]) -> TensorType:
+        """The type without the reduced axes."""
+        require_kind(name, x, kinds)
+        require_axes(name, axes, x.rank)
+        return x.with_shape(without(x.shape, axes))
+
+    def reduce(x: Value, axes: Sequence[int]) -> Value:
+        """The reduction over the axes; x itself for none."""
+        return bind(primitive, x, axes=tuple(axes)) if axes else x
+
+    primitive = Primitive(name, type_rule, Reduce(name), derivative, reduce_batch(reduce))
+    return reduce
+
+
+# ---- products
+
+
+def _prod_tangent(
+    y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]
+) -> Value:
+    """The product rule at each node of the tree of products: right for zeros, to any order."""
+    x, t = (_flat_last(v, axes) for v in (xs[0], ts[0]))
+    size = x.type.shape[-1]
+    if isinstance(size, Dim):
+        raise GradientError(
+            f"prod: a fixed number of factors is required for its derivative; got {size}; "
+            "give the reduced axes fixed sizes"
+        )
+    if size == 0:
+        return fill(0, y.type.shape, y.type.dtype)
+    last = x.type.rank - 1
+    while size > 1:
+        even = size - size % 2
+        (a, ta), (b, tb) = (
+            (slice_axis(x, last, k, even, 2), slice_axis(t, last, k, even, 2)) for k in (0, 1)
+        )
+        product, tangent = mul(a, b), add(mul(ta, b), mul(a, tb))
+        if size % 2:
+            product = concatenate([product, slice_axis(x, last, even, size)], last)
+            tangent = concatenate([tangent, slice_axis(t, last, even, size)], last)
+        x, t, size = product, tangent, size // 2 + size % 2
+    return reshape(t, y.type.shape)
+
+
+def _flat_last(x: Value, axes: Sequence[int]) -> Value:
+    """x with the axes merged into one, the last."""
+    kept = [k for k in range(x.type.rank) if k not in axes]
+    moved = permute(x, (*kept, *axes))
+    size: Size = 1
+    for a in axes:
+        size = size * x.type.shape[a]
+    return reshape(moved, (*moved.type.shape[: len(kept)], size))
+
+
+prod = _reduction("prod", "iuf", Jvp(_prod_tangent))
+
+# ---- extrema
+
+
+def _extremum_tangent(
+    y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]
+) -> Value:
+    """The mean of the tangents of the elements that are the extremum."""
+    (x,), (t,) = xs, ts
+    hit = cast(eq(x, spread(y, x.type.shape, axes)), x.type.dtype)
+    weight = div(hit, spread(sum_(hit, axes), x.type.shape, axes))
+    return sum_(mul(weight, t), axes)
+
+
+max_ = _reduction("max", "biuf", Jvp(_extremum_tangent))
+min_ = _reduction("min", "biuf", Jvp(_extremum_tangent))
+
+# ---- truth
+
+any_ = _reduction("any", "b", Constant())
+all_ = _reduction("all", "b", Constant())
+
+# ---- positions
+
+
+def _position(name: str) -> Callable[[Value, int], Value]:
+    def type_rule(x: TensorType, axes: tuple[int, ...]) -> TensorType:
+        """int64 positions along one axis, which must not be empty."""
+        require_kind(name, x, "biuf")
+        if len(axes) != 1:
+            raise ShapeError(f"{name}: one axis is required; got {axes}; flatten the operand first")
+        require_axis(name, axes[0], x)
+        if x.shape[axes[0]] == 0:
+            raise ShapeError(
+                f"{name}: at least one element is required along axis {axes[0]}; got {x}"
+            )
+        return TensorType(without(x.shape, axes), int64)
+
+    def find(x: Value, axis: int) -> Value:
+        """The position along an axis."""
+        return bind(primitive, x, axes=(axis,))
+
+    batch = reduce_batch(lambda x, axes: find(x, axes[0]))
+    primitive = Primitive(name, type_rule, Reduce(name), Constant(), batch)
+    return find
+
+
+argmax = _position("argmax")
+argmin = _position("argmin")
+
+# ---- cumulative sum
+
+
+def cumsum(x: Value, axis: int, reverse: bool = False) -> Value:
+    """The sum of the elements so far along an axis, in order (from the last backwards if
+    `reverse`).
+
+    Half types are summed in float32; integers wrap.
+    """
+    return bind(cumsum_p, x, axis=axis, reverse=reverse)
+
+
+def _cumsum_type(x: TensorType, axis: int, reverse: bool) -> TensorType:
+    require_kind("cumsum", x, "iuf")
+    require_axis("cumsum", axis, x)
+    return x
+
+
+def loops(
+    indices: Sequence[Index], extents: Sequence[Size], body: Sequence[Stmt]
+) -> tuple[Stmt, ...]:
+    """Independent loops around a body; the innermost may be done in vectors."""
+    inner = tuple(body)
+    for k in reversed(range(len(indices))):
+        vector = k == len(indices) - 1
+        inner = (For(indices[k].name, extents[k], inner, parallel=True, vector=vector),)
+    return inner
+
+
+def _cumsum_kernel(types: tuple[TensorType, ...], results: Any, axis: int, reverse: bool) -> Kernel:
+    x = types[0]
+    half = x.dtype.is_float and x.dtype.bits == 16
+    carry = Buffer("carry", float32 if half else x.dtype, ())
+    place = [Index(f"i{k}") for k in range(x.rank)]
+    along: Expr = place[axis]
+    if reverse:
+        along = apply("sub", size_expr(x.shape[axis] - 1), along)
+    at = tuple(along if k == axis else i for k, i in enumerate(place))
+    total = Local("total", carry.dtype)
+    element = convert(Load("x", at, x.dtype), carry.dtype)
+    body = (
+        Alloc(carry),
+        Store("carry", (), Const(-0.0 if x.dtype.is_float else 0, carry.dtype)),
+        For(
+            place[axis].name,
+            x.shape[axis],
+            (
+                Let("total", apply("add", Load("carry", (), carry.dtype), element)),
+                Store("carry", (), total),
+                Store("y", at, convert(total, x.dtype)),
+            ),
+        ),
+    )
+    others = [k for k in range(x.rank) if k != axis]
+    nest = loops([place[k] for k in others], [x.shape[k] for k in others], body)
+    return Kernel(
+        "cumsum", (Buffer("x", x.dtype, x.shape),), (Buffer("y", x.dtype, x.shape),), nest
+    )
+
+
+def _cumsum_batch(
+    inputs: Sequence[Value], batched: Sequence[int], axis: int, reverse: bool
+) -> tuple[Value, int]:
+    return cumsum(front(inputs[0], batched[0]), axis + 1, reverse), 0
+
+
+cumsum_p = Primitive(
+    "cumsum",
+    _cumsum_type,
+    Nest(_cumsum_kernel),
+    Linear((lambda g, x, axis, reverse: cumsum(g, axis, not reverse),)),
+    _cumsum_batch,
+)

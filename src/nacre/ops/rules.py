@@ -1,0 +1,95 @@
+"""What the rules of several families share: checks with good messages, and lining up batch axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from sys import maxsize
+from typing import Any, cast
+
+from nacre.base.dtypes import DType
+from nacre.base.errors import DTypeError, ShapeError
+from nacre.base.types import Shape, TensorType
+
+KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point"}
+
+
+def require_kind(operation: str, x: TensorType, kinds: str) -> None:
+    """Raise DTypeError unless the dtype is of one of the kinds (letters of `DType.kind`)."""
+    if x.dtype.kind not in kinds:
+        wanted = " or ".join(KINDS[k] for k in kinds)
+        raise DTypeError(
+            f"{operation}: a {wanted} operand is required; got {x}; convert it with `astype`"
+        )
+
+
+def require_dtype(operation: str, what: str, x: TensorType, dtype: DType) -> None:
+    """Raise DTypeError unless x, described by `what`, has the dtype."""
+    if x.dtype is not dtype:
+        raise DTypeError(
+            f"{operation}: {what} of dtype {dtype.name} is required; got {x}; "
+            "convert it with `astype`"
+        )
+
+
+def require_same(operation: str, types: Sequence[TensorType]) -> TensorType:
+    """The one type that all operands have."""
+    first = types[0]
+    for t in types[1:]:
+        if t is not first:
+            error = ShapeError if t.dtype is first.dtype else DTypeError
+            shown = ", ".join(map(str, types))
+            raise error(
+                f"{operation}: operands of one type are required; got {shown}; "
+                "the public functions broadcast and promote"
+            )
+    return first
+
+
+def require_shape(operation: str, what: str, found: Shape, wanted: Shape) -> None:
+    """Raise ShapeError unless `what` has the wanted shape."""
+    if found != wanted:
+        raise ShapeError(
+            f"{operation}: {what} of shape {show(wanted)} is required; got {show(found)}"
+        )
+
+
+def require_axes(operation: str, axes: Sequence[int], rank: int) -> None:
+    """Raise ShapeError unless axes are increasing, distinct and within [0, rank)."""
+    if list(axes) != sorted(set(axes)) or any(not 0 <= a < rank for a in axes):
+        raise ShapeError(
+            f"{operation}: increasing axes in [0, {rank}) are required; got {tuple(axes)}"
+        )
+
+
+def require_axis(operation: str, axis: int, x: TensorType) -> None:
+    """Raise ShapeError unless x has the axis."""
+    if not 0 <= axis < x.rank:
+        raise ShapeError(f"{operation}: an axis in [0, {x.rank}) of {x} is required; got {axis}")
+
+
+def show(shape: Shape) -> str:
+    """A shape as it is printed in types."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def without(sequence: Shape, axes: Sequence[int]) -> Shape:
+    """The sizes that are left when axes are removed."""
+    return tuple(s for k, s in enumerate(sequence) if k not in axes)
+
+
+class _ByPosition:
+    """A sequence without end whose items are computed."""
+
+    def __init__(self, item: Callable[[int], Any]) -> None:
+        self.item = item
+
+    def __getitem__(self, position: int) -> Any:
+        return self.item(position)
+
+    def __len__(self) -> int:
+        return maxsize
+
+
+def by_position(transpose: Callable[[int], Any]) -> tuple[Any, ...]:
+    """The transposes of a primitive that takes any number of operands, indexed like a tuple."""
+    return cast("tuple[Any, ...]", _ByPosition(transpose))

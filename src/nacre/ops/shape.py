@@ -1,0 +1,347 @@
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+"""`broadcast` and its transpose `sum`, `permute` and `reshape`: what every other family's rules are
+written with.
+
+`view` and `reduce` export these as their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from nacre.base.dims import Dim, Size, product
+from nacre.base.errors import ShapeError
+from nacre.base.types import Shape, TensorType, row_major
+from nacre.ir.primitive import Element, Layout, Linear, LinearInput, Operand, Primitive, Reduce
+from nacre.kernel.ast import Apply, Const, Expr, const, index_add, index_mul, size_expr
+from nacre.ops.rules import require_axes, require_kind, show, without
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+Source = Value | LinearInput  # an operand as transposes see it
+
+# ---- permute
+
+
+def permute(x: Value, axes: Sequence[int]) -> Value:
+    """Reorder axes: axis i of the result is axis `axes[i]` of x."""
+    return x if tuple(axes) == tuple(range(x.type.rank)) else bind(permute_p, x, axes=tuple(axes))
+
+
+def _permute_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
+    if sorted(axes) != list(range(x.rank)):
+        raise ShapeError(
+            f"permute: an ordering of the {x.rank} axes of {x} is required; got {axes}"
+        )
+    return x.with_shape([x.shape[a] for a in axes])
+
+
+def inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    """The ordering that undoes `axes`."""
+    return tuple(sorted(range(len(axes)), key=lambda k: axes[k]))
+
+
+def _permute_element(
+    index: tuple[Expr, ...],
+    operands: tuple[Operand, ...],
+    types: Any,
+    result: TensorType,
+    axes: tuple[int, ...],
+) -> Expr:
+    return operands[0](tuple(index[k] for k in inverse(axes)))
+
+
+def _permute_batch(
+    inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]
+) -> tuple[Value, int]:
+    return permute(front(inputs[0], batched[0]), (0, *(a + 1 for a in axes))), 0
+
+
+permute_p = Primitive(
+    "permute",
+    _permute_type,
+    Element(
+        _permute_element,
+        view=lambda layout, x, result, axes: Layout(
+            layout.offset, tuple(layout.strides[a] for a in axes)
+        ),
+    ),
+    Linear((lambda g, x, axes: permute(g, inverse(axes)),)),
+    _permute_batch,
+)
+
+
+def move(x: Value, source: int, target: int) -> Value:
+    """Move one axis to another place; the others keep their order."""
+    axes = [k for k in range(x.type.rank) if k != source]
+    axes.insert(target, source)
+    return permute(x, axes)
+
+
+def front(x: Value, axis: int) -> Value:
+    """Move an axis to the front."""
+    return move(x, axis, 0)
+
+
+# ---- reshape
+
+
+def reshape(x: Value, shape: Shape) -> Value:
+    """The same elements in logical order under another shape of equal size."""
+    return x if tuple(shape) == x.type.shape else bind(reshape_p, x, shape=tuple(shape))
+
+
+def _reshape_type(x: TensorType, shape: Shape) -> TensorType:
+    if product(shape) != x.size:
+        raise ShapeError(
+            f"reshape: a shape of {x.size} elements is required for {x}; "
+            f"got {show(shape)} of {product(shape)}"
+        )
+    return x.with_shape(shape)
+
+
+def factor(source: Shape, target: Shape) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Split two shapes of equal size into runs of axes of equal size, as short as possible; axes of
+    size 1 are left out.
+
+    >>> factor((2, 3, 4), (6, 1, 2, 2))
+    [((0, 1), (0,)), ((2,), (2, 3))]
+    """
+    cuts = _prefixes(target)
+    runs: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    left: list[int] = []
+    begin, total = 0, 1
+    right = [k for k, s in enumerate(target) if s != 1]
+    for k, s in enumerate(source):
+        if s == 1:
+            continue
+        left.append(k)
+        total = total * s  # type: ignore[assignment]
+        if total in cuts:
+            runs.append((tuple(left), tuple(right[begin : cuts[total]])))
+            left, begin = [], cuts[total]
+    return runs
+
+
+def _prefixes(shape: Shape) -> dict[Size, int]:
+    """How many axes longer than 1 make up each product of leading sizes."""
+    found: dict[Size, int] = {}
+    total: Size = 1
+    for count, s in enumerate((s for s in shape if s != 1), 1):
+        total = total * s
+        found[total] = count
+    return found
+
+
+def _is_empty(shape: Shape) -> bool:
+    return any(isinstance(s, int) and s == 0 for s in shape)
+
+
+def _reshape_element(
+    index: tuple[Expr, ...],
+    operands: tuple[Operand, ...],
+    types: tuple[TensorType, ...],
+    result: TensorType,
+    shape: Shape,
+) -> Expr:
+    source = types[0].shape
+    place: list[Expr] = [const(0)] * len(source)
+    for old, new in [] if _is_empty(shape) else factor(source, shape):
+        flat: Expr = const(0)
+        for k in new:
+            flat = index_add(index_mul(flat, size_expr(shape[k])), index[k])
+        for k in reversed(old[1:]):
+            place[k] = _index_op("rem", flat, source[k])
+            flat = _index_op("idiv", flat, source[k])
+        place[old[0]] = flat
+    return operands[0](tuple(place))
+
+
+def _index_op(op: str, x: Expr, size: Size) -> Expr:
+    if isinstance(x, Const) and isinstance(size, int):
+        value = int(x.value)
+        return const(value // size if op == "idiv" else value % size)
+    return Apply(op, (x, size_expr(size)), x.dtype)
+
+
+def _reshape_view(layout: Layout, x: TensorType, result: TensorType, shape: Shape) -> Layout | None:
+    if _is_empty(shape):
+        return Layout(layout.offset, row_major(shape))  # type: ignore[arg-type]
+    strides: list[Size] = [0] * len(shape)
+    for old, new in factor(x.shape, shape):
+        for a, b in pairwise(old):
+            if layout.strides[a] != layout.strides[b] * x.shape[b]:
+                return None
+        step: Size = layout.strides[old[-1]]
+        for k in reversed(new):
+            strides[k] = step
+            step = step * shape[k]
+    return Layout(layout.offset, tuple(strides))  # type: ignore[arg-type]
+
+
+def _reshape_batch(inputs: Sequence[Value], axes: Sequence[int], shape: Shape) -> tuple[Value, int]:
+    x = front(inputs[0], axes[0])
+    return reshape(x, (x.type.shape[0], *shape)), 0
+
+
+reshape_p = Primitive(
+    "reshape",
+    _reshape_type,
+    Element(_reshape_element, view=_reshape_view),
+    Linear((lambda g, x, shape: reshape(g, x.type.shape),)),
+    _reshape_batch,
+)
+
+# ---- broadcast and sum, each other's transposes
+
+
+def broadcast(x: Value, shape: Shape, axes: Sequence[int]) -> Value:
+    """Repeat x along new axes and those of size 1.
+
+    Axis i of x becomes axis `axes[i]` of the result, which has its size unless that is 1.  `axes`
+    increase.
+    """
+    if tuple(shape) == x.type.shape and tuple(axes) == tuple(range(len(shape))):
+        return x
+    return bind(broadcast_p, x, shape=tuple(shape), axes=tuple(axes))
+
+
+def _broadcast_type(x: TensorType, shape: Shape, axes: tuple[int, ...]) -> TensorType:
+    require_axes("broadcast", axes, len(shape))
+    if len(axes) != x.rank:
+        raise ShapeError(
+            f"broadcast: an axis of the result for each axis of {x} is required; got {axes}"
+        )
+    for k, a in enumerate(axes):
+        if x.shape[k] != shape[a] and x.shape[k] != 1:
+            raise ShapeError(
+                f"broadcast: size 1 or {shape[a]} is required in axis {k} to become axis {a} "
+                f"of {show(shape)}; got {x}"
+            )
+    return x.with_shape(shape)
+
+
+def _stretched(x: TensorType, shape: Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of x that grow from size 1."""
+    return tuple(k for k, a in enumerate(axes) if x.shape[k] == 1 and shape[a] != 1)
+
+
+def _broadcast_element(
+    index: tuple[Expr, ...],
+    operands: tuple[Operand, ...],
+    types: tuple[TensorType, ...],
+    result: TensorType,
+    shape: Shape,
+    axes: tuple[int, ...],
+) -> Expr:
+    grown = _stretched(types[0], shape, axes)
+    return operands[0](tuple(const(0) if k in grown else index[a] for k, a in enumerate(axes)))
+
+
+def _broadcast_view(
+    layout: Layout, x: TensorType, result: TensorType, shape: Shape, axes: tuple[int, ...]
+) -> Layout:
+    grown = _stretched(x, shape, axes)
+    strides = [0] * len(shape)
+    for k, a in enumerate(axes):
+        strides[a] = 0 if k in grown else layout.strides[k]
+    return Layout(layout.offset, tuple(strides))
+
+
+def _broadcast_transpose(g: Value, x: Source, shape: Shape, axes: tuple[int, ...]) -> Value:
+    grown = {axes[k] for k in _stretched(x.type, shape, axes)}
+    return reshape(
+        sum_(g, [k for k in range(len(shape)) if k not in axes or k in grown]), x.type.shape
+    )
+
+
+def _broadcast_batch(
+    inputs: Sequence[Value], batched: Sequence[int], shape: Shape, axes: tuple[int, ...]
+) -> tuple[Value, int]:
+    x = front(inputs[0], batched[0])
+    return broadcast(x, (x.type.shape[0], *shape), (0, *(a + 1 for a in axes))), 0
+
+
+broadcast_p = Primitive(
+    "broadcast",
+    _broadcast_type,
+    Element(_broadcast_element, view=_broadcast_view),
+    Linear((_broadcast_transpose,)),
+    _broadcast_batch,
+)
+
+
+def sum_(x: Value, axes: Sequence[int]) -> Value:
+    """The sum over axes, which are removed, in the canonical order.
+
+    Integers wrap; half types are summed in float32.  The sum of nothing is 0.
+    """
+    return bind(sum_p, x, axes=tuple(axes)) if axes else x
+
+
+def _sum_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
+    require_kind("sum", x, "iuf")
+    require_axes("sum", axes, x.rank)
+    return x.with_shape(without(x.shape, axes))
+
+
+def spread(g: Value, shape: Shape, axes: Sequence[int]) -> Value:
+    """A value from which `axes` were reduced, repeated along them."""
+    return broadcast(g, shape, [k for k in range(len(shape)) if k not in axes])
+
+
+def reduce_batch(reduce: Any) -> Any:
+    """The batch rule of a reduction over `axes`, which must not merge with the batch axis."""
+
+    def rule(
+        inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]
+    ) -> tuple[Value, int]:
+        """Reduce past a leading batch axis."""
+        return reduce(front(inputs[0], batched[0]), tuple(a + 1 for a in axes)), 0
+
+    return rule
+
+
+sum_p = Primitive(
+    "sum",
+    _sum_type,
+    Reduce("sum"),
+    Linear((lambda g, x, axes: spread(g, x.type.shape, axes),)),
+    reduce_batch(sum_),
+)
+
+# ---- lining up operands of a batch
+
+
+def batched_to_front(x: Value, axis: int | None, size: Size) -> Value:
+    """x with its batch axis in front; what is not batched is repeated."""
+    if axis is not None:
+        return front(x, axis)
+    return broadcast(x, (size, *x.type.shape), range(1, x.type.rank + 1))
+
+
+def batch_size(inputs: Sequence[Value], axes: Sequence[int | None]) -> int | Dim:
+    """The size of the batch axis."""
+    return next(x.type.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None)
+
+
+def all_to_front(inputs: Sequence[Value], axes: Sequence[int | None]) -> list[Value]:
+    """Every operand with a batch axis in front."""
+    size = batch_size(inputs, axes)
+    return [batched_to_front(x, a, size) for x, a in zip(inputs, axes, strict=True)]
+
+
+def line_up(inputs: Sequence[Value], axes: Sequence[int | None]) -> tuple[list[Value], int]:
+    """Operands of one logical shape with their batch axes in one place, and that place."""
+    size = batch_size(inputs, axes)
+    place = next(a for a in axes if a is not None)
+    lined: list[Value] = []
+    for x, a in zip(inputs, axes, strict=True):
+        if a is not None:
+            lined.append(move(x, a, place))
+            continue
+        shape = (*x.type.shape[:place], size, *x.type.shape[place:])
+        lined.append(broadcast(x, shape, [k for k in range(len(shape)) if k != place]))
+    return lined, place

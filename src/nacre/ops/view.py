@@ -1,0 +1,433 @@
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+"""Rearrangements: slice, flip, pad and concatenate, beside `permute`, `reshape` and `broadcast`.
+
+All but `pad` and `concatenate` are views of their operand's memory where strides allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from nacre.base.dims import Dim, Size
+from nacre.base.dtypes import bool_, int64
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError
+from nacre.base.types import Shape, TensorType
+from nacre.ir.primitive import Element, Layout, Linear, Operand, Primitive
+from nacre.kernel.ast import (
+    Apply,
+    Const,
+    Expr,
+    apply,
+    const,
+    index_add,
+    index_mul,
+    size_expr,
+)
+from nacre.ops.pointwise import fill, select, zeros_like
+from nacre.ops.rules import by_position, require_axes, require_axis, show
+from nacre.ops.shape import (
+    Source,
+    all_to_front,
+    batch_size,
+    batched_to_front,
+    broadcast,
+    front,
+    inverse,
+    move,
+    permute,
+    reshape,
+    sum_,
+)
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+__all__ = [
+    "broadcast",
+    "concatenate",
+    "flip",
+    "front",
+    "inverse",
+    "move",
+    "pad",
+    "permute",
+    "reshape",
+    "slice_",
+    "slice_axis",
+]
+
+Index = tuple[Expr, ...]
+Operands = tuple[Operand, ...]
+Types = tuple[TensorType, ...]
+
+GROUP = 16  # operands of one concatenation
+Sizes = tuple[Size, ...]
+
+# instructions that find out where an element comes from: too many to do again for every reader
+CHOICE_COST = 8
+
+# ---- slice
+
+
+def slice_(
+    x: Value, starts: Sequence[Size], stops: Sequence[Size], steps: Sequence[int] | None = None
+) -> Value:
+    """The elements start, start + step … below stop along each axis; 0 <= start <= stop <= size."""
+    steps = tuple(steps or (1,) * x.type.rank)
+    begins, ends = tuple(starts), tuple(stops)
+    if ends == x.type.shape and not any(begins) and set(steps) <= {1}:
+        return x
+    return bind(slice_p, x, starts=begins, stops=ends, steps=steps)
+
+
+def slice_axis(x: Value, axis: int, start: Size, stop: Size, step: int = 1) -> Value:
+    """A slice of one axis."""
+    starts: list[Size] = [0] * x.type.rank
+    stops, steps = list(x.type.shape), [1] * x.type.rank
+    starts[axis], stops[axis], steps[axis] = start, stop, step
+    return slice_(x, starts, stops, steps)
+
+
+def _slice_type(x: TensorType, starts: Sizes, stops: Sizes, steps: tuple[int, ...]) -> TensorType:
+    if not len(starts) == len(stops) == len(steps) == x.rank:
+        raise ShapeError(
+            f"slice: a start, stop and step for each axis of {x} is required; "
+            f"got {starts}, {stops}, {steps}"
+        )
+    for size, a, b, step in zip(x.shape, starts, stops, steps, strict=True):
+        if not (a >= 0 and a <= b and b <= size and step >= 1):
+            raise ShapeError(
+                f"slice: 0 <= start <= stop <= {size} and a positive step are required for {x}; "
+                f"got {a}:{b}:{step}; reverse an axis with `flip`"
+            )
+    return x.with_shape([_count(a, b, s) for a, b, s in zip(starts, stops, steps, strict=True)])
+
+
+def _count(start: Size, stop: Size, step: int) -> Size:
+    return (stop - start + (step - 1)) // step
+
+
+def _slice_element(
+    index: Index,
+    operands: Operands,
+    types: Types,
+    result: TensorType,
+    starts: Sizes,
+    stops: Sizes,
+    steps: tuple[int, ...],
+) -> Expr:
+    return operands[0](
+        tuple(
+            index_add(index_mul(i, const(step)), size_expr(start))
+            for i, start, step in zip(index, starts, steps, strict=True)
+        )
+    )
+
+
+def _slice_view(
+    layout: Layout,
+    x: TensorType,
+    result: TensorType,
+    starts: Sizes,
+    stops: Sizes,
+    steps: tuple[int, ...],
+) -> Layout:
+    offset: Size = layout.offset
+    for start, stride in zip(starts, layout.strides, strict=True):
+        offset = offset + start * stride
+    strides = tuple(a * b for a, b in zip(layout.strides, steps, strict=True))
+    return Layout(offset, strides)  # type: ignore[arg-type]
+
+
+def _slice_transpose(
+    g: Value, x: Source, starts: Sizes, stops: Sizes, steps: tuple[int, ...]
+) -> Value:
+    high: list[Size] = []
+    low: list[Size] = []
+    for size, length, start, step in zip(x.type.shape, g.type.shape, starts, steps, strict=True):
+        empty = isinstance(length, int) and length == 0
+        low.append(0 if empty else start)
+        high.append(size if empty else size - start - ((length - 1) * step + 1))
+    return pad(g, fill(0, (), g.type.dtype), low, high, [s - 1 for s in steps])
+
+
+def _slice_batch(
+    inputs: Sequence[Value],
+    batched: Sequence[int],
+    starts: Sizes,
+    stops: Sizes,
+    steps: tuple[int, ...],
+) -> tuple[Value, int]:
+    x = front(inputs[0], batched[0])
+    return slice_(x, (0, *starts), (x.type.shape[0], *stops), (1, *steps)), 0
+
+
+slice_p = Primitive(
+    "slice",
+    _slice_type,
+    Element(_slice_element, view=_slice_view),
+    Linear((_slice_transpose,)),
+    _slice_batch,
+)
+
+# ---- flip
+
+
+def flip(x: Value, axes: Sequence[int]) -> Value:
+    """Reverse the order of elements along axes."""
+    return bind(flip_p, x, axes=tuple(axes)) if axes else x
+
+
+def _flip_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
+    require_axes("flip", axes, x.rank)
+    return x
+
+
+def _flip_element(
+    index: Index, operands: Operands, types: Types, result: TensorType, axes: tuple[int, ...]
+) -> Expr:
+    return operands[0](
+        tuple(
+            Apply("sub", (size_expr(result.shape[k] - 1), i), int64) if k in axes else i
+            for k, i in enumerate(index)
+        )
+    )
+
+
+def _flip_view(
+    layout: Layout, x: TensorType, result: TensorType, axes: tuple[int, ...]
+) -> Layout | None:
+    if any(isinstance(s, int) and s == 0 for s in x.shape):
+        return layout
+    offset: Size = layout.offset
+    for k in axes:
+        offset = offset + (x.shape[k] - 1) * layout.strides[k]
+    strides = tuple(-s if k in axes else s for k, s in enumerate(layout.strides))
+    return Layout(offset, strides)  # type: ignore[arg-type]
+
+
+def _flip_batch(
+    inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]
+) -> tuple[Value, int]:
+    return flip(front(inputs[0], batched[0]), [a + 1 for a in axes]), 0
+
+
+flip_p = Primitive(
+    "flip",
+    _flip_type,
+    Element(_flip_element, view=_flip_view),
+    Linear((lambda g, x, axes: flip(g, axes),)),
+    _flip_batch,
+)
+
+# ---- pad
+
+
+def pad(
+    x: Value,
+    value: Value,
+    low: Sequence[Size],
+    high: Sequence[Size],
+    interior: Sequence[int] | None = None,
+) -> Value:
+    """Surround x along each axis by `low` and `high` copies of a rank-0 value.
+
+    `interior[k]` copies also go between any two neighbours of axis k.
+    """
+    interior = tuple(interior or (0,) * x.type.rank)
+    if not any((*low, *high, *interior)):
+        return x
+    return bind(pad_p, x, value, low=tuple(low), high=tuple(high), interior=interior)
+
+
+def _span(size: Size, interior: int) -> Size:
+    """The extent of an axis with what stands between its elements."""
+    if isinstance(size, int):
+        return size + max(size - 1, 0) * interior
+    return size * (interior + 1) - interior
+
+
+def _pad_type(
+    x: TensorType, value: TensorType, low: Sizes, high: Sizes, interior: tuple[int, ...]
+) -> TensorType:
+    if not len(low) == len(high) == len(interior) == x.rank:
+        raise ShapeError(
+            f"pad: low, high and interior amounts for each axis of {x} are required; "
+            f"got {low}, {high}, {interior}"
+        )
+    if not all(amount >= 0 for amount in (*low, *high, *interior)):
+        raise ArgumentError(
+            f"pad: amounts that are not negative are required; got {low}, {high}, {interior}; "
+            "cut with a slice instead"
+        )
+    if value.rank or value.dtype is not x.dtype:
+        wanted = TensorType((), x.dtype)
+        raise DTypeError(f"pad: a value of type {wanted} is required for {x}; got {value}")
+    sizes = zip(x.shape, low, high, interior, strict=True)
+    return x.with_shape([a + b + _span(n, i) for n, a, b, i in sizes])
+
+
+def clamp(index: Expr, size: Size) -> Expr:
+    """An index brought into [0, size), or 0 where nothing is."""
+    last = size_expr(max(size - 1, 0) if isinstance(size, int) else size - 1)
+    return apply("maximum", apply("minimum", index, last), const(0))
+
+
+def both(a: Expr | None, b: Expr) -> Expr:
+    """a and b, where None is true."""
+    return b if a is None else apply("and", a, b)
+
+
+def _pad_element(
+    index: Index,
+    operands: Operands,
+    types: Types,
+    result: TensorType,
+    low: Sizes,
+    high: Sizes,
+    interior: tuple[int, ...],
+) -> Expr:
+    outside = operands[1](())
+    if any(isinstance(s, int) and s == 0 for s in types[0].shape):
+        return outside
+    inside: Expr | None = None
+    place: list[Expr] = []
+    sizes = zip(index, types[0].shape, low, high, interior, strict=True)
+    for i, size, before, after, between in sizes:
+        at = i if before == 0 else apply("sub", i, size_expr(before))
+        if before != 0:
+            inside = both(inside, apply("ge", at, const(0)))
+        if after != 0:
+            inside = both(inside, apply("lt", at, size_expr(_span(size, between))))
+        if between:
+            inside = both(inside, apply("eq", apply("rem", at, const(between + 1)), const(0)))
+            at = apply("idiv", at, const(between + 1))
+        place.append(clamp(at, size) if before != 0 or after != 0 else at)
+    value = operands[0](tuple(place))
+    return value if inside is None else apply("select", inside, value, outside)
+
+
+def _unpad(
+    g: Value, x: Source, value: Source, low: Sizes, high: Sizes, interior: tuple[int, ...]
+) -> Value:
+    """The elements of g that came from x."""
+    if any(isinstance(s, int) and s == 0 for s in x.type.shape):
+        return zeros_like(x)
+    spans = [_span(n, i) for n, i in zip(x.type.shape, interior, strict=True)]
+    stops = [a + s for a, s in zip(low, spans, strict=True)]
+    return slice_(g, low, stops, [i + 1 for i in interior])
+
+
+def _sum_of_padding(
+    g: Value, x: Source, value: Source, low: Sizes, high: Sizes, interior: tuple[int, ...]
+) -> Value:
+    """The sum of the elements of g that did not come from x."""
+    from_x = pad(fill(True, x.type.shape, bool_), fill(False, (), bool_), low, high, interior)
+    return sum_(select(from_x, zeros_like(g), g), range(g.type.rank))
+
+
+def _pad_batch(
+    inputs: Sequence[Value],
+    batched: Sequence[int | None],
+    low: Sizes,
+    high: Sizes,
+    interior: tuple[int, ...],
+) -> tuple[Value, int]:
+    size = batch_size(inputs, batched)
+    x = batched_to_front(inputs[0], batched[0], size)
+    value, amounts = inputs[1], ((0, *low), (0, *high), (0, *interior))
+    if batched[1] is None:
+        return pad(x, value, *amounts), 0
+    # pad with anything, then put each example's own value where the padding is
+    zero = fill(0, (), x.type.dtype)
+    padded = pad(x, zero, *amounts)
+    true = fill(True, x.type.shape, bool_)
+    from_x = pad(true, fill(False, (), bool_), *amounts)
+    return select(from_x, padded, broadcast(value, padded.type.shape, (0,))), 0
+
+
+pad_p = Primitive(
+    "pad",
+    _pad_type,
+    Element(_pad_element, cost=CHOICE_COST),
+    Linear((_unpad, _sum_of_padding)),
+    _pad_batch,
+)
+
+# ---- concatenate
+
+
+def concatenate(xs: Sequence[Value], axis: int) -> Value:
+    """Operands one after another along an axis; their other sizes are equal.
+
+    Many are put together by groups: an element is looked for among few operands at a time.
+    """
+    while len(xs) > GROUP:
+        xs = [concatenate(xs[k : k + GROUP], axis) for k in range(0, len(xs), GROUP)]
+    return xs[0] if len(xs) == 1 else bind(concatenate_p, *xs, axis=axis)
+
+
+def _concatenate_type(*xs: TensorType, axis: int) -> TensorType:
+    if not xs:
+        raise ArgumentError("concatenate: at least one operand is required; got none")
+    require_axis("concatenate", axis, xs[0])
+    total: Size = 0
+    for x in xs:
+        if x.dtype is not xs[0].dtype:
+            raise DTypeError(
+                f"concatenate: operands of one dtype are required; got {xs[0]} and {x}"
+            )
+        if _except(x.shape, axis) != _except(xs[0].shape, axis):
+            raise ShapeError(
+                f"concatenate: equal sizes outside axis {axis} are required; "
+                f"got {show(xs[0].shape)} and {show(x.shape)}"
+            )
+        total = total + x.shape[axis]
+    return xs[0].with_shape((*xs[0].shape[:axis], total, *xs[0].shape[axis + 1 :]))
+
+
+def _except(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _concatenate_element(
+    index: Index, operands: Operands, types: Types, result: TensorType, axis: int
+) -> Expr:
+    parts: list[tuple[Operand, Size, Size]] = []
+    start: Size = 0
+    for operand, x in zip(operands, types, strict=True):
+        size = x.shape[axis]
+        if isinstance(size, Dim) or size > 0:
+            parts.append((operand, start, size))
+        start = start + size
+    value: Expr = Const(0, result.dtype)
+    for k, (operand, start, size) in reversed(list(enumerate(parts))):
+        at = index[axis] if start == 0 else apply("sub", index[axis], size_expr(start))
+        place = at if len(parts) == 1 else clamp(at, size)
+        own = operand((*index[:axis], place, *index[axis + 1 :]))
+        here = apply("lt", at, size_expr(size))
+        value = own if k == len(parts) - 1 else apply("select", here, own, value)
+    return value
+
+
+def _cut(position: int, g: Value, *xs: Source, axis: int) -> Value:
+    """The part of g that came from one operand."""
+    start: Size = 0
+    for x in xs[:position]:
+        start = start + x.type.shape[axis]
+    return slice_axis(g, axis, start, start + xs[position].type.shape[axis])
+
+
+def _concatenate_batch(
+    inputs: Sequence[Value], batched: Sequence[int | None], axis: int
+) -> tuple[Value, int]:
+    return concatenate(all_to_front(inputs, batched), axis + 1), 0
+
+
+concatenate_p = Primitive(
+    "concatenate",
+    _concatenate_type,
+    Element(_concatenate_element, cost=CHOICE_COST),
+    Linear(by_position(lambda k: partial(_cut, k))),
+    _concatenate_batch,
+)

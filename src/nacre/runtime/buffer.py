@@ -1,0 +1,222 @@
+"""Buffer: counted, 64-byte aligned memory, as a Python type that is built without a C compiler.
+
+The type and its allocator are made (or read from the object cache) at the first allocation, not
+when this is imported.  Everything in them is called with the interpreter lock held.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+from nacre.base.errors import ArgumentError, OutOfMemory
+from nacre.native import cache as objects
+from nacre.native import limits
+from nacre.native.engine import Library, host_target
+from nacre.runtime.allocator import STATE
+from nacre.runtime.heaptype import buffer_text
+
+CACHE_SHARE = 4  # freed blocks may hold a quarter of the memory
+
+
+class Buffer(Protocol):
+    """Counted memory, 64-byte aligned unless it is foreign; it exports the buffer protocol."""
+
+    @property
+    def address(self) -> int:
+        """Where the first byte is."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes were asked for."""
+        ...
+
+    @property
+    def owner(self) -> object:
+        """What keeps foreign memory alive; None for memory of our own."""
+        ...
+
+    @property
+    def readonly(self) -> bool:
+        """Whether the memory is foreign and must not be written."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+class Memory(NamedTuple):
+    """The allocator's figures, in bytes (`buffers` and `mapped` are counts)."""
+
+    allocated: int
+    peak: int
+    cached: int
+    limit: int
+    cache_limit: int
+    slabs: int
+    buffers: int
+    mapped: int
+
+
+class Native:
+    """The type and its functions, as built for this process.
+
+    `allocate(nbytes)`, `wrap(memoryview)`, `references(object)` and `sole_owner(object)` are the
+    built-in functions themselves, for callers to whom another Python call matters.
+    """
+
+    def __init__(self) -> None:
+        target = host_target()
+        self.library: Library = objects.library(buffer_text(), target)
+        address = self.library.address
+        self.new_address = address("nacre_buffer_new")
+        self.state = (ctypes.c_int64 * len(STATE)).from_address(address("nacre_memory"))
+        total = limits.memory()
+        self.state[STATE.index("limit")] = total
+        self.state[STATE.index("cache_limit")] = total // CACHE_SHARE
+        create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(
+            address("nacre_buffer_create"))
+        self.type: Any = create(_reclaim, _refuse)
+        self.allocate: Callable[[int], Buffer] = self.type.allocate
+        self.wrap: Callable[[memoryview], Buffer] = self.type.wrap
+        self.references: Callable[[object], int] = self.type.references
+        self.sole_owner: Callable[[object], bool] = self.type.sole_owner
+        self.empty_cache = ctypes.PYFUNCTYPE(None)(address("nacre_empty_cache"))
+        # How many references a call itself holds differs among CPython's versions: measure it.
+        holder = _Holder()
+        holder.buffer = self.allocate(0)
+        ctypes.PYFUNCTYPE(None, ctypes.c_int32)(address("nacre_buffer_calibrate"))(
+            self.references(holder.buffer))
+        self.sole_references = _references(self, holder.buffer)
+
+
+class _Holder:
+    __slots__ = ("buffer",)
+    buffer: Buffer
+
+
+def _references(made: Native, value: object) -> int:
+    return made.references(value)
+
+
+@cache
+def native() -> Native:
+    """The type and its functions, made at the first call."""
+    return Native()
+
+
+def symbols() -> dict[str, int]:
+    """What generated code may refer to: `nacre_buffer_new` and the type object itself."""
+    made = native()
+    return {"nacre_buffer_new": made.new_address, "nacre_buffer_type": id(made.type)}
+
+
+def is_buffer(value: object) -> bool:
+    """Whether a value is a Buffer."""
+    return type(value) is native().type
+
+
+def allocate(nbytes: int) -> Buffer:
+    """A Buffer of uninitialised memory, none or more bytes long.
+
+    Raises OutOfMemory where the limit or the system forbids it, after an attempt to reclaim memory;
+    ArgumentError for a negative number.
+
+    >>> len(allocate(100)), allocate(100).address % 64
+    (100, 0)
+    """
+    return native().allocate(nbytes)
+
+
+def wrap(exporter: Any) -> Buffer:
+    """A Buffer over a C-contiguous exporter of the buffer protocol, which it keeps alive.
+
+    Raises ArgumentError where the object exports no contiguous memory.
+
+    >>> bytes(wrap(b"abc")), wrap(b"abc").readonly
+    (b'abc', True)
+    """
+    try:
+        view = memoryview(exporter)
+        if "O" in view.format:
+            raise TypeError("it holds references to Python objects")
+        return native().wrap(view)
+    except (TypeError, ValueError, BufferError) as fault:
+        raise ArgumentError(f"wrap: contiguous memory by the buffer protocol is required; it got "
+                            f"{type(exporter).__name__} ({fault}); copy it to a contiguous array") \
+            from None
+
+
+def sole_owner(value: object) -> bool:
+    """Whether the attribute that `value` was just read from holds the only reference to it.
+
+    Write the attribute in the call, `sole_owner(holder.buffer)`: a variable would count as well.
+    """
+    made = native()
+    return made.references(value) <= made.sole_references
+
+
+def statistics() -> Memory:
+    """What is allocated, what was at most, what is kept for reuse, and the limits."""
+    return Memory(*native().state)
+
+
+def reset_peak() -> None:
+    """Let the peak begin again at what is allocated now."""
+    state = native().state
+    state[STATE.index("peak")] = state[STATE.index("allocated")]
+
+
+def empty_cache() -> None:
+    """Give memory that is kept for reuse back to the system."""
+    native().empty_cache()
+
+
+def memory_limit(nbytes: int | None) -> None:
+    """Bound what all Buffers may hold together; None for all that this process may use."""
+    if nbytes is not None and nbytes < 0:
+        raise ArgumentError(f"memory_limit: a number of bytes or None is required; it is {nbytes}; "
+                            "give a size of 0 or more")
+    native().state[STATE.index("limit")] = limits.memory() if nbytes is None else nbytes
+
+
+def cache_limit(nbytes: int | None) -> None:
+    """Bound what is kept for reuse; None for a quarter of the memory."""
+    if nbytes is not None and nbytes < 0:
+        raise ArgumentError(f"cache_limit: a number of bytes or None is required; it is {nbytes}; "
+                            "give a size of 0 or more")
+    native().state[STATE.index("cache_limit")] = \
+        limits.memory() // CACHE_SHARE if nbytes is None else nbytes
+    if statistics().cached > statistics().cache_limit:
+        empty_cache()
+
+
+def _reclaim(nbytes: int) -> None:
+    """Called when memory runs out, before it is tried again: free what only cycles hold."""
+    gc.collect()
+
+
+def _refuse(nbytes: int) -> NoReturn:
+    if nbytes < 0:
+        raise ArgumentError("allocate: a number of bytes of 0 or more is required; "
+                            f"it is {nbytes}; correct the size")
+    now = statistics()
+    raise OutOfMemory(
+        f"allocate: {readable(nbytes)} are needed; {readable(now.allocated)} in {now.buffers} "
+        f"buffers are in use of a limit of {readable(now.limit)}; free tensors, lower the batch "
+        "size, or raise the limit where the machine has more")
+
+
+def readable(nbytes: int) -> str:
+    """A number of bytes for people: `1.5 GiB`."""
+    size = float(nbytes)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{nbytes} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

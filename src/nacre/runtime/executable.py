@@ -1,0 +1,142 @@
+"""`Executable`: compiled kernels, a plan, constants and a signature; it runs on buffers.
+
+Just-in-time functions call it and ahead-of-time compilation writes it.  Running it takes one workspace for the
+arena, so that several calls may be under way at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nacre.base.dims import Dim
+from nacre.base.errors import ShapeError
+from nacre.base.types import TensorType
+from nacre.native import cache as objects
+from nacre.native.engine import Target
+from nacre.native.pool import pool
+from nacre.runtime.buffer import Buffer, allocate
+from nacre.runtime.plan import Bound, Plan, bind
+
+
+@dataclass(frozen=True)
+class Code:
+    """The text of one kernel and the name of its function."""
+
+    text: str
+    name: str
+
+
+@cache
+def driver(text: str, target: Target) -> tuple[int, Any]:
+    """The pool's region function and the native function that runs a bound plan."""
+    library = objects.library(text, target, pool().symbols())
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    return pool().run_address, run(library.address("nacre_run"))
+
+
+@dataclass
+class Executable:
+    """A compiled graph.  `run` takes dense buffers and returns new ones."""
+
+    codes: tuple[Code, ...]
+    plan: Plan
+    constants: tuple[np.ndarray, ...]
+    input_types: tuple[TensorType, ...]
+    output_types: tuple[TensorType, ...]
+    driver_text: str
+    target: Target
+    addresses: list[int] = field(default_factory=list[int])
+    held: list[Buffer] = field(default_factory=list[Buffer])
+    bounds: dict[tuple[object, ...], Bound] = field(default_factory=dict[tuple[object, ...], Bound])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def load(self) -> None:
+        """Compile (or fetch) the kernels and load them; done once, at the first run."""
+        with self.lock:
+            if self.addresses or not self.codes:
+                return
+            texts = {c.text for c in self.codes}
+            objects.compile_all(sorted(texts), self.target)
+            self.held = [_held(c) for c in self.constants]
+            self.addresses = [objects.library(c.text, self.target).address(c.name) for c in self.codes]
+
+    def sizes(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
+        """The values of the symbolic sizes, from the inputs' shapes."""
+        return solve(self.input_types, shapes)
+
+    def bound(self, sizes: Mapping[str, int]) -> Bound:
+        """The plan's tables for given sizes and the current number of threads."""
+        threads = pool().threads
+        key = (threads, *sorted(sizes.items()))
+        found = self.bounds.get(key)
+        if found is None:
+            self.load()
+            region, _ = driver(self.driver_text, self.target)
+            found = bind(self.plan, sizes, threads, self.addresses, [b.address for b in self.held], region)
+            found = self.bounds.setdefault(key, found)  # native code refers to the first one made
+        return found
+
+    def run(self, inputs: Sequence[int], sizes: Mapping[str, int]) -> list[Buffer]:
+        """Run on the inputs' addresses; returns the outputs' buffers.  The interpreter lock is free meanwhile."""
+        bound = self.bound(sizes)
+        outputs = [allocate(n) for n in bound.output_bytes]
+        bases = np.array([*inputs, *(b.address for b in outputs), 0], np.int64)
+        workspace = allocate(bound.workspace_bytes)
+        _, run = driver(self.driver_text, self.target)
+        run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
+        return outputs
+
+    def peak_bytes(self, sizes: Mapping[str, int]) -> int:
+        """Bytes that a run adds to what its inputs take: outputs and workspace."""
+        bound = self.bound(sizes)
+        return sum(bound.output_bytes) + bound.workspace_bytes
+
+
+def _held(array: np.ndarray) -> Buffer:
+    buffer = allocate(array.nbytes)
+    ctypes.memmove(buffer.address, np.ascontiguousarray(array).ctypes.data, array.nbytes)
+    return buffer
+
+
+def solve(types: Sequence[TensorType], shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Symbolic sizes from actual shapes: axes that are a symbol, or a multiple of one and a number, give its value.
+
+    Raises ShapeError where the shapes contradict each other, or leave a symbol open.
+    """
+    found: dict[str, Any] = {}
+    symbolic: list[tuple[Dim, Any]] = []
+    for type, shape in zip(types, shapes, strict=True):
+        if not type.static:
+            symbolic += [(d, n) for d, n in zip(type.shape, shape, strict=True) if not isinstance(d, int)]
+    for size, actual in symbolic:
+        known = _only_symbol(size, actual)
+        if known is not None:
+            found.setdefault(*known)
+    for size, actual in symbolic:
+        if any(s.name not in found for s in size.symbols()) or size.substitute(found) != actual:
+            shown = ", ".join(f"{name} = {n}" for name, n in found.items()) or "nothing known"
+            raise ShapeError(f"sizes: shapes that fit together are required; got {actual} for {size}, with {shown}; "
+                             f"shapes are {[list(s) for s in shapes]}")
+    return found
+
+
+def _only_symbol(size: Dim, actual: Any) -> tuple[str, Any] | None:
+    """The one symbol of a size that is linear in it, and its value."""
+    symbols = list(size.symbols())
+    if len(symbols) != 1:
+        return None
+    name = symbols[0].name
+    if str(size) == name:
+        return name, actual
+    start = size.evaluate({name: 0})
+    step = size.evaluate({name: 1}) - start
+    if not isinstance(actual, int) or not step or size.evaluate({name: 2}) != start + 2 * step:
+        return None
+    return (name, (actual - start) // step) if (actual - start) % step == 0 else None

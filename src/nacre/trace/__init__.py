@@ -1,0 +1,1 @@
+"""Values, variables, and the one way to apply a primitive."""

@@ -1,0 +1,149 @@
+"""`bind`: the one way to apply a primitive; it asks the innermost interpreter that is concerned.
+
+Interpreters nest freely.  Each has a level: 0 is plain evaluation, every transformation entered adds one.  A value
+with a payload belongs to the level of its payload; a tape's node wraps the payload of its own level.  So the
+values' keys (2·level for a payload, 2·level + 1 for a node) order all of them, and the greatest key decides.
+Staging, while it is active, takes everything up to its level, whatever the operands are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from nacre.base.errors import StateError
+from nacre.base.state import STATE
+from nacre.ir.graph import Graph
+from nacre.ir.primitive import Primitive
+from nacre.trace.value import Payload, Value
+
+ACTIVE = ctypes.c_int64(0)  # interpreters active in all threads; native entries leave the fast path while it is not 0
+_depths: dict[int, int] = {}  # how many of them each thread has
+_counting = threading.Lock()
+
+Result = Any  # Value, or a tuple of them for a primitive with several results
+
+
+class Interpreter(Protocol):
+    """A transformation in progress."""
+
+    level: int
+    dynamic: bool  # takes everything up to its level (staging)
+
+    def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
+        """Apply a primitive to values of which some are this interpreter's."""
+        ...
+
+
+class Tape(Protocol):
+    """Records equations on values that have nodes of a level."""
+
+    def record(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Result:
+        """Apply a primitive and record it for reverse mode at a level."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs primitives and graphs on values that have numbers."""
+
+    def evaluate(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
+        """Run a primitive on concrete values."""
+        ...
+
+    def execute(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+        """Run a graph on concrete values."""
+        ...
+
+
+class _Parts:
+    """The parts that upper floors plug in when they are imported."""
+
+    tape: Tape
+    executor: Executor
+
+
+PARTS = _Parts()
+
+
+def register_tape(tape: Tape) -> None:
+    """Set what records nodes (`interpret.tape` does)."""
+    PARTS.tape = tape
+
+
+def register_executor(executor: Executor) -> None:
+    """Set what runs primitives and graphs (`compile.pipeline` does)."""
+    PARTS.executor = executor
+
+
+def executor() -> Executor:
+    """What runs primitives and graphs."""
+    try:
+        return PARTS.executor
+    except AttributeError:
+        raise StateError("executor: `import nacre` is required before operations run") from None
+
+
+def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
+    """Apply a primitive to values: evaluate it, or hand it to the innermost interpreter concerned."""
+    handler: Any
+    key, handler = _dynamic() if STATE.word else (0, None)
+    for x in inputs:
+        node = x.node
+        if node is not None and STATE.gradients:
+            k = 2 * node.level + 1
+            if k > key:
+                key, handler = k, PARTS.tape
+        data = x.data
+        if isinstance(data, Payload):
+            k = 2 * data.level
+            if k > key:
+                key, handler = k, data.interpreter
+    if handler is None:
+        return PARTS.executor.evaluate(primitive, inputs, params)
+    if key & 1:
+        return handler.record(primitive, inputs, params, key >> 1)
+    return handler.process(primitive, inputs, params)
+
+
+def _dynamic() -> tuple[int, Any]:
+    for interpreter in reversed(STATE.interpreters):
+        if interpreter.dynamic:
+            return 2 * interpreter.level, interpreter
+    return 0, None
+
+
+def next_level() -> int:
+    """The level of an interpreter entered now."""
+    return len(STATE.interpreters) + 1
+
+
+class active:
+    """Run the block with an interpreter on the stack."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter, self.depth = interpreter, len(STATE.interpreters)
+
+    def __enter__(self) -> None:
+        STATE.interpreters.append(self.interpreter)
+        _count(self.depth + 1)
+
+    def __exit__(self, *fault: object) -> None:
+        leave(self.depth)
+
+
+def leave(depth: int) -> None:
+    """Cut the stack of interpreters to a depth; twice is as good as once."""
+    del STATE.interpreters[depth:]
+    _count(depth)
+
+
+def _count(depth: int) -> None:
+    """State how many interpreters this thread has."""
+    STATE.word = depth
+    with _counting:
+        _depths[threading.get_ident()] = depth
+        if not depth:
+            del _depths[threading.get_ident()]
+        ACTIVE.value = sum(_depths.values())

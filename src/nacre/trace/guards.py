@@ -1,0 +1,88 @@
+"""Guards: what a function read, besides its arguments, while it was traced.
+
+Modules and optimisers report the plain attributes they are asked for; a compiled function is used again only as
+long as they have the same values.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from nacre.base.state import STATE
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An object's attribute, or an entry of a mapping it holds, and the value that was read."""
+
+    owner: weakref.ref[Any]
+    path: tuple[str, ...]
+    value: Any
+
+    def holds(self) -> bool:
+        """Whether it still has that value."""
+        owner = self.owner()
+        return owner is not None and _same(_get(owner, self.path), self.value)
+
+    def __str__(self) -> str:
+        owner = self.owner()
+        name = type(owner).__name__ if owner is not None else "an object that is gone"
+        now = _get(owner, self.path) if owner is not None else None
+        return f"{name}.{'.'.join(self.path)} is {now!r}, it was {self.value!r}"
+
+
+def _get(owner: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        at: object = owner
+        if isinstance(at, dict):
+            owner = owner.get(name)
+        elif isinstance(at, list):
+            owner = owner[int(name)] if int(name) < len(owner) else None
+        else:
+            owner = getattr(owner, name, None)
+    return owner
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b or type(a) is not type(b):
+        return a is b
+    try:
+        return bool(a == b)
+    except ValueError:  # arrays
+        return False
+
+
+class _Recorder(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[dict[tuple[int, tuple[str, ...]], Guard]] = []
+
+
+_RECORDER = _Recorder()
+
+
+@contextmanager
+def recording() -> Generator[list[Guard]]:
+    """Collect what is reported inside; the list is filled at the end."""
+    found: list[Guard] = []
+    _RECORDER.stack.append({})
+    try:
+        yield found
+    finally:
+        last = _RECORDER.stack.pop()
+        found.extend(last.values())
+        if _RECORDER.stack:
+            _RECORDER.stack[-1].update(last)
+
+
+def report(owner: Any, *path: str) -> None:
+    """Say that a plain attribute is read; costs nothing to speak of while nothing is traced."""
+    if STATE.word and _RECORDER.stack:
+        key = (id(owner), path)
+        seen = _RECORDER.stack[-1]
+        if key not in seen:
+            seen[key] = Guard(weakref.ref(owner), path, _get(owner, path))

@@ -1,0 +1,1 @@
+"""Public transformations of functions."""

@@ -1,0 +1,187 @@
+"""What transformations of functions share: arguments as flat values, whether given directly or held
+by variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from nacre.base import tree
+from nacre.base.dtypes import as_dtype
+from nacre.base.errors import ArgumentError, DTypeError
+from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.stage import holding
+from nacre.trace.value import Value, stripped
+from nacre.trace.variable import Leaf, Variable
+
+
+def as_value(x: Any, operation: str = "tensor") -> Value:
+    """The value of a tensor, variable, NumPy array or Python number."""
+    if isinstance(x, Value):
+        return x
+    if isinstance(x, Variable):
+        return x.value
+    if isinstance(x, bool | int | float):
+        return from_numpy(np.array(x, as_dtype(type(x)).numpy))
+    if isinstance(x, np.ndarray | np.generic):
+        return from_numpy(np.asarray(cast("np.ndarray", x)))
+    raise DTypeError(
+        f"{operation}: tensors, variables, arrays or numbers are required; got {type(x).__name__}"
+    )
+
+
+def is_pair(x: object) -> bool:
+    """Whether x is a tuple of two."""
+    return isinstance(x, tuple) and len(cast("tuple[Any, ...]", x)) == 2
+
+
+def is_tensor(x: object) -> bool:
+    """Whether a leaf of a tree holds numbers that a transformation follows."""
+    return isinstance(x, Value | Variable | np.ndarray | np.generic)
+
+
+def normal_argnums(argnums: int | Sequence[int], count: int, operation: str) -> tuple[int, ...]:
+    """Positions of arguments, each in range; raises ArgumentError where one is not."""
+    listed = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for n in listed:
+        if not -count <= n < count:
+            raise ArgumentError(
+                f"{operation}: argnums within the {count} positional arguments are required; got "
+                f"{n}"
+            )
+    return tuple(n % count for n in listed)
+
+
+@dataclass
+class _Argument:
+    """An argument that is differentiated: its structure, its leaves, and where each stands among
+    the values."""
+
+    original: Any
+    structure: tree.Structure
+    leaves: list[Any]
+    places: list[int | None]  # among the primals; None for what is not differentiated
+
+
+class Arguments:
+    """A call `f(*args, **kwargs)` as a function of the values in the arguments at `argnums`.
+
+    Tensors, arrays and numbers are replaced where they stand.  Variables stay where they are, and
+    hold other values while f runs; those without `requires_grad` are not differentiated.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        argnums: Sequence[int],
+        floats_only: bool = True,
+    ) -> None:
+        self.operation, self.args, self.kwargs = operation, list(args), kwargs
+        self.floats_only = floats_only
+        self.primals: list[Value] = []
+        self.variables: dict[Variable, int] = {}
+        self.arguments = {n: self._argument(n, args[n]) for n in argnums}
+        self.structure: tree.Structure | None = None  # of f's result, known when it has run
+        self.aux: list[Any] = []
+        self.aux_structure: tree.Structure | None = None
+        self.count = 0  # leaves of the result
+
+    def _argument(self, n: int, argument: Any) -> _Argument:
+        leaves, structure = tree.flatten(argument)
+        return _Argument(argument, structure, leaves, [self._place(n, leaf) for leaf in leaves])
+
+    def _place(self, n: int, leaf: Any) -> int | None:
+        if isinstance(leaf, Variable):
+            if not leaf.requires_grad:
+                return None
+            if leaf not in self.variables:
+                self.variables[leaf] = self._add(_own(leaf))
+            return self.variables[leaf]
+        x = as_value(leaf, self.operation)
+        if self.floats_only and not x.type.dtype.is_float:
+            raise DTypeError(
+                f"{self.operation}: floating-point inputs are required; got {x.type} in argument "
+                f"{n}; convert it with "
+                "`astype`, or leave it out of argnums"
+            )
+        return self._add(x)
+
+    def _add(self, x: Value) -> int:
+        self.primals.append(x)
+        return len(self.primals) - 1
+
+    def call(self, f: Callable[..., Any], values: Sequence[Value]) -> Any:
+        """f of the arguments with values in the places of the primals."""
+        args = list(self.args)
+        for n, a in self.arguments.items():
+            if any(not isinstance(leaf, Variable) for leaf in a.leaves):
+                filled = [
+                    leaf if isinstance(leaf, Variable) or place is None else values[place]
+                    for leaf, place in zip(a.leaves, a.places, strict=True)
+                ]
+                args[n] = tree.unflatten(a.structure, filled)
+        with holding({v: values[place] for v, place in self.variables.items()}):
+            return f(*args, **self.kwargs)
+
+    def flat(
+        self,
+        f: Callable[..., Any],
+        has_aux: bool = False,
+        check: Callable[[Any], None] | None = None,
+    ) -> Callable[..., list[Value]]:
+        """f from primals to the leaves of its result, and then the tensors of aux; `results`
+        rebuilds both.
+
+        With `has_aux` f returns `(result, aux)`; `check` sees the result.
+        """
+
+        def function(*values: Value) -> list[Value]:
+            """The function on flat values; notes the structure of its result."""
+            result: Any = self.call(f, values)
+            aux: Any = None
+            if has_aux:
+                if not is_pair(result):
+                    raise ArgumentError(
+                        f"{self.operation}: a pair (result, aux) is required with has_aux; got "
+                        f"{type(result).__name__}"
+                    )
+                result, aux = result
+            if check is not None:
+                check(result)
+            leaves, self.structure = tree.flatten(result)
+            self.aux, self.aux_structure = tree.flatten(aux)
+            outputs = [as_value(leaf, self.operation) for leaf in leaves]
+            self.count = len(outputs)
+            return outputs + [x for x in self.aux if isinstance(x, Value)]
+
+        return function
+
+    def results(self, outputs: Sequence[Value]) -> tuple[Any, Any]:
+        """The trees of the result and of aux, from what the flat function gave."""
+        assert self.structure is not None and self.aux_structure is not None
+        rest = iter(outputs[self.count :])
+        aux = [next(rest) if isinstance(x, Value) else x for x in self.aux]
+        return tree.unflatten(self.structure, outputs[: self.count]), tree.unflatten(
+            self.aux_structure, aux
+        )
+
+    def restore(self, found: Sequence[Any]) -> tuple[Any, ...]:
+        """One tree for each argument, with what was found for each primal; None where nothing is
+        differentiated."""
+        return tuple(
+            tree.unflatten(
+                a.structure, [None if place is None else found[place] for place in a.places]
+            )
+            for a in self.arguments.values()
+        )
+
+
+def _own(variable: Variable) -> Value:
+    """A variable's value, without the leaf that would collect its gradient."""
+    x = variable.value
+    return stripped(x) if isinstance(x.node, Leaf) else x

@@ -1,0 +1,47 @@
+"""`checkpoint`: trade time for memory by computing a part of a function again in reverse mode."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from nacre.base import tree
+from nacre.interpret.flow import Recomputed
+from nacre.ops.control import call
+from nacre.transform.surroundings import Operands, Surroundings, stage_function
+
+
+def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, of which reverse mode keeps the inputs only and computes the rest again.
+
+    Results and gradients have the same bits as without it.  f is staged; what it captures and the
+    variables that it reads count among the inputs.
+
+    >>> import nacre as nc
+    >>> block = nc.checkpoint(lambda x: nc.sin(nc.exp(x)))
+    >>> nc.grad(lambda x: block(x).sum())(nc.tensor([0.0, 1.0]))
+    Tensor([ 0.5403023, -2.4783497], f32[2])
+    """
+
+    @functools.wraps(f)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        """The function, recomputed in the backward pass."""
+        given = Operands("checkpoint", [list(args), kwargs])
+
+        def function(both: Any) -> Any:
+            """The function on its positional and keyword arguments together."""
+            return f(*both[0], **both[1])
+
+        staged = stage_function("checkpoint", function, [given], given.types)
+        trace = staged.trace
+        around = Surroundings("checkpoint", (trace,))
+        graph = around.graph(trace)
+        kept = Recomputed(
+            graph.inputs, graph.equations, graph.outputs, getattr(f, "__name__", "checkpoint")
+        )
+        found = call(kept, *given.values, *around.operands())
+        around.put_back(found[trace.results :])
+        return tree.unflatten(staged.structures[0], found[: trace.results])
+
+    return checkpointed

@@ -1,0 +1,96 @@
+"""`ConcreteFunction`: one compiled variant of a jitted function, what it read, and why it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nacre.base import tree
+from nacre.compile.executor import EXECUTOR
+from nacre.compile.pipeline import Compiled
+from nacre.interpret.stage import Trace
+from nacre.ir.graph import Graph
+from nacre.trace.guards import Guard
+from nacre.trace.value import Value
+from nacre.trace.variable import Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A leaf of the arguments that is part of the signature: a plain Python value."""
+
+    value: Hashable
+    shown: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        return self.shown or repr(self.value)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a call needs, in bytes, known before it runs."""
+
+    inputs: int
+    outputs: int
+    workspace: int
+
+    @property
+    def peak(self) -> int:
+        """All of it together."""
+        return self.inputs + self.outputs + self.workspace
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call does: floating-point operations of products and convolutions, bytes read and written, kernels."""
+
+    flops: int
+    bytes: int
+    kernels: int
+
+
+@dataclass
+class ConcreteFunction:
+    """One compiled variant of a jitted function, and the reason for which it was compiled."""
+
+    signature: str
+    reason: str
+    key: Hashable
+    trace: Trace
+    structure: tree.Structure
+    statics: list[tuple[int, Any]]  # places of results that are plain Python values
+    guards: tuple[Guard, ...]
+    tracked: bool  # results that depend on variables' gradients through the call
+    calls: int = 0
+    plain: Callable[..., Any] | None = None  # the native entry, for calls on plain tensors
+    donating: Callable[..., Any] | None = None  # the same, updating variables in place
+    donated: tuple[Variable, ...] = ()  # the variables that it updates in place
+    placeholders: Sequence[Value] = ()  # for them, while it does
+    given: tuple[int, ...] = ()  # the arguments whose memory the caller gives up
+    gradient_none: tuple[tuple[Variable, bool], ...] = ()
+    gradient_inputs: tuple[Variable, ...] = ()
+    variable_inputs: tuple[Variable, ...] = ()
+    variable_outputs: tuple[Variable, ...] = ()
+    gradient_outputs: tuple[Variable, ...] = ()
+    cleared: tuple[Variable, ...] = ()
+    specialised: dict[Hashable, Graph] = field(default_factory=dict[Hashable, Graph])  # for given symbolic sizes
+
+    @property
+    def graph(self) -> Graph:
+        """The graph it was traced to."""
+        return self.trace.graph
+
+    @property
+    def compiled(self) -> Compiled:
+        """The compiled program and its stages."""
+        return EXECUTOR.program(self.graph)
+
+    def holds(self) -> bool:
+        """Whether what was read besides the arguments is as it was."""
+        return all(g.holds() for g in self.guards) and all(
+            (v.gradient is None) == was for v, was in self.gradient_none
+        )
+
+    def __repr__(self) -> str:
+        return f"<concrete function {self.signature}: {self.reason}>"

@@ -1,0 +1,174 @@
+"""Control flow over tensors: `cond`, `while_loop` and `scan` with ordinary functions and trees.
+
+The functions are staged to graphs, whether or not a `jit` is around, so that there is one path.
+What they capture, and the variables they read and write, become operands and results of the
+primitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nacre.base import tree
+from nacre.base.dims import Size
+from nacre.base.dtypes import bool_
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from nacre.base.types import TensorType
+from nacre.ir.graph import Graph
+from nacre.ops import control
+from nacre.transform.arguments import as_value
+from nacre.transform.surroundings import Function, Operands, Surroundings, stage_function
+
+
+def _require_equal(
+    operation: str,
+    what: str,
+    found: Sequence[TensorType],
+    wanted: Sequence[TensorType],
+    structures: tuple[tree.Structure, tree.Structure],
+) -> None:
+    if structures[0] != structures[1]:
+        raise ArgumentError(
+            f"{operation}: {what} of structure {structures[1]} is required; got {structures[0]}"
+        )
+    for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if a is not b:
+            kind = ShapeError if a.dtype is b.dtype else DTypeError
+            raise kind(
+                f"{operation}: {what} of type {b} is required at leaf {k}; got {a}; convert or "
+                "reshape it"
+            )
+
+
+def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
+    """`then(*operands)` where the bool scalar `pred` holds, else `orelse(*operands)`; only that one
+    runs.
+
+    Both must give trees of one structure and types; raises ArgumentError, ShapeError or DTypeError
+    where they do not.
+
+    >>> import nacre as nc
+    >>> x = nc.tensor(-2.0)
+    >>> nc.cond(x < 0, lambda x: -x, lambda x: x, x)
+    Tensor(2., f32[])
+    """
+    chosen = as_value(pred, "cond")
+    if chosen.type.dtype is not bool_ or chosen.type.shape != ():
+        raise DTypeError(
+            f"cond: a bool scalar is required; got type {chosen.type}; compare, and reduce by "
+            "any() or all()"
+        )
+    given = Operands("cond", list(operands))
+    branches = [stage_function("cond", _star(f), [given], given.types) for f in (then, orelse)]
+    yes, no = (b.trace for b in branches)
+    _require_equal(
+        "cond",
+        "a result of the second branch",
+        branches[1].types,
+        branches[0].types,
+        (branches[1].structures[0], branches[0].structures[0]),
+    )
+    around = Surroundings("cond", (yes, no))
+    found = control.cond(
+        chosen, around.graph(yes), around.graph(no), *given.values, *around.operands()
+    )
+    around.put_back(found[yes.results :])
+    return tree.unflatten(branches[0].structures[0], found[: yes.results])
+
+
+def _star(f: Function) -> Function:
+    def starred(items: Sequence[Any]) -> Any:
+        """The function on the items as arguments."""
+        return f(*items)
+
+    starred.__name__ = getattr(f, "__name__", "branch")
+    return starred
+
+
+def while_loop(condition: Function, body: Function, init: Any) -> Any:
+    """`carry = body(carry)` from `init` on, as long as `condition(carry)` holds.
+
+    The carry is a tree whose structure and types stay.  Forward mode works; reverse mode does not:
+    use `scan`.
+
+    >>> import nacre as nc
+    >>> nc.while_loop(lambda x: x < 100, lambda x: x * 2, nc.tensor(3.0))
+    Tensor(192., f32[])
+    """
+    given = Operands("while_loop", init, numbers=True)
+    test = stage_function("while_loop", condition, [given], given.types)
+    step = stage_function("while_loop", body, [given], given.types)
+    if test.trace.variable_outputs or any(r.gradient_written for r in test.trace.variables):
+        raise TraceError(
+            "while_loop: a condition that assigns no variable is required; assign in the body"
+        )
+    t = step.trace
+    _require_equal(
+        "while_loop", "a carry", step.types, given.types, (step.structures[0], given.structure)
+    )
+    around = Surroundings("while_loop", (test.trace, t))
+    graphs: list[Graph] = []
+    for traced, whole in ((test.trace, False), (t, True)):
+        more = around.inputs(traced)
+        results = traced.graph.outputs[: traced.results]
+        if whole:
+            results += tuple(around.outputs(traced, more))
+        inputs = (*traced.graph.inputs[: traced.arguments], *more)
+        graphs.append(Graph(inputs, traced.graph.equations, results, traced.graph.name))
+    found = control.while_loop(graphs[0], graphs[1], *given.values, *around.operands())
+    around.put_back(around.changed(found[t.results :]))
+    return given.filled(found[: t.results])
+
+
+def scan(
+    f: Function, init: Any, xs: Any = None, length: Size | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """Fold f over the leading axis of xs: `carry, y = f(carry, x)`; returns the last carry and the
+    ys, stacked.
+
+    `xs` is a tree of tensors with equal leading sizes; without it `length` says how often f runs,
+    on None.  The carry's structure and types stay.  Differentiable in both modes.
+
+    >>> import nacre as nc
+    >>> xs = nc.tensor([1.0, 2.0, 3.0])
+    >>> total, sums = nc.scan(lambda c, x: (c + x, c + x), nc.tensor(0.0), xs)
+    >>> sums.tolist()
+    [1.0, 3.0, 6.0]
+    """
+    carry, rows = Operands("scan", init, numbers=True), Operands("scan", xs)
+    rounds = _length(rows, length)
+    types = carry.types + [t.with_shape(t.shape[1:]) for t in rows.types]
+    step = stage_function("scan", f, [carry, rows], types, pair=True)
+    t, n = step.trace, len(carry.values)
+    _require_equal(
+        "scan",
+        "a carry",
+        step.types[: step.counts[0]],
+        carry.types,
+        (step.structures[0], carry.structure),
+    )
+    around = Surroundings("scan", (t,))
+    more = around.inputs(t)
+    graph = Graph(
+        (*t.graph.inputs[:n], *more, *t.graph.inputs[n : t.arguments]),
+        t.graph.equations,
+        (*t.graph.outputs[:n], *around.outputs(t, more), *t.graph.outputs[n : t.results]),
+        t.graph.name,
+    )
+    found = control.scan(graph, [*carry.values, *around.operands()], rows.values, rounds, reverse)
+    around.put_back(around.changed(found[n : n + len(more)]))
+    return carry.filled(found[:n]), tree.unflatten(step.structures[1], found[n + len(more) :])
+
+
+def _length(rows: Operands, length: Size | None) -> Size:
+    sizes: list[Size] = [] if length is None else [length]
+    for x in rows.values:
+        if not x.type.shape:
+            raise ShapeError(f"scan: xs with a leading axis are required; got type {x.type}")
+        sizes.append(x.type.shape[0])
+    if not sizes:
+        raise ArgumentError("scan: xs or a length is required; got neither")
+    if any(s != sizes[0] for s in sizes):
+        raise ShapeError(f"scan: one leading size is required; got {', '.join(map(str, sizes))}")
+    return sizes[0]

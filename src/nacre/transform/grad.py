@@ -1,0 +1,291 @@
+"""Derivatives of functions: `grad`, `value_and_grad`, `vjp`, `jvp`, `jacfwd`, `jacrev`, `hessian`.
+
+Arguments and results may be trees: tuples, lists, dictionaries, modules.  With respect to an
+argument that holds variables, a module for example, the derivative is taken with respect to the
+values of those that require a gradient.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nacre.base import tree
+from nacre.base.dims import Size, product
+from nacre.base.dtypes import int64
+from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from nacre.base.types import TensorType
+from nacre.interpret import forward, tape
+from nacre.interpret.batch import batch, to_axis
+from nacre.ops.pointwise import cast, eq, full_like, iota, zeros_like
+from nacre.ops.view import reshape
+from nacre.trace.value import Value
+from nacre.transform.arguments import Arguments, as_value, is_tensor, normal_argnums
+
+Function = Callable[..., Any]
+
+
+def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """The function that gives the gradient of f, which returns a floating-point scalar.
+
+    The gradient has the structure of the argument at `argnums`; with several positions it is a
+    tuple.  With `has_aux` f returns `(scalar, aux)` and the new function `(gradient, aux)`.  Raises
+    GradientError where the result is not a scalar and DTypeError where an input is not of a
+    floating-point dtype.
+
+    >>> import nacre as nc
+    >>> nc.grad(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0]))
+    Tensor([2., 4.], f32[2])
+    """
+    inner = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        """The gradient at the arguments, with the auxiliary result where there is one."""
+        value, found = inner(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def value_and_grad(
+    f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Function:
+    """The function that gives f's value and its gradient, as `grad` does; the value is `(scalar,
+    aux)` with aux.
+
+    >>> import nacre as nc
+    >>> nc.value_and_grad(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0]))
+    (Tensor(5., f32[]), Tensor([2., 4.], f32[2]))
+    """
+
+    @functools.wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        """The value and the gradient at the arguments."""
+        arguments = Arguments("grad", args, kwargs, normal_argnums(argnums, len(args), "grad"))
+        outputs, pull = tape.vjp(arguments.flat(f, has_aux, _require_scalar), arguments.primals)
+        loss = outputs[0]
+        cotangents = pull([full_like(loss, 1), *(None for _ in outputs[1:])], retain_graph=False)
+        gradients = arguments.restore(_filled(cotangents, arguments.primals))
+        _, aux = arguments.results(outputs)
+        return ((loss, aux) if has_aux else loss), gradients[0] if isinstance(
+            argnums, int
+        ) else gradients
+
+    return value_and_gradient
+
+
+def _kind(x: Any) -> str:
+    return f"a tensor of type {x.type}" if isinstance(x, Value) else type(x).__name__
+
+
+def _require_scalar(result: Any) -> None:
+    if not is_tensor(result) and not isinstance(result, float):
+        raise GradientError(
+            f"grad: a scalar tensor as result is required; got {_kind(result)}; use vjp for trees"
+        )
+    loss = as_value(result).type
+    if loss.shape != ():
+        raise GradientError(
+            f"grad: a scalar as result is required; got type {loss}; reduce it, with sum() or "
+            "mean(), or use jacrev"
+        )
+    if not loss.dtype.is_float:
+        raise DTypeError(
+            f"grad: a floating-point result is required; got type {loss}; convert it with `astype`"
+        )
+
+
+def _filled(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
+    return [zeros_like(x) if c is None else c for c, x in zip(found, like, strict=True)]
+
+
+def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """f's result at the primals, and the function from its cotangent to a tuple of the primals'
+    cotangents.
+
+    With `has_aux` f returns `(result, aux)` and there is a third: `(result, pullback, aux)`.
+
+    >>> import nacre as nc
+    >>> y, pullback = nc.vjp(lambda x: x * x, nc.tensor(3.0))
+    >>> pullback(nc.tensor(1.0))
+    (Tensor(6., f32[]),)
+    """
+    arguments = Arguments("vjp", primals, {}, range(len(primals)), floats_only=False)
+    outputs, pull = tape.vjp(arguments.flat(f, has_aux), arguments.primals)
+    nothing = [None] * (len(outputs) - arguments.count)
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        """The cotangents of the arguments from one of the result."""
+        given = _like(
+            "vjp: a cotangent", cotangent, arguments.structure, outputs[: arguments.count]
+        )
+        return arguments.restore(_filled(pull([*given, *nothing]), arguments.primals))
+
+    result, aux = arguments.results(outputs)
+    return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def _like(
+    what: str, given: Any, structure: tree.Structure | None, wanted: Sequence[Value]
+) -> list[Value]:
+    """The leaves of a tree, which must have the structure and types of some values."""
+    leaves, found = tree.flatten(given)
+    if found != structure:
+        raise ArgumentError(f"{what} of structure {structure} is required; got {found}")
+    values = [as_value(leaf, what) for leaf in leaves]
+    for x, y in zip(values, wanted, strict=True):
+        if x.type is not y.type:
+            kind = ShapeError if x.type.dtype is y.type.dtype else DTypeError
+            raise kind(f"{what} of type {y.type} is required; got {x.type}")
+    return values
+
+
+def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """f's result at the primals and its tangent along the given ones, by forward mode.
+
+    `primals` and `tangents` are tuples of f's arguments.  With `has_aux` f returns `(result, aux)`;
+    aux comes third.
+
+    >>> import nacre as nc
+    >>> nc.jvp(lambda x: x * x, (nc.tensor(3.0),), (nc.tensor(1.0),))
+    (Tensor(9., f32[]), Tensor(6., f32[]))
+    """
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise ArgumentError(
+            "jvp: tuples of primals and tangents are required; write jvp(f, (x,), (t,))"
+        )
+    arguments = Arguments("jvp", primals, {}, range(len(primals)))
+    given = _tangents(arguments, tangents)
+    ys, ts = forward.jvp(arguments.flat(f, has_aux), arguments.primals, given)
+    result, aux = arguments.results(ys)
+    moved, _ = arguments.results(_filled(ts, ys))
+    return (result, moved, aux) if has_aux else (result, moved)
+
+
+def _tangents(arguments: Arguments, tangents: Sequence[Any]) -> list[Value | None]:
+    if len(tangents) != len(arguments.arguments):
+        raise ArgumentError(
+            f"jvp: a tangent for each of the {len(arguments.arguments)} primals is required; got "
+            f"{len(tangents)}"
+        )
+    found: list[Value | None] = [None] * len(arguments.primals)
+    for a, tangent in zip(arguments.arguments.values(), tangents, strict=True):
+        leaves, _ = tree.flatten(tangent)
+        if len(leaves) != len(a.places):
+            raise ArgumentError(
+                f"jvp: a tangent of structure {a.structure} is required; got {len(leaves)} leaves"
+            )
+        for place, leaf in zip(a.places, leaves, strict=True):
+            if place is not None:
+                primal = arguments.primals[place]
+                found[place] = _like("jvp: a tangent", leaf, tree.LEAF, [primal])[0]
+    return found
+
+
+# ---- Jacobians
+
+
+def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The Jacobian of f by forward mode, one pass for each element of the input: for few inputs,
+    many outputs.
+
+    For a result of shape R and an input of shape S it has shape R + S; for trees it is the result's
+    tree of the input's trees.
+
+    >>> import nacre as nc
+    >>> nc.jacfwd(lambda x: x * x)(nc.tensor([1.0, 2.0])).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+    """
+
+    @functools.wraps(f)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        """The Jacobian at the arguments, column by column."""
+        arguments = Arguments("jacfwd", args, kwargs, normal_argnums(argnums, len(args), "jacfwd"))
+        primals, flat = arguments.primals, arguments.flat(f)
+        columns: list[list[Value]] = []
+        for k, x in enumerate(primals):
+            size = x.type.size
+
+            def push(t: Value, at: int = k) -> list[Value]:
+                """The results' tangents from one tangent of the k-th argument."""
+                ys, ts = forward.jvp(
+                    flat, primals, [t if i == at else None for i in range(len(primals))]
+                )
+                return _filled(ts, ys)
+
+            found, axes = batch(push, [_basis(x.type)], [0], size)
+            moved = [to_axis(c, a, _rank(c, a), size) for c, a in zip(found, axes, strict=True)]
+            columns.append([reshape(c, (*c.type.shape[:-1], *x.type.shape)) for c in moved])
+        return _blocks(arguments, columns, argnums)
+
+    return jacobian
+
+
+def _rank(x: Value, axis: int | None) -> int:
+    return x.type.rank - (axis is not None)
+
+
+def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The Jacobian of f by reverse mode, one pass for each element of the result: for few outputs,
+    many inputs.
+
+    Shapes are as in `jacfwd`.
+
+    >>> import nacre as nc
+    >>> nc.jacrev(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0])).tolist()
+    [2.0, 4.0]
+    """
+
+    @functools.wraps(f)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        """The Jacobian at the arguments, row by row."""
+        arguments = Arguments("jacrev", args, kwargs, normal_argnums(argnums, len(args), "jacrev"))
+        primals = arguments.primals
+        outputs, pull = tape.vjp(arguments.flat(f), primals)
+        rows: list[list[Value]] = []
+        for k, y in enumerate(outputs):
+            size = y.type.size
+
+            def pull_one(c: Value, at: int = k) -> list[Value]:
+                """The arguments' cotangents from one cotangent of the k-th result."""
+                return _filled(pull([c if i == at else None for i in range(len(outputs))]), primals)
+
+            found, axes = batch(pull_one, [_basis(y.type)], [0], size)
+            fronted = [to_axis(g, a, 0, size) for g, a in zip(found, axes, strict=True)]
+            rows.append([reshape(g, (*y.type.shape, *g.type.shape[1:])) for g in fronted])
+        return _blocks(arguments, [list(column) for column in zip(*rows, strict=True)], argnums)
+
+    return jacobian
+
+
+def _basis(type: TensorType) -> Value:
+    """One-hot values of a type along a new leading axis."""
+    size: Size = product(type.shape)
+    shape = (size, size)
+    hot = cast(eq(iota(shape, 0, int64), iota(shape, 1, int64)), type.dtype)
+    return reshape(hot, (size, *type.shape))
+
+
+def _blocks(
+    arguments: Arguments, columns: Sequence[Sequence[Value]], argnums: int | Sequence[int]
+) -> Any:
+    """The tree of results, each leaf replaced by the arguments' trees; `columns[i][j]` is d result
+    j / d primal i."""
+    assert arguments.structure is not None
+    blocks: list[Any] = []
+    for j in range(arguments.count):
+        restored = arguments.restore([column[j] for column in columns])
+        blocks.append(restored[0] if isinstance(argnums, int) else restored)
+    return tree.unflatten(arguments.structure, blocks)
+
+
+def hessian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """The matrix of second derivatives of f: forward mode over reverse mode.
+
+    >>> import nacre as nc
+    >>> nc.hessian(lambda x: (x * x * x).sum())(nc.tensor([1.0, 2.0])).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
+    """
+    return jacfwd(jacrev(f, argnums), argnums)

@@ -1,0 +1,490 @@
+"""`jit`: trace ordinary Python once for each signature, compile the graph, and call the machine code from then on.
+
+A *concrete function* belongs to one signature: the arguments' structure, types and plain values, the ambient state,
+and what was read while tracing of modules' plain attributes and of gradients being None.  Variables are captured:
+what the function reads of them becomes an input, what it writes is put back after the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import starmap
+from typing import Any, cast
+
+import numpy as np
+
+from nacre.base import state, tree
+from nacre.base.dims import Dim, Size
+from nacre.base.errors import ArgumentError, ShapeError, TraceError, explain
+from nacre.base.state import STATE
+from nacre.base.types import TensorType
+from nacre.codegen.entry import entry
+from nacre.compile.executor import EXECUTOR
+from nacre.compile.explanation import Explanation
+from nacre.compile.flow import segments
+from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.stage import stage
+from nacre.ir.graph import Graph
+from nacre.ir.rewrite import specialised
+from nacre.ops.control import call
+from nacre.runtime.executable import solve
+from nacre.trace.bind import leave
+from nacre.trace.guards import recording, report
+from nacre.trace.value import GivenUp, Value, give_up, is_concrete, stripped
+from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, settled
+from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Static
+from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
+
+MANY = 8  # concrete functions that differ in nothing but Python numbers before a warning
+
+
+class Jitted:
+    """A jitted function.  Call it like the function it was made from."""
+
+    def __init__(self, function: Callable[..., Any], dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None,
+                 donate: Sequence[str] = ()) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.dynamic_shapes = {k: dict(v) for k, v in (dynamic_shapes or {}).items()}
+        self.donate = frozenset(donate)
+        self.parameters = inspect.signature(function) if self.dynamic_shapes or donate else None
+        self._check_names()
+        self.known: dict[Hashable, list[ConcreteFunction]] = {}
+        self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
+        self.fast_ambient: tuple[object, object] = (True, "exact")
+        self.order: list[ConcreteFunction] = []
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            try:
+                fast = self.fast[tuple([x.type for x in args])]
+            except (KeyError, AttributeError):
+                pass
+            else:
+                if (STATE.gradients, STATE.numerics) == self.fast_ambient:
+                    return fast(*args)
+        return self.slow(*args, **kwargs)
+
+    # ---- the way of every call that is not plain
+
+    def slow(self, *args: Any, **kwargs: Any) -> Any:
+        values, key, types, names = self._flatten(args, kwargs)
+        concrete = self._find(key, values, types, args, kwargs, names)
+        return self._run(concrete, values)
+
+    def _flatten(self, args: Any, kwargs: Any) -> tuple[list[Value], Hashable, list[TensorType], list[str]]:
+        leaves, structure = tree.flatten((args, kwargs))
+        names = self._leaf_names(args, kwargs) if self.parameters is not None else []
+        values: list[Value] = []
+        types: list[TensorType] = []
+        key: list[Hashable] = []
+        for k, leaf in enumerate(leaves):
+            if isinstance(leaf, np.ndarray):
+                leaf = from_numpy(leaf)
+            if isinstance(leaf, Value):
+                if isinstance(leaf.data, GivenUp):
+                    leaf.data.process()
+                type = self._dynamic_type(leaf.type, names[k]) if self.dynamic_shapes else leaf.type
+                values.append(leaf)
+                types.append(type)
+                key.append(type)
+            else:
+                key.append(_static(leaf, self.name))
+        return values, (structure, tuple(key), state.signature()), types, names
+
+    def _find(self, key: Hashable, values: list[Value], types: list[TensorType], args: Any, kwargs: Any,
+              names: list[str]) -> ConcreteFunction:
+        variants = self.known.setdefault(key, [])
+        for concrete in variants:
+            if concrete.holds():
+                for g in concrete.guards:  # what it depends on, a function that calls it depends on
+                    report(g.owner(), *g.path)
+                return concrete
+        solve(types, [v.type.shape for v in values])  # type: ignore[misc]
+        reason = self._reason(key, variants)
+        concrete = self._trace(key, types, args, kwargs, reason)
+        variants.append(concrete)
+        self.order.append(concrete)
+        self._warn()
+        return concrete
+
+    def _trace(self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, reason: str) -> ConcreteFunction:
+        leaves, _ = tree.flatten((args, kwargs))
+        rebuilt: list[Any] = []
+        results: dict[str, Any] = {}
+
+        def flat(*staged: Value) -> Sequence[Value]:
+            given = iter(staged)
+            filled = [next(given) if isinstance(x, Value | np.ndarray) else x for x in leaves]
+            inner_args, inner_kwargs = tree.replaced((args, kwargs), iter(filled), rebuilt)
+            answer = self.function(*inner_args, **inner_kwargs)
+            out_leaves, results["structure"] = tree.flatten(answer)
+            tensors: list[Value] = []
+            plain: list[tuple[int, Any]] = []
+            for k, leaf in enumerate(out_leaves):
+                leaf = leaf.value if isinstance(leaf, Variable) else leaf
+                if isinstance(leaf, Value):
+                    tensors.append(leaf)
+                else:
+                    plain.append((k, leaf))
+            results["statics"] = plain
+            results["tracked"] = any(_alive(x.node) for x in tensors)
+            return tensors
+
+        depth = len(STATE.interpreters)
+        try:
+            with recording() as found:
+                trace = stage(flat, types, self.name)
+        except BaseException:
+            leave(depth)  # an interrupt may have come while the trace was being left
+            raise
+        within = set(map(id, rebuilt))  # what was made for the trace is described by the key
+        guards = [g for g in found if (owner := g.owner()) is not None and id(owner) not in within]
+        shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
+        concrete = ConcreteFunction(
+            f"{self.name}({shown})", reason, key, trace, results["structure"], results["statics"],
+            tuple(guards), results["tracked"])
+        concrete.variable_inputs = tuple(trace.variable_inputs)
+        concrete.variable_outputs = tuple(trace.variable_outputs)
+        concrete.gradient_inputs = tuple(trace.gradient_inputs)
+        concrete.gradient_outputs = tuple(trace.gradient_outputs)
+        concrete.cleared = tuple(trace.gradients_cleared)
+        concrete.gradient_none = tuple(
+            (r.variable, r.gradient_was_none) for r in trace.variables if r.gradient_was_none is not None)
+        if self.donate:
+            tensors = [n for n, x in zip(self._leaf_names(args, kwargs), leaves, strict=True)
+                       if isinstance(x, Value | np.ndarray)]
+            concrete.given = tuple(k for k, n in enumerate(tensors) if n in self.donate)
+        self._plain(concrete, key, types)
+        return concrete
+
+    def _plain(self, concrete: ConcreteFunction, key: Any, types: list[TensorType]) -> None:
+        """Make the native entry of a function that touches nothing but its arguments."""
+        graph = concrete.graph
+        if segments(graph) is not None or not all(t.static for t in graph.input_types):
+            return
+        executable = concrete.compiled.executable
+        concrete.plain = entry(executable, _Fallback(self, concrete))
+        donors = self._donors(concrete, executable.plan.donations)
+        if donors:
+            concrete.placeholders = placeholders(concrete.donated)
+            concrete.donating = entry(executable, _Fallback(self, concrete), True, donors)
+        one = concrete.structure == tree.LEAF and not concrete.statics
+        only_positional = all(isinstance(k, TensorType) for k in key[1]) and not self.dynamic_shapes
+        flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
+        if one and only_positional and flat and not (concrete.guards or concrete.trace.captures
+                                                     or concrete.trace.variables):
+            if not self.fast:
+                self.fast_ambient = (STATE.gradients, STATE.numerics)
+            if self.fast_ambient == (STATE.gradients, STATE.numerics):
+                self.fast[tuple(types)] = concrete.plain
+
+    def _donors(self, concrete: ConcreteFunction, allowed: Sequence[tuple[int, int]]) -> dict[int, int]:
+        """The outputs that are variables' new values and may be written over the old ones."""
+        first_out = concrete.trace.results
+        first_in = len(concrete.graph.inputs) - len(concrete.gradient_inputs) - len(concrete.variable_inputs)
+        found: dict[int, int] = {}
+        for out, at in allowed:
+            k, j = out - first_out, at - first_in
+            if 0 <= k < len(concrete.variable_outputs) and 0 <= j < len(concrete.variable_inputs) \
+                    and concrete.variable_outputs[k] is concrete.variable_inputs[j]:
+                found[out] = at
+        concrete.donated = tuple(concrete.variable_inputs[at - first_in] for at in found.values())
+        for out, at in allowed:
+            if at in concrete.given and out not in found and at not in found.values():
+                found[out] = at
+        return found
+
+    def _run(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
+        concrete.calls += 1
+        if concrete.given and not STATE.word:
+            try:
+                return self._call(concrete, values)
+            finally:
+                for k in concrete.given:
+                    give_up(values[k], self.name)
+        return self._call(concrete, values)
+
+    def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
+        inputs = [*values, *concrete.trace.captures]
+        if STATE.word or not all(map(is_concrete, values)):  # the latter left over from a trace, which says so
+            inputs += [v.value for v in concrete.variable_inputs]
+            inputs += [v.gradient for v in concrete.gradient_inputs]
+            return self._put_back(concrete, call(self._sized_graph(concrete, values), *inputs))
+        tracked = STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs))
+        if tracked:
+            inputs += [v.value for v in concrete.variable_inputs]
+            inputs += [v.gradient for v in concrete.gradient_inputs]
+            return self._put_back(concrete, call(self._sized_graph(concrete, values), *inputs))
+        inputs += [v.cell for v in concrete.variable_inputs]
+        inputs += [v.gradient_cell for v in concrete.gradient_inputs]  # type: ignore[misc]
+        if concrete.donating is None:
+            return self._put_back(concrete, self._execute(concrete, inputs))
+        made: list[Any] = []
+        with uninterrupted():
+            try:
+                self._update(concrete, inputs, made)
+                return self._put_back(concrete, _outputs(concrete, made))
+            except BaseException:
+                if made:  # variables are overwritten: an interrupt waits until all of them hold their new values
+                    self._put_back(concrete, _outputs(concrete, made))
+                raise
+
+    def _sized_graph(self, concrete: ConcreteFunction, values: Sequence[Value]) -> Graph:
+        """The graph for the sizes of these arguments."""
+        graph = concrete.graph
+        if all(t.static for t in graph.input_types):
+            return graph
+        sizes = solve(graph.input_types[:len(values)], [v.type.shape for v in values])
+        key = tuple(sorted((k, str(n)) for k, n in sizes.items()))
+        if key not in concrete.specialised:
+            concrete.specialised[key] = specialised(graph, sizes)
+        return concrete.specialised[key]
+
+    def _execute(self, concrete: ConcreteFunction, inputs: Sequence[Any]) -> Sequence[Value]:
+        if concrete.plain is not None:
+            dense = [x if x.layout is None and x.node is None else _bare(x) for x in inputs]
+            return _outputs(concrete, [concrete.plain(*dense)])
+        return EXECUTOR.execute(concrete.graph, [settled(x) for x in inputs])
+
+    def _update(self, concrete: ConcreteFunction, inputs: Sequence[Any], made: list[Any]) -> None:
+        """Run over the memory of variables and donated arguments, where nobody else holds it.
+
+        The result is put into `made` by native code, so that no interrupt comes between the two.
+        """
+        assert concrete.donating is not None and concrete.plain is not None
+        dense = [x if x.layout is None and x.node is None else _bare(x) for x in inputs]
+        if not UPDATES.acquire(blocking=False):
+            made.extend(starmap(concrete.plain, (dense,)))
+            return
+        try:
+            with hidden(concrete.donated, concrete.placeholders) as cells:
+                alone = all(map(sole_owner, cells)) and all(own_memory(dense[k]) for k in concrete.given)
+                made.extend(starmap(concrete.donating if alone else concrete.plain, (dense,)))
+        finally:
+            UPDATES.release()
+
+    def _put_back(self, concrete: ConcreteFunction, outputs: Sequence[Value]) -> Any:
+        at = concrete.trace.results
+        results = list(outputs[:at])
+        for v in concrete.variable_outputs:
+            if STATE.word:
+                v.assign(outputs[at])
+            else:
+                v.hold(stripped(outputs[at]))
+            at += 1
+        for v in concrete.gradient_outputs:
+            v.gradient = outputs[at]
+            at += 1
+        for v in concrete.cleared:
+            v.gradient = None
+        if concrete.structure == tree.LEAF and not concrete.statics:
+            return results[0]
+        for place, value in concrete.statics:
+            results.insert(place, value)
+        return tree.unflatten(concrete.structure, results)
+
+    # ---- dynamic shapes
+
+    def _check_names(self) -> None:
+        if self.parameters is None:
+            return
+        for name in (*self.dynamic_shapes, *self.donate):
+            if name not in self.parameters.parameters:
+                raise ArgumentError(f"jit: names of {self.name}'s parameters are required in dynamic_shapes and "
+                                    f"donate; got {name!r}")
+        for name, axes in self.dynamic_shapes.items():
+            for axis, dim in cast("Mapping[int, object]", axes).items():
+                if not isinstance(dim, Dim):
+                    raise ArgumentError(f"jit: a Dim is required for axis {axis} of {name}; got {dim!r}; "
+                                        'write nc.Dim("batch", max=512)')
+
+    def _leaf_names(self, args: Any, kwargs: Any) -> list[str]:
+        assert self.parameters is not None
+        given = self.parameters.bind(*args, **kwargs)
+        by_id: list[str] = []
+        positional = list(given.arguments)
+        for k, a in enumerate(args):
+            name = positional[k] if k < len(positional) else ""
+            by_id += [name] * len(tree.flatten(a)[0])
+        for name, a in kwargs.items():
+            by_id += [name] * len(tree.flatten(a)[0])
+        return by_id
+
+    def _dynamic_type(self, type: TensorType, name: str) -> TensorType:
+        axes = self.dynamic_shapes.get(name)
+        if not axes:
+            return type
+        shape: list[Size] = list(type.shape)
+        for axis, dim in axes.items():
+            if not -len(shape) <= axis < len(shape):
+                raise ShapeError(f"{self.name}: {name} must have an axis {axis}; got {type}")
+            actual = shape[axis]
+            low, high = dim.bounds()
+            if isinstance(actual, int) and not low <= actual <= high:
+                raise ShapeError(f"{self.name}: a size from {low} to {high} is required in axis {axis} of {name} "
+                                 f"({dim}); got {actual}; widen the bounds of the Dim")
+            shape[axis] = dim
+        return TensorType(shape, type.dtype)
+
+    # ---- what users look at
+
+    @property
+    def concrete_functions(self) -> list[ConcreteFunction]:
+        """The compiled variants, in the order in which they were made, each with its reason."""
+        return list(self.order)
+
+    def concrete(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The compiled variant for these arguments; it is made if need be, but not run."""
+        values, key, types, names = self._flatten(args, kwargs)
+        return self._find(key, values, types, args, kwargs, names)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph for these arguments."""
+        return self.concrete(*args, **kwargs).graph
+
+    def memory(self, *args: Any, **kwargs: Any) -> Memory:
+        """Bytes that a call needs, known without running it."""
+        concrete, sizes = self._sized(args, kwargs)
+        executable = concrete.compiled.executable
+        bound = executable.bound(sizes)
+        given = sum(_nbytes(t, sizes) for t in concrete.graph.input_types)
+        in_place = self._donors(concrete, executable.plan.donations)
+        fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in in_place)
+        return Memory(given, fresh, bound.workspace_bytes)
+
+    def cost(self, *args: Any, **kwargs: Any) -> Cost:
+        """Work that a call does, known without running it."""
+        concrete, sizes = self._sized(args, kwargs)
+        plan = concrete.compiled.executable.plan
+        flops = sum(_number(step.flops, sizes) for step in plan.steps)
+        moved = sum(_number(plan.values[v].nbytes, sizes) for step in plan.steps for v in (*step.reads, *step.writes))
+        return Cost(flops, moved, len(plan.steps))
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Every stage of the compiled variant for these arguments, as text; `print` shows all of them."""
+        concrete, sizes = self._sized(args, kwargs)
+        return Explanation(repr(concrete), concrete.compiled, sizes)
+
+    def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:
+        values, key, types, names = self._flatten(args, kwargs)
+        concrete = self._find(key, values, types, args, kwargs, names)
+        sizes = solve(types, [v.type.shape for v in values])  # type: ignore[misc]
+        return concrete, sizes
+
+    def _reason(self, key: Any, variants: Sequence[ConcreteFunction]) -> str:
+        if not self.order:
+            return "first call"
+        if variants:
+            changed = [str(g) for c in variants[-1:] for g in c.guards if not g.holds()]
+            changed += [f"{v.name or 'a variable'}.grad {'has' if was else 'had'} been set"
+                        for c in variants[-1:] for v, was in c.gradient_none if (v.gradient is None) != was]
+            return "; ".join(changed) or "state that was read has changed"
+        last: Any = self.order[-1].key
+        if last[0] != key[0]:
+            return "the arguments have another structure"
+        if last[2] != key[2]:
+            return f"the ambient state is {key[2]}, it was {last[2]}"
+        pairs = [(k, a, b) for k, (a, b) in enumerate(zip(last[1], key[1], strict=True)) if a != b]
+        return "; ".join(f"argument {k} is {b}, it was {a}" for k, a, b in pairs)
+
+    def _warn(self) -> None:
+        recent = self.order[-MANY:]
+        types = {tuple(k for k in c.key[1] if isinstance(k, TensorType)) for c in recent}  # type: ignore[index]
+        if len(self.order) == MANY and len(types) == 1:
+            warnings.warn(
+                f"{self.name} was compiled {MANY} times for the same tensor types; {self.order[-1].reason}; pass "
+                "changing numbers as tensors, or see .concrete_functions", stacklevel=5)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fallback:
+    """What the native entry calls for arguments that are not plain."""
+
+    jitted: Jitted
+    concrete: ConcreteFunction
+
+    def __call__(self, *args: Any) -> Any:
+        if any(isinstance(x, Value) and type(x.data) is Updating for x in args):
+            args = tuple(map(settled, args))  # variables that another thread is updating
+        elif STATE.word or any(not _plain(x) for x in args):
+            return self.jitted.slow(*args)
+        outputs = EXECUTOR.execute(self.concrete.graph, args)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]:
+    """The results of a native call, which gives a single one by itself."""
+    return made[0] if len(concrete.graph.outputs) > 1 else made
+
+
+def _plain(x: Any) -> bool:
+    """Whether x is a tensor with numbers, dense and without a node."""
+    return isinstance(x, Value) and is_concrete(x) and x.node is None and x.layout is None
+
+
+def _bare(x: Value) -> Value:
+    """A dense value without a node."""
+    dense = EXECUTOR.dense(x)
+    if dense.node is None:
+        return dense
+    bare = type(dense).__new__(type(dense))
+    bare.type, bare.data, bare.layout, bare.node = dense.type, dense.data, None, None
+    return bare
+
+
+def _alive(node: Any) -> bool:
+    return node is not None and not getattr(node, "released", False)
+
+
+def _static(leaf: Any, name: str) -> Hashable:
+    if isinstance(leaf, Variable):
+        return Static(leaf, f"variable {leaf.name or leaf.number} of {leaf.type}")
+    try:
+        hash(leaf)
+    except TypeError:
+        raise TraceError(explain(
+            f"{name}: tensors, arrays, and hashable Python values are required as arguments; got "
+            f"{type(leaf).__name__}",
+            "step(data_loader)", "The signature of a compiled function is made of its arguments, so they must have "
+            "a type (tensors) or be comparable (numbers, strings, tuples).",
+            "for x, y in data_loader:\n    step(x, y)")) from None
+    if isinstance(leaf, float):
+        return Static((type(leaf).__name__, leaf.hex()), repr(leaf))
+    return Static((type(leaf).__name__, leaf), repr(leaf)) if isinstance(leaf, bool | int) else Static(leaf)
+
+
+def _number(size: Size, sizes: Mapping[str, int]) -> int:
+    return size if isinstance(size, int) else size.evaluate(sizes)
+
+
+def _nbytes(type: TensorType, sizes: Mapping[str, int]) -> int:
+    return _number(type.nbytes, sizes)
+
+
+def jit(function: Callable[..., Any] | None = None, *,
+        dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None = None, donate: Sequence[str] = ()) -> Any:
+    """Compile a function: traced at its first call for each signature, machine code afterwards, the same bits.
+
+    `dynamic_shapes` names axes whose size may change from call to call, as in `{"x": {0: nc.Dim("batch", max=512)}}`;
+    one compiled function then serves the whole range.  `donate` names parameters whose tensors the caller gives up:
+    results may take over their memory, and using them afterwards is an error.  (Variables need no donation.)
+
+    >>> import nacre as nc
+    >>> @nc.jit
+    ... def f(x):
+    ...     return x * 2 + 1
+    >>> f(nc.tensor([1.0, 2.0])).tolist()
+    [3.0, 5.0]
+    """
+    if function is None:
+        return functools.partial(jit, dynamic_shapes=dynamic_shapes, donate=donate)
+    return Jitted(function, dynamic_shapes, donate)

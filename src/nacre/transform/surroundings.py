@@ -1,0 +1,190 @@
+"""Functions of trees as graphs, with what they take from their surroundings as operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nacre.base import tree
+from nacre.base.errors import ArgumentError, GradientError
+from nacre.base.types import TensorType
+from nacre.interpret.stage import Trace, VariableRecord, stage
+from nacre.ir.graph import Atom, Graph, Var
+from nacre.trace.value import Value
+from nacre.trace.variable import Variable
+from nacre.transform.arguments import as_value, is_pair, is_tensor
+
+Function = Callable[..., Any]
+
+
+class Operands:
+    """A tree of tensors and of plain Python values, which stay as they are."""
+
+    def __init__(self, operation: str, given: Any, numbers: bool = False) -> None:
+        self.leaves, self.structure = tree.flatten(given)
+        wanted = (Value, Variable, bool, int, float) if numbers else ()
+        self.places = [
+            k
+            for k, x in enumerate(self.leaves)
+            if isinstance(x, wanted) or (is_tensor(x) and not isinstance(x, Variable))
+        ]
+        self.values = [as_value(self.leaves[k], operation) for k in self.places]
+
+    @property
+    def types(self) -> list[TensorType]:
+        """The types of the tensors among the operands, in order."""
+        return [x.type for x in self.values]
+
+    def filled(self, values: Sequence[Value]) -> Any:
+        """The tree with other tensors."""
+        leaves = list(self.leaves)
+        for k, x in zip(self.places, values, strict=True):
+            leaves[k] = x
+        return tree.unflatten(self.structure, leaves)
+
+
+@dataclass
+class StagedFunction:
+    """A staged function and the structure of its result, or those of the two parts of its
+    result."""
+
+    trace: Trace
+    structures: list[tree.Structure]
+    counts: list[int]
+
+    @property
+    def types(self) -> tuple[TensorType, ...]:
+        """The types of the results' leaves."""
+        return self.trace.graph.output_types[: self.trace.results]
+
+
+def stage_function(
+    operation: str,
+    f: Function,
+    arguments: Sequence[Operands],
+    types: Sequence[TensorType],
+    pair: bool = False,
+) -> StagedFunction:
+    """Trace f on operands of the given types into a graph; `pair` expects two results."""
+    structures: list[tree.Structure] = []
+    counts: list[int] = []
+
+    def flat(*values: Value) -> list[Value]:
+        """The function on flat values; notes the structure of its result."""
+        rest = list(values)
+        filled: list[Any] = []
+        for a in arguments:
+            filled.append(a.filled(rest[: len(a.places)]))
+            del rest[: len(a.places)]
+        result: Any = f(*filled)
+        if pair and not is_pair(result):
+            raise ArgumentError(
+                f"{operation}: a result (carry, y) is required; got {type(result).__name__}"
+            )
+        outputs: list[Value] = []
+        for part in result if pair else (result,):
+            leaves, structure = tree.flatten(part)
+            structures.append(structure)
+            counts.append(len(leaves))
+            outputs += [as_value(leaf, operation) for leaf in leaves]
+        return outputs
+
+    trace = stage(flat, types, getattr(f, "__name__", operation))
+    return StagedFunction(trace, structures, counts)
+
+
+class Surroundings:
+    """What staged functions take from outside: captures, variables, gradients; all of them get all
+    of it."""
+
+    def __init__(self, operation: str, traces: Sequence[Trace]) -> None:
+        self.captures: dict[object, Value] = {}
+        self.written: dict[Variable, None] = {}
+        self.written_gradients: dict[Variable, None] = {}
+        read: dict[Variable, None] = {}
+        read_gradients: dict[Variable, None] = {}
+        for t in traces:
+            self.captures |= {_identity(x): x for x in t.captures}
+            read |= dict.fromkeys(
+                [r.variable for r in t.variables if r.input is not None or r.written]
+            )
+            self.written |= dict.fromkeys(t.variable_outputs)
+            read_gradients |= dict.fromkeys([*t.gradient_inputs, *t.gradient_outputs])
+            self.written_gradients |= dict.fromkeys(t.gradient_outputs)
+            for r in t.variables:
+                _require_settled(operation, r)
+        self.variables, self.gradients = list(read), list(read_gradients)
+
+    def operands(self) -> list[Value]:
+        """The values of it all, as they are now."""
+        values = [*self.captures.values(), *(v.value for v in self.variables)]
+        return values + [v.gradient for v in self.gradients]
+
+    def inputs(self, t: Trace) -> list[Var]:
+        """A graph input for each operand: the trace's own where it has one."""
+        at = t.arguments
+        own = {_identity(x): v for x, v in zip(t.captures, t.graph.inputs[at:], strict=False)}
+        found = [own.get(key) or Var(x.type) for key, x in self.captures.items()]
+        records = {r.variable: r for r in t.variables}
+        for v in self.variables:
+            found.append((v in records and records[v].input) or Var(v.type))
+        for v in self.gradients:
+            found.append((v in records and records[v].gradient_input) or Var(v.type))
+        return found
+
+    def graph(self, t: Trace) -> Graph:
+        """(arguments, operands) → (results, what was written)."""
+        more = self.inputs(t)
+        results = [*t.graph.outputs[: t.results], *self.changed(self.outputs(t, more))]
+        inputs = (*t.graph.inputs[: t.arguments], *more)
+        return Graph(inputs, t.graph.equations, tuple(results), t.graph.name)
+
+    def outputs(self, t: Trace, inputs: Sequence[Var]) -> list[Atom]:
+        """What each operand is at the end of a trace."""
+        records = {r.variable: r for r in t.variables}
+        found: list[Atom] = list(inputs)
+        at = len(self.captures)
+        for k, v in enumerate(self.variables, at):
+            if v in records and records[v].output is not None:
+                found[k] = records[v].output  # type: ignore[call-overload]
+        for k, v in enumerate(self.gradients, at + len(self.variables)):
+            if v in records and records[v].gradient_output is not None:
+                found[k] = records[v].gradient_output  # type: ignore[call-overload]
+        return found
+
+    def changed(self, outputs: Sequence[Any]) -> list[Any]:
+        """Of one item for each operand, those of variables and gradients that were written."""
+        at = len(self.captures)
+        of_variables = outputs[at : at + len(self.variables)]
+        of_gradients = outputs[at + len(self.variables) :]
+        kept = [x for v, x in zip(self.variables, of_variables, strict=True) if v in self.written]
+        return kept + [
+            x
+            for v, x in zip(self.gradients, of_gradients, strict=True)
+            if v in self.written_gradients
+        ]
+
+    def put_back(self, values: Sequence[Value]) -> None:
+        """Assign what `changed` selects."""
+        rest = iter(values)
+        for v in self.variables:
+            if v in self.written:
+                v.assign(next(rest))
+        for v in self.gradients:
+            if v in self.written_gradients:
+                v.gradient = next(rest)
+
+
+def _identity(x: Value) -> object:
+    return id(x.data), id(x.node), x.layout, x.type
+
+
+def _require_settled(operation: str, r: VariableRecord) -> None:
+    if r.gradient_written and (r.gradient_output is None) != (r.variable.gradient is None):
+        raise GradientError(
+            f"{operation}: a gradient that is None, or is a tensor, both before and after is "
+            "required for variable "
+            f"{r.variable.name or r.variable.number}; clear gradients at the end of the function "
+            "that fills them"
+        )

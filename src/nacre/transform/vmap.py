@@ -1,0 +1,116 @@
+"""`vmap`: turn a function on single examples into one on batches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from nacre.base import tree
+from nacre.base.dims import Size
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.types import normal_axis
+from nacre.interpret.batch import batch, to_axis
+from nacre.trace.value import Value
+from nacre.trace.variable import Variable
+from nacre.transform.arguments import as_value, is_tensor
+
+Axes = Any  # an int, None, or a tree of them that is a prefix of the arguments' tree
+
+
+def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callable[..., Any]:
+    """The function that applies f to every example of a batch, in one go and with the same bits.
+
+    `in_axes` says, for each positional argument, which axis is the batch (None: every example gets
+    the whole); `out_axes` where it goes in the results.  Either may be one number for all or a tree
+    that is a prefix of theirs. Variables, plain Python values and keyword arguments are not
+    batched.  Raises ShapeError where sizes differ.
+
+    >>> import nacre as nc
+    >>> nc.vmap(lambda x: x.sum())(nc.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [3.0, 7.0]
+    """
+
+    @functools.wraps(f)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        """The function applied to every element along the mapped axes."""
+        leaves, structure = tree.flatten(list(args))
+        spread: Any = [*in_axes] if isinstance(in_axes, tuple | list) else in_axes
+        axes = _spread("vmap: in_axes", spread, structure)
+        places = [
+            k for k, leaf in enumerate(leaves) if is_tensor(leaf) and not isinstance(leaf, Variable)
+        ]
+        inputs = [as_value(leaves[k], "vmap") for k in places]
+        chosen = [
+            None if (axis := axes[k]) is None else normal_axis(axis, x.type.rank, "vmap")
+            for k, x in zip(places, inputs, strict=True)
+        ]
+        size = _size(inputs, chosen)
+        found: list[tree.Structure] = []
+
+        def flat(*values: Value) -> list[Value]:
+            """The function on flat values; notes the structure of its result."""
+            filled = list(leaves)
+            for k, x in zip(places, values, strict=True):
+                filled[k] = x
+            results, answer = tree.flatten(f(*tree.unflatten(structure, filled), **kwargs))
+            found.append(answer)
+            return [as_value(y, "vmap") for y in results]
+
+        ys, where = batch(flat, inputs, chosen, size)
+        targets = _spread("vmap: out_axes", out_axes, found[-1])
+        return tree.unflatten(
+            found[-1], [_placed(y, a, t, size) for y, a, t in zip(ys, where, targets, strict=True)]
+        )
+
+    return batched
+
+
+def _spread(what: str, axes: Axes, structure: tree.Structure) -> list[int | None]:
+    """One axis for each leaf."""
+    given: object = axes
+    if axes is None or isinstance(axes, int):
+        return [axes] * structure.leaves
+    if (
+        isinstance(given, tuple | list | dict)
+        and structure.kind is not None
+        and len(axes) == len(structure.children)
+    ):
+        keys = cast("Sequence[Any]", structure.data)  # of a dict
+        parts: Sequence[Any] = [axes[key] for key in keys] if isinstance(given, dict) else axes
+        return [
+            a
+            for part, child in zip(parts, structure.children, strict=True)
+            for a in _spread(what, part, child)
+        ]
+    raise ArgumentError(
+        f"{what}: a number, None, or a tree that is a prefix of {structure} is required; got "
+        f"{axes!r}"
+    )
+
+
+def _size(inputs: Sequence[Value], axes: Sequence[int | None]) -> Size:
+    sizes = list(
+        dict.fromkeys(x.type.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None)
+    )
+    if not sizes:
+        raise ArgumentError(
+            "vmap: an argument with a batch axis is required; got none; see in_axes"
+        )
+    if len(sizes) > 1:
+        shown = ", ".join(
+            f"{x.type} along axis {a}" for x, a in zip(inputs, axes, strict=True) if a is not None
+        )
+        raise ShapeError(f"vmap: batch axes of one size are required; got {shown}")
+    return sizes[0]
+
+
+def _placed(y: Value, axis: int | None, target: int | None, size: Size) -> Value:
+    if target is None:
+        if axis is not None:
+            raise ArgumentError(
+                "vmap: out_axes None is for results that are not batched; this one is"
+            )
+        return y
+    rank = y.type.rank + (axis is None)
+    return to_axis(y, axis, normal_axis(target, rank, "vmap"), size)

@@ -1,0 +1,119 @@
+"""Indexing and functional updates against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import nacre as nc
+
+SHAPE = (3, 4, 2)
+X = np.arange(24).reshape(SHAPE)
+
+
+@given(hnp.basic_indices(SHAPE, allow_newaxis=True, allow_ellipsis=True))
+@settings(max_examples=80, deadline=None)
+def test_basic_keys(key: Any) -> None:
+    np.testing.assert_array_equal(nc.tensor(X)[key].numpy(), X[key])
+
+
+ARRAY_KEYS = [
+    [0, 2], np.array([[0, 1], [2, -1]]), np.array([], int), (slice(None), [3, 0]), ([0, 1], [1, 2]),
+    ([0, 1], slice(None), [1, 0]), (slice(None), [0, 1], [1, 0]), ([[0], [1]], [1, 2]), (0, slice(None), [1, 0]),
+    (..., [1, 0, 1]), (None, [1, 0]), ([1, 2], None, 0), X[:, 0, 0] > 5, (slice(None), X[0, :, 0] > 1), X > 7,
+    (X[:, :, 0] % 4 == 0), ([0, 2], ..., 1), (slice(0, 2), [1, 1], ..., slice(None, None, -1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ARRAY_KEYS, ids=str)
+def test_array_keys(key: Any) -> None:
+    np.testing.assert_array_equal(nc.tensor(X)[key].numpy(), X[key])
+
+
+@pytest.mark.parametrize("key", [np.uint8([1, 0]), np.int16([-1])], ids=str)
+def test_tensors_as_keys(key: np.ndarray) -> None:
+    np.testing.assert_array_equal(nc.tensor(X)[nc.tensor(key)].numpy(), X[key])
+
+
+@given(hnp.basic_indices(SHAPE, allow_newaxis=False, allow_ellipsis=True), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_updates_by_basic_keys(key: Any, scalar: bool) -> None:
+    wanted, x = X.copy(), nc.tensor(X)
+    value = -1 if scalar else -np.arange(X[key].size).reshape(X[key].shape)
+    wanted[key] = value
+    x[key] = value
+    np.testing.assert_array_equal(x.numpy(), wanted)
+
+
+WITHOUT_NEW_AXES = [k for k in ARRAY_KEYS if not (isinstance(k, tuple) and any(e is None for e in k))]
+
+
+@pytest.mark.parametrize("key", WITHOUT_NEW_AXES, ids=str)
+def test_updates_by_array_keys(key: Any) -> None:
+    wanted, x = X.copy(), nc.tensor(X)
+    value = -np.arange(X[key].size).reshape(X[key].shape)
+    wanted[key] = value
+    x[key] = value
+    np.testing.assert_array_equal(x.numpy(), wanted)
+
+
+def test_the_last_of_several_updates_wins() -> None:
+    x = nc.zeros(3)
+    x[[1, 1, 1]] = [5.0, 6.0, 7.0]
+    assert x.tolist() == [0.0, 7.0, 0.0]
+
+
+def test_masks_and_numbers() -> None:
+    x = nc.tensor([1.0, -2.0, 3.0])
+    x[x < 0] = 0
+    assert x.tolist() == [1.0, 0.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (3, r"an index in \[-3, 3\)"), ((0, 0, 0, 0), "at most 3 entries"), ((..., ...), "at most one"),
+        (slice(None, None, 0), "a step other than 0"), ([0, 3], r"indices in \[-3, 3\)"), (1.5, "integers, slices"),
+        ([0.5], "an integer or bool tensor"), (np.ones(4, bool), "a mask of size 3"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_wrong_keys(key: Any, message: str) -> None:
+    with pytest.raises(nc.Error, match=message):
+        nc.tensor(X)[key]
+
+
+def test_wrong_values() -> None:
+    x = nc.tensor(X)
+    with pytest.raises(nc.ShapeError, match="a value of shape"):
+        x[0] = np.zeros(3, int)
+    with pytest.raises(nc.DTypeError, match="index_update"):
+        x[0] = nc.tensor(1.5)
+
+
+def test_take_and_take_along_axis() -> None:
+    x, index = nc.tensor(X), np.array([[1, 0], [-1, 2]])
+    np.testing.assert_array_equal(nc.take(x, nc.tensor(index), axis=1).numpy(), np.take(X, index, axis=1))
+    order = np.argsort(-X, axis=1)
+    np.testing.assert_array_equal(
+        nc.take_along_axis(x, nc.tensor(order), axis=1).numpy(), np.take_along_axis(X, order, axis=1)
+    )
+
+
+def test_gradients_of_picking_add_up() -> None:
+    x = nc.tensor([1.0, 2.0, 3.0]).requires_grad_()
+    (x[[0, 0, 2]] * nc.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [11.0, 0.0, 100.0]
+
+
+def test_traced_indices_and_masks() -> None:
+    x = nc.tensor([1.0, 2.0, 3.0])
+    assert nc.jit(lambda v, i: v[i])(x, nc.tensor(2)).item() == 3.0
+    assert nc.jit(lambda v, i: v[i])(x, nc.tensor([-1, 0])).tolist() == [3.0, 1.0]
+    with pytest.raises(nc.TraceError, match=r"(?s)a mask with numbers.*nc.where"):
+        nc.jit(lambda v: v[v > 1])(x)

@@ -1,0 +1,77 @@
+"""The public namespace: complete, documented, quick to import; every example in a docstring runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn, optim
+from nacre.api import namespace
+
+MODULES = [
+    *(m.__name__ for m in namespace.MODULES),
+    "nacre.api.random",
+    "nacre.api.tensor",
+    "nacre.nn.attention",
+    "nacre.nn.convolution",
+    "nacre.nn.criteria",
+    "nacre.nn.functional",
+    "nacre.nn.layers",
+    "nacre.nn.losses",
+    "nacre.nn.module",
+    "nacre.nn.spatial",
+    "nacre.optim.optimiser",
+    "nacre.optim.rate",
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    names = {"nc": nc, "nn": nn, "optim": optim, "F": nn.functional}
+    failed, attempted = doctest.testmod(importlib.import_module(name), extraglobs=names)
+    assert attempted > 0
+    assert failed == 0
+
+
+@pytest.mark.parametrize("name", sorted(n for m in namespace.MODULES for n in m.__all__))
+def test_public_functions_have_an_example(name: str) -> None:
+    held = getattr(nc, name)
+    if callable(held):
+        assert held.__doc__ and ">>> " in held.__doc__, f"{name} needs a docstring with an example"
+
+
+def test_names_do_not_collide() -> None:
+    listed = [n for m in namespace.MODULES for n in m.__all__]
+    assert len(listed) == len(set(listed))
+
+
+def test_star_and_dir_give_every_public_name() -> None:
+    names: dict[str, object] = {}
+    exec("from nacre import *", names)
+    assert set(namespace.PUBLIC) <= set(names)
+    assert {"grad", "jit", "nn", "optim", "__version__"} <= set(dir(nc))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = nc.no_such_thing
+
+
+def test_dtypes_and_errors_are_public() -> None:
+    assert nc.bool.name == "bool"
+    assert nc.float32.numpy == np.float32
+    assert issubclass(nc.ShapeError, nc.Error) and issubclass(nc.ShapeError, ValueError)
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, nacre as nc; heavy = [m for m in sys.modules if m.startswith('nacre.') or 'llvmlite' in m]; "
+        "assert not heavy, heavy; from nacre import nn; assert 'nacre.nn.layers' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,206 @@
+"""Reductions, products, creation and random numbers against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nacre as nc
+
+X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
+AXES: list[Any] = [None, 0, -1, (0, 2), (0, 1, 2), ()]
+
+
+@pytest.mark.parametrize("axis", AXES, ids=str)
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all"])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions(name: str, axis: Any, keepdims: bool) -> None:
+    found = getattr(nc, name)(nc.tensor(X), axis=axis, keepdims=keepdims)
+    wanted = getattr(np, name)(X.astype(np.float64), axis=axis, keepdims=keepdims)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-6, atol=1e-7)
+    np.testing.assert_array_equal(getattr(nc.tensor(X), name)(axis, keepdims=keepdims).numpy(), found.numpy())
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_searches(name: str, axis: Any) -> None:
+    whole = np.round(X)
+    found = getattr(nc, name)(nc.tensor(whole), axis=axis)
+    assert found.dtype is nc.int64
+    np.testing.assert_array_equal(found.numpy(), getattr(np, name)(whole, axis=axis))
+    kept = getattr(nc, name)(nc.tensor(whole), axis=axis, keepdims=True)
+    np.testing.assert_array_equal(kept.numpy(), getattr(np, name)(whole, axis=axis, keepdims=True))
+
+
+def test_dtypes_of_sums() -> None:
+    assert nc.sum(nc.ones(3, nc.int8)).dtype is nc.int64 and nc.prod(nc.ones(3, nc.uint8)).dtype is nc.uint64
+    assert nc.sum(nc.tensor([True, True])).item() == 2
+    assert nc.sum(nc.ones(3, nc.float16)).dtype is nc.float16
+    assert nc.sum(nc.ones(3), dtype=nc.float64).dtype is nc.float64
+    with pytest.raises(nc.DTypeError, match="mean"):
+        nc.mean(nc.tensor([1, 2]))
+
+
+def test_half_types_are_averaged_in_float32() -> None:
+    x = np.full(4096, 1.001, np.float16)
+    assert nc.mean(nc.tensor(x)).numpy() == np.float16(x.astype(np.float64).mean())
+    assert nc.var(nc.tensor(x)).item() < 1e-6
+
+
+def test_edges() -> None:
+    assert nc.sum(nc.zeros((2, 0)), axis=1).tolist() == [0.0, 0.0] and nc.prod(nc.zeros(0)).item() == 1.0
+    assert np.isnan(nc.max(nc.tensor([1.0, np.nan])).item()) and nc.any(nc.zeros(0)).item() is False
+    for name in ("max", "min", "argmax", "logsumexp"):
+        with pytest.raises(nc.ShapeError, match=name):
+            getattr(nc, name)(nc.zeros(0))
+    assert nc.var(nc.tensor([1.0, 3.0]), correction=1).item() == 2.0
+
+
+def test_cumulative_sum_and_logsumexp() -> None:
+    np.testing.assert_allclose(
+        nc.cumulative_sum(nc.tensor(X), axis=1).numpy(), np.cumsum(X, axis=1), rtol=1e-6, atol=1e-6
+    )
+    big = np.float32([[1000.0, 1000.0], [-np.inf, -np.inf], [0.0, -np.inf]])
+    found = nc.logsumexp(nc.tensor(big), axis=1).numpy()
+    np.testing.assert_allclose(found, [1000 + np.log(2), -np.inf, 0.0], rtol=1e-6)
+
+
+# ---- products
+
+SHAPES = [
+    ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)),
+    ((6, 1, 3, 4), (2, 4, 5)), ((4,), (2, 4, 5)), ((2, 3, 4), (4,)), ((0, 4), (4, 2)), ((2, 0), (0, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b"), SHAPES, ids=str)
+def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=a).astype(np.float32), rng.normal(size=b).astype(np.float32)
+    np.testing.assert_allclose((nc.tensor(x) @ nc.tensor(y)).numpy(), x @ y, rtol=1e-5, atol=1e-6)
+    found = nc.matmul(nc.tensor(x[..., None] if len(a) == 1 else x).mT.mT, nc.tensor(y)) if len(a) > 1 else None
+    if found is not None:
+        np.testing.assert_allclose(found.numpy(), x @ y, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("ij,jk->ik", [(2, 3), (3, 4)]), ("ij,jk", [(2, 3), (3, 4)]), ("bij,bjk->bki", [(2, 3, 4), (2, 4, 5)]),
+        ("ij->ji", [(2, 3)]), ("ij->", [(2, 3)]), ("i,i->", [(3,), (3,)]), ("i,j->ij", [(3,), (4,)]),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]), ("bhqd,bhkd->bhqk", [(2, 2, 3, 4), (2, 2, 5, 4)]),
+        ("ij,kj->i", [(2, 3), (4, 3)]), ("ab,ab->a", [(2, 3), (2, 3)]),
+    ],
+)  # fmt: skip
+def test_einsum(text: str, shapes: list[tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(2)
+    xs = [rng.normal(size=s).astype(np.float32) for s in shapes]
+    np.testing.assert_allclose(
+        nc.einsum(text, *map(nc.tensor, xs)).numpy(), np.einsum(text, *xs), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_other_products() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(2, 3, 4)).astype(np.float32), rng.normal(size=(4, 3, 5)).astype(np.float32)
+    a, b = nc.tensor(x), nc.tensor(y)
+    np.testing.assert_allclose(nc.tensordot(a, b, axes=1).numpy(), np.tensordot(x, y, 1), rtol=1e-5, atol=1e-6)
+    wanted = np.tensordot(x, y, ([2, 1], [0, 1]))
+    np.testing.assert_allclose(nc.tensordot(a, b, axes=([2, 1], [0, 1])).numpy(), wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(nc.vecdot(a, a, axis=1).numpy(), (x * x).sum(1), rtol=1e-5)
+    full = nc.tensordot(a, a, axes=([0, 1, 2], [0, 1, 2]))
+    np.testing.assert_allclose(full.numpy(), (x * x).sum(), rtol=1e-5)
+    for f in (lambda: a @ a, lambda: nc.vecdot(a, b), lambda: nc.einsum("ij,jk->ik", a, b), lambda: a @ 2.0):
+        with pytest.raises(nc.Error):
+            f()
+
+
+# ---- creation
+
+
+@given(st.integers(-5, 5), st.integers(-5, 9), st.integers(1, 4) | st.integers(-4, -1))
+@settings(max_examples=30, deadline=None)
+def test_arange(start: int, stop: int, step: int) -> None:
+    np.testing.assert_array_equal(nc.arange(start, stop, step).numpy(), np.arange(start, stop, step))
+
+
+def test_creation() -> None:
+    np.testing.assert_allclose(nc.arange(0.0, 1.0, 0.1).numpy(), np.arange(0.0, 1.0, 0.1), rtol=1e-6)
+    np.testing.assert_array_equal(nc.eye(3, 4, k=1).numpy(), np.eye(3, 4, k=1))
+    np.testing.assert_array_equal(nc.tril(nc.tensor(X), k=1).numpy(), np.tril(X, 1))
+    np.testing.assert_array_equal(nc.triu(nc.tensor(X)).numpy(), np.triu(X))
+    np.testing.assert_array_equal(nc.full_like(nc.tensor(X), 2).numpy(), np.full_like(X, 2))
+    for a, b in zip(nc.meshgrid([1, 2], [3, 4, 5]), np.meshgrid([1, 2], [3, 4, 5]), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b)
+    facts = nc.finfo(nc.float32)
+    assert (facts.eps, facts.max, facts.smallest_normal) == tuple(
+        float(v) for v in (np.finfo(np.float32).eps, np.finfo(np.float32).max, np.finfo(np.float32).tiny)
+    )
+
+
+def test_data_of_all_kinds() -> None:
+    assert nc.tensor([1, 2]).dtype is nc.int64 and nc.tensor([1.0]).dtype is nc.float32
+    assert nc.tensor([True]).dtype is nc.bool and nc.tensor(np.float64([1])).dtype is nc.float64
+    assert nc.tensor([np.int8(1), np.int8(2)]).dtype is nc.int8
+    assert nc.tensor([nc.ones(2), nc.zeros(2)]).tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert nc.tensor(np.arange(3).astype(">i4")).tolist() == [0, 1, 2]
+    source = np.ones(2, np.float32)
+    held = nc.tensor(source)
+    source[0] = 5
+    assert held.tolist() == [1.0, 1.0]
+    for wrong in (object(), ["a"], [[1], [1, 2]], [1j]):
+        with pytest.raises(nc.Error):
+            nc.tensor(wrong)
+
+
+# ---- random numbers
+
+
+def test_a_key_gives_the_same_numbers_and_seeding_starts_again() -> None:
+    key = nc.random.key(5)
+    a, b = nc.random.normal((3,), key=key), nc.random.normal((3,), key=key)
+    assert a.tolist() == b.tolist()
+    first, second = nc.random.split(key)
+    assert first.tolist() != second.tolist() != key.tolist()
+    nc.random.seed(1)
+    a = nc.random.uniform((4,))
+    b = nc.random.uniform((4,))
+    assert a.tolist() != b.tolist()
+    nc.random.seed(1)
+    assert nc.random.uniform((4,)).tolist() == a.tolist()
+
+
+def test_compiled_functions_advance_the_generator() -> None:
+    draw = nc.jit(lambda x: x + nc.random.uniform((2,)))
+    nc.random.seed(3)
+    found = [draw(nc.zeros(2)).tolist() for _ in range(3)]
+    nc.random.seed(3)
+    assert found == [nc.random.uniform((2,)).tolist() for _ in range(3)]
+    assert found[0] != found[1] != found[2]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_distributions(dtype: str) -> None:
+    nc.random.seed(11)
+    u = nc.random.uniform((20000,), -1, 3, dtype=dtype).numpy().astype(np.float64)
+    assert u.min() >= -1 and u.max() < 3 and abs(u.mean() - 1) < 0.05 and abs(u.var() - 16 / 12) < 0.05
+    z = nc.random.normal((20000,), 1.0, 2.0, dtype=dtype).numpy().astype(np.float64)
+    assert abs(z.mean() - 1) < 0.06 and abs(z.std() - 2) < 0.06 and abs((((z - 1) / 2) ** 4).mean() - 3) < 0.25
+
+
+def test_other_distributions_and_errors() -> None:
+    nc.random.seed(2)
+    n = nc.random.randint(-3, 4, (7000,)).numpy()
+    assert (np.unique(n) == np.arange(-3, 4)).all() and np.bincount(n + 3).min() > 850
+    b = nc.random.bernoulli(0.25, (20000,)).numpy()
+    assert abs(b.mean() - 0.25) < 0.02
+    for f in (
+        lambda: nc.random.randint(3, 3), lambda: nc.random.key(-1), lambda: nc.random.uniform(dtype=nc.int32),
+        lambda: nc.random.normal(key=nc.ones(2)), lambda: nc.random.uniform((-1,)),
+    ):  # fmt: skip
+        with pytest.raises(nc.Error):
+            f()

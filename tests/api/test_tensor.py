@@ -1,0 +1,201 @@
+"""`Tensor`: operators, leaving for Python, rules of truth and hashing, gradients, printing, copying."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn
+
+X = np.float32([[1, 2, 3], [4, 5, 6]])
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"])
+def test_operators_with_tensors_numbers_and_arrays(name: str) -> None:
+    f = getattr(operator, name)
+    x = nc.tensor(X)
+    np.testing.assert_allclose(f(x, x).numpy(), f(X, X), rtol=1e-6)
+    np.testing.assert_allclose(f(x, 2).numpy(), f(X, np.float32(2)), rtol=1e-6)
+    np.testing.assert_allclose(f(2, x).numpy(), f(np.float32(2), X), rtol=1e-6)
+    left = f(X, x)
+    assert isinstance(left, nc.Tensor)
+    np.testing.assert_allclose(left.numpy(), f(X, X), rtol=1e-6)
+
+
+def test_unary_operators_and_matmul() -> None:
+    x = nc.tensor(X)
+    np.testing.assert_array_equal((-x).numpy(), -X)
+    np.testing.assert_array_equal(abs(-x).numpy(), X)
+    np.testing.assert_array_equal((+x).numpy(), X)
+    np.testing.assert_array_equal((x @ x.T).numpy(), X @ X.T)
+    np.testing.assert_array_equal((X @ x.mT).numpy(), X @ X.T)
+
+
+def test_other_types_are_left_to_python() -> None:
+    with pytest.raises(TypeError, match="unsupported operand"):
+        nc.tensor(X) + "one"
+    assert (nc.tensor(X) == "one") is False
+    assert (nc.tensor(X) != None) is True  # noqa: E711  (the operator itself is tried)
+
+
+def test_facts() -> None:
+    x = nc.tensor(X)
+    assert (x.shape, x.ndim, x.size, x.nbytes, x.dtype, x.device) == ((2, 3), 2, 6, 24, nc.float32, "cpu")
+    assert len(x) == 2 and [row.shape for row in x] == [(3,), (3,)]
+    assert 6.0 in x and 7.0 not in x
+    with pytest.raises(nc.ShapeError, match="a matrix is required"):
+        _ = nc.ones(3).T
+
+
+def test_leaving_for_python_and_numpy() -> None:
+    x = nc.tensor(X)
+    assert x.tolist() == X.tolist()
+    assert x[1, 2].item() == 6.0 and float(x[0, 0]) == 1.0 and int(nc.tensor(3)) == 3 and bool(nc.tensor(True))
+    assert [10, 20, 30][nc.tensor(1)] == 20
+    assert np.asarray(x).dtype == np.float32 and np.asarray(x, np.float64).dtype == np.float64
+    assert not x.numpy().flags.writeable and np.array(x).flags.writeable
+    assert f"{nc.tensor(1.5):.2f}" == "1.50"
+
+
+@pytest.mark.parametrize("f", [bool, float, nc.Tensor.item])
+def test_one_number_is_needed(f: object) -> None:
+    with pytest.raises(nc.ShapeError, match="one element"):
+        f(nc.tensor(X))  # type: ignore[operator]
+
+
+def test_hashing_is_refused_with_a_reason() -> None:
+    with pytest.raises(nc.DTypeError, match=r"compared element by element.*id\(x\)"):
+        hash(nc.tensor(X))
+
+
+@pytest.mark.parametrize(
+    "read", [lambda x: bool(x.sum() > 0), lambda x: x.sum().item(), lambda x: x.numpy(), lambda x: x.tolist()]
+)
+def test_reading_a_traced_tensor_explains_itself(read: object) -> None:
+    with pytest.raises(nc.TraceError, match=r"(?s)This code.*Write"):
+        nc.jit(lambda x: read(x))(nc.tensor(X))  # type: ignore[operator]
+
+
+def test_printing() -> None:
+    assert repr(nc.tensor([1.0, 2.5])) == "Tensor([1. , 2.5], f32[2])"
+    assert repr(nc.tensor(X).sum()) == "Tensor(21., f32[])"
+    assert str(nc.tensor([1, 2])) == "[1 2]"
+    assert repr(nc.ones(2, nc.bfloat16)) == "Tensor([1., 1.], bf16[2])"
+    shown: list[str] = []
+    nc.jit(lambda x: (shown.append(repr(x)), x)[1])(nc.tensor([1.0]))
+    assert shown == ["Tensor(f32[1], traced)"]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float16", "float64"])
+def test_copying_and_pickling(dtype: str) -> None:
+    x = nc.tensor([[0, 1], [1, 0]]).astype(dtype)
+    for other in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
+        assert other is not x and other.type is x.type
+        np.testing.assert_array_equal(other.numpy(), x.numpy())
+
+
+def test_assignment_leaves_other_holders_alone() -> None:
+    x = nc.tensor([1.0, 2.0, 3.0])
+    other, kept = x.detach(), x[1:]
+    x[1] = 9.0
+    x[2:] = [7.0]
+    assert x.tolist() == [1.0, 9.0, 7.0]
+    assert other.tolist() == [1.0, 2.0, 3.0] and kept.tolist() == [2.0, 3.0]
+
+
+# ---- gradients
+
+
+def test_backward_adds_up() -> None:
+    x = nc.tensor([1.0, 2.0]).requires_grad_()
+    y = x * x
+    assert x.grad is None and x.is_leaf and not y.is_leaf and y.requires_grad
+    y.sum().backward()
+    (3 * x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [5.0, 7.0]
+    x.grad = None
+    (x * x).backward(nc.tensor([1.0, 10.0]))
+    assert x.grad.tolist() == [2.0, 40.0]
+
+
+def test_backward_through_an_assignment() -> None:
+    x = nc.tensor([1.0, 2.0, 3.0]).requires_grad_()
+    y = x * 2
+    y[1] = 5.0
+    (y * y).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [8.0, 0.0, 24.0]
+    with pytest.raises(nc.GradientError, match="leaf"):
+        x[0] = 1.0
+
+
+def test_retain_grad_detach_and_no_grad() -> None:
+    x = nc.tensor([2.0]).requires_grad_()
+    y = x * 3
+    y.retain_grad()
+    (y * y).sum().backward()
+    assert y.grad is not None and y.grad.tolist() == [12.0]
+    assert not y.detach().requires_grad
+    with nc.no_grad():
+        assert not (x * 2).requires_grad
+    assert not nc.tensor([1.0]).requires_grad_().requires_grad_(False).requires_grad
+
+
+def test_second_derivatives_by_create_graph() -> None:
+    x = nc.tensor(2.0).requires_grad_()
+    (x**3).backward(create_graph=True)
+    first = x.grad
+    assert first is not None
+    x.grad = None
+    first.backward()
+    assert x.grad.item() == 12.0
+
+
+def test_gradient_errors() -> None:
+    x = nc.tensor(X).requires_grad_()
+    with pytest.raises(nc.GradientError, match="one element"):
+        (x * 2).backward()
+    with pytest.raises(nc.ShapeError, match="a gradient of type"):
+        (x * 2).backward(nc.ones(3))
+    with pytest.raises(nc.DTypeError, match="floating-point"):
+        nc.tensor([1]).requires_grad_()
+    with pytest.raises(nc.GradientError):
+        nc.tensor(1.0).backward()
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(nc.StateError):
+        y.backward()
+
+
+def test_variables_are_operands() -> None:
+    p = nn.Parameter([1.0, 2.0])
+    x = nc.tensor([3.0, 4.0])
+    assert (p * x).tolist() == (x * p).tolist() == [3.0, 8.0]
+    assert (2 * p).tolist() == [2.0, 4.0] and (p @ x).item() == 11.0
+    assert nc.exp(p).shape == (2,) and p.sum().item() == 3.0 and p[1].item() == 2.0
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        lambda x: +x, lambda x: x.reshape(2), lambda x: x[:], lambda x: x[...], lambda x: x.astype(nc.float32),
+        lambda x: nc.clip(x), lambda x: nc.broadcast_to(x, 2), lambda x: nc.concat([x]), lambda x: x.permute(0),
+        lambda x: nc.roll(x, 0), lambda x: nc.sum(x, axis=()), lambda x: x**1, lambda x: x.detach(), copy.copy,
+        lambda x: nn.functional.dropout(x, 0.0), lambda x: nc.flip(x, axis=()), lambda x: x.flatten(),
+    ],
+)  # fmt: skip
+def test_functions_that_change_nothing_give_an_object_of_its_own(same: object) -> None:
+    x = nc.tensor([1.0, 2.0])
+    y = same(x)  # type: ignore[operator]
+    y[0] = 9.0
+    assert x.tolist() == [1.0, 2.0] and y.tolist() == [9.0, 2.0]
+
+
+def test_numbers_become_tensors_of_their_own() -> None:
+    nc.tensor(2.0).requires_grad_()
+    assert not nc.tensor(2.0).requires_grad and not (+nc.tensor(2.0)).requires_grad

@@ -1,0 +1,34 @@
+"""The ambient state belongs to a thread, and blocks put it back."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from nacre.base.state import STATE, gradients, signature
+
+
+def test_blocks_put_back_what_was_there() -> None:
+    assert STATE.gradients
+    with gradients(False):
+        with gradients(True):
+            assert STATE.gradients
+        assert not STATE.gradients and signature()[0] is False
+        with pytest.raises(KeyError), gradients(True):
+            raise KeyError
+        assert not STATE.gradients
+    assert STATE.gradients
+
+
+def test_threads_have_their_own() -> None:
+    found: list[object] = []
+
+    def look() -> None:
+        found.append((STATE.gradients, STATE.word, list(STATE.interpreters)))
+
+    with gradients(False):
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert found == [(True, 0, [])]

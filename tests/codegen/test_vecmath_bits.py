@@ -1,0 +1,79 @@
+"""Every operation gives the same bits on AVX-512, AVX2, one lane at a time, and in NumPy."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from codegen.run_vecmath import WIDTHS, Compiled, bit_patterns, canonical, interpreted
+from nacre.base.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64
+from nacre.base.errors import DeviceError
+from nacre.codegen.vecmath import INTEGER, REAL, REAL_TEST, SIGN_BIT, TRUTH, supports
+from nacre.kernel.ast import OPERATIONS
+from nacre.native.engine import host_target
+
+COUNT = 3000
+FLOAT_OPS = [*REAL, *REAL_TEST, *SIGN_BIT]
+INTEGER_OPS = [op for op in INTEGER if op in OPERATIONS] + ["eq", "lt", "ge"]
+
+
+@cache
+def widths() -> list[tuple[str, int]]:
+    """The instruction sets that this machine can run."""
+
+    def runs(isa: str) -> bool:
+        try:
+            host_target(isa)
+        except DeviceError:
+            return False
+        return True
+
+    return [(isa, width) for isa, width in WIDTHS if runs(isa)]
+
+
+def check(op: str, dtypes: list[DType], target: DType | None = None) -> None:
+    rng = np.random.default_rng(7)
+    args = [bit_patterns(d, COUNT, rng) for d in dtypes]
+    want = interpreted(op, dtypes, args, target)
+    for isa, width in widths():
+        got = Compiled(op, dtypes, isa, width, target)(args, want.dtype)
+        wrong = np.flatnonzero(canonical(got) != canonical(want))
+        where = f"{op} of {[a[wrong[0]] for a in args]}" if wrong.size else ""
+        assert wrong.size == 0, f"{isa} x{width}: {where}: {got[wrong[0]]}, not {want[wrong[0]]}"
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("op", FLOAT_OPS)
+def test_float(op: str, dtype: DType) -> None:
+    check(op, [dtype] * OPERATIONS[op][0])
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+@pytest.mark.parametrize("op", ["add", "mul", "div", "fma", "sqrt", "tanh", "maximum", "neg", "lt"])
+def test_half(op: str, dtype: DType) -> None:
+    check(op, [dtype] * OPERATIONS[op][0])
+
+
+@pytest.mark.parametrize("dtype", [d for d in ALL if d.is_integer], ids=str)
+@pytest.mark.parametrize("op", INTEGER_OPS)
+def test_integer(op: str, dtype: DType) -> None:
+    check(op, [dtype] * OPERATIONS[op][0])
+
+
+@pytest.mark.parametrize("op", list(TRUTH))
+def test_bool(op: str) -> None:
+    check(op, [bool_] * OPERATIONS[op][0])
+
+
+@pytest.mark.parametrize("target", ALL, ids=str)
+@pytest.mark.parametrize("source", ALL, ids=str)
+def test_convert(source: DType, target: DType) -> None:
+    check("cast", [source], target)
+
+
+def test_every_operation_of_the_kernel_ir_is_there() -> None:
+    elsewhere = {"cast", "bitcast"}
+    for op in OPERATIONS.keys() - elsewhere:
+        assert any(supports(op, d) for d in ALL), op

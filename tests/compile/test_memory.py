@@ -1,0 +1,127 @@
+"""Memory of a plan: nothing overlaps while it is needed, barriers stand where they must, reuse keeps results."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nacre as nc
+from compile.programs import Program, programs
+from compile.test_pipeline import graph_of
+from nacre.base.dtypes import float32, int32
+from nacre.compile.memory import overwritable, plan_memory
+from nacre.compile.pipeline import compile_graph
+from nacre.kernel.ast import Buffer, For, Index, Kernel, Load, Store, apply, const, index_add
+from nacre.runtime.plan import ALIGN, Launch, Plan, Storage, arena, epochs
+
+some = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Random plans: steps read values that exist and write new temporaries, some of them over what they read."""
+    count = draw(st.integers(1, 30))
+    values = [Storage("input", 64)]
+    steps: list[Launch] = []
+    for k in range(count):
+        values.append(Storage("temporary", draw(st.sampled_from((0, 4, 64, 100, 256, 4096)))))
+        reads = tuple(draw(st.sets(st.integers(0, k), min_size=1, max_size=3)))
+        over = tuple((r, k + 1) for r in reads if draw(st.booleans()) and values[r].nbytes == values[k + 1].nbytes)
+        steps.append(Launch(0, "", (), 1, 1, 0, reads, (k + 1,), over=over))
+    values.append(Storage("output", 64))
+    steps.append(Launch(0, "", (), 1, 1, 0, (count,), (count + 1,)))
+    return plan_memory(values, steps, 1, 1)
+
+
+@given(plan=plans())
+@some
+def test_no_two_values_share_memory_while_both_are_needed(plan: Plan) -> None:
+    check_arena(plan)
+
+
+@given(program=programs())
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_plans_of_programs(program: Program) -> None:
+    plan = compile_graph(graph_of(program)).executable.plan
+    check_arena(plan)
+    check_barriers(plan)
+
+
+def check_arena(plan: Plan) -> None:
+    offsets, total = arena(plan, {})
+    last: dict[int, int] = {}
+    first: dict[int, int] = {}
+    for epoch, step in zip(plan.epochs, plan.steps, strict=True):
+        for v in (*step.reads, *step.writes):
+            first.setdefault(v, epoch)
+            last[v] = epoch
+    held = [v for v in first if plan.values[v].kind == "temporary"]
+    for v in held:
+        start = offsets[plan.root(v)]
+        assert start % ALIGN == 0 and start >= 0 and start + int(plan.values[v].nbytes) <= total
+    for a, b in combinations(held, 2):
+        if plan.root(a) == plan.root(b):  # one was written over the other, by the last step to read it
+            early, late = sorted((a, b), key=lambda v: first[v])
+            assert last[early] <= first[late]
+        elif first[a] <= last[b] and first[b] <= last[a]:
+            spans = sorted((offsets[plan.root(v)], offsets[plan.root(v)] + int(plan.values[v].nbytes)) for v in (a, b))
+            assert spans[0][1] <= spans[1][0], f"{a} and {b} overlap"
+
+
+def check_barriers(plan: Plan) -> None:
+    """Steps between which no barrier stands do not touch what the others write."""
+    assert list(plan.epochs) == sorted(plan.epochs)
+    places = [(e, {plan.root(v) for v in s.reads}, {plan.root(v) for v in s.writes})
+              for e, s in zip(plan.epochs, plan.steps, strict=True)]
+    for (e, reads, writes), (f, reads2, writes2) in combinations(places, 2):
+        if e == f:
+            assert not writes & (reads2 | writes2) and not reads & writes2
+
+
+@given(plan=plans())
+@some
+def test_barriers_separate_dependent_steps(plan: Plan) -> None:
+    check_barriers(plan)
+
+
+def test_independent_steps_need_no_barrier() -> None:
+    steps = [Launch(0, "", (), 1, 1, 0, (0,), (k,)) for k in (1, 2, 3)] + [Launch(0, "", (), 1, 1, 0, (1, 2, 3), (4,))]
+    assert epochs(steps) == (0, 0, 0, 1)
+
+
+# ---- what may be written over
+
+
+def kernel(body: Any, dtype: Any = float32, strides: Any = (1,)) -> Kernel:
+    x, y = Buffer("x", float32, (8,), strides), Buffer("y", dtype, (8,), (1,))
+    return Kernel("k", (x,), (y,), (For("i", 8, body, parallel=True),))
+
+
+def test_a_result_may_replace_what_is_read_at_its_own_index_only() -> None:
+    i = Index("i")
+    own = Store("y", (i,), apply("neg", Load("x", (i,), float32)))
+    shifted = Store("y", (i,), Load("x", (index_add(i, const(1)),), float32))
+    again = Store("y", (i,), apply("add", Load("y", (i,), float32), Load("x", (i,), float32)))
+    cast = Store("y", (i,), apply("lt", Load("x", (i,), float32), Load("x", (i,), float32)))
+    assert overwritable(kernel((own,))) == [(0, 0)]
+    assert overwritable(kernel((shifted,))) == []
+    assert overwritable(kernel((own, again))) == []
+    assert overwritable(kernel((cast,), int32)) == []
+    assert overwritable(kernel((own,), strides=(0,))) == []
+
+
+def test_long_chains_need_little_memory() -> None:
+    def f(x: Any) -> Any:
+        for k in range(12):
+            x = nc.cumulative_sum(x * (k + 1), axis=0)
+        return x
+
+    x = nc.ones((1000, 16))
+    jitted = nc.jit(f)
+    memory = jitted.memory(x)
+    assert memory.workspace <= 2.5 * 64_000 + 20_000
+    np.testing.assert_array_equal(jitted(x).numpy(), f(x).numpy())

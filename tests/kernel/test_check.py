@@ -1,0 +1,71 @@
+"""The verifier: every rule it has, and that good kernels pass."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.sample import Chance, N, softmax
+from nacre.base.dtypes import float32, int64
+from nacre.base.errors import GraphError
+from nacre.kernel.ast import Apply, Buffer, For, Index, Kernel, Load, Local, Store
+from nacre.kernel.check import verify
+from nacre.kernel.schedule import default
+from nacre.kernel.text import parse
+
+
+@given(st.integers(0, 10_000))
+def test_good_kernels_pass(seed: int) -> None:
+    kernel = Chance(seed).kernel()
+    verify(kernel)
+    verify(default(kernel))
+
+
+def test_softmax_passes() -> None:
+    verify(default(softmax()))
+
+
+HEAD = "kernel k(x: f32[N], c: bool[N]) -> (y: f32[N]):\n"
+
+
+@pytest.mark.parametrize(("body", "why"), (
+    ("for i in N:\n  x[i] = y[i]", "x is an input"),
+    ("for i in N:\n  z[i] = x[i]", "a known buffer is required; got z"),
+    ("for i in N:\n  y[i, i] = x[i]", "1 indices of y are required; got 2"),
+    ("for i in N:\n  y[i] = c[i]", "f32 elements of y are required; got bool"),
+    ("for i in N:\n  y[x[i]] = x[i]", "int64 indices are required"),
+    ("for i in N:\n  y[i] = exp(c[i])", None),
+    ("for i in N:\n  y[i] = and(x[i], x[i])", "operands of and that agree"),
+    ("for i in N:\n  y[i] = bitcast[f64](x[i])", "operands of bitcast that agree"),
+    ("for i in N:\n  if x[i]:\n    y[i] = x[i]", "a condition of type bool"),
+    ("for i in N:\n  for i in N:\n    y[i] = x[i]", "a name of its own is required; i"),
+    ("parallel for i in N:\n  y[0] = x[i]", "independent rounds"),
+    ("alloc s: f32[]\nparallel for i in N:\n  accumulate sum s <- x[i]", "its rounds accumulate into s"),
+    ("alloc s: f32[]\nfor i in N:\n  for j in N:\n    accumulate sum s <- x[j]", "directly in the one loop"),
+    ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  y[i] = s[]", "after its loop"),
+    ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  accumulate sum s <- x[i]", "one Accumulate"),
+    ("alloc s: f32[]\naccumulate sum s <- x[0]", "a loop between"),
+    ("alloc s: f64[]\nfor i in N:\n  accumulate sum s <- x[i]", "an accumulator f32"),
+    ("alloc s: f32[]\nalloc k: i64[]\nfor i in N:\n  accumulate argmax s, k <- x[i], x[i]", "an accumulator f32"),
+))
+def test_faults(body: str, why: str | None) -> None:
+    kernel = parse(HEAD + "\n".join("  " + line for line in body.splitlines()))
+    if why is None:
+        with pytest.raises(GraphError):
+            verify(kernel)
+        return
+    with pytest.raises(GraphError, match=why) as fault:
+        verify(kernel)
+    assert "\n> " in str(fault.value)
+
+
+def test_names_that_the_parser_cannot_write() -> None:
+    y = Buffer("y", float32, (N,))
+    for value in (Local("t", float32), Apply("foo", (), float32), Load("y", (Index("j"),), float32)):
+        with pytest.raises(GraphError):
+            verify(Kernel("k", (), (y,), (For("i", N, (Store("y", (Index("i"),), value),)),)))
+    with pytest.raises(GraphError, match="different names"):
+        verify(Kernel("k", (y,), (y,), ()))
+    with pytest.raises(GraphError, match="a stride for each"):
+        verify(Kernel("k", (), (Buffer("y", int64, (N,), ()),), ()))

@@ -1,0 +1,217 @@
+"""Modules: what they hold, state dicts, modes, trees, and what compiled functions notice."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn, optim
+from nacre.base import tree
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.first = nn.Linear(3, 4)
+        self.scale = nn.Parameter([2.0])
+        self.norm = nn.BatchNorm1d(4)
+        self.rest = nn.ModuleList([nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 2))])
+        self.register_buffer("offset", [1.0, 2.0], persistent=False)
+        self.power = 1
+
+    def forward(self, x: nc.Tensor) -> nc.Tensor:
+        x = self.norm(self.first(x)) * self.scale
+        for module in self.rest:
+            x = module(x)
+        return (x + self.offset) ** self.power
+
+
+PARAMETERS = [
+    "scale", "first.weight", "first.bias", "norm.weight", "norm.bias", "rest.0.weight", "rest.0.bias",
+    "rest.1.1.weight", "rest.1.1.bias",
+]  # fmt: skip
+BUFFERS = ["norm.running_mean", "norm.running_var", "norm.num_batches_tracked"]
+
+
+def test_names() -> None:
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == PARAMETERS
+    assert [n for n, _ in net.named_buffers()] == ["offset", *BUFFERS]
+    assert [n for n, _ in net.named_modules()] == [
+        "", "first", "norm", "rest", "rest.0", "rest.1", "rest.1.0", "rest.1.1",
+    ]  # fmt: skip
+    assert sorted(net.state_dict()) == sorted(PARAMETERS + BUFFERS)
+    assert [n for n, _ in net.named_children()] == ["first", "norm", "rest"]
+    assert len(net.rest) == 2 and isinstance(net.rest[1][0], nn.ReLU)
+
+
+def test_shared_parameters_count_once_but_are_saved_under_both_names() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    net[1].weight = net[0].weight
+    assert len(list(net.parameters())) == 3
+    assert {"0.weight", "1.weight"} <= set(net.state_dict())
+
+
+def test_state_dicts_go_round() -> None:
+    nc.random.seed(0)
+    one, two = Net(), Net()
+    x = nc.tensor(np.float32([[1, 2, 3], [4, 5, 7]]))
+    one(x)
+    assert two.load_state_dict(one.state_dict()) == ([], [])
+    np.testing.assert_array_equal(one.eval()(x).numpy(), two.eval()(x).numpy())
+    arrays = {k: v.numpy() for k, v in one.state_dict().items()}
+    two.load_state_dict(arrays)
+    assert two.norm.num_batches_tracked.item() == 1
+
+
+def test_wrong_state_dicts_change_nothing() -> None:
+    net = nn.Linear(2, 3)
+    before = net.weight.numpy().copy()
+    good = {"weight": np.ones((3, 2), "f"), "bias": np.ones(3, "f")}
+    with pytest.raises(nc.ArgumentError, match=r"missing \['bias'\], unexpected \['b'\]"):
+        net.load_state_dict({"weight": good["weight"], "b": good["bias"]})
+    with pytest.raises(nc.ShapeError, match=r"weight: \[3, 2\], got \[2, 3\]"):
+        net.load_state_dict({"bias": good["bias"], "weight": good["weight"].T})
+    np.testing.assert_array_equal(net.weight.numpy(), before)
+    assert net.load_state_dict({"weight": good["weight"], "b": 1}, strict=False) == (["bias"], ["b"])
+    np.testing.assert_array_equal(net.weight.numpy(), good["weight"])
+
+
+def test_modes_apply_and_freezing() -> None:
+    net = Net().eval()
+    assert not any(m.training for m in net.modules())
+    assert all(m.training for m in net.train().modules())
+    seen: list[str] = []
+    net.apply(lambda m: seen.append(type(m).__name__))
+    assert seen[-1] == "Net" and seen.count("Linear") == 3
+    net.requires_grad_(False)
+    assert not net.eval()(nc.ones((1, 3))).requires_grad
+    net.requires_grad_()
+    assert net(nc.ones((1, 3))).requires_grad
+
+
+def test_converting_and_zeroing() -> None:
+    net = Net().to(nc.float64)
+    assert {p.dtype for p in net.parameters()} == {nc.float64}
+    assert net.norm.running_mean.dtype is nc.float64 and net.norm.num_batches_tracked.dtype is nc.int64
+    net(nc.ones((2, 3), nc.float64)).sum().backward()
+    assert net.scale.grad is not None
+    net.zero_grad(set_to_none=False)
+    assert net.scale.grad.tolist() == [0.0]
+    net.zero_grad()
+    assert net.scale.grad is None
+
+
+def test_copies_are_apart() -> None:
+    net = Net().eval()
+    x = nc.ones((1, 3))
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        np.testing.assert_array_equal(other(x).numpy(), net(x).numpy())
+        other.scale.data = [5.0]
+        assert net.scale.item() == 2.0 and other.scale.requires_grad and other.scale.name == "scale"
+
+
+def test_parameters() -> None:
+    p = nn.Parameter([1.0, 2.0])
+    assert p.requires_grad and p.value.is_leaf and p.shape == (2,) and p.T if p.ndim == 2 else True
+    p.data = p.data * 3
+    assert p.tolist() == [3.0, 6.0]
+    with pytest.raises(nc.DTypeError, match="Parameter"):
+        nn.Parameter([1, 2])
+    with pytest.raises(nc.ShapeError, match="a value of type"):
+        p.assign(nc.ones(3))
+    assert {p: 1}[p] == 1 and p == p and repr(p).startswith("Parameter")
+
+
+def test_as_text() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.GELU(), nn.Dropout(0.1)))
+    assert repr(net) == (
+        "Sequential(\n  (0): Linear(in_features=2, out_features=3, bias=True)\n  (1): Sequential(\n"
+        "    (0): GELU(approximate='none')\n    (1): Dropout(p=0.1)\n  )\n)"
+    )
+
+
+def test_a_module_without_forward_says_what_to_write() -> None:
+    with pytest.raises(nc.ArgumentError, match=r"(?s)`forward` is required.*def forward"):
+        nn.Module()(1)
+
+
+# ---- trees and compiled functions
+
+
+def test_modules_are_trees_of_their_variables() -> None:
+    net = Net()
+    leaves, structure = tree.flatten(net)
+    assert {id(v) for v in leaves} == {id(v) for v in (*net.parameters(), *net.buffers())}
+    again = tree.unflatten(structure, leaves)
+    assert type(again) is Net and again.scale is net.scale and again.power == 1
+    assert tree.flatten(net)[1] == structure
+    net.power = 2
+    assert tree.flatten(net)[1] != structure
+
+
+def test_gradients_of_a_model_as_an_argument() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = nc.tensor(np.float32([[1, 2, 3], [0, 1, -1]]))
+
+    def loss(model: nn.Module, x: nc.Tensor) -> nc.Tensor:
+        return (model(x) ** 2).mean()
+
+    value, gradients = nc.value_and_grad(loss)(net, x)
+    out = loss(net, x)
+    out.backward()
+    assert value.item() == out.item() and isinstance(gradients, nn.Sequential)
+    for a, b in zip(net.children(), gradients.children(), strict=True):
+        for name in vars(a):
+            if isinstance(getattr(a, name), nn.Parameter):
+                np.testing.assert_array_equal(getattr(b, name).numpy(), getattr(a, name).grad.numpy())
+
+
+def test_compiled_calls_notice_modes_and_plain_attributes() -> None:
+    net = Net().eval()
+    f = nc.jit(lambda x: net(x))
+    x = nc.tensor(np.float32([[1, 2, 3], [4, 5, 7]]))
+    np.testing.assert_array_equal(f(x).numpy(), net(x).numpy())
+    net.power = 2
+    np.testing.assert_array_equal(f(x).numpy(), net(x).numpy())
+    net.power = 1
+    f(x)
+    assert len(f.concrete_functions) == 2
+    net.train()
+    f(x)
+    assert net.norm.num_batches_tracked.item() == 1
+    net.eval()
+    f(x)
+    assert len(f.concrete_functions) == 3
+    net.scale = nn.Parameter([7.0])
+    np.testing.assert_array_equal(f(x).numpy(), net(x).numpy())
+
+
+def test_a_compiled_training_step_gives_the_eager_bits() -> None:
+    def train(compiled: bool) -> list[float]:
+        nc.random.seed(5)
+        net = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.GELU(), nn.Dropout(0.2), nn.Linear(16, 3))
+        opt = optim.AdamW(net.parameters(), lr=0.01)
+
+        def step(x: nc.Tensor, y: nc.Tensor) -> nc.Tensor:
+            loss = nn.functional.cross_entropy(net(x), y)
+            loss.backward()
+            optim.clip_grad_norm_(net.parameters(), 1.0)
+            opt.step()
+            opt.zero_grad()
+            return loss
+
+        run = nc.jit(step) if compiled else step
+        rng = np.random.default_rng(0)
+        x, y = nc.tensor(rng.normal(size=(32, 6)).astype("f")), nc.tensor(rng.integers(0, 3, 32))
+        losses = [run(x, y).item() for _ in range(12)]
+        if compiled:
+            assert len(run.concrete_functions) == 1  # type: ignore[attr-defined]
+        return [*losses, *(float(p.sum()) for p in net.parameters()), *(float(b.sum()) for b in net.buffers())]
+
+    eager, compiled = train(False), train(True)
+    assert eager[11] < eager[0]
+    assert eager == compiled

@@ -1,0 +1,21 @@
+"""The one table of operations, which every kind of test reads.
+
+>>> {row.primitive for row in ROWS} >= {"add", "reshape", "sum", "take", "dot", "window_max"}
+True
+"""
+
+from __future__ import annotations
+
+from ops import rows_contract, rows_index, rows_pointwise, rows_reduce, rows_view
+from ops.row import Row
+
+ROWS: tuple[Row, ...] = (
+    *rows_pointwise.ROWS,
+    *rows_view.ROWS,
+    *rows_reduce.ROWS,
+    *rows_index.ROWS,
+    *rows_contract.ROWS,
+)
+BY_NAME = {row.name: row for row in ROWS}
+
+assert len(BY_NAME) == len(ROWS), "two rows have one name"

@@ -1,0 +1,261 @@
+"""Type rules: what they refuse and how they say it, and sizes that are symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nacre.base.dims import Dim
+from nacre.base.dtypes import DType, bool_, dtype_named, float32, int32, int64, uint32
+from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError
+from nacre.base.types import TensorType
+from nacre.interpret.evaluate import from_numpy
+from nacre.ir.graph import Builder, Graph
+from nacre.ir.primitive import primitive_named
+from nacre.ops import (
+    contract,
+    control,
+    convolve,
+    index,
+    pointwise,
+    random,
+    reduce,
+    shape,
+    view,
+    window,
+)
+from nacre.trace.value import Value
+
+
+def of(*sizes: int, dtype: DType = float32) -> Value:
+    """Zeros."""
+    return from_numpy(np.zeros(sizes, dtype.numpy))
+
+
+X = (2, 3)
+WHOLE = {"dtype": int32}
+IMAGE = (2, 4, 5, 6)
+
+REFUSED: list[tuple[Callable[[], Any], type[Error], str]] = [
+    (
+        lambda: pointwise.add(of(2), of(3)),
+        ShapeError,
+        r"add: operands of one type.*f32\[2\], f32\[3\]",
+    ),
+    (lambda: pointwise.add(of(2), of(2, dtype=int32)), DTypeError, r"add: .*f32\[2\], i32\[2\]"),
+    (
+        lambda: pointwise.add(of(2, dtype=bool_), of(2, dtype=bool_)),
+        DTypeError,
+        r"add: .*bool\[2\]",
+    ),
+    (
+        lambda: pointwise.exp(of(2, dtype=int32)),
+        DTypeError,
+        r"exp: a floating-point operand.*i32\[2\]",
+    ),
+    (lambda: pointwise.shl(of(2), of(2)), DTypeError, r"shl: .*f32\[2\]"),
+    (lambda: pointwise.div(of(2, **WHOLE), of(2, **WHOLE)), DTypeError, r"div: .*i32\[2\]"),
+    (lambda: pointwise.select(of(2), of(2), of(2)), DTypeError, r"select: a bool condition"),
+    (
+        lambda: pointwise.select(of(3, dtype=bool_), of(2), of(2)),
+        ShapeError,
+        r"select: a condition of shape \[2\]",
+    ),
+    (lambda: pointwise.bitcast(of(2), int64), DTypeError, "bitcast: a dtype of 32 bits.*int64"),
+    (lambda: pointwise.fill(300, (2,), dtype_named("int8")), DTypeError, "fill: .*int8.*300"),
+    (lambda: pointwise.fill(1.5, (2,), int32), DTypeError, "fill: .*int32.*1.5"),
+    (lambda: pointwise.iota((2,), 1, int32), ShapeError, "iota: an axis"),
+    (lambda: view.permute(of(*X), (0, 0)), ShapeError, "permute: an ordering of the 2 axes"),
+    (lambda: view.reshape(of(*X), (4,)), ShapeError, r"reshape: a shape of 6 elements.*\[4\] of 4"),
+    (lambda: view.broadcast(of(*X), (3, 3), (0, 1)), ShapeError, "broadcast: size 1 or 3 .*axis 0"),
+    (lambda: view.broadcast(of(*X), (3, 2), (1, 0)), ShapeError, "broadcast: increasing axes"),
+    (
+        lambda: view.slice_(of(*X), (0, 2), (2, 4)),
+        ShapeError,
+        r"slice: 0 <= start <= stop <= 3.*2:4:1",
+    ),
+    (
+        lambda: view.slice_(of(*X), (0,), (2,)),
+        ShapeError,
+        "slice: a start, stop and step for each axis",
+    ),
+    (lambda: view.flip(of(*X), (2,)), ShapeError, r"flip: increasing axes in \[0, 2\)"),
+    (lambda: view.pad(of(*X), of(), (-1, 0), (0, 0)), ArgumentError, "pad: .*not negative"),
+    (lambda: view.pad(of(*X), of(1), (1, 0), (0, 0)), DTypeError, r"pad: a value of type f32\[\]"),
+    (
+        lambda: view.concatenate([of(*X), of(3, 3)], 1),
+        ShapeError,
+        r"concatenate: .*\[2, 3\] and \[3, 3\]",
+    ),
+    (
+        lambda: view.concatenate([of(*X), of(*X, **WHOLE)], 0),
+        DTypeError,
+        "concatenate: operands of one dtype",
+    ),
+    (lambda: reduce.sum_(of(*X, dtype=bool_), (0,)), DTypeError, "sum: .*bool"),
+    (lambda: reduce.max_(of(*X), (2,)), ShapeError, "max: increasing axes"),
+    (lambda: reduce.any_(of(*X), (0,)), DTypeError, "any: a bool operand"),
+    (
+        lambda: reduce.argmax(of(2, 0), 1),
+        ShapeError,
+        "argmax: at least one element is required along axis 1",
+    ),
+    (lambda: reduce.cumsum(of(*X), 2), ShapeError, "cumsum: an axis"),
+    (lambda: index.take(of(*X), of(2), 0), DTypeError, "take: indices: .*integer"),
+    (lambda: index.take(of(0, 3), of(2, **WHOLE), 0), ShapeError, "take: at least one element"),
+    (
+        lambda: index.gather(of(*X), of(3, 3, **WHOLE), 1),
+        ShapeError,
+        "gather: indices with the sizes",
+    ),
+    (
+        lambda: index.scatter_add(of(*X), of(*X, **WHOLE), of(3, 3), 0),
+        ShapeError,
+        "scatter_add: updates of shape",
+    ),
+    (
+        lambda: index.take_add(of(*X), of(4, **WHOLE), of(4, 2), 0),
+        ShapeError,
+        r"take_add: updates of shape \[4, 3\]",
+    ),
+    (
+        lambda: index.dynamic_slice(of(*X), (of(dtype=int64),), X),
+        ShapeError,
+        "dynamic_slice: a start and a size",
+    ),
+    (
+        lambda: index.dynamic_slice(of(3), (of(dtype=int64),), (4,)),
+        ShapeError,
+        r"sizes within \[3\].*\[4\]",
+    ),
+    (
+        lambda: index.dynamic_update_slice(of(3), of(2), (of(),)),
+        DTypeError,
+        "starts of dtype int64",
+    ),
+    (
+        lambda: contract.dot(of(2, 3), of(4, 5), ((1,), (0,))),
+        ShapeError,
+        r"dot: equal sizes in contracted axes 1 and 0",
+    ),
+    (
+        lambda: contract.dot(of(2, 3), of(3, 5, **WHOLE), ((1,), (0,))),
+        DTypeError,
+        "dot: a second operand of dtype float32",
+    ),
+    (lambda: contract.dot(of(2, 3), of(3, 5), ((1, 1), (0, 0))), ShapeError, "dot: each axis"),
+    (lambda: convolve.convolve(of(*IMAGE), of(3, 3, 2, 2)), ShapeError, "convolve: C = groups"),
+    (
+        lambda: convolve.convolve(of(*IMAGE), of(3, 4, 7, 2)),
+        ShapeError,
+        "convolve: an axis as long as the window",
+    ),
+    (
+        lambda: convolve.convolve(of(*IMAGE), of(3, 4, 2, 2), stride=(0, 1)),
+        ArgumentError,
+        "convolve: a positive stride",
+    ),
+    (
+        lambda: convolve.convolve_input_grad(of(*IMAGE), of(4, 4, 2, 2), shape=IMAGE),
+        ShapeError,
+        "a cotangent of shape",
+    ),
+    (
+        lambda: window.window_max(of(3, 4), (2, 2)),
+        ShapeError,
+        r"window_max: an operand \[N, C, H, W\]",
+    ),
+    (
+        lambda: window.window_sum(of(*IMAGE), (9, 2)),
+        ShapeError,
+        "window_sum: an axis as long as the window",
+    ),
+    (lambda: random.random_bits(of(2), (3,)), DTypeError, "random_bits: a key of dtype uint32"),
+    (
+        lambda: random.random_bits(of(3, dtype=uint32), (3,)),
+        ShapeError,
+        "random_bits: a key whose last axis has size 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "message"), REFUSED, ids=[m for _, _, m in REFUSED])
+def test_refuses_and_says_why(make: Callable[[], Any], error: type[Error], message: str) -> None:
+    with pytest.raises(error, match=message) as found:
+        make()
+    assert str(found.value).count(";") >= 1, "what is required; what it got"
+
+
+# ---- control flow
+
+
+def identity(*types: TensorType) -> Graph:
+    b = Builder("identity")
+    return b.finish([b.input(t) for t in types])
+
+
+def test_control_flow_checks_its_graphs() -> None:
+    x, y = of(2), of(3)
+    with pytest.raises(ShapeError, match=r"call: operands of types \(f32\[3\]\)"):
+        control.call(identity(y.type), x)
+    with pytest.raises(DTypeError, match=r"cond: a condition of type bool\[\]"):
+        control.cond(x, identity(x.type), identity(x.type), x)
+    with pytest.raises(DTypeError, match="while: a condition"):
+        control.while_loop(identity(x.type), identity(x.type), x)
+    with pytest.raises(ShapeError, match="scan: a leading axis of size 5"):
+        control.scan(identity(x.type), [], [of(4, 2)], 5)
+
+
+# ---- symbolic sizes
+
+B = Dim.symbol("B", min=2, max=64)
+
+
+def result(name: str, *types: TensorType, **params: Any) -> TensorType:
+    return primitive_named(name).result_types(types, params)[0]
+
+
+def typed(*sizes: Any, dtype: DType = float32) -> TensorType:
+    return TensorType(sizes, dtype)
+
+
+PLAIN = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
+HALVED = {"size": (2, 2), "stride": (2, 2), "padding": ((0, 0), (0, 0))}
+MATRICES = {"contract": ((1,), (0,)), "batch": ((), ())}
+INNER = {"starts": (1, 0), "stops": (B, 3), "steps": (1, 1)}
+AROUND = {"low": (1,), "high": (2,), "interior": (1,)}
+SYMBOLIC: list[tuple[str, tuple[TensorType, ...], dict[str, Any], TensorType]] = [
+    ("reshape", (typed(B, 4),), {"shape": (4 * B,)}, typed(4 * B)),
+    ("reshape", (typed(B, 2, 3),), {"shape": (2 * B, 3)}, typed(2 * B, 3)),
+    ("broadcast", (typed(1, 3),), {"shape": (B, 3), "axes": (0, 1)}, typed(B, 3)),
+    ("slice", (typed(B, 3),), INNER, typed(B - 1, 3)),
+    ("pad", (typed(B), typed()), AROUND, typed(2 * B + 2)),
+    ("concatenate", (typed(B, 2), typed(3, 2)), {"axis": 0}, typed(B + 3, 2)),
+    ("sum", (typed(B, 3),), {"axes": (0,)}, typed(3)),
+    ("take", (typed(B, 3), typed(5, dtype=int32)), {"axis": 0}, typed(5, 3)),
+    ("dot", (typed(B, 7), typed(7, 3)), MATRICES, typed(B, 3)),
+    ("window_sum", (typed(B, 1, 4, 4),), HALVED, typed(B, 1, 2, 2)),
+    ("convolve", (typed(B, 3, 8, 8), typed(4, 3, 3, 3)), PLAIN, typed(B, 4, 8, 8)),
+]
+
+
+@pytest.mark.parametrize(("name", "types", "params", "wanted"), SYMBOLIC)
+def test_sizes_may_be_symbols(
+    name: str, types: tuple[TensorType, ...], params: dict[str, Any], wanted: TensorType
+) -> None:
+    assert result(name, *types, **params) is wanted
+
+
+def test_reshape_splits_at_common_products() -> None:
+    assert shape.factor((2, 3, 4), (6, 1, 2, 2)) == [((0, 1), (0,)), ((2,), (2, 3))]
+    assert shape.factor((B, 4, 3), (4 * B, 3)) == [((0, 1), (0,)), ((2,), (1,))]
+    assert shape.factor((1, 1), ()) == []
+
+
+def test_undecidable_size_asks_for_bounds() -> None:
+    free = Dim.symbol("N")
+    with pytest.raises(ShapeError, match="bounds"):
+        result("slice", typed(free), starts=(1,), stops=(free,), steps=(1,))

@@ -1,0 +1,81 @@
+"""The floors of the house hold: imports go up the list only, rooms of a floor keep apart, nothing imports late."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "src" / "nacre"
+FLOORS = ("base", "native", "runtime", "kernel", "ir", "trace", "ops", "interpret", "codegen", "compile", "transform",
+          "api", "nn", "optim", "data", "formats", "inspect", "deploy", "train", "cli")
+FILES = sorted(ROOT.rglob("*.py"))
+LIMIT = 800  # lines; about 500 is the aim
+
+
+def module(path: Path) -> str:
+    return ".".join(("nacre", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+
+
+MODULES = {module(p): p for p in FILES}
+
+
+def imports(path: Path) -> dict[str, bool]:
+    """The package's modules that a file imports, and whether at the top."""
+    found: dict[str, bool] = {}
+    whole = ast.parse(path.read_text())
+    top = set(map(id, whole.body))
+    for node in ast.walk(whole):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{a.name}" if f"{node.module}.{a.name}" in MODULES else node.module
+                     for a in node.names]
+        for name in names:
+            if name.startswith("nacre"):
+                found[name] = found.get(name, True) and id(node) in top
+    return found
+
+
+def floor(name: str) -> int:
+    parts = name.split(".")
+    return FLOORS.index(parts[1]) if len(parts) > 1 and parts[1] in FLOORS else -1
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p != ROOT / "__init__.py"], ids=module)
+def test_imports_go_up_and_stand_at_the_top(path: Path) -> None:
+    here = floor(module(path))
+    for name, at_top in imports(path).items():
+        assert at_top or "TYPE_CHECKING" in path.read_text(), f"{name} is imported inside a function"
+        assert floor(name) <= here, f"{module(path)} imports {name} from a lower floor"
+
+
+def test_no_cycles() -> None:
+    edges = {m: {n for n in imports(p) if n in MODULES and n != m} for m, p in MODULES.items() if m != "nacre"}
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, f"import cycle: {' -> '.join((*path, name))}"
+        if name not in done:
+            for other in edges.get(name, ()):
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name in edges:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("path", FILES, ids=module)
+def test_files_are_short_and_say_what_they_are(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= LIMIT
+    if path.name != "__init__.py" or text.strip():
+        assert ast.get_docstring(ast.parse(text)), f"{path} needs a first docstring line"
+
+
+def test_llvmlite_is_imported_in_one_place() -> None:
+    users = [module(p) for p in FILES if "llvmlite" in p.read_text() and "import" in p.read_text()
+             and any("llvmlite" in line and "import" in line for line in p.read_text().splitlines())]
+    assert users == ["nacre.native.engine"]
