@@ -24,7 +24,7 @@ from nacre.ir.primitive import Primitive, Structural
 from nacre.ops.pointwise import select
 from nacre.ops.reduce import any_
 from nacre.ops.view import broadcast, permute
-from nacre.trace.bind import active, bind, next_level
+from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, make
 
 Axis = int | None
@@ -120,11 +120,10 @@ def batch(
     """Run f on values whose batch axes are hidden; returns results with their batch axes (None: not
     batched)."""
     interpreter = Batch(size)
-    with active(interpreter):
-        try:
-            pairs = [interpreter.split(y) for y in f(*map(interpreter.wrap, inputs, axes))]
-        finally:
-            interpreter.ended = True
+    try:
+        pairs = inside(interpreter, lambda: [interpreter.split(y) for y in f(*map(interpreter.wrap, inputs, axes))])
+    finally:
+        interpreter.ended = True
     return [y for y, _ in pairs], [a for _, a in pairs]
 
 

@@ -18,7 +18,7 @@ from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Constant, Jvp, Linear, Multilinear, Pointwise, Primitive, Structural
 from nacre.ops.pointwise import add, fill, mul, neg
-from nacre.trace.bind import active, bind, next_level
+from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, make
 
 Tangents = list[Value | None]
@@ -178,11 +178,10 @@ def jvp(
 ) -> tuple[list[Value], Tangents]:
     """f's results at the primals, and their tangents along the given ones (None where zero)."""
     forward = Forward()
-    with active(forward):
-        try:
-            pairs = [forward.split(y) for y in f(*map(forward.dual, primals, tangents))]
-        finally:
-            forward.ended = True
+    try:
+        pairs = inside(forward, lambda: [forward.split(y) for y in f(*map(forward.dual, primals, tangents))])
+    finally:
+        forward.ended = True
     return [y for y, _ in pairs], [t for _, t in pairs]
 
 

@@ -25,7 +25,7 @@ from nacre.ir import text as text  # so that graphs print
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Primitive
 from nacre.ir.rewrite import substitute
-from nacre.trace.bind import active, bind, next_level
+from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope
 
@@ -269,11 +269,10 @@ def stage(
     Equations are said to come from `source`, or else from the user's line.
     """
     staging = Staging(name, source)
-    with active(staging):
-        try:
-            return staging.finish(f(*map(staging.argument, types)))
-        finally:
-            staging.ended = True
+    try:
+        return inside(staging, lambda: staging.finish(f(*map(staging.argument, types))))
+    finally:
+        staging.ended = True
 
 
 def derived(f: Callable[..., Sequence[Value]], types: Sequence[TensorType], name: str) -> Graph:
@@ -305,9 +304,9 @@ def holding(values: Mapping[Variable, Value]) -> Generator[None]:
     try:
         yield
     finally:
-        for place, (value, leaf), inside in zip(places, before, held, strict=True):
+        for place, (value, leaf), given in zip(places, before, held, strict=True):
             place.leaf = leaf
-            if getattr(place, field).data is inside.data:
+            if getattr(place, field).data is given.data:
                 setattr(place, field, value)
 
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
@@ -27,7 +26,7 @@ from nacre.interpret.linearise import REMEMBERED, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging, run
 from nacre.ir.primitive import Primitive
 from nacre.ops.pointwise import add
-from nacre.trace.bind import PARTS, active, bind, executor, next_level, register_tape
+from nacre.trace.bind import PARTS, bind, executor, inside, next_level, register_tape
 from nacre.trace.value import Payload, Value, make
 from nacre.trace.variable import Leaf, scope
 
@@ -446,14 +445,6 @@ class TapeScope:
         raise StateError(f"{primitive.name}: values of a tape have nodes, not payloads")
 
 
-@contextmanager
-def tracking() -> Generator[TapeScope]:
-    """A fresh level with gradients recorded."""
-    inside = TapeScope()
-    with active(inside), gradients(True):
-        yield inside
-
-
 def tracked(x: Value, level: int) -> Value:
     """The value as an input of a level's tape."""
     return make(x.type, x.data, x.layout, Alias(level, x.node))
@@ -469,10 +460,15 @@ def vjp(
 ) -> tuple[list[Value], Callable[..., list[Value | None]]]:
     """f's results, and the function from their cotangents (None is zero) to those of the
     primals."""
-    with tracking() as inside:
-        inputs = [tracked(x, inside.level) if x.type.dtype.is_float else x for x in primals]
-        outputs = list(f(*inputs))
-    return [lowered(y, inside.level) for y in outputs], Pullback(inputs, outputs, inside.level)
+    own = TapeScope()
+    inputs = [tracked(x, own.level) if x.type.dtype.is_float else x for x in primals]
+
+    def recorded() -> list[Value]:
+        with gradients(True):
+            return list(f(*inputs))
+
+    outputs = inside(own, recorded)
+    return [lowered(y, own.level) for y in outputs], Pullback(inputs, outputs, own.level)
 
 
 class Pullback:

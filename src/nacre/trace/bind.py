@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from nacre.base.errors import StateError
 from nacre.base.state import STATE
@@ -23,6 +23,7 @@ ACTIVE = ctypes.c_int64(0)  # interpreters active in all threads; native entries
 _depths: dict[int, int] = {}  # how many of them each thread has
 _counting = threading.Lock()
 
+T = TypeVar("T")
 Result = Any  # Value, or a tuple of them for a primitive with several results
 
 
@@ -119,21 +120,26 @@ def next_level() -> int:
     return len(STATE.interpreters) + 1
 
 
-class active:
-    """Run the block with an interpreter on the stack."""
+def inside(interpreter: Interpreter, f: Callable[[], T]) -> T:
+    """What f() returns with an interpreter on the stack.
 
-    def __init__(self, interpreter: Interpreter) -> None:
-        self.interpreter, self.depth = interpreter, len(STATE.interpreters)
+    A function and no context manager: an interrupt may come as the first line of an `__exit__` starts, and would
+    leave the interpreter on the stack for ever.
+    """
+    depth = len(STATE.interpreters)
+    try:
+        STATE.interpreters.append(interpreter)
+        _count(depth + 1)
+        return f()
+    finally:
+        try:
+            _leave(depth)
+        except BaseException:  # an interrupt, before or amid it
+            _leave(depth)
+            raise
 
-    def __enter__(self) -> None:
-        STATE.interpreters.append(self.interpreter)
-        _count(self.depth + 1)
 
-    def __exit__(self, *fault: object) -> None:
-        leave(self.depth)
-
-
-def leave(depth: int) -> None:
+def _leave(depth: int) -> None:
     """Cut the stack of interpreters to a depth; twice is as good as once."""
     del STATE.interpreters[depth:]
     _count(depth)

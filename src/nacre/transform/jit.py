@@ -32,7 +32,6 @@ from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
 from nacre.runtime.executable import solve
-from nacre.trace.bind import leave
 from nacre.trace.guards import recording, report
 from nacre.trace.value import GivenUp, Value, give_up, is_concrete, stripped
 from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, settled
@@ -139,13 +138,8 @@ class Jitted:
             results["tracked"] = any(_alive(x.node) for x in tensors)
             return tensors
 
-        depth = len(STATE.interpreters)
-        try:
-            with recording() as found:
-                trace = stage(flat, types, self.name)
-        except BaseException:
-            leave(depth)  # an interrupt may have come while the trace was being left
-            raise
+        with recording() as found:
+            trace = stage(flat, types, self.name)
         within = set(map(id, rebuilt))  # what was made for the trace is described by the key
         guards = [g for g in found if (owner := g.owner()) is not None and id(owner) not in within]
         shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
