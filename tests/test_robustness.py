@@ -255,6 +255,7 @@ def test_the_end_of_a_process_waits_for_nobody() -> None:
 def test_an_interrupt_comes_soon_and_breaks_nothing() -> None:
     process = python(WORK + """
     import signal, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it was to be ignored
     big = nc.ones((400, 400))
     f = nc.jit(lambda x: nc.tanh(x @ x))
     f(big)

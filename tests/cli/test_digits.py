@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nacre.api.settings import get_threads, set_threads
 from nacre.base.errors import MissingExtra
-from nacre.cli import digits
+from nacre.cli import demo, digits
+from nacre.inspect import machine
 
 pytest.importorskip("sklearn")
 
@@ -30,8 +32,24 @@ def test_batches_cover_an_epoch_once_and_differ_between_epochs(data: digits.Digi
 
 
 def test_eager_and_compiled_training_give_the_same_weights(data: digits.Digits) -> None:
-    eager, compiled = (digits.weights_after(data, 2, way) for way in (False, True))
+    eager, compiled = (digits.train(data, 1, compiled=way) for way in (False, True))
     assert eager.weights() == compiled.weights() != digits.Training(False).weights()
+
+
+@pytest.mark.slow
+def test_whole_trainings_give_one_hash_in_every_mode(data: digits.Digits) -> None:
+    found = {digits.train(data, compiled=way).weights() for way in (False, True)}
+    before = get_threads()
+    try:
+        for threads in (1, 2, 5):
+            set_threads(threads)
+            found.add(digits.train(data).weights())
+    finally:
+        set_threads(before)
+    other = machine.other_isa()
+    if other is not None:
+        found.add(demo.elsewhere(other, digits.EPOCHS))
+    assert len(found) == 1
 
 
 def test_missing_scikit_learn_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.base.errors import DeviceError
 from nacre.codegen.contract import Contraction, Plan, contract, is_thin
-from nacre.codegen.contract_pack import BLOCK
+from nacre.codegen.contract_plan import BLOCK
 from nacre.codegen.isa import BY_NAME
 from nacre.kernel import softfloat
 from nacre.native import engine

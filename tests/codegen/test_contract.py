@@ -346,7 +346,7 @@ def test_plan_covers_the_product(
     assert plan.items == batch * -(-across // plan.rows) * -(-down // plan.columns)
     assert 1 <= plan.grain <= max(1, plan.items)
     assert plan.scratch <= 2 << 20
-    assert not plan.swap or n <= meta.layout.lanes
+    assert not plan.swap or n <= meta.tiling.lanes
 
 
 def test_axes_of_views() -> None:

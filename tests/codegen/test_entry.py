@@ -16,7 +16,7 @@ from nacre.compile.pipeline import compile_graph
 from nacre.interpret.stage import stage
 from nacre.runtime import buffer
 from nacre.runtime.executable import Executable
-from nacre.trace.bind import active
+from nacre.trace.bind import inside
 from nacre.trace.value import Value, make
 from nacre.trace.variable import Leaf
 
@@ -84,9 +84,9 @@ def test_an_active_interpreter_goes_to_the_fallback() -> None:
             raise AssertionError
 
     call = entry(ADD, refused)
-    with active(Interpreter()):
-        assert call(X, Y)[0] == "fallback"
-        assert entry(ADD, refused, False)(X, Y).tolist() == (X + Y).tolist()
+    assert inside(Interpreter(), lambda: call(X, Y))[0] == "fallback"
+    unchecked = entry(ADD, refused, False)
+    assert inside(Interpreter(), lambda: unchecked(X, Y)).tolist() == (X + Y).tolist()
     assert call(X, Y).tolist() == (X + Y).tolist()
 
 

@@ -13,7 +13,7 @@ from nacre.base.state import STATE, gradients
 from nacre.interpret.evaluate import from_numpy
 from nacre.ir.primitive import primitive_named
 from nacre.trace import bind as binding
-from nacre.trace.bind import ACTIVE, active, bind, executor, next_level, register_executor
+from nacre.trace.bind import ACTIVE, bind, executor, inside, next_level, register_executor
 from nacre.trace.value import Payload, Value, make
 from nacre.trace.variable import Leaf
 
@@ -45,25 +45,37 @@ def test_plain_values_are_evaluated() -> None:
 
 def test_the_innermost_interpreter_of_the_operands_decides() -> None:
     outer = Recorder()
-    with active(outer):
+
+    def nested() -> Recorder:
         inner = Recorder()
-        with active(inner):
+
+        def apply() -> None:
             bind(primitive_named("add"), outer.value(X), X)
             bind(primitive_named("mul"), outer.value(X), inner.value(X))
             bind(primitive_named("sub"), X, X)
+
+        inside(inner, apply)
+        return inner
+
+    inner = inside(outer, nested)
     assert (outer.asked, inner.asked) == (["add"], ["mul"])
 
 
 def test_staging_takes_everything_up_to_its_level() -> None:
     below = Recorder()
-    with active(below):
+
+    def staged() -> Recorder:
+        bind(primitive_named("add"), X, X)
+        bind(primitive_named("mul"), below.value(X), X)
+        above = Recorder()
+        inside(above, lambda: bind(primitive_named("sub"), above.value(X), X))
+        return above
+
+    def nested() -> tuple[Recorder, Recorder]:
         staging = Recorder(dynamic=True)
-        with active(staging):
-            bind(primitive_named("add"), X, X)
-            bind(primitive_named("mul"), below.value(X), X)
-            above = Recorder()
-            with active(above):
-                bind(primitive_named("sub"), above.value(X), X)
+        return staging, inside(staging, staged)
+
+    staging, above = inside(below, nested)
     assert staging.asked == ["add", "mul"] and below.asked == [] and above.asked == ["sub"]
 
 
@@ -77,9 +89,12 @@ def test_nodes_count_only_while_gradients_are_recorded() -> None:
 
 
 def test_faults_leave_the_stack_as_it_was() -> None:
-    with pytest.raises(KeyError), active(Recorder()), active(Recorder()):
+    def fail() -> None:
         assert (len(STATE.interpreters), STATE.word, ACTIVE.value) == (2, 2, 2)
         raise KeyError
+
+    with pytest.raises(KeyError):
+        inside(Recorder(), lambda: inside(Recorder(), fail))
     assert (STATE.interpreters, STATE.word, ACTIVE.value) == ([], 0, 0)
 
 
@@ -87,12 +102,9 @@ def test_interpreters_of_all_threads_are_counted() -> None:
     entered, leave = threading.Barrier(9), threading.Event()
 
     def work() -> None:
-        with active(Recorder()):
-            entered.wait(20)
-            leave.wait(20)
+        inside(Recorder(), lambda: (entered.wait(20), leave.wait(20)))
         for _ in range(300):
-            with active(Recorder()), active(Recorder()):
-                pass
+            inside(Recorder(), lambda: inside(Recorder(), lambda: None))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for t in threads:

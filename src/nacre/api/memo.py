@@ -14,7 +14,7 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
 from nacre.compile.executor import EXECUTOR
-from nacre.compile.pipeline import compile_graph
+from nacre.compile.stored import program
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Equation, Graph
 from nacre.trace.bind import PARTS
@@ -54,7 +54,7 @@ def _compiled(function: Function, types: tuple[TensorType, ...]) -> Function | N
     if single is not None:
         return EXECUTOR.prepare(single.primitive, types, single.params, True,
                                  _Recorded(function, single))
-    return entry(compile_graph(graph).executable, function)
+    return entry(program(graph), function)
 
 
 def _single(graph: Graph) -> Equation | None:

@@ -27,7 +27,6 @@ from nacre.runtime import buffer
 from nacre.runtime.buffer import readable
 from nacre.transform.jit import Jitted
 
-EPOCHS = 20
 REQUIRED_ACCURACY = 0.97
 TIMED_STEPS = 30
 
@@ -66,11 +65,9 @@ def run(given: argparse.Namespace, console: Console) -> int:
     report = Report(__version__, host_target().isa, get_threads(), given.epochs)
     console.print(f"[bold]Nacre {__version__}[/] on {report.isa}, {_threads(report.threads)}: a convolutional network, "
                   f"{len(data.train_classes)} digits\n")
-    eager = digits.weights_after(data, compiled=False)
-    console.print(f"  {digits.COMPARED_STEPS} steps eagerly: done; now from the same start, compiled\n")
-    training = train(data, report, console)
+    eager, training = train(data, report, console)
     report.accuracy = training.accuracy(data)
-    compare_bits(data, eager, report)
+    compare_bits(data, report)
     compare_speed(data, eager, training, report)
     compare_memory(data, training, report)
     report.total_seconds = time.perf_counter() - start
@@ -80,37 +77,36 @@ def run(given: argparse.Namespace, console: Console) -> int:
     return 0 if report.passed else 1
 
 
-def train(data: Digits, report: Report, console: Console) -> Training:
-    """Train with the compiled step, under a progress bar; the weights' hash is taken on the way."""
-    training = Training(compiled=True)
+def train(data: Digits, report: Report, console: Console) -> tuple[Training, Training]:
+    """Train eagerly, then from the same start with the compiled step, under progress bars."""
     columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[loss]}"),
                TimeRemainingColumn())
-    start = time.perf_counter()
+    made: list[Training] = []
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("training", total=report.epochs * data.steps, loss="")
-        for epoch in range(report.epochs):
-            losses: list[float] = []
-            for x, y in data.batches(epoch):
-                losses.append(training.timed(x, y))
-                progress.update(task, advance=1, loss=f"loss {losses[-1]:.4f}")
-                if len(training.seconds) == digits.COMPARED_STEPS:
-                    report.weights["compiled"] = training.weights()
-            report.losses.append(statistics.fmean(losses))
-    report.train_seconds = time.perf_counter() - start
-    return training
+        for way in ("eager", "compiled"):
+            task = progress.add_task(way, total=report.epochs * data.steps, loss="")
+            start = time.perf_counter()
+            made.append(digits.train(data, report.epochs, compiled=way == "compiled",
+                                     seen=lambda loss, task=task: progress.update(task, advance=1,
+                                                                                  loss=f"loss {loss:.4f}")))
+            report.train_seconds = time.perf_counter() - start
+            report.weights[way] = made[-1].weights()
+    eager, compiled = made
+    report.losses = [statistics.fmean(compiled.losses[k:k + data.steps])
+                     for k in range(0, len(compiled.losses), data.steps)]
+    return eager, compiled
 
 
-def compare_bits(data: Digits, eager: Training, report: Report) -> None:
-    """Hash the weights after the same few steps, made in every way that this machine can."""
-    report.weights["eager"] = eager.weights()
+def compare_bits(data: Digits, report: Report) -> None:
+    """Hash the weights after the same training, done in every way that this machine can."""
     before = get_threads()
     for threads in (1, max(2, before)):
         set_threads(threads)
-        report.weights[_threads(threads)] = digits.weights_after(data).weights()
+        report.weights[_threads(threads)] = digits.train(data, report.epochs).weights()
     set_threads(before)
     other = machine.other_isa()
     if other is not None:
-        report.weights[other] = elsewhere(other)
+        report.weights[other] = elsewhere(other, report.epochs)
     report.bits_agree = len(set(report.weights.values())) == 1
 
 
@@ -118,9 +114,10 @@ def _threads(count: int) -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-def elsewhere(isa: str) -> str:
+def elsewhere(isa: str, epochs: int) -> str:
     """The weights' hash from another process, which uses the given instruction set."""
-    made = subprocess.run([sys.executable, "-m", "nacre.cli.digits"], capture_output=True, text=True, check=False,
+    made = subprocess.run([sys.executable, "-m", "nacre.cli.digits", str(epochs)], capture_output=True,
+                          text=True, check=False,
                           env={**os.environ, "NACRE_ISA": isa, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
     if made.returncode:
         raise DeviceError(f"demo: a process with NACRE_ISA={isa} is required; it failed:\n{made.stderr.strip()[-500:]}")
@@ -158,7 +155,7 @@ def show(report: Report, console: Console) -> None:
     table.add_row("test accuracy", f"{_mark(good)} {report.accuracy:.4f}",
                   f"on {digits.TESTED} digits held back; {REQUIRED_ACCURACY} is required")
     table.add_row("weights' bits", f"{_mark(report.bits_agree)} {'agree' if report.bits_agree else 'differ'}",
-                  f"{', '.join(report.weights)}\nSHA-256 after {digits.COMPARED_STEPS} steps: "
+                  f"{', '.join(report.weights)}\nSHA-256 after {len(report.losses)} epochs: "
                   f"{report.weights['eager'][:12]}…")
     table.add_row("step, eager", f"{report.eager_step_ms:.2f} ms", f"the first {report.eager_first_step_ms:.0f} ms")
     table.add_row("step, compiled", f"{report.jit_step_ms:.2f} ms", f"the first {report.jit_first_step_ms:.0f} ms; "

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from nacre.base.errors import Error
-from nacre.cli import demo, doctor, explain
+from nacre.cli import demo, digits, doctor, explain
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 EPILOG = "Environment: NACRE_ISA (avx512, avx2, neon), NACRE_NUM_THREADS, NACRE_CACHE_DIR, NACRE_CACHE_SIZE."
@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
 
     d = command("demo", demo.run, "train a small convolutional network on real digits and show what is promised")
     d.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
-    d.add_argument("--epochs", type=_positive, default=demo.EPOCHS, metavar="N",
+    d.add_argument("--epochs", type=_positive, default=digits.EPOCHS, metavar="N",
                    help="passes over the training set (default: %(default)s)")
     command("doctor", doctor.run, "show the machine and the installation, and check that the bits agree")
     e = command("explain", explain.run, "show every stage that a function of a file goes through")

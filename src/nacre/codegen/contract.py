@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
@@ -30,7 +30,7 @@ from nacre.codegen.contract_finish import (
 )
 from nacre.codegen.contract_numbers import Numbers, numbers
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
-from nacre.codegen.contract_plan import Plan, make_plan, turn
+from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_thin import emit_dots, emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
 from nacre.codegen.isa import Isa
@@ -56,9 +56,7 @@ class Contraction:
 
     name: str
     slots: tuple[str, ...]
-    layout: Layout
-    spills: bool
-    thin: bool
+    tiling: Tiling
     imports: tuple[str, ...]
 
     def plan(
@@ -70,10 +68,7 @@ class Contraction:
         They must be those of the strides that the kernel is given.  Raises ArgumentError where a
         thin kernel does not fit.
         """
-        return _plan(self.layout, self.spills, self.thin, m, n, k, batch, threads, axes)
-
-
-_plan = lru_cache(maxsize=4096)(make_plan)
+        return make_plan(self.tiling, m, n, k, batch, threads, axes)
 
 
 def contract(
@@ -114,7 +109,7 @@ def contract(
     emit_block(module, layout, ending, slots, thin)
     spills = not ending.in_place(arithmetic)
     _emit_items(module, name, arithmetic, slots, spills)
-    return module, Contraction(name, slots.names, layout, spills, thin, imports)
+    return module, Contraction(name, slots.names, layout.tiling(spills, thin), imports)
 
 
 def shared_parts(isa: Isa, dtype: DType, *, thin: bool = False) -> Module:
@@ -144,7 +139,7 @@ def _signatures(isa: Isa, dtype: DType, thin: bool) -> tuple[tuple[str, tuple[st
 
 def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
     """Whether a product has one row or column, so that the `thin` kernel fits, and is faster."""
-    return turn(Layout(numbers(isa, dtype), tile_shape(isa)), m, n, k, axes).thin
+    return turn(Layout(numbers(isa, dtype), tile_shape(isa)).tiling(False, True), m, n, k, axes).thin
 
 
 def _check(ending: Ending) -> None:

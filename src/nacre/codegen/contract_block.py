@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_numbers import Numbers
-from nacre.codegen.contract_pack import BLOCK
+from nacre.codegen.contract_plan import BLOCK, DIRECT_ROWS, Tiling
 from nacre.codegen.contract_tile import Shape, tile_name
 from nacre.native.text import Function, Module, Val
 
-DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
 NEAR_ROWS = 128  # the same, where rows of B are so near that a panel lies in few pages of memory
 NEAR = 3072  # bytes
 ALIASING = 1024  # rows of A this many bytes apart, or a multiple, share too few cache sets
@@ -56,6 +55,10 @@ class Layout:
     def block_at(self) -> int:
         """Where packed B begins."""
         return self.group_at + _line(self.group * self.row * self.numbers.bytes)
+
+    def tiling(self, spills: bool, thin: bool) -> Tiling:
+        """What of it decides plans."""
+        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.panel, self.block_at, spills, thin)
 
 
 def _line(size: int) -> int:

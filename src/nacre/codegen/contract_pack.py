@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from nacre.codegen.contract_numbers import Edge, Numbers, edge, load_edge
 from nacre.native.text import Function, Module, Val, lanes_of, vec
 
-BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
-
 
 def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> None:
     """@name(from, stride, to, to_stride, length, count): to[k][i] = from[i][k] for up to `lanes` rows i.

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nacre.base.errors import ArgumentError
-from nacre.codegen.contract_block import DIRECT_ROWS, Layout
-from nacre.codegen.contract_pack import BLOCK
+from nacre.runtime.plan import Cut
 
+BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
+DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
 SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
 ITEM = 60  # vector operations that starting an item costs
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """What of a kernel decides its plans.
+
+    `spills` tells that sums of a part of the k are kept in scratch memory, as C cannot hold them; `thin` that the
+    kernel is the one for one row.
+    """
+
+    lanes: int
+    bytes: int  # of an element of packed factors
+    tall: int  # rows of a register tile
+    panel: int  # columns of one
+    block_at: int  # where packed B begins in scratch memory
+    spills: bool
+    thin: bool
 
 
 @dataclass(frozen=True)
@@ -45,117 +64,124 @@ class Turned:
         return self.m == 1 and self.axis != "-"
 
 
-def turn(layout: Layout, m: int, n: int, k: int, axes: str) -> Turned:
+def turn(tiling: Tiling, m: int, n: int, k: int, axes: str) -> Turned:
     """Compute Cᵀ instead of C where that fills vectors better."""
     a_axis, b_axis = axes
     swapped = Turned(n, m, {"m": "n", "k": "k"}.get(a_axis, "-"), True)
-    if n <= layout.lanes and n < m:
-        plain = _cost(layout, m, n, k, b_axis == "n")
-        if _cost(layout, n, m, k, swapped.axis == "n") + m * n / 2 < plain:
+    if n <= tiling.lanes and n < m:
+        plain = _cost(tiling, m, n, k, b_axis == "n")
+        if _cost(tiling, n, m, k, swapped.axis == "n") + m * n / 2 < plain:
             return swapped
     return Turned(m, n, b_axis, False)
 
 
 def make_plan(
-    layout: Layout, spills: bool, thin: bool, m: int, n: int, k: int, batch: int, threads: int,
+    tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
     axes: str,
 ) -> Plan:  # fmt: skip
     """Cut C[batch, m, n] = A·B into items.
 
-    `axes` names the contiguous axis of A ("m", "k" or "-") and of B ("k", "n" or "-").  `spills`
-    tells that sums of a part of the k are kept in scratch memory, as C cannot hold them; `thin`
-    that the kernel is the one for one row.
+    `axes` names the contiguous axis of A ("m", "k" or "-") and of B ("k", "n" or "-").
     """
     if not (m and n and batch):
-        return Plan(0, 1, layout.block_at, 1, 1, 0)
-    turned = turn(layout, m, n, k, axes)
+        return Plan(0, 1, tiling.block_at, 1, 1, 0)
+    turned = turn(tiling, m, n, k, axes)
     m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
-    if thin and not turned.thin:
+    if tiling.thin and not turned.thin:
         raise ArgumentError(
             "contract: the thin kernel takes one row or column, and a contiguous axis of the other factor; "
             f"got {m} × {n} and {axes!r}; use the packed kernel"
         )
-    total = batch * _cost(layout, m, n, k, b_axis == "n")
+    total = batch * _cost(tiling, m, n, k, b_axis == "n")
     threads = int(max(1, min(threads, total // SMALL)))
-    if thin:
-        rows, columns = m, _thin_columns(layout, n, k, b_axis, batch, threads)
+    if tiling.thin:
+        rows, columns = m, _thin_columns(tiling, n, k, b_axis, batch, threads)
     else:
         rows, columns = min(
-            _cuts(layout, m, n, k, threads, spills and not swap, bool(swap)),
-            key=lambda cut: _makespan(layout, cut, (m, n, k), batch, threads, b_axis == "n"),
+            _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap)),
+            key=lambda cut: _makespan(tiling, cut, (m, n, k), batch, threads, b_axis == "n"),
         )
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
-    depth = 1 if thin else _up(min(k, BLOCK), 16) * 16
-    scratch = _scratch(layout, spills, rows, columns, depth, bool(swap))
+    depth = 1 if tiling.thin else _up(min(k, BLOCK), 16) * 16
+    scratch = _scratch(tiling, rows, columns, depth, bool(swap))
     return Plan(items, grain, scratch, rows, columns, swap)
 
 
-def _thin_columns(layout: Layout, n: int, k: int, axis: str, batch: int, threads: int) -> int:
+def _thin_columns(tiling: Tiling, n: int, k: int, axis: str, batch: int, threads: int) -> int:
     """Long rows of B are read through; of long columns, one vector's width, so that each is a stream."""
     share = _up(n, _up(threads, batch))
     if axis == "n":
-        wanted = min(share, FIRST_CACHE // layout.numbers.bytes)
+        wanted = min(share, FIRST_CACHE // tiling.bytes)
     else:
-        wanted = min(share, max(layout.lanes, SMALL * layout.lanes // (6 * max(k, 1))))
-    return _up(wanted, layout.lanes) * layout.lanes
+        wanted = min(share, max(tiling.lanes, SMALL * tiling.lanes // (6 * max(k, 1))))
+    return _up(wanted, tiling.lanes) * tiling.lanes
 
 
 def _up(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _cost(layout: Layout, m: int, n: int, k: int, rows_contiguous: bool) -> float:
+def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> float:
     """Vector operations of a block of m × n: multiplications, packing of B, its output."""
-    strips = _up(n, layout.lanes)
-    full, rest = divmod(m, layout.shape.tall)
-    bands = full * layout.shape.tall + {0: 0, 1: 1.4}.get(rest, rest + 0.3)
+    strips = _up(n, tiling.lanes)
+    full, rest = divmod(m, tiling.tall)
+    bands = full * tiling.tall + {0: 0, 1: 1.4}.get(rest, rest + 0.3)
     packing = (1.0 if m <= DIRECT_ROWS else 2.0) if rows_contiguous else 5.6
     return k * strips * (bands + packing) + m * strips * 3 + ITEM
 
 
 def _cuts(
-    layout: Layout, m: int, n: int, k: int, threads: int, spills: bool, swap: bool
+    tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool
 ) -> Iterator[tuple[int, int]]:
     """Block sizes worth weighing: even cuts of m and n, of whole tiles and panels or strips."""
     depth = min(k, BLOCK) + 1
     widest = max(
-        layout.panel, CACHE // (depth * layout.numbers.bytes) // layout.panel * layout.panel
+        tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel
     )
     tallest = 256 if spills and k > BLOCK else m
     fewest_n, fewest_m = _up(n, widest), _up(m, tallest)
     seen: set[tuple[int, int]] = set()
     for pieces_n in range(fewest_n, fewest_n + 2 * threads):
         share = _up(n, pieces_n)
-        unit = layout.panel if share > 2 * layout.panel else layout.lanes
-        columns = min(_up(share, unit) * unit, max(widest, n % layout.lanes))
+        unit = tiling.panel if share > 2 * tiling.panel else tiling.lanes
+        columns = min(_up(share, unit) * unit, max(widest, n % tiling.lanes))
         for pieces_m in (1,) if swap else range(fewest_m, fewest_m + 2 * threads):
             if pieces_n * pieces_m > fewest_n * fewest_m + 3 * threads:
                 break
-            rows = m if swap else _up(_up(m, pieces_m), layout.shape.tall) * layout.shape.tall
+            rows = m if swap else _up(_up(m, pieces_m), tiling.tall) * tiling.tall
             if (rows, columns) not in seen:
                 seen.add((rows, columns))
                 yield rows, columns
 
 
 def _makespan(
-    layout: Layout, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int,
+    tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int,
     rows_contiguous: bool,
 ) -> float:  # fmt: skip
     """The time of the busiest thread, if every item but the ragged ones costs the same."""
     m, n, k = size
     rows, columns = min(cut[0], m), min(cut[1], n)
     items = batch * _up(m, cut[0]) * _up(n, cut[1])
-    return _up(items, threads) * _cost(layout, rows, columns, k, rows_contiguous)
+    return _up(items, threads) * _cost(tiling, rows, columns, k, rows_contiguous)
 
 
-def _scratch(layout: Layout, spills: bool, rows: int, columns: int, depth: int, swap: bool) -> int:
+def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool) -> int:
     """Bytes that `block` uses: the fixed part, packed B, and sums where it keeps them."""
-    size, lanes = layout.numbers.bytes, layout.lanes
+    size, lanes = tiling.bytes, tiling.lanes
     wide = _up(columns, lanes) * lanes
-    total = layout.block_at + depth * wide * size
+    total = tiling.block_at + depth * wide * size
     if swap:
         total += lanes * (wide + 64 // size) * size + wide * lanes * size
-    elif spills:
+    elif tiling.spills:
         total += rows * (wide * size + 64)
     return total + 64
+
+
+@lru_cache(maxsize=4096)
+def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
+    """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
+    m, n, k, batch, am, ak, bk, bn = sizes
+    axes = ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
+    p = make_plan(tiling, m, n, k, batch, threads, axes)
+    return Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap))

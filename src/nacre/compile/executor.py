@@ -12,7 +12,7 @@ from typing import Any
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.entry import entry
 from nacre.compile.flow import run_flow, segments
-from nacre.compile.pipeline import Compiled, compile_graph
+from nacre.compile.stored import program
 from nacre.interpret.evaluate import view
 from nacre.ir.graph import Builder, Graph, params_key
 from nacre.ir.primitive import Flow, Primitive
@@ -29,8 +29,8 @@ class CompilingExecutor:
         self.kernels: dict[object, Callable[..., Any]] = {}
         self.strided: dict[object, Executable] = {}
         self.runners: dict[int, tuple[Graph, Callable[[Sequence[Value]], list[Value]]]] = {}
-        self.programs: dict[int, tuple[Graph, Any]] = {}
-        self.compiled: dict[Graph, Compiled] = {}
+        self.programs: dict[int, tuple[Graph, Executable]] = {}
+        self.equal: dict[Graph, Executable] = {}
 
     # ---- one primitive
 
@@ -94,7 +94,7 @@ class CompilingExecutor:
         """The executable of one primitive for operands of these types and strides."""
         builder = Builder(primitive.name)
         results = builder.add(primitive, [builder.input(t) for t in types], params)
-        return compile_graph(builder.finish(results), strides).executable
+        return program(builder.finish(results), strides)
 
     def prepare(self, primitive: Primitive, types: Sequence[TensorType], params: Mapping[str, Any],
                 check_nodes: bool = False, fallback: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -125,7 +125,7 @@ class CompilingExecutor:
         parts = segments(graph)
         if parts is not None:
             return lambda inputs: parts.run(self, inputs)
-        executable = self.program(graph).executable
+        executable = self.program(graph)
         if not all(t.static for t in graph.input_types) or not graph.outputs:
             return lambda inputs: self.run_sized(executable, inputs)
         native = entry(executable, lambda *xs: self.run_strided(graph, xs), False)
@@ -135,7 +135,7 @@ class CompilingExecutor:
 
     def run_strided(self, graph: Graph, inputs: Sequence[Value]) -> Any:
         """Operands of a graph that are views are made dense first."""
-        outputs = self.run_sized(self.program(graph).executable, inputs)
+        outputs = self.run_sized(self.program(graph), inputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def run_sized(self, executable: Executable, inputs: Sequence[Value]) -> list[Value]:
@@ -146,16 +146,16 @@ class CompilingExecutor:
         types = [_fixed(t, sizes) for t in executable.output_types]
         return [make(t, b) for t, b in zip(types, buffers, strict=True)]
 
-    def program(self, graph: Graph) -> Compiled:
-        """The compiled form of a graph; equal graphs share it."""
+    def program(self, graph: Graph) -> Executable:
+        """The executable of a graph; equal graphs share it."""
         found = self.programs.get(id(graph))
         if found is not None:
             return found[1]
-        compiled = self.compiled.get(graph)
-        if compiled is None:
-            compiled = self.compiled[graph] = compile_graph(graph)
-        self.programs[id(graph)] = graph, compiled
-        return compiled
+        executable = self.equal.get(graph)
+        if executable is None:
+            executable = self.equal[graph] = program(graph)
+        self.programs[id(graph)] = graph, executable
+        return executable
 
     def dense(self, x: Value) -> Value:
         """x itself if its elements are dense, else a dense copy."""

@@ -18,6 +18,7 @@ from nacre.base.types import TensorType, row_major
 from nacre.codegen import convolve as convolutions
 from nacre.codegen import window as windows
 from nacre.codegen.contract import Contraction, contract
+from nacre.codegen.contract_plan import product_cut
 from nacre.codegen.convolve_steps import Count, Steps
 from nacre.codegen.isa import Isa
 from nacre.compile.fuse import View
@@ -141,15 +142,7 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     layout = (m, n, k, batch, a.strides[2], a.strides[3], b.strides[3], b.strides[2])
     return TemplateStep(code, slots, product((batch, m, n)), k // 8 + 1 if isinstance(k, int) else k, 0,
                         (*views, *(v for v, _ in operands)), tuple(v for v, _ in outputs), 2 * batch * m * n * k,
-                        partial(product_cut, plan), layout)
-
-
-def product_cut(plan: Contraction, sizes: tuple[int, ...], threads: int) -> Cut:
-    """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
-    m, n, k, batch, am, ak, bk, bn = sizes
-    axes = ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
-    p = plan.plan(m, n, k, batch, threads, axes)
-    return Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap))
+                        partial(product_cut, plan.tiling), layout)
 
 
 # ---- convolutions

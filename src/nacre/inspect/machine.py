@@ -77,14 +77,14 @@ def versions() -> dict[str, str]:
 
 
 def cached() -> Kept:
-    """What the object cache holds on disk."""
+    """What the cache of objects and programs holds on disk."""
     directory = objects.default_directory()
     files = _objects(directory)
     return Kept(directory, len(files), sum(p.stat().st_size for p in files))
 
 
 def clear_cache() -> Kept:
-    """Remove every object that is kept on disk; says what there was."""
+    """Remove every object and program that is kept on disk; says what there was."""
     before = cached()
     for path in _objects(before.directory):
         path.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def clear_cache() -> Kept:
 
 
 def _objects(directory: str | None) -> list[Path]:
-    return [] if directory is None else sorted(Path(directory).glob("*.o"))
+    return [] if directory is None else sorted(Path(directory).rglob("*.o"))
 
 
 def checks() -> list[Check]:

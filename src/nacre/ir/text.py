@@ -43,9 +43,9 @@ NUMPY_LITTLE: Final = sys.byteorder == "little"
 # ---- printing
 
 
-def print_graph(graph: Graph) -> str:
-    """The text of a graph."""
-    return "\n".join(_graph_lines(graph, "graph"))
+def print_graph(graph: Graph, *, sources: bool = True) -> str:
+    """The text of a graph, with the lines that its equations come from or without."""
+    return "\n".join(_graph_lines(graph, "graph", sources))
 
 
 def value_names() -> Iterator[str]:
@@ -59,7 +59,7 @@ def value_names() -> Iterator[str]:
         length += 1
 
 
-def _graph_lines(graph: Graph, head: str) -> Iterator[str]:
+def _graph_lines(graph: Graph, head: str, sources: bool = True) -> Iterator[str]:
     fresh = value_names()
     names: dict[Var, str] = {}
 
@@ -82,10 +82,11 @@ def _graph_lines(graph: Graph, head: str) -> Iterator[str]:
         plain = {k: p for k, p in sorted(e.params.items()) if not isinstance(p, Graph)}
         params = ", ".join(f"{k}={param_text(p)}" for k, p in plain.items())
         shown = f"[{params}]" if params else ""
-        yield f"{INDENT}{results} = {e.primitive.name}{shown}({operands}){_source_text(e.source)}"
+        source = _source_text(e.source) if sources else ""
+        yield f"{INDENT}{results} = {e.primitive.name}{shown}({operands}){source}"
         for k, p in sorted(e.params.items()):
             if isinstance(p, Graph):
-                yield from (INDENT * 2 + line for line in _graph_lines(p, f"{k}: graph"))
+                yield from (INDENT * 2 + line for line in _graph_lines(p, f"{k}: graph", sources))
     yield f"{INDENT}return {', '.join(map(use, graph.outputs))}".rstrip()
 
 

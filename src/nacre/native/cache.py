@@ -250,10 +250,24 @@ class ObjectCache:
         It stays loaded for the life of the process.
         """
         key = key_of(text, target)
+        self._object(key, text, target)
+        return self.loaded(key, symbols)
+
+    def known(self, key: bytes) -> bool:
+        """Whether there is an object of a key, in memory or on disk; it is in memory then."""
+        if key not in self._objects:
+            found = self.disk.read(key)
+            if found is None:
+                return False
+            self._objects[key] = found
+        return True
+
+    def loaded(self, key: bytes, symbols: Mapping[str, int] | None = None) -> Library:
+        """The loaded library of an object that is `known`; it stays loaded for the life of the process."""
         name = key, tuple(sorted((symbols or {}).items()))
         known = self._libraries.get(name)
         if known is None:
-            made = engine.load(self._object(key, text, target), symbols)
+            made = engine.load(self._objects[key], symbols)
             with self._lock:
                 known = self._libraries.setdefault(name, made)
             if known is made:

@@ -19,7 +19,7 @@ from nacre.base.dims import Dim
 from nacre.base.errors import ShapeError
 from nacre.base.types import TensorType
 from nacre.native import cache as objects
-from nacre.native.engine import Target
+from nacre.native.engine import Library, Target
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.plan import Bound, Plan, bind
@@ -27,10 +27,11 @@ from nacre.runtime.plan import Bound, Plan, bind
 
 @dataclass(frozen=True)
 class Code:
-    """The text of one kernel and the name of its function."""
+    """The text of one kernel and the name of its function; of a kernel that is kept, its key in place of the text."""
 
     text: str
     name: str
+    key: bytes = b""
 
 
 @cache
@@ -62,10 +63,13 @@ class Executable:
         with self.lock:
             if self.addresses or not self.codes:
                 return
-            texts = {c.text for c in self.codes}
+            texts = {c.text for c in self.codes if not c.key}
             objects.compile_all(sorted(texts), self.target)
             self.held = [_held(c) for c in self.constants]
-            self.addresses = [objects.library(c.text, self.target).address(c.name) for c in self.codes]
+            self.addresses = [self._library(c).address(c.name) for c in self.codes]
+
+    def _library(self, code: Code) -> Library:
+        return objects.shared().loaded(code.key) if code.key else objects.library(code.text, self.target)
 
     def sizes(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The values of the symbolic sizes, from the inputs' shapes."""

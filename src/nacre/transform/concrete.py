@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from nacre.base import tree
 from nacre.compile.executor import EXECUTOR
-from nacre.compile.pipeline import Compiled
 from nacre.interpret.stage import Trace
 from nacre.ir.graph import Graph
+from nacre.runtime.executable import Executable
 from nacre.trace.guards import Guard
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
+
+if TYPE_CHECKING:
+    from nacre.compile.pipeline import Compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,16 @@ class ConcreteFunction:
         return self.trace.graph
 
     @property
-    def compiled(self) -> Compiled:
-        """The compiled program and its stages."""
+    def executable(self) -> Executable:
+        """The program that runs."""
         return EXECUTOR.program(self.graph)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The program and the stages it came through, compiled again to be looked at."""
+        from nacre.compile.pipeline import compile_graph  # noqa: PLC0415 - a warm start does without it
+
+        return compile_graph(self.graph)
 
     def holds(self) -> bool:
         """Whether what was read besides the arguments is as it was."""

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
 from nacre.compile.executor import EXECUTOR
-from nacre.compile.explanation import Explanation
 from nacre.compile.flow import segments
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import stage
@@ -37,6 +36,9 @@ from nacre.trace.value import GivenUp, Value, give_up, is_concrete, stripped
 from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, settled
 from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Static
 from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
+
+if TYPE_CHECKING:
+    from nacre.compile.explanation import Explanation
 
 MANY = 8  # concrete functions that differ in nothing but Python numbers before a warning
 
@@ -165,7 +167,7 @@ class Jitted:
         graph = concrete.graph
         if segments(graph) is not None or not all(t.static for t in graph.input_types):
             return
-        executable = concrete.compiled.executable
+        executable = concrete.executable
         concrete.plain = entry(executable, _Fallback(self, concrete))
         donors = self._donors(concrete, executable.plan.donations)
         if donors:
@@ -348,7 +350,7 @@ class Jitted:
     def memory(self, *args: Any, **kwargs: Any) -> Memory:
         """Bytes that a call needs, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
-        executable = concrete.compiled.executable
+        executable = concrete.executable
         bound = executable.bound(sizes)
         given = sum(_nbytes(t, sizes) for t in concrete.graph.input_types)
         in_place = self._donors(concrete, executable.plan.donations)
@@ -358,13 +360,15 @@ class Jitted:
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """Work that a call does, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
-        plan = concrete.compiled.executable.plan
+        plan = concrete.executable.plan
         flops = sum(_number(step.flops, sizes) for step in plan.steps)
         moved = sum(_number(plan.values[v].nbytes, sizes) for step in plan.steps for v in (*step.reads, *step.writes))
         return Cost(flops, moved, len(plan.steps))
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Every stage of the compiled variant for these arguments, as text; `print` shows all of them."""
+        from nacre.compile.explanation import Explanation  # noqa: PLC0415 - it brings the compiler
+
         concrete, sizes = self._sized(args, kwargs)
         return Explanation(repr(concrete), concrete.compiled, sizes)
 
