@@ -36,6 +36,9 @@ from nacre.nn.spatial import conv1d as conv1d
 from nacre.nn.spatial import conv2d as conv2d
 from nacre.nn.spatial import conv_transpose2d as conv_transpose2d
 from nacre.nn.spatial import max_pool2d as max_pool2d
+from nacre.nn.volume import conv3d as conv3d
+from nacre.nn.volume import conv_transpose1d as conv_transpose1d
+from nacre.nn.volume import conv_transpose3d as conv_transpose3d
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 

@@ -23,6 +23,14 @@ def pair(value: Sizes, operation: str, what: str) -> Pair:
     return found
 
 
+def one(value: Sizes, operation: str, what: str) -> int:
+    """One number, given as it is or as a sequence of one."""
+    found = (value,) if isinstance(value, int) else tuple(int(v) for v in value)
+    if len(found) != 1:
+        raise ArgumentError(f"{operation}: one number is required as {what}; got {value!r}")
+    return found[0]
+
+
 def _padding(value: Sizes | str, kernel: Pair, dilation: Pair, stride: Pair, operation: str) -> tuple[Pair, Pair]:
     if value == "valid":
         return (0, 0), (0, 0)
@@ -92,9 +100,9 @@ def conv1d(
     x: TensorLike,
     weight: TensorLike,
     bias: TensorLike | None = None,
-    stride: int = 1,
-    padding: int | str = 0,
-    dilation: int = 1,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
     """The cross-correlation of signals [N, C, L] with filters [O, C/groups, k], plus a bias [O].
@@ -102,16 +110,19 @@ def conv1d(
     >>> F.conv1d(nc.ones((1, 1, 5)), nc.ones((1, 1, 2))).shape
     (1, 1, 4)
     """
-    signals, filters = as_tensor(x), as_tensor(weight)
-    if len(signals.type.shape) != 3 or len(filters.type.shape) != 3:
+    signals: Any = as_tensor(x)
+    filters: Any = as_tensor(weight)
+    if signals.type.rank not in (2, 3) or filters.type.rank != 3:
         raise ShapeError(
-            f"conv1d: signals [N, C, L] and filters [O, C/groups, k] are required; got {signals.type}, {filters.type}"
+            f"conv1d: signals [N, C, L] or [C, L] and filters [O, C/groups, k] are required; "
+            f"got {signals.type} and {filters.type}"
         )
-    rows = view.reshape(signals, (*signals.type.shape[:2], 1, signals.type.shape[2]))
+    rows = view.reshape(signals, (*signals.type.shape[:-1], 1, signals.type.shape[-1]))
     flat = view.reshape(filters, (*filters.type.shape[:2], 1, filters.type.shape[2]))
-    margin = padding if isinstance(padding, str) else (0, padding)
-    y: Any = conv2d(rows, flat, bias, (1, stride), margin, (1, dilation), groups)
-    return view.reshape(y, (*y.type.shape[:2], y.type.shape[3]))
+    margin = padding if isinstance(padding, str) else (0, one(padding, "conv1d", "padding"))
+    step, spacing = one(stride, "conv1d", "stride"), one(dilation, "conv1d", "dilation")
+    y: Any = conv2d(rows, flat, bias, (1, step), margin, (1, spacing), groups)
+    return view.reshape(y, (*y.type.shape[:-2], y.type.shape[-1]))
 
 
 def conv_transpose2d(
