@@ -4,11 +4,19 @@ A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument
 of the team that the plan was bound for walks the whole table (a pool that has grown since brings no more).  It takes
 chunks of a step's extent from the step's counter until none is left, and waits for the others only where the row says
 so, because a later step needs what this one computes.
+
+The stamped driver is the same with a clock: each thread notes for each step when it arrives, begins and ends (see
+`inspect/profile`).  Its table is the last word of the descriptor.
 """
 
 from __future__ import annotations
 
+import time
+
 from nacre.runtime.plan import DESCRIPTOR_WORDS, STEP_WORDS
+
+STAMPS_WORD = 15  # of the descriptor: the address of the stamps, int64[threads, steps, STAMPS]
+STAMPS = 3  # nanoseconds at which a thread arrives at a step, begins it, and ends it
 
 # The context of a running call, in its workspace's frame on the caller's stack:
 #   descriptor, arguments, counters, barrier, scratch
@@ -47,6 +55,7 @@ begin:
   %scratch.offset = mul i64 %thread, %stride
   %scratch = getelementptr i8, ptr %scratch.base, i64 %scratch.offset
   %many = icmp sgt i64 %threads, 1
+  ; <prepare>
   br label %head
 
 head:
@@ -67,9 +76,11 @@ step:
   %sync.at = getelementptr i64, ptr %row, i64 4
   %sync = load i64, ptr %sync.at
   %arg = getelementptr i64, ptr %args, i64 %first
+  ; <arrive>
   br i1 %many, label %joint, label %alone
 
 alone:
+  ; <begin>
   %any = icmp sgt i64 %extent, 0
   br i1 %any, label %whole, label %done
 
@@ -86,6 +97,7 @@ meet:
   br label %share
 
 share:
+  ; <begin>
   %counter.offset = shl i64 %k, 6
   %counter = getelementptr i8, ptr %counters, i64 %counter.offset
   br label %take
@@ -103,6 +115,7 @@ chunk:
   br label %take
 
 done:
+  ; <end>
   %following = add i64 %k, 1
   br label %head
 
@@ -192,9 +205,48 @@ alone:
 }}
 """
 
-assert DESCRIPTOR_WORDS >= 14
+assert DESCRIPTOR_WORDS > STAMPS_WORD
+
+CLOCK = f"""
+declare i32 @clock_gettime(i32, ptr)
+
+; Note the time at one of a step's places for stamps.
+define internal void @stamp(ptr %stamps, i64 %k, i64 %place) nounwind noinline {{
+entry:
+  %now = alloca [2 x i64], align 8
+  %status = call i32 @clock_gettime(i32 {getattr(time, "CLOCK_MONOTONIC", 1)}, ptr %now)
+  %seconds = load i64, ptr %now
+  %rest.at = getelementptr i64, ptr %now, i64 1
+  %rest = load i64, ptr %rest.at
+  %large = mul i64 %seconds, 1000000000
+  %nanoseconds = add i64 %large, %rest
+  %row = mul i64 %k, {STAMPS}
+  %index = add i64 %row, %place
+  %at = getelementptr i64, ptr %stamps, i64 %index
+  store i64 %nanoseconds, ptr %at
+  ret void
+}}
+"""
+STAMPED = {
+    "prepare": f"""
+  %stamps.at = getelementptr i64, ptr %descriptor, i64 {STAMPS_WORD}
+  %stamps.base = load ptr, ptr %stamps.at
+  %stamps.row = mul i64 %thread, %count
+  %stamps.index = mul i64 %stamps.row, {STAMPS}
+  %stamps = getelementptr i64, ptr %stamps.base, i64 %stamps.index""",
+    **{name: f"call void @stamp(ptr %stamps, i64 %k, i64 {place})"
+       for place, name in enumerate(("arrive", "begin", "end"))},
+}
 
 
 def driver_text() -> str:
     """The LLVM text of the driver; the same for every program."""
     return TEXT
+
+
+def stamped_driver_text() -> str:
+    """The LLVM text of the driver that notes the times of steps."""
+    text = TEXT + CLOCK
+    for place, code in STAMPED.items():
+        text = text.replace(f"; <{place}>", code.strip())
+    return text

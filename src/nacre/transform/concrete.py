@@ -54,6 +54,16 @@ class Cost:
     kernels: int
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A compiled program and what it reads: sizes of symbols, dense inputs, and for outputs the input they replace."""
+
+    compiled: Compiled
+    sizes: dict[str, int]
+    inputs: tuple[Value, ...]
+    in_place: dict[int, int]
+
+
 @dataclass
 class ConcreteFunction:
     """One compiled variant of a jitted function, and the reason for which it was compiled."""

@@ -34,7 +34,7 @@ from nacre.runtime.executable import solve
 from nacre.trace.guards import recording, report
 from nacre.trace.value import GivenUp, Value, give_up, is_concrete, stripped
 from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, settled
-from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Static
+from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Prepared, Static
 from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
 
 if TYPE_CHECKING:
@@ -371,6 +371,19 @@ class Jitted:
 
         concrete, sizes = self._sized(args, kwargs)
         return Explanation(repr(concrete), concrete.compiled, sizes)
+
+    def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
+        """The compiled program for these arguments and what it would read, for those who run it by themselves."""
+        values, *_ = self._flatten(args, kwargs)
+        concrete, sizes = self._sized(args, kwargs)
+        inputs = [*values, *concrete.trace.captures, *(v.value for v in concrete.variable_inputs),
+                  *(v.gradient for v in concrete.gradient_inputs)]
+        if segments(concrete.graph) is not None:
+            raise ArgumentError(f"{self.name}: a function without loops and branches in its graph is required here; "
+                                "it is not one program but several; take the body of the loop")
+        compiled = concrete.compiled
+        in_place = self._donors(concrete, compiled.executable.plan.donations)
+        return Prepared(compiled, sizes, tuple(_bare(settled(x)) for x in inputs), in_place)
 
     def _sized(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, dict[str, int]]:
         values, key, types, names = self._flatten(args, kwargs)

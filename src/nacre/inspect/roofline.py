@@ -1,0 +1,50 @@
+"""The roofline: kernels by operations for each byte and operations a second, under what the machine can do.
+
+A kernel below the slanted roof waits for memory, one below the level roof for arithmetic (Williams, Waterman and
+Patterson 2009).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nacre.inspect.ceilings import Ceilings
+from nacre.inspect.plot import Chart, Series
+from nacre.inspect.profile import Profile, Row
+
+GIGA = 1e9
+LOWEST, HIGHEST = 0.01, 10_000.0  # operations for each byte, from one end of the chart to the other
+SHOWN = 0.01  # of a program's time: rows below this share are left out
+
+
+def chart(profiles: Sequence[Profile], title: str = "Roofline") -> Chart:
+    """The chart of some programs' kernels; a point's area is its share of its program's time."""
+    limits = profiles[0].ceilings
+    return Chart(f"{title}: {limits.isa}, {limits.threads} thread{'s' if limits.threads > 1 else ''}",
+                 "operations for each byte", "GFLOP/s", (*_roofs(limits), *map(_points, profiles)))
+
+
+def _roofs(limits: Ceilings) -> tuple[Series, ...]:
+    peak = limits.flops["f32"] / GIGA
+    cache = limits.bandwidth(limits.bandwidths[0][0])
+    return (_roof("roof: memory, float32", limits.memory / GIGA, peak, False),
+            _roof("roof: first cache, float32", cache / GIGA, peak, True))
+
+
+def _roof(name: str, bandwidth: float, peak: float, dashed: bool) -> Series:
+    ridge = peak / bandwidth
+    points = ((LOWEST, LOWEST * bandwidth), (ridge, peak), (HIGHEST, peak))
+    return Series(name, points, dashed=dashed)
+
+
+def _points(told: Profile) -> Series:
+    rows = [r for r in told.rows if r.flops and r.bytes and r.seconds > SHOWN * told.walked]
+    return Series(told.name, tuple((min(max(r.intensity, LOWEST), HIGHEST), r.flops / r.seconds / GIGA) for r in rows),
+                  joined=False, radii=tuple(3 + 12 * math.sqrt(r.seconds / told.walked) for r in rows),
+                  tips=tuple(_tip(r) for r in rows))
+
+
+def _tip(row: Row) -> str:
+    return (f"{row.label}: {row.seconds * 1e6:.1f} µs, {row.flops / row.seconds / GIGA:.1f} GFLOP/s, "
+            f"{row.bytes / row.seconds / GIGA:.1f} GB/s, {row.share:.0%} of the roof")

@@ -1,0 +1,233 @@
+"""How much work a compiled program holds, counted and not timed: operations, bytes, instructions, kernels, memory.
+
+Counts depend on the program alone, so that they can be compared between machines and kept in a file.  An operation is
+one addition, multiplication, division, comparison … of floats; a fused multiply-add is two; an elementary function
+counts what its definition does.  Bytes are those of the elements that a kernel reads and writes, each once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from nacre.base.dims import Size, evaluate
+from nacre.base.dtypes import DType
+from nacre.codegen import vecmath
+from nacre.codegen.nest_operate import CHEAP
+from nacre.compile.pipeline import Compiled, Stage
+from nacre.ir.graph import Equation
+from nacre.kernel.ast import (
+    Accumulate,
+    Alloc,
+    Apply,
+    Buffer,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    While,
+    children,
+    expressions,
+    statements,
+)
+from nacre.native.text import Module
+from nacre.runtime.plan import Launch, Plan, arena
+
+FREE = frozenset(("cast", "bitcast", "select", "copysign"))  # they move bits
+INSTRUCTION = re.compile(r"^  (?:%[\w.]+ = )?[a-z]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel of a program, which several launches may belong to: its place, name, dtype, and work."""
+
+    first: int
+    launches: int
+    label: str
+    dtype: str
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """The whole program's work."""
+
+    flops: int
+    bytes: int
+    launches: int
+    kernels: int
+    instructions: int
+    arena: int
+
+
+def work(compiled: Compiled, sizes: Mapping[str, int]) -> Work:
+    """Count a compiled program's work, for given sizes of its symbols.
+
+    `kernels` are different codes, `instructions` those of their LLVM text, `arena` the bytes of temporaries.
+    """
+    counted = steps(compiled, sizes)
+    executable = compiled.executable
+    return Work(sum(s.flops for s in counted), sum(s.bytes for s in counted), len(executable.plan.steps),
+                len(executable.codes), sum(instructions(c.text) for c in executable.codes),
+                arena(executable.plan, sizes)[1])
+
+
+def traffic(compiled: Compiled, sizes: Mapping[str, int]) -> int:
+    """The bytes that any program must move for this result: inputs and outputs, each once."""
+    plan = compiled.executable.plan
+    return sum(evaluate(v.nbytes, sizes) for v in plan.values if v.kind in ("input", "output"))
+
+
+def instructions(text: str) -> int:
+    """The instructions in a module's LLVM text."""
+    return len(INSTRUCTION.findall(text))
+
+
+def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[Step]:
+    """The program's kernels in order; launches that one equation was divided into are one."""
+    plan = compiled.executable.plan
+    found: list[Step] = []
+    for first, stages in _together(compiled.stages):
+        launches = plan.steps[first:first + len(stages)]
+        flops = sum(evaluate(s.flops, sizes) for s in launches)
+        moved = sum(_bytes(plan, launch, stage, sizes) for launch, stage in zip(launches, stages, strict=True))
+        if stages[0].kernel is not None:
+            flops += operations(stages[0].kernel, sizes)
+        found.append(Step(first, len(stages), launches[-1].label, _dtype(stages[0]), flops, moved))
+    return found
+
+
+def _together(stages: Sequence[Stage]) -> Iterator[tuple[int, list[Stage]]]:
+    """Stages with the place of the first; those of one template and equation are together."""
+    held: list[Stage] = []
+    for k, stage in enumerate(stages):
+        same = held and stage.kernel is None and held[-1].kernel is None and _same(stage.equations, held[-1].equations)
+        if held and not same:
+            yield k - len(held), held
+            held = []
+        held.append(stage)
+    if held:
+        yield len(stages) - len(held), held
+
+
+def _same(a: tuple[Equation, ...], b: tuple[Equation, ...]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _dtype(stage: Stage) -> str:
+    """The dtype whose arithmetic a stage is about: the first float among its results."""
+    dtypes = [v.type.dtype for e in reversed(stage.equations) for v in e.outputs]
+    return next((d.short for d in dtypes if d.is_float), dtypes[0].short if dtypes else "copy")
+
+
+# ---- bytes
+
+
+def _bytes(plan: Plan, launch: Launch, stage: Stage, sizes: Mapping[str, int]) -> int:
+    if stage.kernel is not None:
+        return moved(stage.kernel, sizes)
+    given = [evaluate(plan.values[v].nbytes, sizes) for v in launch.reads]
+    for k, x in enumerate(stage.equations[0].inputs[:len(given)]):  # a view reads a part of what it lies in
+        given[k] = min(given[k], evaluate(x.type.nbytes, sizes))
+    return sum(given) + sum(evaluate(plan.values[v].nbytes, sizes) for v in launch.writes)
+
+
+def moved(kernel: Kernel, sizes: Mapping[str, int]) -> int:
+    """Bytes that a kernel reads and writes: of each buffer the elements, but no more than it has accesses."""
+    accesses: dict[str, int] = {}
+    _count_accesses(kernel.body, 1, sizes, accesses)
+    return sum(min(_elements(b, sizes), accesses.get(b.name, 0)) * b.dtype.itemsize for b in kernel.buffers)
+
+
+def _elements(buffer: Buffer, sizes: Mapping[str, int]) -> int:
+    """The different elements of a buffer: axes of stride 0 repeat them."""
+    strides = buffer.strides or (1,) * len(buffer.shape)
+    return prod(evaluate(n, sizes) for n, s in zip(buffer.shape, strides, strict=True) if not _is_zero(s))
+
+
+def _is_zero(size: Size) -> bool:
+    return isinstance(size, int) and size == 0
+
+
+def _count_accesses(body: Sequence[Stmt], times: int, sizes: Mapping[str, int], found: dict[str, int]) -> None:
+    for s in body:
+        for e in expressions(s):
+            for name in _loads(e):
+                found[name] = found.get(name, 0) + times
+        match s:
+            case Store():
+                found[s.buffer] = found.get(s.buffer, 0) + times
+            case For():
+                _count_accesses(s.body, times * evaluate(s.extent, sizes), sizes, found)
+            case If():
+                _count_accesses((*s.body, *s.orelse), times, sizes, found)
+            case While():
+                _count_accesses(s.body, times, sizes, found)
+            case _:
+                pass
+
+
+def _loads(e: Expr) -> Iterator[str]:
+    if isinstance(e, Load):
+        yield e.buffer
+    for c in children(e):
+        yield from _loads(c)
+
+
+# ---- operations
+
+
+def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
+    """Floating-point operations of a kernel; both sides of a branch count, and one round of a search."""
+    types = {s.buffer.name: s.buffer.dtype for s in statements(kernel.body) if isinstance(s, Alloc)}
+    types |= {b.name: b.dtype for b in kernel.buffers}
+    return _operations(kernel.body, sizes, types)
+
+
+def _operations(body: Sequence[Stmt], sizes: Mapping[str, int], types: Mapping[str, DType]) -> int:
+    total = 0
+    for s in body:
+        total += sum(map(_weight, expressions(s)))
+        match s:
+            case Accumulate():
+                total += int(types[s.accumulators[0]].is_float)
+            case For():
+                total += evaluate(s.extent, sizes) * _operations(s.body, sizes, types)
+            case If():
+                total += _operations((*s.body, *s.orelse), sizes, types)
+            case While():
+                total += _operations(s.body, sizes, types)
+            case _:
+                pass
+    return total
+
+
+def _weight(e: Expr) -> int:
+    inside = sum(map(_weight, children(e)))
+    if not isinstance(e, Apply) or e.op in FREE:
+        return inside
+    source = e.args[-1].dtype
+    return inside + (of_operation(e.op, source, len(e.args)) if source.is_float else 0)
+
+
+@lru_cache(maxsize=512)
+def of_operation(op: str, dtype: DType, operands: int) -> int:
+    """The float operations that the definition of one operation does, straight through; at least one."""
+    if op in CHEAP:
+        return 2 if op == "fma" else 1
+    module = Module("counted")
+    held = "i16" if dtype.bits == 16 else dtype.llvm
+    f = module.function("f", "void", {f"x{k}": held for k in range(operands)})
+    vecmath.apply(f, op, [f.bitcast(f[f"x{k}"], dtype.llvm) for k in range(operands)], dtype)
+    f.ret()
+    text = module.text()
+    single = len(re.findall(r"= (?:fadd|fsub|fmul|fdiv|fcmp|call .*@llvm\.sqrt\.)", text))
+    fused = len(re.findall(r"= call .*@llvm\.fma\.", text))
+    return max(1, single + 2 * fused)

@@ -1,0 +1,276 @@
+"""The workloads that `nacre bench` runs: well-known computations, written as a user would write them.
+
+Each is made for one of two sizes: the one a reader knows, and a tiny one of the same form, for tests.  Weights and data
+are drawn from fixed seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nacre import nn, optim
+from nacre.api import analysis, functions, manipulation, random
+from nacre.api.creation import asarray
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ArgumentError
+from nacre.transform.grad import vjp
+from nacre.transform.jit import Jitted, jit
+
+F = nn.functional
+
+
+Made = tuple[Callable[..., Any], tuple[Any, ...]]  # a function and its arguments
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A named computation; `make(tiny)` gives the function, anew each time, and its arguments."""
+
+    name: str
+    title: str
+    make: Callable[[bool], Made]
+
+    def plain(self, tiny: bool = False) -> Made:
+        """The function, with weights from the same seed each time, and its arguments."""
+        random.seed(0)
+        return self.make(tiny)
+
+    def ready(self, tiny: bool = False) -> tuple[Jitted, tuple[Any, ...]]:
+        """The function compiled, and its arguments."""
+        function, arguments = self.plain(tiny)
+        return jit(function), arguments
+
+
+# ---- data
+
+
+def _floats(*shape: int, seed: int = 1) -> Tensor:
+    return asarray(np.random.default_rng(seed).standard_normal(shape, np.float32))
+
+
+def _whole(limit: int, *shape: int, seed: int = 2) -> Tensor:
+    return asarray(np.random.default_rng(seed).integers(0, limit, shape).astype(np.int32))
+
+
+def _training(model: nn.Module, optimiser: optim.Optimizer) -> Callable[[Tensor, Tensor], Any]:
+    """A training step of a classifier: loss, gradients, update."""
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        scores = model(x)
+        loss = F.cross_entropy(manipulation.reshape(scores, (-1, scores.shape[-1])), manipulation.reshape(y, (-1,)))
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        return loss
+
+    return step
+
+
+# ---- models
+
+
+class Block(nn.Module):
+    """Two 3 × 3 convolutions beside a shortcut (He et al. 2015)."""
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        self.conv1 = nn.Conv2d(channels, width, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = nn.Identity() if stride == 1 else nn.Sequential(
+            nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, channels, H, W] → [N, width, H / stride, W / stride]."""
+        inner = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(inner)) + self.downsample(x))
+
+
+def resnet18(first: int = 64, classes: int = 1000) -> nn.Module:
+    """ResNet-18, whose first stage is `first` channels wide."""
+    layers: list[nn.Module] = [nn.Conv2d(3, first, 7, 2, 3, bias=False), nn.BatchNorm2d(first), nn.ReLU(),
+                               nn.MaxPool2d(3, 2, 1)]
+    channels = first
+    for stage in range(4):
+        width = first << stage
+        layers += [Block(channels, width, 2 if stage else 1), Block(width, width, 1)]
+        channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
+
+
+class Gpt(nn.Module):
+    """A decoder as GPT-2's: learned positions, pre-norm blocks with tanh-GELU, the embedding as its last layer."""
+
+    def __init__(self, layers: int, width: int, heads: int, vocabulary: int, context: int) -> None:
+        self.heads = heads
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        self.blocks = nn.ModuleList(nn.ModuleList((
+            nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width),
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width))) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """[N, T] → scores [N, T, vocabulary]."""
+        return self.scores(self.hidden(ids))
+
+    def scores(self, x: Tensor) -> Tensor:
+        """[..., width] → [..., vocabulary]."""
+        return x @ self.tokens.weight.value.T
+
+    def hidden(self, ids: Tensor) -> Tensor:
+        """[N, T] → [N, T, width]."""
+        x = self.tokens(ids) + self.positions.weight.value[:ids.shape[1]]
+        for block in self.blocks:
+            x = self.mixed(block, x, lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        return self.norm(x)
+
+    def mixed(self, block: Any, x: Any, attend: Callable[[Any, Any, Any], Any]) -> Any:
+        """One block; `attend` gets queries, keys and values [N, heads, T, size]."""
+        norm1, inward, outward, norm2, up, down = block
+        n, t, width = x.shape
+        parts = manipulation.reshape(inward(norm1(x)), (n, t, 3, self.heads, width // self.heads))
+        parts = manipulation.permute_dims(parts, (2, 0, 3, 1, 4))
+        joined = manipulation.permute_dims(attend(parts[0], parts[1], parts[2]), (0, 2, 1, 3))
+        x = x + outward(manipulation.reshape(joined, (n, t, width)))
+        return x + down(F.gelu(up(norm2(x)), approximate="tanh"))
+
+    def decode(self, token: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
+        """Scores of the token after `token` [N, 1], and the keys and values [N, heads, T + 1, size] of every block."""
+        place = past[0].shape[2]
+        x = self.tokens(token) + self.positions.weight.value[place:place + 1]
+        kept: list[Tensor] = []
+        for k, block in enumerate(self.blocks):
+            def attend(q: Any, key: Any, value: Any, k: int = k) -> Any:
+                kept.extend(manipulation.concat(pair, axis=2) for pair in
+                            ((past[2 * k], key), (past[2 * k + 1], value)))
+                return F.scaled_dot_product_attention(q, kept[-2], kept[-1])
+
+            x = self.mixed(block, x, attend)
+        return self.scores(self.norm(x)[:, -1]), *kept
+
+
+# ---- the workloads
+
+
+def _mlp(tiny: bool) -> Made:
+    sizes, batch = ((20, 24, 16, 10), 8) if tiny else ((784, 512, 512, 10), 128)
+    a, b, c, d = sizes
+    model = nn.Sequential(nn.Linear(a, b), nn.ReLU(), nn.Linear(b, c), nn.ReLU(), nn.Linear(c, d))
+    return _training(model, optim.Adam(model.parameters(), lr=1e-3)), (_floats(batch, a), _whole(10, batch))
+
+
+def _convnet(tiny: bool) -> Made:
+    side, batch, first = (10, 4, 16) if tiny else (28, 64, 32)
+    flat = 2 * first * ((side - 4) // 2) ** 2
+    model = nn.Sequential(nn.Conv2d(1, first, 3), nn.ReLU(), nn.Conv2d(first, 2 * first, 3), nn.ReLU(),
+                          nn.MaxPool2d(2), nn.Flatten(), nn.Linear(flat, 128), nn.ReLU(), nn.Linear(128, 10))
+    return (_training(model, optim.Adam(model.parameters(), lr=1e-3)),
+            (_floats(batch, 1, side, side), _whole(10, batch)))
+
+
+def _resnet(batch: int) -> Callable[[bool], Made]:
+    def make(tiny: bool) -> Made:
+        model = (resnet18(16, 10) if tiny else resnet18()).eval()
+        return model.__call__, (_floats(batch, 3, 32, 32) if tiny else _floats(batch, 3, 224, 224),)
+
+    return make
+
+
+def _gpt(tiny: bool) -> Made:
+    layers, width, heads, batch, length = (2, 32, 2, 2, 12) if tiny else (6, 384, 6, 8, 256)
+    model = Gpt(layers, width, heads, 65, length)
+    return (_training(model, optim.AdamW(model.parameters(), lr=1e-3)),
+            (_whole(65, batch, length), _whole(65, batch, length, seed=3)))
+
+
+def _gpt2(tiny: bool) -> Gpt:
+    return Gpt(2, 32, 2, 97, 64) if tiny else Gpt(12, 768, 12, 50257, 1024)
+
+
+def _prefill(tiny: bool) -> Made:
+    model = _gpt2(tiny)
+
+    def prefill(ids: Tensor) -> Tensor:
+        """The scores of what comes after the last token."""
+        return model.scores(model.hidden(ids)[:, -1])
+
+    return prefill, (_whole(97, 1, 24 if tiny else 256),)
+
+
+def _decode(tiny: bool) -> Made:
+    model, past = _gpt2(tiny), 24 if tiny else 256
+    blocks, width = (2, 32) if tiny else (12, 768)
+    kept = [_floats(1, model.heads, past, width // model.heads, seed=4 + k) for k in range(2 * blocks)]
+    return model.decode, (_whole(97, 1, 1), *kept)
+
+
+def _chain(x: Tensor) -> Tensor:
+    """Ten pointwise operations."""
+    y = F.relu(x * 1.1 + 0.3)
+    y = analysis.sqrt(functions.abs(y * y - 0.5))
+    return analysis.tanh(y * 0.7) + x
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    return a @ b
+
+
+def _layer_norm(x: Tensor) -> Tensor:
+    return F.layer_norm(x, int(x.shape[-1]))
+
+
+def _matmul(n: int) -> Callable[[bool], Made]:
+    def make(tiny: bool) -> Made:
+        side = n // 32 if tiny else n
+        return _product, (_floats(side, side), _floats(side, side, seed=2))
+
+    return make
+
+
+def _attention(backward: bool) -> Callable[[bool], Made]:
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def gradients(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Any:
+        return vjp(attend, q, k, v)[1](g)
+
+    def make(tiny: bool) -> Made:
+        shape = (2, 2, 20, 16) if tiny else (8, 6, 256, 64)
+        given = tuple(_floats(*shape, seed=k) for k in range(4 if backward else 3))
+        return (gradients if backward else attend), given
+
+    return make
+
+
+def _rows(function: Callable[..., Any], *shape: int) -> Callable[[bool], Made]:
+    return lambda tiny: (function, (_floats(*((n // 64 + 3 for n in shape) if tiny else shape)),))
+
+
+WORKLOADS: dict[str, Workload] = {w.name: w for w in (
+    Workload("mlp", "training step of a 784-512-512-10 MLP, batch 128, Adam", _mlp),
+    Workload("convnet", "training step of a small convnet, batch 64, Adam", _convnet),
+    Workload("resnet18", "ResNet-18 inference, batch 1", _resnet(1)),
+    Workload("resnet18-8", "ResNet-18 inference, batch 8", _resnet(8)),
+    Workload("gpt", "training step of a 6-layer GPT, 8 × 256 tokens, AdamW", _gpt),
+    Workload("prefill", "GPT-2-small prefill, 256 tokens", _prefill),
+    Workload("decode", "GPT-2-small, one token after 256", _decode),
+    Workload("chain", "ten pointwise operations on 10 M elements", _rows(_chain, 10_000_000)),
+    Workload("softmax", "softmax 4096 × 1024", _rows(F.softmax, 4096, 1024)),
+    Workload("layernorm", "layer norm 4096 × 768", _rows(_layer_norm, 4096, 768)),
+    Workload("matmul-1024", "matrix product 1024³", _matmul(1024)),
+    Workload("matmul-2048", "matrix product 2048³", _matmul(2048)),
+    Workload("attention", "causal attention, 8 × 6 heads, 256 × 64", _attention(False)),
+    Workload("attention-gradient", "the same, forward and backward", _attention(True)),
+)}
+
+
+def chosen(names: list[str]) -> list[Workload]:
+    """The workloads of these names, all where there is none; raises ArgumentError for another name."""
+    for name in names:
+        if name not in WORKLOADS:
+            raise ArgumentError(f"bench: a workload of {', '.join(WORKLOADS)} is required; got {name!r}")
+    return [WORKLOADS[n] for n in names] if names else list(WORKLOADS.values())
