@@ -146,6 +146,31 @@ def test_buffers_are_given_back() -> None:
     assert buffer.statistics().allocated <= start
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_ends_a_long_program_between_its_steps(threads: int) -> None:
+    def long(x: Any) -> Any:
+        for _ in range(3000):
+            x = x @ x
+        return x
+
+    f, x = nc.jit(long), nc.zeros((500, 500))
+    before, handler = nc.get_threads(), signal.signal(signal.SIGINT, signal.default_int_handler)
+    nc.set_threads(threads)
+    try:
+        f.concrete(x)
+        held = buffer.statistics().buffers
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            f(x)
+        timer.join()
+        assert buffer.statistics().buffers == held
+        assert nc.jit(lambda x: x @ x + 1)(x).sum().item() == 250_000
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        nc.set_threads(before)
+
+
 # ---- other processes
 
 

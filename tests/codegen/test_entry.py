@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nacre as nc
+from nacre.base import state
 from nacre.base.errors import OutOfMemory
-from nacre.codegen.entry import entry, slot_offset
+from nacre.base.state import gradients
+from nacre.codegen import record
+from nacre.codegen.entry import entry, view_entry
+from nacre.codegen.record import Recording
 from nacre.compile.pipeline import compile_graph
+from nacre.interpret.linearise import fused_rule, rule_for
 from nacre.interpret.stage import stage
+from nacre.interpret.tape import Node
+from nacre.ir.primitive import primitive_named
 from nacre.runtime import buffer
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import inside
@@ -35,8 +44,10 @@ ADD = executable(lambda x, y: [x + y], X, Y)
 
 
 def test_slots_lie_where_python_says() -> None:
-    assert len({slot_offset(name) for name in ("type", "data", "layout", "node")}) == 4
-    assert all(slot_offset(name) >= 16 for name in ("type", "data", "layout", "node"))
+    places = record.offsets()
+    for names in (("type", "data", "layout", "node"), ("level", "number", "parents", "rule", "saved")):
+        assert len({places[name] for name in names}) == len(names)
+        assert all(places[name] >= 16 for name in names)
 
 
 def test_one_result_several_and_none() -> None:
@@ -85,8 +96,7 @@ def test_an_active_interpreter_goes_to_the_fallback() -> None:
 
     call = entry(ADD, refused)
     assert inside(Interpreter(), lambda: call(X, Y))[0] == "fallback"
-    unchecked = entry(ADD, refused, False)
-    assert inside(Interpreter(), lambda: unchecked(X, Y)).tolist() == (X + Y).tolist()
+    assert inside(Interpreter(), lambda: entry(ADD, refused, False)(X, Y)).tolist() == (X + Y).tolist()
     assert call(X, Y).tolist() == (X + Y).tolist()
 
 
@@ -160,3 +170,159 @@ def test_entries_follow_a_change_of_threads() -> None:
             np.testing.assert_array_equal(call(x).numpy(), wanted)
     finally:
         nc.set_threads(before)
+
+
+# ---- views
+
+
+def test_a_view_is_the_same_memory_with_another_layout() -> None:
+    x = nc.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    turned = x.T
+    call = view_entry(x.type, turned, refused)
+    y = call(x)
+    assert y.data is x.data and y.layout is turned.layout and y.type is turned.type and y.node is None
+    assert y.tolist() == turned.tolist()
+    for odd in (turned, x.astype(nc.float64), nc.ones((3,)), 1.0, x.numpy(), make(x.type, x.data, None, Leaf(0)),
+                make(x.type, None), None):
+        assert call(odd)[0] == "fallback"
+    assert call(x, x)[0] == "fallback" and call()[0] == "fallback"
+
+
+def test_operands_may_be_views_whose_strides_are_compiled() -> None:
+    x = nc.tensor(np.arange(24.0).reshape(4, 6))
+    kinds = [x[1:3, ::2], x[2:4, ::2], x[0:2, 1::2]]
+    strides = [kinds[0].layout.strides, (3, 1)]
+    graph = stage(lambda a, b: [a * 10 + b], [kinds[0].type] * 2).graph
+    call = entry(compile_graph(graph, strides).executable, refused, strided=True)
+    b = nc.tensor(np.arange(6.0).reshape(2, 3))
+    for view in kinds:
+        np.testing.assert_array_equal(call(view, b).numpy(), view.numpy() * 10 + b.numpy())
+
+
+# ---- recording
+
+
+def tracked(*numbers: float, level: int = 0) -> Any:
+    x = nc.tensor(numbers)
+    x.node = Leaf(level)
+    return x
+
+
+def recording(f: Any, rule: Any) -> tuple[Any, Recording]:
+    made = Recording(2, rule)
+    return entry(executable(f, X, Y), made.fallback(refused), made), made
+
+
+RULES = {"keeps nothing": lambda x, y: [x + y], "keeps operands": lambda x, y: [x * y],
+         "keeps one": lambda x, y: [x * nc.exp(y)]}
+
+
+@pytest.mark.parametrize("f", RULES.values(), ids=RULES)
+def test_nodes_are_those_of_the_tape(f: Any) -> None:
+    graph = stage(lambda x, y: list(f(x, y)), [X.type, Y.type]).graph
+    call, _ = recording(f, lambda active: fused_rule(graph, active))
+    a, b = tracked(1.0, 2.0, 3.0), tracked(-1.0, 0.5, 2.0)
+    for xs in ((a, Y), (X, b), (a, b), (a, a)):
+        if xs[0] is not xs[1]:
+            assert call(*xs)[0] == "fallback"  # where it is learned
+        one, two = call(*xs), call(*xs)
+        rule = one.node.rule
+        assert one.node.level == 0 and one.node.number < two.node.number and type(one.node.number) is int
+        assert list(one.node.parents) == [x.node for x in xs if x.node is not None]
+        assert list(one.node.saved) == [xs[k] for k in rule.saved]
+        assert rule is two.node.rule and rule.active == tuple(k for k, x in enumerate(xs) if x.node is not None)
+        assert not one.node.released and one.tolist() == f(X * 0 + xs[0].detach(), xs[1].detach())[0].tolist()
+        for x in (a, b):
+            x.grad = None
+        one.sum().backward()
+        found = [x.grad.tolist() for x in xs if x.node is not None]
+        for x in (a, b):
+            x.grad = None
+        f(*xs)[0].sum().backward()
+        assert found == [x.grad.tolist() for x in xs if x.node is not None]
+    assert call(X, Y).node is None
+
+
+def test_a_result_that_is_kept_is_kept_without_its_node() -> None:
+    made = Recording(1, lambda active: rule_for(primitive_named("exp"), {}, (X.type,), active))
+    call = entry(executable(lambda x: [nc.exp(x)], X), made.fallback(refused), made)
+    x = tracked(0.0, 1.0, 2.0)
+    call(x)
+    y = call(x)
+    (kept,) = y.node.saved
+    assert kept is not y and kept.data is y.data and kept.node is None and kept.layout is None
+    watch = weakref.ref(y.node)
+    del y, kept
+    assert watch() is None  # no cycle
+
+
+def test_what_is_not_recorded() -> None:
+    asked: list[Any] = []
+    call, _ = recording(lambda x, y: [x + y], lambda active: asked.append(active))
+    x = tracked(1.0, 2.0, 3.0)
+    assert call(x, Y)[0] == "fallback" and asked == [(0,)]
+    assert call(x, Y).node is None and asked == [(0,)]  # a rule of None: no result depends on it
+    with gradients(False):
+        assert call(Y, x).node is None
+        with gradients(True):
+            assert call(Y, x)[0] == "fallback" and asked == [(0,), (1,)]
+    above = tracked(1.0, 2.0, 3.0, level=1)
+    assert call(above, Y)[0] == "fallback" and call(x, above)[0] == "fallback" and len(asked) == 2
+    assert inside(Quiet(), lambda: call(X, Y))[0] == "fallback"
+
+
+class Quiet:
+    level, dynamic = 1, False
+
+    def process(self, *args: Any) -> Any:
+        raise AssertionError
+
+
+def test_threads_record_or_not_each_for_itself() -> None:
+    graph = stage(lambda x, y: [x + y], [X.type, Y.type]).graph
+    call, _ = recording(lambda x, y: [x + y], lambda active: fused_rule(graph, active))
+    x = tracked(1.0, 2.0, 3.0)
+    call(x, Y)
+    faults: list[object] = []
+    begin = threading.Barrier(4)
+
+    def work(recorded: bool) -> None:
+        begin.wait(20)
+        for _ in range(300):
+            with gradients(recorded):
+                for _ in range(5):
+                    y = call(x, Y)
+                    if type(y) is nc.Tensor and (y.node is not None) is not recorded:  # (or Python is asked)
+                        faults.append(y)
+
+    threads = [threading.Thread(target=work, args=(k % 2 == 0,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not faults and list(state.SILENT) == [0, 0]
+
+
+def test_references_of_records_are_balanced() -> None:
+    graph = stage(lambda x, y: [x * y], [X.type, Y.type]).graph
+    call, _ = recording(lambda x, y: [x * y], lambda active: fused_rule(graph, active))
+    exp = Recording(1, lambda active: rule_for(primitive_named("exp"), {}, (X.type,), active))
+    keeps = entry(executable(lambda x: [nc.exp(x)], X), exp.fallback(refused), exp)
+    flip = view_entry(X.type, X[::-1], refused)
+    x = tracked(1.0, 2.0, 3.0)
+    for f in (lambda: call(x, Y), lambda: keeps(x), lambda: flip(X)):
+        f()
+    rule = call(x, Y).node.rule
+    layout = flip(X).layout
+    watched = [x, Y, X, x.data, x.node, rule, Node, layout, X.type, nc.Tensor, None]
+
+    def count() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(w) for w in watched]
+
+    before, memory = count(), buffer.statistics().buffers
+    for _ in range(1000):
+        call(x, Y), keeps(x), flip(X)
+    after = count()
+    assert all(abs(a - b) < 50 for a, b in zip(after, before, strict=True)), (before, after)
+    assert buffer.statistics().buffers == memory

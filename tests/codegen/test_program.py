@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,6 +111,41 @@ def test_steps_of_nothing() -> None:
         pool().set_threads(threads)
         empty = chain([5, 0, 5], [0, 0, 0], [1, 1, 1])
         np.testing.assert_array_equal(run(empty, x), x + 3)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_program_that_is_told_to_stop_does(threads: int) -> None:
+    executable = chain([1000] * 6, [0, 1, 2, 3, 4, 5], [1] * 6)
+    executable.load()
+    x = np.arange(1000, dtype=np.int64)
+    pool().set_threads(threads)
+    library = objects.library(driver_text(), host_target(), pool().symbols())
+    address = ctypes.c_void_p
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, address, address, address, address, address)(
+        library.address("nacre_run_unless"))
+    bound = bind(executable.plan, {}, threads, executable.addresses, [], pool().run_address)
+    workspace = np.zeros(bound.workspace_bytes + 64, np.uint8)
+    start = -workspace.ctypes.data % 64 + workspace.ctypes.data
+    asked: list[int] = []
+
+    def after(count: int) -> Any:
+        def check(question: int) -> int:
+            asked.append(question)
+            return int(len(asked) > count)
+
+        asked.clear()
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(check)
+
+    for count in (0, 1, 3, 10_000):
+        y = np.zeros(1000, np.int64)
+        bases = np.array([x.ctypes.data, y.ctypes.data, 0], np.int64)
+        check = after(count)
+        stopped = call(bound.descriptor.ctypes.data, bases.ctypes.data, start, ctypes.cast(check, address).value, 77)
+        assert stopped == (len(asked) > count) and set(asked) <= {77}
+        if threads == 1:
+            assert len(asked) == min(count + 1, 6) and stopped == (count < 6)
+        if not stopped:
+            np.testing.assert_array_equal(y, x + 21)
 
 
 def test_tables_of_a_bound_plan() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import subprocess
 import sys
 import time
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -169,6 +171,19 @@ def test_threads_share_one_compilation(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = set(pool.map(lambda k: objects.library(TEXT.format(k % 2), target), range(32)))
     assert objects.compiled == 2 and len(made) == 2
+
+
+def test_libraries_are_unloaded_when_nobody_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "LIBRARIES", 3)
+    monkeypatch.setattr(cache, "OBJECTS", 2)
+    objects, target = ObjectCache(DiskCache(tmp_path)), engine.host_target()
+    held = objects.library(TEXT.format(0), target)
+    left = [weakref.ref(objects.library(TEXT.format(k), target)) for k in range(1, 6)]
+    gc.collect()
+    assert [r() is None for r in left] == [True, True, False, False, False]
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(held.address("kernel"))(1) == 1
+    assert objects.library(TEXT.format(3), target) is left[2]()
+    assert objects.library(TEXT.format(1), target) is not None and objects.compiled == 6
 
 
 def test_compile_all_keeps_the_order(tmp_path: Path) -> None:

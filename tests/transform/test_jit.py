@@ -6,6 +6,7 @@ import gc
 import hashlib
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn, optim
-from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, TraceError
+from nacre.base.errors import ArgumentError, DTypeError, Error, GradientError, ShapeError, TraceError
 from nacre.base.state import STATE
 from nacre.runtime import buffer
 from nacre.trace.bind import ACTIVE
@@ -734,3 +735,92 @@ def train(mode: Callable[[Any], Any], steps: int) -> str:
 
 def test_a_training_step_is_the_same_to_the_bit() -> None:
     assert train(nc.jit, 6) == train(lambda f: f, 6)
+
+
+# ---- x[i] = v on arguments
+
+
+def test_writing_into_an_argument_reaches_the_caller() -> None:
+    def f(x: Any, v: Any) -> Any:
+        x[0] = v
+        x[1] = x[0] + 1
+        return {"sum": x.sum(), "text": "kept"}
+
+    for g in (f, nc.jit(f)):
+        for number in (5.0, 7.0, 7.0):
+            x = nc.tensor([1.0, 2.0, 3.0])
+            alias, view = x.detach(), x[1:]
+            result = g(x, nc.tensor(number))
+            assert x.tolist() == [number, number + 1, 3.0] and result["sum"].item() == 2 * number + 4
+            assert alias.tolist() == [1.0, 2.0, 3.0] and view.tolist() == [2.0, 3.0] and result["text"] == "kept"
+
+
+def test_writing_into_an_argument_of_an_inner_call_reaches_the_outer_one() -> None:
+    inner = nc.jit(lambda x: x.__setitem__(0, x[1] * 2))
+
+    def f(x: Any) -> Any:
+        inner(x)
+        made = nc.tensor([1.0, 2.0])  # a tensor made inside may be written, too
+        made[1] = x.sum()
+        return made
+
+    for g in (f, nc.jit(f)):
+        x = nc.tensor([1.0, 2.0])
+        assert g(x).tolist() == [1.0, 6.0] and x.tolist() == [4.0, 2.0]
+
+
+def test_writing_into_an_argument_is_recorded() -> None:
+    write = nc.jit(lambda a: a.__setitem__(0, a[1] * 2))
+    w = nc.tensor([1.0, 2.0]).requires_grad_()
+    z = w * 3
+    kept = z * z
+    write(z)
+    z.sum().backward()
+    assert z.tolist() == [12.0, 6.0] and w.grad is not None and w.grad.tolist() == [0.0, 9.0]
+    with pytest.raises(GradientError, match="changed by"):
+        kept.sum().backward()
+
+
+def test_what_cannot_be_written_is_refused() -> None:
+    seen = nc.zeros(2)
+
+    @nc.jit
+    def outside(x: Any) -> Any:
+        seen[0] = x.sum()
+        return x
+
+    x = nc.ones(2)
+    for _ in range(2):
+        with pytest.raises(TraceError, match="from outside"):
+            outside(x)
+        assert seen.tolist() == [0.0, 0.0]
+    write = nc.jit(lambda a, b: a.__setitem__(0, b[1]))
+    with pytest.raises(GradientError, match="not a leaf"):
+        write(nc.ones(2).requires_grad_(), x)
+    with pytest.raises(ArgumentError, match="given twice"):
+        write(x, x)
+    with pytest.raises(ArgumentError, match="NumPy"):
+        write(np.ones(2, np.float32), x)
+    write(x, nc.tensor([0.0, 4.0]))
+    assert x.tolist() == [4.0, 1.0]
+
+
+# ---- what a function leaves behind
+
+
+def test_functions_that_are_dropped_leave_nothing() -> None:
+    def make(k: int) -> list[weakref.ref[Any]]:
+        f = nc.jit(lambda x: nc.exp(x) * 2 + k % 3)
+        g = nc.jit(lambda x: nc.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (nc.tensor(0), x))[1])
+        h = nc.jit(nc.grad(lambda x: f(x).sum()))
+        for each in (f, g, h):
+            each(X)
+        return [weakref.ref(x) for each in (f, g, h) for x in (each, each.concrete(X))]
+
+    for k in range(4):  # programs of equal graphs are found
+        make(k)
+    before = len(gc.get_objects())
+    left = [r for k in range(20) for r in make(k)]
+    gc.collect()
+    assert [r for r in left if r() is not None] == []
+    assert len(gc.get_objects()) - before < 200

@@ -1,8 +1,8 @@
 """Operators at the speed of one native call: what is compiled for operands of given types is remembered.
 
 The second time an operator meets two types, its function is staged for them, promotion and broadcasting included,
-and compiled to one kernel.  From then on the operator is a lookup and a call.  Operands that are unusual (views,
-traced values) go the general way; values with nodes are recorded here where the function is one primitive.
+and compiled to one kernel.  From then on the operator is a lookup and a call, which also records it where operands
+have nodes.  Operands that are unusual (views, traced values) go the general way.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
+from nacre.codegen.record import Recording
 from nacre.compile.executor import EXECUTOR
 from nacre.compile.stored import program
+from nacre.interpret.linearise import fused_rule
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Equation, Graph
-from nacre.trace.bind import PARTS
 from nacre.trace.value import Value, is_concrete
 
 Function = Callable[..., Any]
@@ -52,9 +53,9 @@ def _compiled(function: Function, types: tuple[TensorType, ...]) -> Function | N
         return None
     single = _single(graph)
     if single is not None:
-        return EXECUTOR.prepare(single.primitive, types, single.params, True,
-                                 _Recorded(function, single))
-    return entry(program(graph), function)
+        return EXECUTOR.quick(single.primitive, types, single.params)
+    recording = Recording(len(types), lambda active: fused_rule(graph, active))
+    return entry(program(graph), recording.fallback(function), recording)
 
 
 def _single(graph: Graph) -> Equation | None:
@@ -63,26 +64,3 @@ def _single(graph: Graph) -> Equation | None:
             and graph.outputs == graph.equations[0].outputs and not graph.equations[0].primitive.multiple:
         return graph.equations[0]
     return None
-
-
-class _Recorded:
-    """What a native call falls back to: plain values with nodes are recorded, anything else goes the general way."""
-
-    __slots__ = ("function", "params", "primitive")
-
-    def __init__(self, function: Function, equation: Equation) -> None:
-        self.function, self.primitive, self.params = function, equation.primitive, equation.params
-
-    def __call__(self, *xs: Value) -> Any:
-        if STATE.word or not STATE.gradients:
-            return self.function(*xs)
-        noded = False
-        for x in xs:
-            node = x.node
-            if node is not None:
-                if node.level:
-                    return self.function(*xs)
-                noded = True
-        if not noded or not all(map(is_concrete, xs)):
-            return self.function(*xs)
-        return PARTS.tape.record(self.primitive, xs, self.params, 0)

@@ -1,4 +1,4 @@
-"""What surrounds a computation: gradient recording, the numerics mode, the number of threads."""
+"""What surrounds a computation: gradient recording, the numerics mode, the number of threads, the memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from nacre.base.errors import ArgumentError
 from nacre.base.state import STATE, gradients
 from nacre.codegen.entry import rebind
 from nacre.native.pool import pool
+from nacre.runtime import buffer
 
 __all__ = [
+    "empty_cache",
     "enable_grad",
     "get_threads",
     "is_grad_enabled",
     "no_grad",
     "numerics",
+    "set_memory_limit",
     "set_threads",
 ]
 
@@ -85,3 +88,27 @@ def get_threads() -> int:
     True
     """
     return pool().threads
+
+
+def set_memory_limit(nbytes: int | None) -> None:
+    """Bound the bytes that all tensors and running programs may take; None, the default, for what the machine has.
+
+    Where it would be passed, `OutOfMemory` is raised, after what is kept for reuse has been given back.
+
+    >>> nc.set_memory_limit(1 << 30)
+    >>> nc.zeros((1 << 30,))
+    Traceback (most recent call last):
+    nacre.base.errors.OutOfMemory: allocate: 4.0 GiB are needed; ...
+    >>> nc.set_memory_limit(None)
+    """
+    if nbytes is not None and (isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"set_memory_limit: a number of bytes of 0 or more, or None, is required; got {nbytes!r}")
+    buffer.memory_limit(nbytes)
+
+
+def empty_cache() -> None:
+    """Give memory that is kept for reuse back to the system.
+
+    >>> nc.empty_cache()
+    """
+    buffer.empty_cache()

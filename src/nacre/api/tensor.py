@@ -146,14 +146,8 @@ class Tensor(Value):
         return FUNCTIONS.index(self, key)
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
-        if isinstance(self.node, Leaf):
-            raise GradientError(
-                "x[i] = v: a tensor that is not a leaf is required; got one with requires_grad; "
-                "write into `x.detach()` or assign to a variable"
-            )
-        held = FUNCTIONS.index_update(self, key, value)
-        self.data, self.layout, self.node = held.data, held.layout, held.node
-        tape.changed(self)
+        tape.require_no_leaf(self)
+        tape.rebind(self, FUNCTIONS.index_update(self, key, value))
 
     # ---- methods of the public functions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -23,16 +24,30 @@ class State(threading.local):
 
 
 STATE = State()
+SILENT = (ctypes.c_uint64 * 2)()  # how many threads do not record, and which one if it is one: for native entries
+_silent: set[int] = set()
+_counting = threading.Lock()
 
 
 @contextmanager
 def gradients(enabled: bool) -> Generator[None]:
     """Record operations for `backward` inside, or not."""
-    before, STATE.gradients = STATE.gradients, enabled
+    before = STATE.gradients
     try:
+        _record(enabled)
         yield
     finally:
-        STATE.gradients = before
+        _record(before)
+
+
+def _record(enabled: bool) -> None:
+    """Set the gradient mode of this thread, and tell native code."""
+    with _counting:
+        STATE.gradients = enabled
+        (_silent.discard if enabled else _silent.add)(threading.get_ident())
+        SILENT[0] = 2  # native code asks Python meanwhile
+        SILENT[1] = next(iter(_silent), 0)
+        SILENT[0] = len(_silent)
 
 
 def signature() -> tuple[object, ...]:

@@ -4,15 +4,18 @@ Python calls a `METH_FASTCALL` function whose self is the address of a record.  
 arguments must have and what to run.  Anything unusual (another type, a view, a traced value, an active interpreter)
 goes to the record's fallback, which is Python.  Written on exported functions of the C-API only.
 
-Record, in 64-bit words: inputs, outputs, descriptor, one unused, fallback, tensor class, buffer class, whether
-to release the interpreter lock, address of the number of active interpreters, whether nodes go to the fallback, then
-the inputs' types, then for each output its type, its bytes, and the input whose buffer it takes over (or -1).
+Record, in 64-bit words: inputs, outputs, descriptor, whether Ctrl-C may end it midway, fallback, tensor class, buffer
+class, whether to release the interpreter lock, address of the number of active interpreters, what to do about nodes
+(ignore them, call the fallback, or the address of a Recording's table), then for each input its type and, where it may
+be a view, the bytes of its elements (0: it must be dense), then for each output its type, its bytes, and the input
+whose buffer it takes over (or -1).
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,8 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from nacre.base.types import TensorType
+from nacre.codegen import entry_view, record
+from nacre.codegen.program import driver_text
+from nacre.codegen.record import Recording
 from nacre.native import cache as objects
-from nacre.native.engine import Target
+from nacre.native.engine import Target, host_target
 from nacre.native.pool import pool
 from nacre.runtime import buffer as buffers
 from nacre.runtime.executable import Executable
@@ -33,6 +40,7 @@ HEADER_WORDS = 10
 SMALL_WORKSPACE = 8192  # kept on the stack
 RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock
 METH_FASTCALL = 0x80
+CLOCK = time.CLOCK_MONOTONIC
 
 TEXT = """
 declare ptr @PyLong_AsVoidPtr(ptr)
@@ -45,7 +53,11 @@ declare void @PyEval_RestoreThread(ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @nacre_buffer_new(i64)
+declare i32 @PyErr_CheckSignals()
+declare i32 @clock_gettime(i32, ptr)
 declare void @nacre_run(ptr, ptr, ptr)
+declare i64 @nacre_run_unless(ptr, ptr, ptr, ptr, ptr)
+declare i64 @PyLong_AsSsize_t(ptr)
 @_Py_NoneStruct = external global i8
 
 define ptr @nacre_entry(ptr %self, ptr %args, i64 %given) nounwind {
@@ -70,11 +82,13 @@ entry:
   %nodes.at = getelementptr i64, ptr %record, i64 9
   %nodes = load i64, ptr %nodes.at
   %types = getelementptr i64, ptr %record, i64 {header}
-  %results = getelementptr i64, ptr %types, i64 %inputs
+  %inputs.words = shl i64 %inputs, 1
+  %results = getelementptr i64, ptr %types, i64 %inputs.words
   %values = add i64 %inputs, %outputs
   %room = add i64 %values, 1
   %bases = alloca ptr, i64 %room, align 16
   %made = alloca ptr, i64 %room, align 16
+  %question = alloca [3 x i64], align 16
   %small.workspace = alloca [{small} x i8], align 64
   %count.fits = icmp eq i64 %given, %inputs
   %checks.nodes = icmp ne i64 %nodes, 0
@@ -87,10 +101,11 @@ quiet:                                            ; is no interpreter active?
   %go = or i1 %idle, %unchecked
   br i1 %go, label %input, label %slow
 
-input:                                            ; each argument: class, type, buffer, dense, no node
+input:                                            ; each argument: class, type, buffer, dense; those with nodes
   %i = phi i64 [ 0, %quiet ], [ %i.next, %input.good ]
+  %mask = phi i64 [ 0, %quiet ], [ %mask.next, %input.good ]
   %i.more = icmp slt i64 %i, %inputs
-  br i1 %i.more, label %input.class, label %output
+  br i1 %i.more, label %input.class, label %noded
 
 input.class:
   %arg.at = getelementptr ptr, ptr %args, i64 %i
@@ -103,36 +118,89 @@ input.class:
 input.type:
   %arg.type.at = getelementptr i8, ptr %arg, i64 {type}
   %arg.type = load ptr, ptr %arg.type.at
-  %expected.at = getelementptr ptr, ptr %types, i64 %i
+  %expected.index = shl i64 %i, 1
+  %expected.at = getelementptr ptr, ptr %types, i64 %expected.index
   %expected = load ptr, ptr %expected.at
+  %element.at = getelementptr i64, ptr %expected.at, i64 1
+  %element = load i64, ptr %element.at
   %arg.data.at = getelementptr i8, ptr %arg, i64 {data}
   %arg.data = load ptr, ptr %arg.data.at
   %data.class.at = getelementptr ptr, ptr %arg.data, i64 1
   %data.class = load ptr, ptr %data.class.at
   %arg.layout.at = getelementptr i8, ptr %arg, i64 {layout}
   %arg.layout = load ptr, ptr %arg.layout.at
-  %arg.node.at = getelementptr i8, ptr %arg, i64 {node}
-  %arg.node = load ptr, ptr %arg.node.at
   %same.type = icmp eq ptr %arg.type, %expected
   %is.buffer = icmp eq ptr %data.class, %buffer.class
-  %is.dense = icmp eq ptr %arg.layout, @_Py_NoneStruct
-  %no.node = icmp eq ptr %arg.node, @_Py_NoneStruct
-  %node.fine = select i1 %checks.nodes, i1 %no.node, i1 true
+  %no.layout = icmp eq ptr %arg.layout, @_Py_NoneStruct
+  %any.layout = icmp ne i64 %element, 0
+  %is.dense = or i1 %no.layout, %any.layout
   %fine.1 = and i1 %same.type, %is.buffer
-  %fine.2 = and i1 %is.dense, %node.fine
-  %fine = and i1 %fine.1, %fine.2
-  br i1 %fine, label %input.good, label %slow
+  %fine = and i1 %fine.1, %is.dense
+  br i1 %fine, label %input.node, label %slow
+
+input.node:
+  %arg.node.at = getelementptr i8, ptr %arg, i64 {node}
+  %arg.node = load ptr, ptr %arg.node.at
+  %no.node = icmp eq ptr %arg.node, @_Py_NoneStruct
+  %node.fine = or i1 %no.node, %unchecked
+  br i1 %node.fine, label %input.start, label %input.noded
+
+input.noded:
+  %records = icmp ugt i64 %nodes, 1
+  br i1 %records, label %input.level, label %slow
+
+input.level:
+  %arg.level.at = getelementptr i8, ptr %arg.node, i64 {level}
+  %arg.level = load ptr, ptr %arg.level.at
+  %arg.plain = icmp eq ptr %arg.level, @nacre_zero
+  %arg.bit = shl i64 1, %i
+  br i1 %arg.plain, label %input.start, label %slow
+
+input.start:                                      ; where in its buffer does it begin?
+  %bit = phi i64 [ 0, %input.node ], [ %arg.bit, %input.level ]
+  %mask.next = or i64 %mask, %bit
+  br i1 %no.layout, label %input.good, label %input.view
+
+input.view:
+  %first.at = getelementptr i8, ptr %arg.layout, i64 {offset}
+  %first = load ptr, ptr %first.at
+  %first.number = call i64 @PyLong_AsSsize_t(ptr %first)
+  %first.bytes = mul i64 %first.number, %element
+  br label %input.good
 
 input.good:
+  %arg.offset = phi i64 [ 0, %input.start ], [ %first.bytes, %input.view ]
   %arg.memory.at = getelementptr i8, ptr %arg.data, i64 16
   %arg.memory = load ptr, ptr %arg.memory.at
+  %arg.first = getelementptr i8, ptr %arg.memory, i64 %arg.offset
   %base.at = getelementptr ptr, ptr %bases, i64 %i
-  store ptr %arg.memory, ptr %base.at
+  store ptr %arg.first, ptr %base.at
   %i.next = add i64 %i, 1
   br label %input
 
+noded:                                            ; is it recorded, and by which rule?
+  %any.node = icmp ne i64 %mask, 0
+  br i1 %any.node, label %mode, label %output
+
+mode:
+  %recording = call i64 @nacre_records()
+  %silent = icmp eq i64 %recording, 0
+  br i1 %silent, label %output, label %sure
+
+sure:
+  %loud = icmp eq i64 %recording, 1
+  br i1 %loud, label %rule.look, label %slow
+
+rule.look:
+  %table = inttoptr i64 %nodes to ptr
+  %rule.at = getelementptr ptr, ptr %table, i64 %mask
+  %rule.found = load ptr, ptr %rule.at
+  %known = icmp ne ptr %rule.found, null
+  br i1 %known, label %output, label %slow
+
 output:                                           ; a buffer for each output
-  %o = phi i64 [ 0, %input ], [ %o.next, %output.good ]
+  %o = phi i64 [ 0, %noded ], [ 0, %mode ], [ 0, %rule.look ], [ %o.next, %output.good ]
+  %rule = phi ptr [ null, %noded ], [ null, %mode ], [ %rule.found, %rule.look ], [ %rule, %output.good ]
   %o.more = icmp slt i64 %o, %outputs
   br i1 %o.more, label %output.new, label %work
 
@@ -191,11 +259,23 @@ arena.good:
   %frees = icmp ne i64 %release, 0
   br i1 %frees, label %run.free, label %run.held
 
-run.free:
+run.free:                                         ; without the interpreter lock
+  %stoppable.at = getelementptr i64, ptr %record, i64 3
+  %stoppable = load i64, ptr %stoppable.at
+  %is.stoppable = icmp ne i64 %stoppable, 0
+  %check = select i1 %is.stoppable, ptr @nacre_interrupted, ptr null
   %saved = call ptr @PyEval_SaveThread()
-  call void @nacre_run(ptr %descriptor, ptr %bases, ptr %workspace)
+  %thread.place = getelementptr ptr, ptr %question, i64 2
+  store ptr %saved, ptr %thread.place
+  %started = call i32 @clock_gettime(i32 {clock}, ptr %question)
+  %stopped = call i64 @nacre_run_unless(ptr %descriptor, ptr %bases, ptr %workspace, ptr %check, ptr %question)
   call void @PyEval_RestoreThread(ptr %saved)
-  br label %arena.drop
+  %whole = icmp eq i64 %stopped, 0
+  br i1 %whole, label %arena.drop, label %interrupted
+
+interrupted:                                      ; with an exception set
+  call void @Py_DecRef(ptr %arena.buffer)
+  br label %undo
 
 run.held:
   call void @nacre_run(ptr %descriptor, ptr %bases, ptr %workspace)
@@ -213,7 +293,17 @@ one:
   %one.buffer = load ptr, ptr %made
   %one.type = load ptr, ptr %results
   %one.tensor = call ptr @nacre_tensor(ptr %class, ptr %one.type, ptr %one.buffer)
+  %is.recorded = icmp ne ptr %rule, null
+  %is.made = icmp ne ptr %one.tensor, null
+  %to.record = and i1 %is.recorded, %is.made
+  br i1 %to.record, label %one.noded, label %one.plain
+
+one.plain:
   ret ptr %one.tensor
+
+one.noded:
+  %recorded = call ptr @nacre_record(ptr %rule, ptr %args, i64 %inputs, ptr %one.tensor)
+  ret ptr %recorded
 
 many:
   %tuple = call ptr @PyTuple_New(i64 %outputs)
@@ -243,8 +333,8 @@ fill.good:
 filled:
   ret ptr %tuple
 
-undo:                                             ; memory ran out: drop what was made
-  %u = phi i64 [ %o, %output.fresh ], [ %outputs, %arena ], [ %u.next, %undo.one ]
+undo:                                             ; memory ran out, or Ctrl-C: drop what was made
+  %u = phi i64 [ %o, %output.fresh ], [ %outputs, %arena ], [ %outputs, %interrupted ], [ %u.next, %undo.one ]
   %u.more = icmp sgt i64 %u, 0
   br i1 %u.more, label %undo.one, label %failed
 
@@ -262,6 +352,41 @@ slow:
   %fallback = load ptr, ptr %fallback.at
   %answer = call ptr @PyObject_Vectorcall(ptr %fallback, ptr %args, i64 %given, ptr null)
   ret ptr %answer
+}
+
+; Every tenth of a second: take the interpreter lock and let Python handle signals.  1 where that raised.
+define internal i64 @nacre_interrupted(ptr %question) nounwind {
+entry:
+  %now = alloca [2 x i64], align 16
+  %told = call i32 @clock_gettime(i32 {clock}, ptr %now)
+  %now.part.at = getelementptr i64, ptr %now, i64 1
+  %last.part.at = getelementptr i64, ptr %question, i64 1
+  %now.seconds = load i64, ptr %now
+  %now.part = load i64, ptr %now.part.at
+  %last.seconds = load i64, ptr %question
+  %last.part = load i64, ptr %last.part.at
+  %seconds = sub i64 %now.seconds, %last.seconds
+  %part = sub i64 %now.part, %last.part
+  %scaled = mul i64 %seconds, 1000000000
+  %passed = add i64 %scaled, %part
+  %due = icmp sgt i64 %passed, 100000000
+  br i1 %due, label %ask, label %on
+
+ask:
+  store i64 %now.seconds, ptr %question
+  store i64 %now.part, ptr %last.part.at
+  %thread.place = getelementptr ptr, ptr %question, i64 2
+  %thread = load ptr, ptr %thread.place
+  call void @PyEval_RestoreThread(ptr %thread)
+  %raised = call i32 @PyErr_CheckSignals()
+  %again = call ptr @PyEval_SaveThread()
+  store ptr %again, ptr %thread.place
+  %stop = icmp ne i32 %raised, 0
+  %answer = zext i1 %stop to i64
+  ret i64 %answer
+
+on:
+  ret i64 0
 }
 
 ; A tensor around a buffer, whose reference it takes over.
@@ -299,29 +424,23 @@ class _Method(ctypes.Structure):
                 ("doc", ctypes.c_char_p))
 
 
-def slot_offset(name: str) -> int:
-    """Where a slot of `Value` lies in its instances: PyMemberDescrObject → PyMemberDef.offset."""
-    descriptor = Value.__dict__[name]
-    member = ctypes.c_void_p.from_address(id(descriptor) + 40).value
-    assert member is not None
-    return ctypes.c_ssize_t.from_address(member + 16).value
-
-
 def entry_text() -> str:
     """The LLVM text of the entry, for this interpreter's object layout."""
-    offsets = {name: slot_offset(name) for name in ("type", "data", "layout", "node")}
-    text = TEXT.replace("{header}", str(HEADER_WORDS)).replace("{small}", str(SMALL_WORKSPACE))
-    for name, offset in offsets.items():
-        text = text.replace("{" + name + "}", str(offset))
+    text = TEXT + record.TEXT + entry_view.TEXT
+    for name, number in {**record.offsets(), "header": HEADER_WORDS, "small": SMALL_WORKSPACE, "clock": CLOCK}.items():
+        text = text.replace("{" + name + "}", str(number))
     return text
 
 
 @cache
-def _method(target: Target, driver_text: str) -> _Method:
-    run = objects.library(driver_text, target, pool().symbols()).address("nacre_run")
-    symbols = {"nacre_run": run, "nacre_buffer_new": buffers.symbols()["nacre_buffer_new"]}
-    address = objects.library(entry_text(), target, symbols).address("nacre_entry")
-    return _Method(b"nacre_entry", address, METH_FASTCALL, b"Run a compiled program on tensors.")
+def _methods(target: Target, driver_text: str) -> tuple[_Method, _Method]:
+    """The entry of a program, and that of a view."""
+    driver = objects.library(driver_text, target, pool().symbols()).keep()
+    symbols = {name: driver.address(name) for name in ("nacre_run", "nacre_run_unless")}
+    symbols |= {"nacre_buffer_new": buffers.symbols()["nacre_buffer_new"], **record.symbols()}
+    library = objects.library(entry_text(), target, symbols).keep()
+    return (_Method(b"nacre_entry", library.address("nacre_entry"), METH_FASTCALL, b"Run a program on tensors."),
+            _Method(b"nacre_view", library.address("nacre_view"), METH_FASTCALL, b"A view of a tensor."))
 
 
 @cache
@@ -336,12 +455,19 @@ class _Entry:
     """A record and what it was made from, to which native code refers."""
 
     record: np.ndarray
-    executable: Executable
     held: tuple[object, ...]
+    executable: Executable | None = None
 
     def bind(self) -> None:
         """Point the record to a plan for the current number of threads."""
-        self.record[2] = self.executable.bound({}).descriptor.ctypes.data
+        if self.executable is not None:
+            self.record[2] = self.executable.bound({}).descriptor.ctypes.data
+
+    def function(self, method: _Method) -> Callable[..., Any]:
+        """The native function with this record."""
+        place = _Self(self.record.ctypes.data)
+        place.entry = self
+        return _new_function()(ctypes.addressof(method), place, None)
 
 
 class _Self(int):
@@ -362,25 +488,39 @@ def rebind() -> None:
         each.bind()
 
 
-def entry(executable: Executable, fallback: Callable[..., Any], check_nodes: bool = True,
-          donors: Mapping[int, int] | None = None) -> Callable[..., Any]:
+def entry(executable: Executable, fallback: Callable[..., Any], nodes: bool | Recording = True,
+          donors: Mapping[int, int] | None = None, strided: bool = False) -> Callable[..., Any]:
     """A native callable: tensors of the executable's input types in, its results out (one, or a tuple).
 
     Whatever does not fit goes to `fallback` with the same arguments: other types, views, traced values, and
-    with `check_nodes` values with nodes and calls inside a transformation.  `donors` names for some outputs the
-    input whose buffer they take over; the caller sees to it that nobody else holds that buffer.
+    unless `nodes` is False calls inside a transformation and values with nodes, except those that the Recording
+    given as `nodes` knows how to record.  `donors` names for some outputs the input whose buffer they take over; the
+    caller sees to it that nobody else holds that buffer.  With `strided`, inputs may be views; the caller sees to it
+    that they have the strides for which the executable was compiled.
     """
     bound = executable.bound({})
     inputs, outputs = executable.input_types, executable.output_types
-    words = [len(inputs), len(outputs), 0, 0, id(fallback), id(public_class()), id(buffers.native().type),
-             int(bound.work > RELEASE_WORK), ctypes.addressof(ACTIVE), int(check_nodes), *map(id, inputs)]
+    words = [len(inputs), len(outputs), 0, int(not donors), id(fallback), id(public_class()), id(buffers.native().type),
+             int(bound.work > RELEASE_WORK), ctypes.addressof(ACTIVE), _about(nodes)]
+    for type in inputs:
+        words += [id(type), type.dtype.itemsize if strided else 0]
     for k, (type, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True)):
         words += [id(type), nbytes, (donors or {}).get(k, -1)]
-    made = _Entry(np.array(words, np.int64), executable, (fallback, *inputs, *outputs))
+    made = _Entry(np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable)
     made.bind()
     with _listing:
         _entries.add(made)
-    method = _method(executable.target, executable.driver_text)
-    place = _Self(made.record.ctypes.data)
-    place.entry = made
-    return _new_function()(ctypes.addressof(method), place, None)
+    return made.function(_methods(executable.target, executable.driver_text)[0])
+
+
+def view_entry(type: TensorType, viewed: Value, fallback: Callable[..., Any],
+               nodes: bool | Recording = True) -> Callable[..., Any]:
+    """A native callable from a dense tensor of a type to a view of its memory like `viewed`; the rest as in `entry`."""
+    words = [id(type), id(viewed.type), id(viewed.layout), id(fallback), id(public_class()), id(buffers.native().type),
+             ctypes.addressof(ACTIVE), _about(nodes)]
+    made = _Entry(np.array(words, np.int64), (fallback, nodes, type, viewed.type, viewed.layout))
+    return made.function(_methods(host_target(), driver_text())[1])
+
+
+def _about(nodes: bool | Recording) -> int:
+    return nodes.table.ctypes.data if isinstance(nodes, Recording) else int(nodes)

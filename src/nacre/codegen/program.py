@@ -4,7 +4,8 @@ A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument
 Each thread of the team that the plan was bound for walks the whole table (a pool that has grown since brings no more).
 It takes chunks of a step's extent from the step's counter until none is left, and waits for the others only where the
 row says so, because a later step needs what this one computes.  An idle step is a copy that has nothing to do where
-its two addresses are the same.
+its two addresses are the same.  Before each of its chunks the caller may ask whether to stop; then the rest of the
+table is walked without work.
 
 The stamped driver is the same with a clock: each thread notes for each step when it arrives, begins and ends (see
 `inspect/profile`).  Its table is the last word of the descriptor.
@@ -20,7 +21,7 @@ STAMPS_WORD = 15  # of the descriptor: the address of the stamps, int64[threads,
 STAMPS = 3  # nanoseconds at which a thread arrives at a step, begins it, and ends it
 
 # The context of a running call, in its workspace's frame on the caller's stack:
-#   descriptor, arguments, counters, barrier, scratch
+#   descriptor, arguments, counters, barrier, scratch, whether to stop (a function or null), its argument, stopped
 TEXT = f"""
 declare void @nacre_barrier(ptr, i64)
 declare void @nacre_pool_run(ptr, ptr)
@@ -55,6 +56,14 @@ begin:
   %stride = load i64, ptr %stride.at
   %scratch.offset = mul i64 %thread, %stride
   %scratch = getelementptr i8, ptr %scratch.base, i64 %scratch.offset
+  %check.at = getelementptr i64, ptr %context, i64 5
+  %check = load ptr, ptr %check.at
+  %question.at = getelementptr i64, ptr %context, i64 6
+  %question = load ptr, ptr %question.at
+  %stopped.at = getelementptr i64, ptr %context, i64 7
+  %caller = icmp eq i64 %thread, 0
+  %checkable = icmp ne ptr %check, null
+  %asks = and i1 %caller, %checkable
   %many = icmp sgt i64 %threads, 1
   ; <prepare>
   br label %head
@@ -92,7 +101,16 @@ step:
 alone:
   ; <begin>
   %any = icmp sgt i64 %extent, 0
-  br i1 %any, label %whole, label %done
+  br i1 %any, label %alone.check, label %done
+
+alone.check:
+  br i1 %asks, label %alone.ask, label %whole
+
+alone.ask:
+  %alone.stop = call i64 %check(ptr %question)
+  store i64 %alone.stop, ptr %stopped.at
+  %alone.on = icmp eq i64 %alone.stop, 0
+  br i1 %alone.on, label %whole, label %end
 
 whole:
   call void %kernel(ptr %arg, i64 0, i64 %extent, ptr %scratch)
@@ -113,9 +131,26 @@ share:
   br label %take
 
 take:
+  %stopped = load atomic i64, ptr %stopped.at monotonic, align 8
+  %on = icmp eq i64 %stopped, 0
+  br i1 %on, label %next, label %done
+
+next:
   %low = atomicrmw add ptr %counter, i64 %grain monotonic
   %left = icmp slt i64 %low, %extent
-  br i1 %left, label %chunk, label %done
+  br i1 %left, label %chunk.check, label %done
+
+chunk.check:
+  br i1 %asks, label %chunk.ask, label %chunk
+
+chunk.ask:
+  %stop = call i64 %check(ptr %question)
+  %go = icmp eq i64 %stop, 0
+  br i1 %go, label %chunk, label %halt
+
+halt:
+  store atomic i64 %stop, ptr %stopped.at monotonic, align 8
+  br label %done
 
 chunk:
   %far = add i64 %low, %grain
@@ -135,6 +170,12 @@ end:
 
 ; Run a bound plan: bases are the addresses of inputs and outputs, workspace holds the arena and what follows it.
 define void @nacre_run(ptr %descriptor, ptr %bases, ptr %workspace) nounwind {{
+  %stopped = call i64 @nacre_run_unless(ptr %descriptor, ptr %bases, ptr %workspace, ptr null, ptr null)
+  ret void
+}}
+
+; The same, until i64 check(question) is not 0; returns that.
+define i64 @nacre_run_unless(ptr %descriptor, ptr %bases, ptr %workspace, ptr %check, ptr %question) nounwind {{
 entry:
   %context = alloca [8 x i64], align 64
   %template = load ptr, ptr %descriptor
@@ -200,6 +241,12 @@ fixed:
   store ptr %barrier, ptr %context.barrier
   %context.scratch = getelementptr ptr, ptr %context, i64 4
   store ptr %scratch, ptr %context.scratch
+  %context.check = getelementptr ptr, ptr %context, i64 5
+  store ptr %check, ptr %context.check
+  %context.question = getelementptr ptr, ptr %context, i64 6
+  store ptr %question, ptr %context.question
+  %context.stopped = getelementptr i64, ptr %context, i64 7
+  store i64 0, ptr %context.stopped
   %parallel = icmp ne i64 %pool, 0
   br i1 %parallel, label %together, label %alone
 
@@ -207,11 +254,15 @@ together:
   %counters.bytes = sub i64 %scratch.offset, %counters.offset
   call void @llvm.memset.p0.i64(ptr %counters, i8 0, i64 %counters.bytes, i1 false)
   call void @nacre_pool_run(ptr @nacre_walk, ptr %context)
-  ret void
+  br label %end
 
 alone:
   call void @nacre_walk(ptr %context, i64 0, i64 1)
-  ret void
+  br label %end
+
+end:
+  %stopped = load i64, ptr %context.stopped
+  ret i64 %stopped
 }}
 """
 

@@ -10,16 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nacre.base.types import TensorType, row_major
-from nacre.codegen.entry import entry
+from nacre.codegen.entry import entry, view_entry
+from nacre.codegen.record import MOST, Recording
 from nacre.compile.flow import run_flow, segments
 from nacre.compile.stored import program
 from nacre.interpret.evaluate import view
-from nacre.ir.graph import Builder, Graph, params_key
+from nacre.interpret.linearise import rule_for
+from nacre.ir.graph import Builder, Graph
 from nacre.ir.primitive import Flow, Primitive
 from nacre.ops.copy import copy_p
 from nacre.runtime.executable import Executable
-from nacre.trace.bind import register_executor
+from nacre.trace.bind import NATIVE, apply, register_executor
 from nacre.trace.value import Value, is_concrete, layout_of, make
+
+SHARED = 256  # programs that are looked through for one of an equal graph
+REMEMBERED = 8192  # operations; where shapes keep changing, old ones are prepared again
 
 
 class CompilingExecutor:
@@ -27,12 +32,37 @@ class CompilingExecutor:
 
     def __init__(self) -> None:
         self.kernels: dict[object, Callable[..., Any]] = {}
-        self.strided: dict[object, Executable] = {}
-        self.runners: dict[int, tuple[Graph, Callable[[Sequence[Value]], list[Value]]]] = {}
-        self.programs: dict[int, tuple[Graph, Executable]] = {}
-        self.equal: dict[Graph, Executable] = {}
+        self.met: set[object] = set()
+        self.strided: dict[object, Callable[..., Any]] = {}
+        self.equal: dict[Graph, Executable] = {}  # the latest programs, for graphs that are equal to them
 
     # ---- one primitive
+
+    def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
+        """The second time an operation is met, let `bind` go to native code directly."""
+        if key not in self.met:
+            if len(self.met) >= REMEMBERED:
+                self.met.clear()
+                NATIVE.clear()
+            self.met.add(key)
+        elif all(map(is_concrete, inputs)):
+            NATIVE[key] = self.quick(primitive, tuple(x.type for x in inputs), params)
+
+    def quick(self, primitive: Primitive, types: tuple[TensorType, ...],
+              params: Mapping[str, Any]) -> Callable[..., Any]:
+        """`bind` on operands of these types: native for plain dense tensors, and recorded there if they have nodes."""
+
+        def general(*inputs: Value) -> Any:
+            """The operation on any operands."""
+            return apply(primitive, inputs, params)
+
+        if primitive.multiple or len(types) > MOST:
+            return general
+        viewed = view(primitive, [make(t, None) for t in types], params, primitive.type_rule(*types, **params))
+        recording = Recording(len(types), lambda active: rule_for(primitive, params, types, active))
+        if viewed is not None:
+            return view_entry(types[0], viewed, recording.fallback(general), recording)
+        return self.prepare(primitive, types, params, recording, recording.fallback(general))
 
     def evaluate(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Run one primitive with a kernel for these types, compiled at the first call."""
@@ -45,49 +75,53 @@ class CompilingExecutor:
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """An operation not seen before, a view, control flow, or operands that are views."""
+        def again(*inputs: Value) -> Any:
+            """The operation on other operands of these types."""
+            return self.first(key, primitive, inputs, params)
+
         types = tuple(x.type for x in inputs)
         results = primitive.result_types(types, params)
         if not primitive.multiple:
             viewed = view(primitive, list(inputs), params, results[0])
             if viewed is not None:
                 if inputs[0].layout is None:
-                    self.kernels[key] = self.remembered(key, primitive, params, viewed)
+                    self.keep(key, view_entry(types[0], viewed, again, False))
                 return viewed
         if isinstance(primitive.lowering, Flow):
             return tuple(run_flow(self, primitive, inputs, params))
         if any(x.layout is not None for x in inputs):
             return self.evaluate_strided(primitive, inputs, params, types)
-        kernel = self.kernels[key] = self.prepare(primitive, types, params)
+        kernel = self.prepare(primitive, types, params)
+        self.keep(key, kernel)
         return kernel(*inputs)
 
-    def remembered(self, key: object, primitive: Primitive, params: Mapping[str, Any],
-                   viewed: Value) -> Callable[..., Any]:
-        """A view of dense memory, as it was found once for the same type and parameters."""
-        result, layout = viewed.type, viewed.layout
-
-        def again(x: Value, *rest: Value) -> Any:
-            """A result of the same data: the operand with another layout."""
-            if x.layout is None:
-                return make(result, x.data, layout)
-            return self.first(key, primitive, (x, *rest), params)
-
-        return again
+    def keep(self, key: object, kernel: Callable[..., Any]) -> None:
+        """Remember what an operation goes to."""
+        if len(self.kernels) >= REMEMBERED:
+            self.kernels.clear()
+        self.kernels[key] = kernel
 
     def evaluate_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any],
-                         types: Sequence[TensorType]) -> Any:
+                         types: tuple[TensorType, ...]) -> Any:
         """Operands that are views: their strides belong to what is compiled, their offsets to the call."""
-        for x in inputs:
-            if not is_concrete(x):  # left over from a trace that has ended, which says so
-                return x.data.interpreter.process(primitive, inputs, params)
-        strides = tuple(layout_of(x).strides for x in inputs)
-        key = (primitive, params_key(params), types, strides)
-        executable = self.strided.get(key)
-        if executable is None:
-            executable = self.strided[key] = self.build(primitive, types, strides, params)
-        addresses = [x.data.address + layout_of(x).offset * x.type.dtype.itemsize for x in inputs]
-        buffers = executable.run(addresses, {})
-        outputs = [make(t, b) for t, b in zip(executable.output_types, buffers, strict=True)]
-        return tuple(outputs) if primitive.multiple else outputs[0]
+        key = (primitive, types, tuple([x.layout and x.layout.strides for x in inputs]), *params.items())
+        kernel = self.strided.get(key)
+        if kernel is None:
+            if len(self.strided) >= REMEMBERED:
+                self.strided.clear()
+            executable = self.build(primitive, types, [layout_of(x).strides for x in inputs], params)
+
+            def general(*inputs: Value) -> Any:
+                """Run on operands that are no plain tensors."""
+                for x in inputs:
+                    if not is_concrete(x):  # left over from a trace that has ended, which says so
+                        return x.data.interpreter.process(primitive, inputs, params)
+                addresses = [x.data.address + layout_of(x).offset * x.type.dtype.itemsize for x in inputs]
+                outputs = map(make, executable.output_types, executable.run(addresses, {}))
+                return tuple(outputs) if primitive.multiple else next(outputs)
+
+            kernel = self.strided[key] = _results(primitive, entry(executable, general, False, None, True))
+        return kernel(*inputs)
 
     def build(self, primitive: Primitive, types: Sequence[TensorType], strides: Sequence[tuple[int, ...]],
               params: Mapping[str, Any]) -> Executable:
@@ -97,7 +131,7 @@ class CompilingExecutor:
         return program(builder.finish(results), strides)
 
     def prepare(self, primitive: Primitive, types: Sequence[TensorType], params: Mapping[str, Any],
-                check_nodes: bool = False, fallback: Callable[..., Any] | None = None) -> Callable[..., Any]:
+                nodes: bool | Recording = False, fallback: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """A native callable for a primitive on dense operands of the given types; `fallback` serves all others."""
         strides = [row_major(t.shape) for t in types]
         executable = self.build(primitive, types, strides, params)  # type: ignore[arg-type]
@@ -106,19 +140,16 @@ class CompilingExecutor:
             """Run the primitive on operands that are not all dense."""
             return self.evaluate_strided(primitive, inputs, params, tuple(types))
 
-        made = entry(executable, fallback or strided, check_nodes)
-        if primitive.multiple and len(executable.output_types) == 1:
-            return lambda *inputs: (made(*inputs),)
-        return made
+        return _results(primitive, entry(executable, fallback or strided, nodes))
 
     # ---- graphs
 
     def execute(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         """Run a graph, compiled at the first call, on its inputs."""
-        runner = self.runners.get(id(graph))
+        runner = graph.kept.get("runner")
         if runner is None:
-            runner = self.runners[id(graph)] = graph, self.runner(graph)
-        return runner[1](inputs)
+            runner = graph.kept["runner"] = self.runner(graph)
+        return runner(inputs)
 
     def runner(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
         """What runs a graph: its parts if it has control flow, a native entry if its shapes are fixed."""
@@ -147,19 +178,33 @@ class CompilingExecutor:
         return [make(t, b) for t, b in zip(types, buffers, strict=True)]
 
     def program(self, graph: Graph) -> Executable:
-        """The executable of a graph; equal graphs share it."""
-        found = self.programs.get(id(graph))
-        if found is not None:
-            return found[1]
-        executable = self.equal.get(graph)
-        if executable is None:
-            executable = self.equal[graph] = program(graph)
-        self.programs[id(graph)] = graph, executable
-        return executable
+        """The executable of a graph, which the graph keeps; equal graphs may share it."""
+        found: Executable | None = graph.kept.get("program")
+        if found is None:
+            found = self.equal.get(graph) or program(graph)
+            if graph not in self.equal:
+                if len(self.equal) >= SHARED:
+                    self.equal.pop(next(iter(self.equal)), None)
+                self.equal[graph] = found
+            graph.kept["program"] = found
+        return found
 
     def dense(self, x: Value) -> Value:
         """x itself if its elements are dense, else a dense copy."""
         return x if x.layout is None else self.evaluate(copy_p, (x,), {})
+
+
+def _results(primitive: Primitive, made: Callable[..., Any]) -> Callable[..., Any]:
+    """A native callable that always gives a tuple where the primitive has several results, even if it is one."""
+    if not primitive.multiple:
+        return made
+
+    def several(*inputs: Value) -> Any:
+        """All results."""
+        found = made(*inputs)
+        return found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
+
+    return several
 
 
 def _fixed(type: TensorType, sizes: Mapping[str, int]) -> TensorType:

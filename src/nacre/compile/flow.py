@@ -118,15 +118,11 @@ class Segments:
         return [value(a) for a in self.graph.outputs]
 
 
-_known: dict[int, tuple[Graph, Segments | None]] = {}
-
-
 def segments(graph: Graph) -> Segments | None:
     """The graph cut at its control flow, or None if it has none (calls are inlined)."""
-    found = _known.get(id(graph))
-    if found is None:
-        found = _known[id(graph)] = graph, _cut(graph)
-    return found[1]
+    if "segments" not in graph.kept:
+        graph.kept["segments"] = _cut(graph)
+    return graph.kept["segments"]
 
 
 def _is_flow(e: Equation) -> bool:

@@ -244,7 +244,7 @@ def _few_rows(node: Node) -> bool:
     return rows is not None and all(isinstance(n, int) for n in rows) and prod(rows) < FEW_ROWS  # type: ignore[arg-type]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def generated(kernel: Kernel, isa: Isa) -> Generated:
     """The LLVM text of a general kernel; the same kernel is written once."""
     return generate(kernel, isa)

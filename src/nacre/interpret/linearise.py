@@ -409,6 +409,29 @@ def _live_steps(steps: Sequence[_Step], moving: set[Atom], wanted: set[Atom]) ->
     return live
 
 
+def fused_rule(graph: Graph, active: Positions) -> Rule | None:
+    """The rule of a graph with one result that runs as one equation; what the pullback reads is computed again.
+
+    None where the result does not depend on the operands `active`.
+    """
+    back = reverse(graph, active)
+    if not back.traced:
+        return None
+    again = Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name)
+
+    def make(present: Positions) -> tuple[Graph, Positions]:
+        """The pullback graph, which computes the forward values again."""
+        b = Builder(f"{graph.name}.pull")
+        needed = inline(b, again, [b.input(t) for t in graph.input_types])
+        b.input(graph.output_types[0])
+        pull, targets = back.pull(present)
+        return b.finish(inline(b, pull, [*needed, b.input(graph.output_types[0])])), targets
+
+    n = len(graph.inputs)
+    last = graph.equations[-1]
+    return Rule(last.primitive, last.params, n, 1, n + 1, back.traced, active, make).prepare()
+
+
 def positions(mask: Sequence[bool]) -> Positions:
     """Where a mask is true."""
     return tuple(k for k, m in enumerate(mask) if m)

@@ -7,6 +7,7 @@ become outputs (see `VariableRecord`).  Every equation carries the user's line.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from weakref import ref
 
 import numpy as np
 
@@ -140,6 +142,7 @@ class Staging:
         self.captured: dict[object, tuple[Var, Value]] = {}
         self.records: dict[Variable, VariableRecord] = {}
         self.equations: list[Equation] = []
+        self.changed: list[tuple[ref[Value], Any, Any, Any]] = []  # objects of lower levels, as they were
 
     # ---- equations
 
@@ -182,6 +185,23 @@ class Staging:
         if found is None:
             found = self.captured[key] = Var(x.type), fresh(x)
         return found[0]
+
+    # ---- objects that `x[i] = v` changes
+
+    def rebound(self, x: Value) -> None:
+        """Note that an object is about to hold another value."""
+        if not isinstance(x.data, Payload) or x.data.level < self.level:
+            self.changed.append((ref(x), x.data, x.layout, x.node))
+
+    def restore(self) -> list[Value]:
+        """Let objects of lower levels hold again what they held; those that still exist are from outside."""
+        found: list[Value] = []
+        for place, data, layout, node in reversed(self.changed):
+            x = place()
+            if x is not None:
+                x.data, x.layout, x.node = data, layout, node
+                found.append(x)
+        return found
 
     # ---- variables
 
@@ -270,9 +290,18 @@ def stage(
     """
     staging = Staging(name, source)
     try:
-        return inside(staging, lambda: staging.finish(f(*map(staging.argument, types))))
+        trace = inside(staging, lambda: staging.finish(f(*map(staging.argument, types))))
+    except BaseException:
+        staging.restore()
+        raise
     finally:
         staging.ended = True
+    if staging.restore():
+        gc.collect()  # what the function made for itself may be part of a cycle
+        outside = staging.restore()
+        if outside:
+            raise _from_outside(name, outside[0].type)
+    return trace
 
 
 def derived(f: Callable[..., Sequence[Value]], types: Sequence[TensorType], name: str) -> Graph:
@@ -364,6 +393,19 @@ def user_line() -> str:
     if found is None:
         found = _lines[key] = f"{key[0]}:{key[1]} ({key[2]})"
     return found
+
+
+def _from_outside(name: str, type: TensorType) -> TraceError:
+    return TraceError(
+        explain(
+            f"x[i] = v: an argument of {name}, or a tensor made inside it, is required; got one of type {type} from "
+            "outside",
+            "seen = nc.zeros(3)\n@nc.jit\ndef f(x):\n    seen[0] = x.sum()\n    return x",
+            "What a function is traced with from outside is a constant of its graph; only arguments and variables "
+            "change from call to call.",
+            "seen = nc.zeros(3)\n@nc.jit\ndef f(x, seen):\n    seen[0] = x.sum()\n    return x\nf(x, seen)",
+        )
+    )
 
 
 def _leaked(name: str, where: str) -> TraceError:

@@ -27,13 +27,13 @@ from nacre.interpret.stage import Staging, run
 from nacre.ir.primitive import Primitive
 from nacre.ops.pointwise import add
 from nacre.trace.bind import PARTS, bind, executor, inside, next_level, register_tape
-from nacre.trace.value import Payload, Value, make
+from nacre.trace.value import Origin, Payload, Value, make
 from nacre.trace.variable import Leaf, scope
 
-_numbers = itertools.count()
+NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
 
 
-class Node:
+class Node(Origin):
     """How a value came to be: the equation's rule, what it kept, and the nodes of its active
     operands.
 
@@ -41,8 +41,7 @@ class Node:
     `Part`s.
     """
 
-    __slots__ = ("__weakref__", "level", "number", "outer", "parents", "rule", "saved", "source")
-    level: int
+    __slots__ = ("number", "outer", "parents", "rule", "saved", "source")
     number: int
     outer: Any  # left unset at level 0, below which there is none
     parents: Sequence[Any]
@@ -56,10 +55,10 @@ class Node:
         return self.saved is None
 
 
-class Part:
+class Part(Origin):
     """One of several results of a node."""
 
-    __slots__ = ("__weakref__", "index", "level", "node", "outer")
+    __slots__ = ("index", "node", "outer")
 
     def __init__(self, node: Node, index: int, outer: Any) -> None:
         self.level, self.node, self.index, self.outer = node.level, node, index, outer
@@ -70,10 +69,10 @@ class Part:
         return self.node.saved is None
 
 
-class Alias:
+class Alias(Origin):
     """The end of a functional `vjp`'s tape: an input."""
 
-    __slots__ = ("__weakref__", "level", "outer")
+    __slots__ = ("outer",)
 
     def __init__(self, level: int, outer: Any) -> None:
         self.level, self.outer = level, outer
@@ -99,7 +98,24 @@ def changed(x: Value) -> None:
     """Note that an object was given other numbers; nodes that kept it before cannot go backward any more."""
     if id(x) not in _changed:
         finalize(x, _changed.pop, id(x), None).atexit = False
-    _changed[id(x)] = next(_numbers)
+    _changed[id(x)] = next(NUMBERS)
+
+
+def require_no_leaf(x: Value) -> None:
+    """Raise GradientError where `x[i] = v` would change the tensor that a gradient is asked for."""
+    if isinstance(x.node, Leaf):
+        raise GradientError("x[i] = v: a tensor that is not a leaf is required; got one with requires_grad; "
+                            "write into `x.detach()` or assign to a variable")
+
+
+def rebind(x: Value, held: Value) -> None:
+    """Let an object hold another value, as `x[i] = v` does."""
+    require_no_leaf(x)
+    staging = scope()
+    if isinstance(staging, Staging):
+        staging.rebound(x)
+    x.data, x.layout, x.node = held.data, held.layout, held.node
+    changed(x)
 
 
 UNKNOWN: Any = object()
@@ -151,7 +167,7 @@ def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]
     """The one result of an equation on plain values, with its node; y comes fresh from the
     executor."""
     node = _bare_node(Node)
-    node.level, node.number, node.parents, node.rule = 0, next(_numbers), parents, rule
+    node.level, node.number, node.parents, node.rule = 0, next(NUMBERS), parents, rule
     if not rule.keeps_results:
         saved = rule.saved
         node.saved = inputs if rule.keeps_operands else [inputs[k] for k in saved] if saved else ()
@@ -197,7 +213,7 @@ def _record_above(
 
 def _node(rule: Rule, parents: Sequence[Any], saved: Sequence[Value], level: int) -> Node:
     node = _bare_node(Node)
-    node.level, node.number, node.parents, node.rule = level, next(_numbers), parents, rule
+    node.level, node.number, node.parents, node.rule = level, next(NUMBERS), parents, rule
     node.saved = saved
     staging = scope()
     if isinstance(staging, Staging) and staging.equations:

@@ -82,6 +82,11 @@ class Graph:
         return tuple(v.type for v in self.outputs)
 
     @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What was made for this graph, by name; it lives as long as the graph."""
+        return {}
+
+    @cached_property
     def key(self) -> Hashable:
         """The graph's structure as a hashable value: equal exactly for equal graphs."""
         number: dict[Var, int] = {v: k for k, v in enumerate(self.inputs)}

@@ -8,6 +8,7 @@ another user, is as good as absent.  A disk that cannot be used costs one warnin
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
@@ -16,8 +17,11 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
+from nacre.base.errors import CompileError
 from nacre.native import engine, limits
 from nacre.native.engine import Library, Target
 
@@ -27,6 +31,11 @@ HEADER = struct.Struct("<8sIIQ32s32s")  # magic, format, unused, length, key, sh
 DEFAULT_SIZE = 512 << 20
 REFRESH_SECONDS = 6 * 3600  # how stale a file's time may get before a use renews it
 TRIM_SECONDS = 3600  # how often the directory is measured
+OBJECTS = 4096  # objects kept in memory
+LIBRARIES = 512  # libraries that stay loaded though nobody holds them
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def key_of(text: str, target: Target) -> bytes:
@@ -195,6 +204,8 @@ class ObjectCache:
         self.disk = disk or DiskCache(default_directory(), default_size())
         self._objects: dict[bytes, bytes] = {}
         self._libraries: dict[tuple[bytes, tuple[tuple[str, int], ...]], Library] = {}
+        self._loaded: weakref.WeakSet[Library] = weakref.WeakSet()
+        atexit.register(self._stay)
         self._making: dict[bytes, threading.Lock] = {}
         self._lock = threading.Lock()
         self.compiled = 0  # objects that no cache had
@@ -215,7 +226,8 @@ class ObjectCache:
                 known = engine.compile_text(text, target)
                 self.compiled += 1
                 self.disk.write(key, known)
-            self._objects[key] = known
+            with self._lock:
+                _remember(self._objects, key, known, OBJECTS)
         with self._lock:
             self._making.pop(key, None)
         return known
@@ -247,10 +259,11 @@ class ObjectCache:
                 symbols: Mapping[str, int] | None = None) -> Library:
         """The loaded library of a text; the same one for the same text, target and symbols.
 
-        It stays loaded for the life of the process.
+        It is unloaded when nobody holds it any more, and others were asked for since.
         """
         key = key_of(text, target)
-        self._object(key, text, target)
+        if (key, tuple(sorted((symbols or {}).items()))) not in self._libraries:
+            self._object(key, text, target)
         return self.loaded(key, symbols)
 
     def known(self, key: bytes) -> bool:
@@ -259,20 +272,39 @@ class ObjectCache:
             found = self.disk.read(key)
             if found is None:
                 return False
-            self._objects[key] = found
+            with self._lock:
+                _remember(self._objects, key, found, OBJECTS)
         return True
 
     def loaded(self, key: bytes, symbols: Mapping[str, int] | None = None) -> Library:
-        """The loaded library of an object that is `known`; it stays loaded for the life of the process."""
+        """The loaded library of an object that is `known`; it is unloaded when nobody holds it and others were used."""
         name = key, tuple(sorted((symbols or {}).items()))
         known = self._libraries.get(name)
         if known is None:
-            made = engine.load(self._objects[key], symbols)
+            image = self._objects.get(key) or self.disk.read(key)
+            if image is None:
+                raise CompileError("load: an object that is in memory or on disk is required; its file is gone from "
+                                   f"{self.disk.directory}; run again")
+            made = engine.load(image, symbols)
             with self._lock:
                 known = self._libraries.setdefault(name, made)
-            if known is made:
-                known.keep()
+                self._loaded.add(known)
+        with self._lock:
+            _remember(self._libraries, name, known, LIBRARIES)
         return known
+
+    def _stay(self) -> None:
+        """The process ends: what is loaded stays, for threads may still run in it."""
+        for library in list(self._loaded):
+            library.keep()
+
+
+def _remember(known: dict[K, V], key: K, value: V, limit: int) -> None:
+    """Make an entry the latest; drop the one that was used longest ago where there are more than the limit."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > limit:
+        del known[next(iter(known))]
 
 
 def _object_of(result: bytes | Exception) -> bytes:

@@ -44,7 +44,7 @@ class Pool:
         linux = sys.platform.startswith("linux")
         target = host_target()
         text = pool_text(target.isa, linux)
-        self._library: Library = objects.library(text, target)
+        self._library: Library = objects.library(text, target).keep()
         address = self._library.address
         self.run_address = address("nacre_pool_run")
         self.barrier_address = address("nacre_barrier")

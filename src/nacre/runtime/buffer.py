@@ -72,7 +72,7 @@ class Native:
 
     def __init__(self) -> None:
         target = host_target()
-        self.library: Library = objects.library(buffer_text(), target)
+        self.library: Library = objects.library(buffer_text(), target).keep()
         address = self.library.address
         self.new_address = address("nacre_buffer_new")
         self.state = (ctypes.c_int64 * len(STATE)).from_address(address("nacre_memory"))

@@ -37,7 +37,7 @@ class Code:
 @cache
 def driver(text: str, target: Target) -> tuple[int, Any]:
     """The pool's region function and the native function that runs a bound plan."""
-    library = objects.library(text, target, pool().symbols())
+    library = objects.library(text, target, pool().symbols()).keep()
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     return pool().run_address, run(library.address("nacre_run"))
 
@@ -53,6 +53,7 @@ class Executable:
     output_types: tuple[TensorType, ...]
     driver_text: str
     target: Target
+    libraries: list[Library] = field(default_factory=list[Library])
     addresses: list[int] = field(default_factory=list[int])
     held: list[Buffer] = field(default_factory=list[Buffer])
     bounds: dict[tuple[object, ...], Bound] = field(default_factory=dict[tuple[object, ...], Bound])
@@ -66,7 +67,8 @@ class Executable:
             texts = {c.text for c in self.codes if not c.key}
             objects.compile_all(sorted(texts), self.target)
             self.held = [_held(c) for c in self.constants]
-            self.addresses = [self._library(c).address(c.name) for c in self.codes]
+            self.libraries = [self._library(c) for c in self.codes]
+            self.addresses = [lib.address(c.name) for lib, c in zip(self.libraries, self.codes, strict=True)]
 
     def _library(self, code: Code) -> Library:
         return objects.shared().loaded(code.key) if code.key else objects.library(code.text, self.target)

@@ -57,6 +57,10 @@ class Executor(Protocol):
         """Run a graph on concrete values."""
         ...
 
+    def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
+        """Note that an operation was applied at once; put what is quicker next time into NATIVE."""
+        ...
+
 
 class _Parts:
     """The parts that upper floors plug in when they are imported."""
@@ -86,8 +90,25 @@ def executor() -> Executor:
         raise StateError("executor: `import nacre` is required before operations run") from None
 
 
+NATIVE: dict[object, Callable[..., Any]] = {}  # by primitive, types and parameters: `apply` in native code
+
+
 def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
     """Apply a primitive to values: evaluate it, or hand it to the innermost interpreter concerned."""
+    if STATE.word:
+        return apply(primitive, inputs, params)
+    key = (primitive, *[x.type for x in inputs], *params.items()) if params else (
+        primitive, *[x.type for x in inputs])
+    native = NATIVE.get(key)
+    if native is not None:
+        return native(*inputs)
+    result = apply(primitive, inputs, params)
+    PARTS.executor.remember(key, primitive, inputs, params)
+    return result
+
+
+def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
+    """`bind`, step by step: what native code leaves to Python."""
     handler: Any
     key, handler = _dynamic() if STATE.word else (0, None)
     for x in inputs:

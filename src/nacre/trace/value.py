@@ -37,6 +37,13 @@ class GivenUp(Payload):
                          f"{self.function} by donate; use what the call returned, or leave the parameter out of donate")
 
 
+class Origin:
+    """Where a value came from, for reverse mode: what a value's `node` is.  Native code reads the level."""
+
+    __slots__ = ("__weakref__", "level")
+    level: int  # 0 for plain tensors; nested transformations have higher ones
+
+
 class Value:
     """The slots of a tensor.  The slots' order is known to the native entry points."""
 
@@ -44,7 +51,7 @@ class Value:
     type: TensorType
     data: Any  # Buffer | Payload
     layout: Layout | None
-    node: Any  # a node of the tape | None
+    node: Any  # Origin | None
 
     @property
     def shape(self) -> Shape:

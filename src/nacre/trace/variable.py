@@ -17,7 +17,7 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import DTypeError, ShapeError, StateError, TraceError, explain
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType
-from nacre.trace.value import Payload, Value, fresh, is_concrete, make, stripped
+from nacre.trace.value import Origin, Payload, Value, fresh, is_concrete, make, stripped
 
 _numbers = itertools.count()
 
@@ -42,10 +42,10 @@ class VariableScope(Protocol):
         ...
 
 
-class Leaf:
+class Leaf(Origin):
     """The node of a value whose gradient is wanted: the end of the tape."""
 
-    __slots__ = ("__weakref__", "gradient", "level", "owner")
+    __slots__ = ("gradient", "owner")
 
     def __init__(self, level: int, owner: Variable | None = None) -> None:
         self.level = level

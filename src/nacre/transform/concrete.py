@@ -76,6 +76,7 @@ class ConcreteFunction:
     statics: list[tuple[int, Any]]  # places of results that are plain Python values
     guards: tuple[Guard, ...]
     tracked: bool  # results that depend on variables' gradients through the call
+    changed: tuple[int, ...] = ()  # the arguments that `x[i] = v` changes, whose new values follow the results
     calls: int = 0
     plain: Callable[..., Any] | None = None  # the native entry, for calls on plain tensors
     donating: Callable[..., Any] | None = None  # the same, updating variables in place

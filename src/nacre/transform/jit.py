@@ -27,6 +27,7 @@ from nacre.compile.executor import EXECUTOR
 from nacre.compile.flow import segments
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import stage
+from nacre.interpret.tape import rebind, require_no_leaf
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
@@ -79,6 +80,9 @@ class Jitted:
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         values, key, types, names = self._flatten(args, kwargs)
         concrete = self._find(key, values, types, args, kwargs, names)
+        if concrete.changed:
+            leaves, _ = tree.flatten((args, kwargs))
+            self._check_changed(concrete, [x for x in leaves if isinstance(x, Value | np.ndarray)])
         return self._run(concrete, values)
 
     def _flatten(self, args: Any, kwargs: Any) -> tuple[list[Value], Hashable, list[TensorType], list[str]]:
@@ -123,7 +127,7 @@ class Jitted:
         results: dict[str, Any] = {}
 
         def flat(*staged: Value) -> Sequence[Value]:
-            given = iter(staged)
+            given, given_data = iter(staged), [x.data for x in staged]
             filled = [next(given) if isinstance(x, Value | np.ndarray) else x for x in leaves]
             inner_args, inner_kwargs = tree.replaced((args, kwargs), iter(filled), rebuilt)
             answer = self.function(*inner_args, **inner_kwargs)
@@ -138,7 +142,8 @@ class Jitted:
                     plain.append((k, leaf))
             results["statics"] = plain
             results["tracked"] = any(_alive(x.node) for x in tensors)
-            return tensors
+            results["changed"] = changed = [k for k, x in enumerate(staged) if x.data is not given_data[k]]
+            return tensors + [staged[k] for k in changed]
 
         with recording() as found:
             trace = stage(flat, types, self.name)
@@ -147,7 +152,7 @@ class Jitted:
         shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
         concrete = ConcreteFunction(
             f"{self.name}({shown})", reason, key, trace, results["structure"], results["statics"],
-            tuple(guards), results["tracked"])
+            tuple(guards), results["tracked"], tuple(results["changed"]))
         concrete.variable_inputs = tuple(trace.variable_inputs)
         concrete.variable_outputs = tuple(trace.variable_outputs)
         concrete.gradient_inputs = tuple(trace.gradient_inputs)
@@ -173,7 +178,7 @@ class Jitted:
         if donors:
             concrete.placeholders = placeholders(concrete.donated)
             concrete.donating = entry(executable, _Fallback(self, concrete), True, donors)
-        one = concrete.structure == tree.LEAF and not concrete.statics
+        one = concrete.structure == tree.LEAF and not concrete.statics and not concrete.changed
         only_positional = all(isinstance(k, TensorType) for k in key[1]) and not self.dynamic_shapes
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
         if one and only_positional and flat and not (concrete.guards or concrete.trace.captures
@@ -209,29 +214,41 @@ class Jitted:
                     give_up(values[k], self.name)
         return self._call(concrete, values)
 
+    def _check_changed(self, concrete: ConcreteFunction, given: Sequence[Value | np.ndarray]) -> None:
+        """Arguments that the call changes are tensors, but no leaves, and each of them stands for itself."""
+        for k in concrete.changed:
+            x = given[k]
+            if isinstance(x, np.ndarray):
+                raise ArgumentError(f"{self.name}: a tensor is required for an argument that `x[i] = v` changes; got a "
+                                    "NumPy array; pass nc.asarray(x), or return the result")
+            require_no_leaf(x)
+            if sum(x is other for other in given) > 1:
+                raise ArgumentError(f"{self.name}: an argument that `x[i] = v` changes must be given once; the same "
+                                    "tensor is given twice; pass x.detach() for the other one")
+
     def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
         inputs = [*values, *concrete.trace.captures]
         if STATE.word or not all(map(is_concrete, values)):  # the latter left over from a trace, which says so
             inputs += [v.value for v in concrete.variable_inputs]
             inputs += [v.gradient for v in concrete.gradient_inputs]
-            return self._put_back(concrete, call(self._sized_graph(concrete, values), *inputs))
+            return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
         tracked = STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs))
         if tracked:
             inputs += [v.value for v in concrete.variable_inputs]
             inputs += [v.gradient for v in concrete.gradient_inputs]
-            return self._put_back(concrete, call(self._sized_graph(concrete, values), *inputs))
+            return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
         inputs += [v.cell for v in concrete.variable_inputs]
         inputs += [v.gradient_cell for v in concrete.gradient_inputs]  # type: ignore[misc]
         if concrete.donating is None:
-            return self._put_back(concrete, self._execute(concrete, inputs))
+            return self._put_back(concrete, values, self._execute(concrete, inputs))
         made: list[Any] = []
         with uninterrupted():
             try:
                 self._update(concrete, inputs, made)
-                return self._put_back(concrete, _outputs(concrete, made))
+                return self._put_back(concrete, values, _outputs(concrete, made))
             except BaseException:
                 if made:  # variables are overwritten: an interrupt waits until all of them hold their new values
-                    self._put_back(concrete, _outputs(concrete, made))
+                    self._put_back(concrete, values, _outputs(concrete, made))
                 raise
 
     def _sized_graph(self, concrete: ConcreteFunction, values: Sequence[Value]) -> Graph:
@@ -268,9 +285,11 @@ class Jitted:
         finally:
             UPDATES.release()
 
-    def _put_back(self, concrete: ConcreteFunction, outputs: Sequence[Value]) -> Any:
+    def _put_back(self, concrete: ConcreteFunction, values: Sequence[Value], outputs: Sequence[Value]) -> Any:
         at = concrete.trace.results
-        results = list(outputs[:at])
+        results = list(outputs[:at - len(concrete.changed)])
+        for k, held in zip(concrete.changed, outputs[len(results):at], strict=True):
+            rebind(values[k], held)
         for v in concrete.variable_outputs:
             if STATE.word:
                 v.assign(outputs[at])
