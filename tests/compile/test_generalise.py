@@ -34,11 +34,39 @@ def test_shapes_share_code(f: Callable[..., Any]) -> None:
     assert codes(f, (20, 30)) == codes(f, (7, 300)) != set()
 
 
+@pytest.mark.parametrize("f", [
+    lambda c: lambda x: nc.exp(x * c) + 1,
+    lambda c: lambda x: (x * c).sum(axis=1) - c,
+    lambda c: lambda x: nc.maximum(x @ x.T * c, 0),
+    lambda c: lambda x: x.astype(nc.bfloat16) * c,
+    lambda c: lambda x: x.astype(nc.int32) * int(1000 * c) + 1,
+])
+def test_constants_share_code(f: Callable[[float], Callable[..., Any]]) -> None:
+    assert codes(f(0.3), (20, 30)) == codes(f(0.7), (20, 30)) != set()
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.0, 1.0), (2.0, 0.3), (float("inf"), 0.3)])
+def test_numbers_that_code_depends_on_stay(a: float, b: float) -> None:
+    assert codes(lambda x: x + a, (20,)) != codes(lambda x: x + b, (20,))
+
+
+def test_many_constants_are_one_kernel() -> None:
+    def stack(x: Any) -> Any:
+        for k in range(40):
+            x = nc.tanh(x @ SQUARE * (0.9 + k / 1000))
+        return x
+
+    assert len(codes(stack, (3, 5))) == 1
+    x = numbers(3, 5)
+    assert canonical(nc.jit(stack)(x)) == canonical(stack(x))
+
+
 def numbers(*shape: int) -> Any:
     return nc.tensor(np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32))
 
 
 W = numbers(5, 4)
+SQUARE = numbers(5, 5)
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "pointwise": lambda x: nc.exp(x) * 2 + 1,
     "rows": lambda x: x.sum(axis=1),

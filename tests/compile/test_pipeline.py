@@ -104,7 +104,7 @@ class Memory:
             pointers = [s for s in launch.slots if isinstance(s, Pointer)]
             inputs = [self.view(p, b) for p, b in zip(pointers, kernel.inputs, strict=False)]
             results = nest_oracle.run(kernel, [np.array(x) for x in inputs], {})
-            for p, b, y in zip(pointers[len(inputs):], kernel.outputs, results, strict=True):
+            for p, b, y in zip(pointers[-len(kernel.outputs):], kernel.outputs, results, strict=True):
                 self.view(p, b)[...] = y
         found: list[bytes] = []
         for k, t in enumerate(compiled.executable.output_types):

@@ -144,13 +144,15 @@ class Folds(Hoisting):
         groups = list({id(self.folds[n]): self.folds[n] for n in folded}.values())
         trees = [r for r in groups if r.is_tree]
         free = [r for r in groups if not r.is_tree]
-        self.hoist(s)
+        changing = self.hoist(s)
         outer = {n: self.states[n] for r in free for n in r.slots}
         lanes = lanes_for(s.body, self.known_buffers(), self.isa)
         wide = lanes if trees or weight(s.body) > LIGHT else 4 * lanes
         if isinstance(s.extent, int):
             least = max(2, 1 << max(s.extent - 1, 0).bit_length())
             lanes, wide = min(lanes, least), min(wide, least)
+        for width in {lanes, wide}:
+            self.spread(s, changing, width)
         for r in free:
             self.take(r.slots, r.start(self.f, wide))
         if trees:

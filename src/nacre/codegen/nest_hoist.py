@@ -5,18 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.base.dims import Size
+from nacre.base.dtypes import int64
 from nacre.codegen.nest_value import Values
 from nacre.kernel.affine import any_of, names, offset
-from nacre.kernel.ast import Const, Expr, For, If, Index, Let, Load, Local, Stmt, Store, While, children, expressions
+from nacre.kernel.ast import (
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    For,
+    If,
+    Index,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    While,
+    children,
+    expressions,
+)
 from nacre.kernel.dependence import varying
 
 
 class Hoisting(Values):
     """Values that move out of loops."""
 
-    def hoist(self, s: For) -> None:
-        """Compute before a loop what every round would compute alike."""
-        self._hoist(s.body, varying(s.body, s.index), {}, guarded=False)
+    def hoist(self, s: For) -> set[str]:
+        """Compute before a loop what every round would compute alike; returns the names that vary."""
+        changing = varying(s.body, s.index)
+        self._hoist(s.body, changing, {}, guarded=False)
+        return changing
 
     def _hoist(self, body: Sequence[Stmt], changing: set[str], seen: dict[int, frozenset[str]], guarded: bool) -> None:
         for s in body:
@@ -36,6 +55,26 @@ class Hoisting(Values):
             elif isinstance(s, If | While):
                 self._hoist(s.body, changing, seen, True)
                 self._hoist(s.orelse if isinstance(s, If) else (), changing, seen, True)
+
+    def spread(self, s: For, changing: set[str], lanes: int) -> None:
+        """Put what was hoisted out of a vector loop into all of so many lanes before it, too."""
+        seen: dict[int, frozenset[str]] = {}
+
+        def visit(e: Expr) -> None:
+            """Widen the largest parts of an expression that are the same in all rounds."""
+            if isinstance(e, Const | Extent | Index) or e.dtype is int64:
+                return
+            if names(e, seen) & changing:
+                for c in children(e) if isinstance(e, Apply) else ():
+                    visit(c)
+            elif (v := self.find(self.number(e))) is not None:
+                self.widened(v)
+
+        before, self.lanes = self.lanes, lanes
+        for t in s.body:
+            for e in expressions(t):
+                visit(e)
+        self.lanes = before
 
     def _early(self, e: Expr, changing: set[str], seen: dict[int, frozenset[str]], guarded: bool) -> None:
         if isinstance(e, Const | Index | Local):

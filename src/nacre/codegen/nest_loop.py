@@ -150,7 +150,9 @@ class Statements(Folds):
         """A vector loop over [start, end): full vectors, then the rest under a mask or one by one."""
         f = self.f
         widths = self.widths(s)
-        self.hoist(s)
+        changing = self.hoist(s)
+        for lanes in widths:
+            self.spread(s, changing, lanes)
         masked = self.isa.masks and widths[-1] > 1
         for lanes in widths[:-1] if masked and len(widths) > 1 else widths:
             whole = f.add(start, f.and_(f.sub(end, start), -lanes))

@@ -16,9 +16,11 @@ from nacre.base.dtypes import DType, float32, float64
 from nacre.codegen.contract import Contraction, Operand, contract
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_operate import constant, operate
-from nacre.compile.fuse import Fusion, Node, View
+from nacre.compile.cluster import Node
+from nacre.compile.fuse import Fusion, View
 from nacre.compile.layout import result_groups, result_strides
 from nacre.compile.lower import Lowered, lower_over
+from nacre.compile.scalars import apart, literal
 from nacre.compile.templates import Factor, TemplateStep, product_step, readings
 from nacre.ir.graph import Equation, Var
 from nacre.ir.primitive import Template
@@ -102,10 +104,12 @@ def build(fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool,
 
 def _finished(isa: Isa, ending: Ending, a: Factor, b: Factor, views: Sequence[View]) -> TemplateStep | None:
     """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
-    kernel, raw = ending.lowered.kernel, ending.product.outputs[0]
-    if len(kernel.buffers) > WIDEST or any(b.dtype.bits == 16 and b.dtype.is_float for b in kernel.buffers):
+    given, raw = ending.lowered.kernel, ending.product.outputs[0]
+    kernel, numbers = apart(given)
+    if len(given.buffers) > WIDEST or any(b.dtype.bits == 16 and b.dtype.is_float for b in kernel.buffers):
         return None
     mine = [k for k, v in enumerate(ending.lowered.reads) if v.base is raw]
+    places = [*ending.lowered.reads, *(View(literal(c), 0, ()) for c in numbers)]
     operands = [(k, _kind(b)) for k, b in enumerate(kernel.inputs) if k not in mine]
     if len(mine) != 1 or any(kind is None for _, kind in operands):
         return None
@@ -118,13 +122,14 @@ def _finished(isa: Isa, ending: Ending, a: Factor, b: Factor, views: Sequence[Vi
         return None
     if ending.keeps is not None:
         written.append((raw, ending.keeps))
-    read = [(ending.lowered.reads[k], kernel.inputs[k]) for k, _ in operands]
+    read = [(places[k], kernel.inputs[k]) for k, _ in operands]
     return product_step(ending.product, code, plan, a, b, views, written, read)
 
 
 def _kind(b: Buffer) -> str | None:
     """How an operand over (outer and inner batch, row, column) is read by a row of a tile."""
-    assert b.strides is not None
+    if not b.strides:
+        return "scalar"
     *_, down, across = b.strides
     if across == 1 or (b.shape[-1] == 1 and down != 1):
         return "row" if down == 0 else "full"

@@ -10,7 +10,7 @@ from nacre.codegen.isa import BY_NAME
 from nacre.compile.generalise import General, generalise
 from nacre.compile.pipeline import Compiled, Stage, generated
 from nacre.ir.primitive import Element
-from nacre.kernel.text import show
+from nacre.kernel.text import show, show_expression
 from nacre.native.engine import cross_target, emit_assembly
 from nacre.runtime.plan import Launch, Plan, arena
 
@@ -107,7 +107,9 @@ def _template(stage: Stage) -> str:
 
 
 def _sizes(made: General) -> str:
-    return "where " + ", ".join(f"{name} = {size}" for name, size in made.sizes.items())
+    scalars = zip(made.kernel.inputs[len(made.kernel.inputs) - len(made.scalars) :], made.scalars, strict=True)
+    known = [f"{name} = {size}" for name, size in made.sizes.items()]
+    return "where " + ", ".join([*known, *(f"{b.name} = {show_expression(c)}" for b, c in scalars)])
 
 
 def _plan(plan: Plan, sizes: dict[str, int]) -> Iterator[str]:

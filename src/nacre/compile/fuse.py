@@ -12,10 +12,12 @@ values in memory cost nothing and belong to no node.  Fusion decides where value
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 
 from nacre.base.dims import Size
 from nacre.base.types import Shape, row_major
+from nacre.compile.cluster import Node, current, ordered
 from nacre.compile.layout import layouts as chosen
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Element, Layout, Operand, Primitive, Reduce
@@ -23,30 +25,9 @@ from nacre.kernel.ast import Expr, Index, Load
 
 INLINE_STEPS = 8  # a value made of constants in more equations than this is computed once
 INLINE_COST = 4  # a value this cheap, made of values in memory, is computed again rather than stored
-
-
-@dataclass(eq=False)
-class Node:
-    """A step of the program: a cluster of equations, or one opaque equation."""
-
-    number: int
-    equations: list[Equation]
-    domain: Shape | None = None  # None for an opaque node
-    axes: tuple[int, ...] | None = None  # reduced axes, once there is a reduction
-    before: set[Node] = field(default_factory=set["Node"])
-    merged: Node | None = None  # the node that this one became a part of
-
-    @property
-    def opaque(self) -> bool:
-        """Whether the node is one equation with its own kernel, which nothing joins."""
-        return self.domain is None
-
-    @property
-    def row_shape(self) -> Shape | None:
-        """The domain without the reduced axes; None for a node that reduces nothing."""
-        if self.axes is None or self.domain is None:
-            return None
-        return tuple(s for k, s in enumerate(self.domain) if k not in self.axes)
+MOST_EQUATIONS = 128  # of a cluster, so that the compiler's time stays proportional to the graph
+MOST_REDUCTIONS = 8
+MOST_BESIDE = 8  # clusters that are tried because they read the same value
 
 
 @dataclass(frozen=True)
@@ -85,7 +66,7 @@ class _Fuser:
         self.node_of: dict[Var, Node] = {}  # computing node, also for views of its values
         self.source: dict[Var, Var] = {}  # view -> the value it is a view of
         self.inline: dict[Var, int] = {}  # constants, index patterns: computed wherever they are read, in so many steps
-        self.readers: dict[Atom, set[Node]] = {}  # nodes that read a value of full shape
+        self.readers: dict[Atom, dict[Node, None]] = {}  # nodes that read a value, in order
         self.count = 0
 
     # ---- nodes
@@ -106,11 +87,12 @@ class _Fuser:
     def place(self, e: Equation, node: Node) -> Node:
         """Put the equation into the node and note what it depends on."""
         node.equations.append(e)
+        node.reductions += isinstance(e.primitive.lowering, Reduce)
         for x in self.roots(e.inputs):
             n = self.node(x)
             if n is not None and n is not node:
-                node.before.add(n)
-            self.readers.setdefault(x, set()).add(node)
+                node.follow(n)
+            self.readers.setdefault(x, {})[node] = None
         for v in e.outputs:
             self.node_of[v] = node
         return node
@@ -123,26 +105,13 @@ class _Fuser:
             else:
                 yield x
 
-    def depends(self, node: Node, on: Node, skip: Node | None = None) -> bool:
-        """Whether `node` needs `on`, directly or not; `skip` is not passed through."""
-        seen: set[Node] = set()
-        todo = [n for n in _current(node.before) if n is not skip]
-        while todo:
-            n = todo.pop()
-            if n is on:
-                return True
-            if n not in seen:
-                seen.add(n)
-                todo += [m for m in _current(n.before) if m is not skip]
-        return False
-
     # ---- the walk
 
     def run(self) -> Fusion:
         """Visit every equation in order, then fix views and what is stored."""
         for e in self.graph.equations:
             self.visit(e)
-        nodes = _ordered({n for v in self.node_of if (n := self.node(v)) is not None})
+        nodes = ordered({n for v in self.node_of if (n := self.node(v)) is not None})
         return self.finish(nodes)
 
     def visit(self, e: Equation) -> None:
@@ -222,7 +191,7 @@ class _Fuser:
         for node in self.candidates(e, needed, axes):
             if not self.fits(e, node, domain, axes):
                 continue
-            if any(n is not node and self.depends(n, node) for n in needed):
+            if any(n is not node and n.needs(node) for n in needed):
                 continue
             self.join(e, node, axes)
             self.absorb(node, [n for n in needed if n is not node])
@@ -236,11 +205,14 @@ class _Fuser:
         beside: set[Node] = set()
         if axes is not None:
             for x in e.inputs:
-                beside |= {m for m in _current(self.readers.get(x, set())) if not m.opaque}
+                latest = islice(reversed(self.readers.get(x, {})), MOST_BESIDE)
+                beside |= {m for m in current(latest) if not m.opaque}
         return direct + sorted(beside - set(direct), key=lambda n: -n.number)
 
     def fits(self, e: Equation, node: Node, domain: Shape, axes: tuple[int, ...] | None) -> bool:
-        """Whether the node's loops can compute the equation too."""
+        """Whether the node's loops can compute the equation too, and do not do too much already."""
+        if len(node.equations) >= MOST_EQUATIONS or (axes is not None and node.reductions >= MOST_REDUCTIONS):
+            return False
         if axes is not None:  # a reduction
             return node.domain == domain and node.axes in (None, axes) and self.reads_full(e, node)
         if self.broadcast_of_row(e, node):
@@ -274,23 +246,23 @@ class _Fuser:
                 other = other.merged
             if other is node or other.opaque or not self.compatible(node, other):
                 continue
-            if self.depends(node, other, skip=None) and any(
-                n is not other and self.depends(n, other) for n in _current(node.before)
-            ):
-                continue
-            if self.depends(other, node):
+            if any(n is not other and n.needs(other) for n in current(node.before)) or other.needs(node):
                 continue
             if not all(self.mergeable_read(e, other) for e in node.equations):
                 continue
             axes = node.axes if node.axes is not None else other.axes
             node.equations = other.equations + node.equations
-            node.before = {n for n in _current(node.before | other.before) if n not in (node, other)}
+            node.reductions += other.reductions
             node.domain = other.domain if self.is_row_of(node, other) else node.domain
             node.axes = axes
-            other.merged = node
+            node.adopt(other)
 
     def compatible(self, node: Node, other: Node) -> bool:
-        """Whether the loops of two nodes can be one nest."""
+        """Whether the loops of two nodes can be one nest, and not too large a one."""
+        if len(node.equations) + len(other.equations) > MOST_EQUATIONS:
+            return False
+        if node.reductions + other.reductions > MOST_REDUCTIONS:
+            return False
         if node.domain == other.domain:
             return node.axes is None or other.axes is None or node.axes == other.axes
         return self.is_row_of(other, node) or self.is_row_of(node, other)
@@ -442,34 +414,6 @@ def _reads_own_index(e: Equation) -> bool:
     low.rule(index, tuple(operand(k) for k in range(len(e.inputs))), tuple(x.type for x in e.inputs),
              result, **e.params)
     return all(reads)
-
-
-def _current(nodes: Iterable[Node]) -> set[Node]:
-    found: set[Node] = set()
-    for n in nodes:
-        while n.merged is not None:
-            n = n.merged
-        found.add(n)
-    return found
-
-
-def _ordered(nodes: set[Node]) -> list[Node]:
-    """Nodes so that each follows those it needs; otherwise in order of their first equations."""
-    done: dict[Node, bool] = {}
-    order: list[Node] = []
-    for start in sorted(nodes, key=lambda n: n.number):
-        todo = [(start, False)]
-        while todo:
-            n, finished = todo.pop()
-            if finished:
-                done[n] = True
-                order.append(n)
-            elif n not in done:
-                done[n] = False
-                todo.append((n, True))
-                todo += [(m, False) for m in sorted(_current(n.before), key=lambda m: -m.number)
-                         if m not in done and m is not n]
-    return order
 
 
 def fuse(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None) -> Fusion:

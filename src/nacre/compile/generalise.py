@@ -1,7 +1,7 @@
-"""Kernels for any size: numbers in shapes and strides become symbols, so that one code serves all shapes.
+"""Kernels for any size and constant: numbers in shapes and strides become symbols, constants scalar operands.
 
 Sizes 0 and 1 stay, because whether an axis is dense or broadcast decides the code.  Two layers of different
-widths, or an eager operation on another shape, then share one compiled kernel.
+widths, or an eager operation on another shape, then share one compiled kernel; so do two that scale by other factors.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nacre.base.dims import Dim, Size
+from nacre.compile.scalars import apart
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
     Apply,
     Buffer,
+    Const,
     Expr,
     Extent,
     For,
@@ -32,10 +34,11 @@ GENERAL_NAME = "nacre_kernel"
 
 @dataclass(frozen=True)
 class General:
-    """A kernel over symbols, and the size that each symbol stands for."""
+    """A kernel over symbols, the size that each symbol stands for, and the numbers of its last scalar inputs."""
 
     kernel: Kernel
     sizes: dict[str, Size]
+    scalars: tuple[Const, ...]
 
 
 class _Symbols:
@@ -93,7 +96,8 @@ class _Symbols:
 
 
 def generalise(kernel: Kernel) -> General:
-    """A kernel whose sizes and strides are symbols (buffers must state their strides)."""
+    """A kernel whose sizes and strides are symbols (buffers must state their strides), and its constants inputs."""
+    kernel, scalars = apart(kernel)
     symbols = _Symbols()
     general = Kernel(
         GENERAL_NAME,
@@ -101,4 +105,4 @@ def generalise(kernel: Kernel) -> General:
         tuple(map(symbols.buffer, kernel.outputs)),
         symbols.body(kernel.body),
     )
-    return General(general, {str(symbol): size for size, symbol in symbols.names.items()})
+    return General(general, {str(symbol): size for size, symbol in symbols.names.items()}, scalars)

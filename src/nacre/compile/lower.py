@@ -14,8 +14,9 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, float32, int64
 from nacre.base.types import TensorType, row_major
 from nacre.compile.axes import adjacent, mentions_index, merged_axes, merged_stride, uses_indices, with_indices
+from nacre.compile.cluster import Node
 from nacre.compile.cost import instructions
-from nacre.compile.fuse import Fusion, Node, View
+from nacre.compile.fuse import Fusion, View
 from nacre.ir.graph import Atom, Equation, Literal, Var
 from nacre.ir.primitive import Element, Reduce
 from nacre.kernel.ast import (

@@ -24,16 +24,18 @@ from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.program import driver_text
 from nacre.compile import epilogue
+from nacre.compile.cluster import Node
 from nacre.compile.epilogue import endings
-from nacre.compile.fuse import Fusion, Node, View, fuse
+from nacre.compile.fuse import Fusion, View, fuse
 from nacre.compile.generalise import generalise
 from nacre.compile.lower import Lowered, copy_kernel, lower
 from nacre.compile.memory import overwritable, plan_memory
+from nacre.compile.scalars import literal
 from nacre.compile.simplify import simplify
 from nacre.compile.templates import BUILDERS, NATIVE, Attempt, Scratch, TemplateStep
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Nest, Template
-from nacre.kernel.ast import For, Kernel
+from nacre.kernel.ast import Const, For, Kernel
 from nacre.kernel.split import split
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
@@ -74,6 +76,7 @@ class _Planner:
     launches: list[Launch] = field(default_factory=list[Launch])
     stages: list[Stage] = field(default_factory=list[Stage])
     constants: list[np.ndarray] = field(default_factory=list[np.ndarray])
+    scalars: dict[Const, Literal] = field(default_factory=dict[Const, Literal])
 
     # ---- values
 
@@ -101,6 +104,10 @@ class _Planner:
     def code(self, code: Code) -> int:
         return self.codes.setdefault(code, len(self.codes))
 
+    def scalar(self, number: Const) -> Literal:
+        """The constant in memory that a number became, one for equal numbers."""
+        return self.scalars.setdefault(number, literal(number))
+
     # ---- nests
 
     def nest(self, kernel: Kernel, reads: Sequence[View], writes: Sequence[int], cost: int,
@@ -111,6 +118,7 @@ class _Planner:
         slots: list[Slot] = []
         for buffer, view in zip(kernel.inputs, reads, strict=True):
             slots.append(Pointer(self.number(view.base), view.offset * buffer.dtype.itemsize))
+        slots += [Pointer(self.number(self.scalar(c))) for c in general.scalars]
         slots += [Pointer(w) for w in writes]
         slots += [Number(substitute(s, general.sizes)) for s in made.sizes]
         extent = substitute(made.extent, general.sizes)

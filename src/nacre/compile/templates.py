@@ -136,7 +136,7 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     for j, (view, buffer) in enumerate(operands):
         assert buffer.strides is not None
         pointers[f"Operand{j}"] = view, view.offset * buffer.dtype.itemsize
-        given |= zip((f"operand{j}.outer", f"operand{j}.inner", f"operand{j}.m"), buffer.strides[:3], strict=True)
+        given |= zip((f"operand{j}.outer", f"operand{j}.inner", f"operand{j}.m"), buffer.strides[:3], strict=False)
     assert plan.slots[-3:] == ("rows", "columns", "swap")
     slots = tuple(pointers[s] if s in pointers else given[s] for s in plan.slots[:-3])
     layout = (m, n, k, batch, a.strides[2], a.strides[3], b.strides[3], b.strides[2])

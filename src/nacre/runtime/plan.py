@@ -136,21 +136,17 @@ def arena(plan: Plan, sizes: Mapping[str, int]) -> tuple[dict[int, int], int]:
     """
     lives = plan.lifetimes()
     bytes_of = {v: aligned(evaluate(plan.values[v].nbytes, sizes)) for v in lives}
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last
+    placed = np.empty((len(lives), 4), np.int64)  # offset, end, first, last
     offsets: dict[int, int] = {}
-    total = 0
-    for v in sorted(lives, key=lambda v: (-bytes_of[v], lives[v], v)):
+    for k, v in enumerate(sorted(lives, key=lambda v: (-bytes_of[v], lives[v], v))):
         first, last = lives[v]
-        near = sorted(p for p in placed if p[2] <= last and first <= p[3])
-        at = 0
-        for offset, end, _, _ in near:
-            if offset - at >= bytes_of[v]:
-                break
-            at = max(at, end)
-        offsets[v] = at
-        placed.append((at, at + bytes_of[v], first, last))
-        total = max(total, at + bytes_of[v])
-    return offsets, total
+        near = placed[:k][(placed[:k, 2] <= last) & (first <= placed[:k, 3])]
+        near = near[np.argsort(near[:, 0])]
+        free = np.maximum.accumulate(np.append(0, near[:, 1]))  # from here on, once the k-th neighbour has begun
+        fits = near[:, 0] - free[:-1] >= bytes_of[v]
+        offsets[v] = int(free[fits.argmax()] if fits.any() else free[-1])
+        placed[k] = offsets[v], offsets[v] + bytes_of[v], first, last
+    return offsets, int(placed[:, 1].max(initial=0))
 
 
 def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:

@@ -1,0 +1,103 @@
+"""Nodes of a fused program, and which of them need which.
+
+A node lies deeper than all that it needs, so that whether one node needs another is found without a walk through
+the whole program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nacre.base.types import Shape
+from nacre.ir.graph import Equation
+
+
+@dataclass(eq=False)
+class Node:
+    """A step of the program: a cluster of equations, or one opaque equation."""
+
+    number: int
+    equations: list[Equation]
+    domain: Shape | None = None  # None for an opaque node
+    axes: tuple[int, ...] | None = None  # reduced axes, once there is a reduction
+    before: set[Node] = field(default_factory=set["Node"])
+    after: set[Node] = field(default_factory=set["Node"])
+    depth: int = 0  # more than that of every node before
+    reductions: int = 0
+    merged: Node | None = None  # the node that this one became a part of
+
+    @property
+    def opaque(self) -> bool:
+        """Whether the node is one equation with its own kernel, which nothing joins."""
+        return self.domain is None
+
+    @property
+    def row_shape(self) -> Shape | None:
+        """The domain without the reduced axes; None for a node that reduces nothing."""
+        if self.axes is None or self.domain is None:
+            return None
+        return tuple(s for k, s in enumerate(self.domain) if k not in self.axes)
+
+    def follow(self, first: Node) -> None:
+        """Note that this node needs the first; all that need it lie deeper."""
+        self.before.add(first)
+        first.after.add(self)
+        todo = [(self, first.depth + 1)]
+        while todo:
+            node, depth = todo.pop()
+            if node.depth < depth:
+                node.depth = depth
+                todo += [(n, depth + 1) for n in current(node.after)]
+
+    def needs(self, other: Node) -> bool:
+        """Whether this node needs the other, directly or not."""
+        seen: set[Node] = set()
+        todo: list[Node] = [self]
+        while todo:
+            for n in current(todo.pop().before):
+                if n is other:
+                    return True
+                if n.depth > other.depth and n not in seen:
+                    seen.add(n)
+                    todo.append(n)
+        return False
+
+    def adopt(self, other: Node) -> None:
+        """Take the place of a node that became a part of this one."""
+        other.merged = self
+        before, after = (current(a | b) - {self} for a, b in ((self.before, other.before), (self.after, other.after)))
+        self.before, self.after, self.depth = set(), set(), max(self.depth, other.depth)
+        for n in before:
+            self.follow(n)
+        for n in after:
+            n.follow(self)
+
+
+def current(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes that some nodes have become parts of."""
+    found: set[Node] = set()
+    for n in nodes:
+        while n.merged is not None:
+            n = n.merged
+        found.add(n)
+    return found
+
+
+def ordered(nodes: set[Node]) -> list[Node]:
+    """Nodes so that each follows those it needs; otherwise in order of their first equations."""
+    done: dict[Node, bool] = {}
+    order: list[Node] = []
+    for start in sorted(nodes, key=lambda n: n.number):
+        todo = [(start, False)]
+        while todo:
+            n, finished = todo.pop()
+            if finished:
+                done[n] = True
+                order.append(n)
+            elif n not in done:
+                done[n] = False
+                todo.append((n, True))
+                todo += [(m, False) for m in sorted(current(n.before), key=lambda m: -m.number)
+                         if m not in done and m is not n]
+    return order

@@ -1,0 +1,59 @@
+"""Numbers that a kernel need not know: they become operands, so that kernels which differ in them are one.
+
+Zeros, ones and small powers of two stay, because code for them is better; so do infinities, NaN, and integers that
+index, shift, divide, or are small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from math import frexp, isfinite
+
+import numpy as np
+
+from nacre.base.types import TensorType
+from nacre.ir.graph import Literal
+from nacre.kernel.ast import Alloc, Apply, Buffer, Const, Expr, Kernel, Load, statements
+from nacre.kernel.rewrite import map_body
+
+SMALL = 64  # integers up to here stay
+NEAR = 4  # powers of two with an exponent up to here stay
+DIVISIONS = frozenset(("idiv", "rem"))
+
+
+def apart(kernel: Kernel) -> tuple[Kernel, tuple[Const, ...]]:
+    """The kernel with scalar inputs, after its own, in the place of its numbers; and those numbers."""
+    taken = {b.name for b in kernel.buffers} | {s.buffer.name for s in statements(kernel.body) if isinstance(s, Alloc)}
+    names = (name for n in count() if (name := f"k{n}") not in taken)
+    loads: dict[Const, Load] = {}
+    numbers: dict[str, Const] = {}
+
+    def visit(e: Expr) -> Expr:
+        """A number as a load; divisors are put back, because a known one is divided by at less cost."""
+        if isinstance(e, Const) and not stays(e):
+            if e not in loads:
+                loads[e] = Load(next(names), (), e.dtype)
+                numbers[loads[e].buffer] = e
+            return loads[e]
+        if isinstance(e, Apply) and e.op in DIVISIONS and isinstance(e.args[1], Load):
+            return replace(e, args=(e.args[0], numbers.get(e.args[1].buffer, e.args[1])))
+        return e
+
+    body = map_body(kernel.body, visit)
+    scalars = tuple(Buffer(load.buffer, c.dtype, (), ()) for c, load in loads.items())
+    return replace(kernel, inputs=(*kernel.inputs, *scalars), body=body), tuple(loads)
+
+
+def stays(c: Const) -> bool:
+    """Whether a number is better known to the kernel."""
+    if c.dtype.is_float:
+        fraction, exponent = frexp(c.value)
+        return not isfinite(c.value) or c.value == 0 or (abs(fraction) == 0.5 and abs(exponent) <= NEAR)
+    return not c.dtype.is_integer or c.dtype.bits == 64 or abs(c.value) <= SMALL
+
+
+def literal(c: Const) -> Literal:
+    """The number as a constant of a graph."""
+    with np.errstate(over="ignore"):
+        return Literal(np.array(c.value, c.dtype.numpy), TensorType((), c.dtype))
