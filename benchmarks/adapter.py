@@ -6,6 +6,7 @@ contender for a `Run`: one synchronous step, and the values to compare with the 
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -88,6 +89,18 @@ class Ops:
     def causal_attention(self, q: Any, k: Any, v: Any) -> Any:
         return self.F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
+    def decode_attention(self, q: Any, k: Any, v: Any, cache: Any, pos: Any) -> tuple[Any, tuple[Any, ...]]:
+        n = pos[0, 0]
+        at = 0, 0, n, 0
+        keys, values = (self.nc.dynamic_update_slice(c, x, at) for c, x in zip(cache, (k, v), strict=True))
+        seen = self.nc.arange(keys.shape[2]) <= n
+        return self.F.scaled_dot_product_attention(q, keys, values, seen), (keys, values)
+
+
+def _room(cache: Any, length: int) -> Any:
+    """A cache of keys or values with zeros behind it, up to the length."""
+    return np.pad(cache, ((0, 0), (0, 0), (0, length - cache.shape[2]), (0, 0)))
+
 
 class Nacre(Adapter):
     """Nacre, compiled by `jit`; eager in the micro cases that say so."""
@@ -163,7 +176,30 @@ class Nacre(Adapter):
         return Run(step, lambda: [a.numpy() for a in step()])
 
     def decode(self, case: Case) -> Run:
-        raise Unsupported("no in-place key-value cache yet")
+        if case.extra.get("int8"):
+            raise Unsupported("no product with int8 weights yet")
+        from mlbench.workloads import w6_gpt2_decode as w6
+
+        nc, ops, (weights, _) = self.nc, Ops(), self._load(case)
+        held = [[nc.Variable(nc.asarray(_room(a, w6.MAX))) for a in pair] for pair in w6.caches()]
+
+        @nc.jit
+        def token(tok: Any, pos: Any) -> Any:
+            before = [tuple(v.value for v in pair) for pair in held]
+            logits, after = w6.gpt.decode(ops, weights, w6.C, tok, pos, before)
+            for pair, values in zip(held, after, strict=True):
+                for variable, value in zip(pair, values, strict=True):
+                    variable.assign(value)
+            return logits
+
+        tokens = [nc.asarray(np.full((1, 1), t, np.int32)) for t in w6.tokens()]
+        places = [nc.asarray(np.full((1, 1), n, np.int32)) for n in range(w6.PAST, w6.MAX)]
+        steps = itertools.cycle(zip(tokens, places, strict=True))
+
+        def step() -> Any:
+            return token(*next(steps))
+
+        return Run(step, lambda: [step().numpy() for _ in range(w6.CHECK_STEPS)])
 
     def micro(self, case: Case) -> Run:
         nc, n = self.nc, 1000

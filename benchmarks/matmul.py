@@ -58,7 +58,7 @@ class Kernel:
         size = a.itemsize
         values = {
             "A": a.ctypes.data, "B": b.ctypes.data, "Output0": c.ctypes.data,
-            "batch": 1, "m": m, "n": n, "k": k, "output0.m": c.strides[0] // size,
+            "batch": 1, "inner": 1, "m": m, "n": n, "k": k, "output0.m": c.strides[0] // size,
             "a.m": a.strides[0] // size, "a.k": a.strides[1] // size,
             "b.k": b.strides[0] // size, "b.n": b.strides[1] // size,
             "rows": plan.rows, "columns": plan.columns, "swap": plan.swap,

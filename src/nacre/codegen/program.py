@@ -1,9 +1,10 @@
 """The driver: one native function that walks a plan's table of steps on all threads of a region.
 
-A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier.  Each thread
-of the team that the plan was bound for walks the whole table (a pool that has grown since brings no more).  It takes
-chunks of a step's extent from the step's counter until none is left, and waits for the others only where the row says
-so, because a later step needs what this one computes.
+A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle.
+Each thread of the team that the plan was bound for walks the whole table (a pool that has grown since brings no more).
+It takes chunks of a step's extent from the step's counter until none is left, and waits for the others only where the
+row says so, because a later step needs what this one computes.  An idle step is a copy that has nothing to do where
+its two addresses are the same.
 
 The stamped driver is the same with a clock: each thread notes for each step when it arrives, begins and ends (see
 `inspect/profile`).  Its table is the last word of the descriptor.
@@ -70,12 +71,21 @@ step:
   %first.at = getelementptr i64, ptr %row, i64 1
   %first = load i64, ptr %first.at
   %extent.at = getelementptr i64, ptr %row, i64 2
-  %extent = load i64, ptr %extent.at
+  %extent.given = load i64, ptr %extent.at
   %grain.at = getelementptr i64, ptr %row, i64 3
   %grain = load i64, ptr %grain.at
   %sync.at = getelementptr i64, ptr %row, i64 4
   %sync = load i64, ptr %sync.at
   %arg = getelementptr i64, ptr %args, i64 %first
+  %idle.at = getelementptr i64, ptr %row, i64 5
+  %idle = load i64, ptr %idle.at
+  %from = load i64, ptr %arg
+  %to.at = getelementptr i64, ptr %arg, i64 1
+  %to = load i64, ptr %to.at
+  %in.place = icmp eq i64 %from, %to
+  %copies = icmp ne i64 %idle, 0
+  %nothing = and i1 %copies, %in.place
+  %extent = select i1 %nothing, i64 0, i64 %extent.given
   ; <arrive>
   br i1 %many, label %joint, label %alone
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, float32, int64
-from nacre.base.types import TensorType
+from nacre.base.types import TensorType, row_major
 from nacre.compile.axes import adjacent, mentions_index, merged_axes, merged_stride, uses_indices, with_indices
 from nacre.compile.cost import instructions
 from nacre.compile.fuse import Fusion, Node, View
@@ -516,7 +516,7 @@ def copy_kernel(type: TensorType, strides: tuple[Size, ...], dtype: DType, name:
     """A kernel that makes a strided view dense."""
     index = tuple(Index(f"c{k}") for k in range(type.rank))
     source = Buffer("x0", dtype, type.shape, strides)
-    target = Buffer("y0", dtype, type.shape)
+    target = Buffer("y0", dtype, type.shape, row_major(type.shape))
     body: tuple[Stmt, ...] = (Store("y0", index, Load("x0", index, dtype)),)
     for k in reversed(range(type.rank)):
         body = (For(f"c{k}", type.shape[k], body, parallel=True, vector=k == type.rank - 1),)

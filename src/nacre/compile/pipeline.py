@@ -104,8 +104,8 @@ class _Planner:
     # ---- nests
 
     def nest(self, kernel: Kernel, reads: Sequence[View], writes: Sequence[int], cost: int,
-             label: str, equations: Sequence[Equation]) -> None:
-        """Launch a kernel-IR nest over views and values."""
+             label: str, equations: Sequence[Equation], idle: bool = False) -> None:
+        """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
         general = generalise(kernel)
         made = generated(general.kernel, self.isa)
         slots: list[Slot] = []
@@ -119,7 +119,7 @@ class _Planner:
                      if reads[i].offset == 0 and bases.count(bases[i]) == 1)
         self.launches.append(Launch(
             self.code(Code(made.text, made.name)), label, tuple(slots), extent, self.per_item(kernel, cost, extent),
-            substitute(made.scratch, general.sizes), tuple(bases), tuple(writes), over=over,
+            substitute(made.scratch, general.sizes), tuple(bases), tuple(writes), over=over, idle=idle and bool(over),
         ))
         self.stages.append(Stage(label, kernel, tuple(equations)))
 
@@ -167,6 +167,10 @@ class _Planner:
         types = tuple(x.type for x in e.inputs)
         kernel = low.rule(types, tuple(v.type for v in e.outputs), **e.params)
         views = [self.fusion.views[x] for x in e.inputs]
+        if low.onto is not None:
+            held, start = e.inputs[low.onto].type, views.pop(low.onto)
+            copy = copy_kernel(held, start.strides, held.dtype, "copy")
+            self.nest(copy, [start], [self.number(e.outputs[0])], 2, "copy", [e], idle=True)
         inputs = tuple(
             type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
         outputs = tuple(type(b)(b.name, b.dtype, b.shape, b.strides or row_major(b.shape)) for b in kernel.outputs)

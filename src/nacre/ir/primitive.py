@@ -117,9 +117,14 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """An explicit kernel: `rule(types, results, **params) -> Kernel`; buffers in operands', then results' order."""
+    """An explicit kernel: `rule(types, results, **params) -> Kernel`; buffers in operands', then results' order.
+
+    With `onto` the result begins as that operand, in its memory where nobody needs it any more; the kernel does not
+    read the operand and stores only what changes.
+    """
 
     rule: Callable[..., Kernel]
+    onto: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ def _take_add_type(
 def _adding(
     name: str, types: Types, axis: int, counted: Shape, place: Callable[[Sequence[Index]], _Place]
 ) -> Kernel:
-    """A kernel that copies x and adds updates one after another; the other axes are independent.
+    """A kernel that adds updates to x one after another; the other axes are independent.
 
     `counted` are the axes of the updates along which they follow each other, `place` tells from the
     indices of the independent axes and of those where an update and its index lie.
@@ -221,7 +221,6 @@ def _adding(
         """The index of the operand at a position along the axis."""
         return (*others[:axis], position, *others[axis:])
 
-    copied = at(Index("k"))
     target = Local("at", int64)
     total = apply("add", Load("y", at(target), x.dtype), Load("u", of_update, x.dtype))
     additions: tuple[Stmt, ...] = (
@@ -230,10 +229,9 @@ def _adding(
     )
     for j, n in reversed(list(zip(steps, counted, strict=True))):
         additions = (For(j.name, n, additions),)
-    copy = For("k", size, (Store("y", copied, Load("x", copied, x.dtype)),))
-    inputs = tuple(Buffer(b, t.dtype, t.shape) for b, t in zip("xku", types, strict=True))
+    inputs = tuple(Buffer(b, t.dtype, t.shape) for b, t in zip("ku", types[1:], strict=True))
     output = Buffer("y", x.dtype, x.shape)
-    return Kernel(name, inputs, (output,), loops(others, extents, (copy, *additions)))
+    return Kernel(name, inputs, (output,), loops(others, extents, additions))
 
 
 def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
@@ -298,7 +296,7 @@ take_p = Primitive(
 take_add_p = Primitive(
     "take_add",
     _take_add_type,
-    Nest(_take_add_kernel),
+    Nest(_take_add_kernel, onto=0),
     Linear(_kept(take)),
     _take_add_batch,
 )
@@ -379,7 +377,7 @@ gather_p = Primitive(
 scatter_add_p = Primitive(
     "scatter_add",
     _scatter_add_type,
-    Nest(_scatter_add_kernel),
+    Nest(_scatter_add_kernel, onto=0),
     Linear(_kept(gather)),
     _scatter_add_batch,
 )

@@ -12,8 +12,8 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import int64
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType
-from nacre.ir.primitive import Element, Linear, Operand, Primitive
-from nacre.kernel.ast import Expr, apply, const, index_add, size_expr
+from nacre.ir.primitive import Element, Linear, Nest, Operand, Primitive
+from nacre.kernel.ast import Buffer, Expr, Index, Kernel, Load, Store, index_add
 from nacre.ops.gather import gather, number, scatter_add, take, take_add
 from nacre.ops.pointwise import (
     add,
@@ -28,9 +28,10 @@ from nacre.ops.pointwise import (
     sub,
     zeros_like,
 )
+from nacre.ops.reduce import loops
 from nacre.ops.rules import by_position, require_dtype, show
 from nacre.ops.shape import Source, all_to_front, batch_size, batched_to_front, broadcast
-from nacre.ops.view import CHOICE_COST, both, clamp
+from nacre.ops.view import clamp
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -100,25 +101,26 @@ def _update_type(x: TensorType, update: TensorType, *starts: TensorType) -> Tens
     return x
 
 
-def _update_element(
-    index: tuple[Expr, ...], operands: Operands, types: Sequence[TensorType], result: TensorType
-) -> Expr:
-    x, update = types[:2]
-    old = operands[0](index)
-    if any(isinstance(s, int) and s == 0 for s in update.shape):
-        return old
-    inside: Expr | None = None
-    place: list[Expr] = []
-    for i, start, size, part in zip(index, operands[2:], x.shape, update.shape, strict=True):
-        if size == part:
-            place.append(i)
-            continue
-        at = apply("sub", i, _begin(start, size, part))
-        within = apply("and", apply("ge", at, const(0)), apply("lt", at, size_expr(part)))
-        inside = both(inside, within)
-        place.append(clamp(at, part))
-    new = operands[1](tuple(place))
-    return new if inside is None else apply("select", inside, new, old)
+def _update_kernel(types: Sequence[TensorType], results: Sequence[TensorType]) -> Kernel:
+    """The update stored into a result that begins as x."""
+    x, update, *starts = types
+    names = [f"s{k}" for k in range(x.rank)]
+    each = tuple(Index(f"i{k}") for k in range(x.rank))
+    place = tuple(
+        index_add(clamp(Load(name, (), int64), size - part + 1), i)
+        for name, i, size, part in zip(names, each, x.shape, update.shape, strict=True)
+    )
+    stored = Store("y", place, Load("u", each, x.dtype))
+    inputs = (
+        Buffer("u", x.dtype, update.shape),
+        *(Buffer(name, int64, s.shape) for name, s in zip(names, starts, strict=True)),
+    )
+    return Kernel(
+        "dynamic_update_slice",
+        inputs,
+        (Buffer("y", x.dtype, x.shape),),
+        loops(each, update.shape, (stored,)),
+    )
 
 
 # ---- batching: starts that differ between examples become an index for each element
@@ -195,7 +197,7 @@ dynamic_slice_p = Primitive(
 dynamic_update_slice_p = Primitive(
     "dynamic_update_slice",
     _update_type,
-    Element(_update_element, cost=CHOICE_COST),
+    Nest(_update_kernel, onto=0),
     Linear(by_position(lambda k: (_update_of_x, _update_of_update)[k] if k < 2 else None)),
     _update_batch,
 )

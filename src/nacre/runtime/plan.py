@@ -17,7 +17,7 @@ from nacre.base.errors import OutOfMemory
 
 ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
-STEP_WORDS = 8  # kernel, first argument, extent, grain, barrier, and room to grow
+STEP_WORDS = 8  # kernel, first argument, extent, grain, barrier, idle, and room to grow
 DESCRIPTOR_WORDS = 16
 BARRIER_BYTES = 128
 ALONE_COST = 400_000  # programs with less work run on the caller alone
@@ -69,6 +69,7 @@ class Launch:
     cut: Callable[[tuple[int, ...], int], Cut] | None = None  # of `cut_sizes` and threads; decides the rest
     cut_sizes: tuple[Size, ...] = ()
     over: tuple[tuple[int, int], ...] = ()  # pairs (read, written) that may share memory
+    idle: bool = False  # a copy of its first slot to its second: nothing is done where they are the same address
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence
         else:
             grain = _grain(extent, cost, evaluate(step.grain, sizes), threads)
             local = evaluate(step.scratch, sizes)
-        rows += [addresses[step.code], len(words), extent, grain, int(epoch != before), 0, 0, 0]
+        rows += [addresses[step.code], len(words), extent, grain, int(epoch != before), int(step.idle), 0, 0]
         before = epoch
         scratch = max(scratch, aligned(local))
         for slot in step.slots:
