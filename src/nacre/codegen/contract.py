@@ -28,7 +28,7 @@ from nacre.codegen.contract_finish import (
     emit_merge,
     ending_slots,
 )
-from nacre.codegen.contract_numbers import Numbers, numbers
+from nacre.codegen.contract_numbers import Numbers, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_thin import emit_dots, emit_sweep
@@ -79,6 +79,7 @@ def contract(
     operands: Sequence[Operand] = (),
     epilogue: Epilogue | None = None,
     thin: bool = False,
+    matrix: DType | None = None,
     linked: bool = False,
     name: str = "contract",
 ) -> tuple[Module, Contraction]:
@@ -90,15 +91,16 @@ def contract(
     output (default: `dtype`). The kernel takes every size; a `thin` one only those for which
     `is_thin` holds, which it does faster. A `linked` kernel takes its inner functions, `imports`,
     from the module of `shared_parts`: of several kernels that differ in their endings, they are
-    then compiled once.
+    then compiled once.  A thin kernel may take B as a `matrix` of a narrower type, whose elements the
+    dtype holds exactly; A is then the row.
 
-    Raises DTypeError for bool factors, ArgumentError for an unknown operand kind or outputs without
-    an epilogue.
+    Raises DTypeError for bool factors and a matrix of a type that is not held exactly, ArgumentError
+    for an unknown operand kind or outputs without an epilogue.
     """
     arithmetic = numbers(isa, dtype)
     ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue)
     _check(ending)
-    layout = Layout(arithmetic, tile_shape(isa))
+    layout = Layout(arithmetic, tile_shape(isa), widened(isa, dtype, matrix) if matrix else None)
     pointers, strides = ending_slots(ending)
     slots = Slots(("A", "B", *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
     module = Module(name)
@@ -169,8 +171,10 @@ def _emit_packed(module: Module, layout: Layout) -> None:
 def _emit_thin(module: Module, layout: Layout) -> None:
     """The functions of a product with one row."""
     _emit_transposes(module, layout.numbers)
-    emit_sweep(module, layout.numbers)
-    emit_dots(module, layout.numbers)
+    if layout.narrow is not None:
+        emit_gather(module, layout.narrow, "gather", layout.narrow.stored)
+    emit_sweep(module, layout.numbers, layout.matrix)
+    emit_dots(module, layout.numbers, layout.matrix)
 
 
 def _emit_transposes(module: Module, arithmetic: Numbers) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heapreplace
 
+from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError
 from nacre.runtime.plan import Cut
 
@@ -14,6 +16,7 @@ DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would 
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
 SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
+MANY = 16  # items for each thread from which on they are thought to even out
 ITEM = 60  # vector operations that starting an item costs
 
 
@@ -103,7 +106,7 @@ def make_plan(
         )
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
-    depth = 1 if tiling.thin else _up(min(k, BLOCK), 16) * 16
+    depth = 2 if tiling.thin else _up(min(k, BLOCK), 16) * 16
     scratch = _scratch(tiling, rows, columns, depth, bool(swap))
     return Plan(items, grain, scratch, rows, columns, swap)
 
@@ -159,11 +162,25 @@ def _makespan(
     tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int,
     rows_contiguous: bool,
 ) -> float:  # fmt: skip
-    """The time of the busiest thread, if every item but the ragged ones costs the same."""
+    """The time of the busiest thread, if each that is free takes the next item."""
     m, n, k = size
     rows, columns = min(cut[0], m), min(cut[1], n)
-    items = batch * _up(m, cut[0]) * _up(n, cut[1])
-    return _up(items, threads) * _cost(tiling, rows, columns, k, rows_contiguous)
+    down, across = _up(m, rows), _up(n, columns)
+    costs = {(r, c): _cost(tiling, r, c, k, rows_contiguous)
+             for r in (rows, m - (down - 1) * rows) for c in (columns, n - (across - 1) * columns)}
+    each = [costs[r, c] for c in _pieces(n, columns) for r in _pieces(m, rows)]
+    if batch * len(each) > MANY * threads:
+        return batch * sum(each) / threads + max(each)
+    busy = [0.0] * threads
+    for cost in each * batch:
+        heapreplace(busy, busy[0] + cost)
+    return max(busy)
+
+
+def _pieces(size: int, piece: int) -> list[int]:
+    """The sizes of the pieces of a size, of which the last is what is left."""
+    whole, rest = divmod(size, piece)
+    return [piece] * whole + [rest] * (rest > 0)
 
 
 def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool) -> int:
@@ -178,10 +195,14 @@ def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool) ->
     return total + 64
 
 
+def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
+    """The contiguous axis of A and that of B, by their strides."""
+    return ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
+
+
 @lru_cache(maxsize=4096)
 def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
     """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
     m, n, k, batch, am, ak, bk, bn = sizes
-    axes = ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
-    p = make_plan(tiling, m, n, k, batch, threads, axes)
+    p = make_plan(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))
     return Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap))

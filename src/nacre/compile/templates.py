@@ -17,8 +17,8 @@ from nacre.base.dtypes import DType
 from nacre.base.types import TensorType, row_major
 from nacre.codegen import convolve as convolutions
 from nacre.codegen import window as windows
-from nacre.codegen.contract import Contraction, contract
-from nacre.codegen.contract_plan import product_cut
+from nacre.codegen.contract import Contraction, contract, is_thin
+from nacre.codegen.contract_plan import contiguous, product_cut
 from nacre.codegen.convolve_steps import Count, Steps
 from nacre.codegen.isa import Isa
 from nacre.compile.fuse import View
@@ -65,9 +65,18 @@ class TemplateStep:
 # ---- matrix products
 
 
+@dataclass(frozen=True)
+class Form:
+    """Which kernel a product takes: its dtype, whether that for one row or column, and B's dtype if it is narrower."""
+
+    dtype: DType
+    thin: bool
+    matrix: DType | None
+
+
 @lru_cache(maxsize=256)
-def _contraction(isa: Isa, dtype: DType) -> tuple[Code, Contraction]:
-    module, plan = contract(isa, dtype, name="nacre_kernel")
+def _contraction(isa: Isa, form: Form) -> tuple[Code, Contraction]:
+    module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel")
     return Code(module.text(), plan.name), plan
 
 
@@ -108,12 +117,23 @@ def contract_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
     if not found:
         nearest = min(_factors(e, views), key=lambda factors: factors.count(None))
         return [k for k, f in enumerate(nearest) if f is None]
-    code, plan = _contraction(isa, e.inputs[0].type.dtype)
     for split, a, b in found:
-        strides = result_strides(e, result.strides, split)
-        if strides is not None:
+        strides, form = result_strides(e, result.strides, split), product_form(isa, e, a, b)
+        if strides is not None and form is not None:
+            code, plan = _contraction(isa, form)
             return [product_step(e, code, plan, a, b, views, [(e.outputs[0], strides)])]
     return [0, 1]
+
+
+def product_form(isa: Isa, e: Equation, a: Factor, b: Factor) -> Form | None:
+    """The kernel for factors as they lie; None where a narrower matrix has no contiguous axis."""
+    dtype, matrix = (x.type.dtype for x in e.inputs)
+    m, n, k, *strides = a.sizes[2], b.sizes[2], a.sizes[3], *a.strides[2:], b.strides[3], b.strides[2]
+    known = all(isinstance(s, int) for s in (m, n, k, *strides)) and 1 in (m, n)
+    thin = known and is_thin(isa, dtype, m, n, k, contiguous(*strides))  # type: ignore[arg-type]
+    if matrix is dtype:
+        return Form(dtype, thin, None)
+    return Form(dtype, thin, matrix) if thin else None
 
 
 def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Factor, views: Sequence[View],
@@ -125,8 +145,8 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     outer, inner, m, k = a.sizes
     n = b.sizes[2]
     batch = outer * inner
-    item = e.inputs[0].type.dtype.itemsize
-    pointers: dict[str, ArgSlot] = {"A": (views[0], views[0].offset * item), "B": (views[1], views[1].offset * item)}
+    pointers: dict[str, ArgSlot] = {
+        name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)}
     given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
     given |= zip(("a.outer", "a.inner", "a.m", "a.k"), a.strides, strict=True)
     given |= zip(("b.outer", "b.inner", "b.n", "b.k"), b.strides, strict=True)
