@@ -13,13 +13,13 @@ from functools import lru_cache
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64
-from nacre.codegen.contract import Contraction, Operand, contract
+from nacre.codegen.contract import Contraction, Operand
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_operate import constant, operate
 from nacre.compile.fuse import Fusion, Node, View
 from nacre.compile.layout import result_groups, result_strides
 from nacre.compile.lower import Lowered, lower_over
-from nacre.compile.templates import Factor, Form, TemplateStep, product_form, product_step, readings
+from nacre.compile.templates import Factor, Form, TemplateStep, product_code, product_form, product_step, readings
 from nacre.ir.graph import Equation, Var
 from nacre.ir.primitive import Template
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, For, Kernel, Let, Load, Local, Stmt, Store
@@ -154,11 +154,9 @@ def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
         found = [finished[name] for name, _ in results]
         return [*found, sums] if keeps else found
 
-    module, plan = contract(
-        isa, form.dtype, outputs=[*(d for _, d in results), *([form.dtype] if keeps else [])],
-        operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue,
-        thin=form.thin, matrix=form.matrix, name="nacre_kernel")
-    return Code(module.text(), plan.name), plan
+    return product_code(
+        isa, form, outputs=[*(d for _, d in results), *([form.dtype] if keeps else [])],
+        operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue)
 
 
 def _write(f: Function, body: Sequence[Stmt], loaded: dict[str, Val], lanes: int) -> dict[str, Val]:

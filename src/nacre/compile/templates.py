@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
 from nacre.base.types import TensorType, row_major
 from nacre.codegen import convolve as convolutions
 from nacre.codegen import window as windows
-from nacre.codegen.contract import Contraction, contract, is_thin
+from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts
 from nacre.codegen.contract_plan import contiguous, product_cut
 from nacre.codegen.convolve_steps import Count, Steps
 from nacre.codegen.isa import Isa
@@ -27,7 +28,7 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolve import Axis, Convolution
 from nacre.kernel.order_window import Window, window
-from nacre.runtime.executable import Code
+from nacre.runtime.executable import Code, Parts
 from nacre.runtime.plan import Cut
 
 
@@ -76,8 +77,15 @@ class Form:
 
 @lru_cache(maxsize=256)
 def _contraction(isa: Isa, form: Form) -> tuple[Code, Contraction]:
-    module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel")
-    return Code(module.text(), plan.name), plan
+    return product_code(isa, form)
+
+
+def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Contraction]:
+    """The kernel of a product, with an ending in the words of `contract`; the parts serve all of its form."""
+    module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
+    shared = shared_parts(isa, form.dtype, form.thin, form.matrix)
+    parts = Parts(shared.exported(), tuple(shared.functions), module.without(shared).text())
+    return Code(module.text(), plan.name, parts=parts), plan
 
 
 @dataclass(frozen=True)

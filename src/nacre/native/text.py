@@ -129,6 +129,28 @@ class Module:
         self.functions[name] = f
         return f
 
+    def include(self, parts: Module) -> None:
+        """Take over the functions of another module, and what they use."""
+        self.globals.update(parts.globals)
+        self.declarations.update(parts.declarations)
+        self.functions.update(parts.functions)
+        self.metadata.update(parts.metadata)
+
+    def without(self, parts: Module) -> Module:
+        """The module with the functions of another one declared, which it `include`s."""
+        rest = Module(self.name)
+        rest.globals = {k: v for k, v in self.globals.items() if k not in parts.globals}
+        rest.declarations = dict(self.declarations)
+        rest.functions = {k: f for k, f in self.functions.items() if k not in parts.functions}
+        rest.metadata = self.metadata
+        for f in parts.functions.values():
+            rest.declare(f.name, f.return_type, [v.ty for v in f.params.values()])
+        return rest
+
+    def exported(self) -> str:
+        """The module as LLVM assembly, with functions that other modules may call."""
+        return self.text().replace("\ndefine internal ", "\ndefine ")
+
     def text(self) -> str:
         """The module as LLVM assembly."""
         parts = [f"; module {self.name}", *self.globals.values(), *self.declarations.values()]
