@@ -1,4 +1,4 @@
-"""Matrix products in compiled programs: one row or column goes to a kernel of its own, with the same bits."""
+"""Matrix products in compiled programs: few rows or columns go to a kernel of their own, with the same bits."""
 
 from __future__ import annotations
 
@@ -44,12 +44,27 @@ def test_one_row_has_the_bits_of_a_row_of_many(n: int, k: int, transposed: bool)
     assert np.array_equal((one @ (b.T if transposed else b)).numpy(), (a @ (b.T if transposed else b)).numpy()[2:3])
 
 
-def test_one_row_and_one_column_are_planned_as_thin() -> None:
+@pytest.mark.parametrize("m", [2, 5, 8, 9])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_few_rows_or_columns_have_the_bits_of_many(m: int, transposed: bool) -> None:
+    rng = np.random.default_rng(m)
+    a = nc.asarray(rng.standard_normal((40, 530)).astype(np.float32))
+    b = nc.asarray(rng.standard_normal((1100, 530) if transposed else (530, 1100)).astype(np.float32))
+    b = b.T if transposed else b
+    many = (a @ b).numpy()
+    assert np.array_equal((a[:m] @ b).numpy(), many[:m])
+    assert np.array_equal((b.T @ a[:m].T).numpy(), many[:m].T)
+
+
+def test_few_rows_or_columns_are_planned_as_thin() -> None:
     x, w = nc.ones((1, 300)), nc.ones((300, 200))
     assert _thin(lambda x, w: x @ w, x, w)
     assert _thin(lambda x, w: nc.exp(x @ w), x, w)
     assert _thin(lambda x, w: w @ x.T, nc.ones((1, 200)), w)
-    assert not _thin(lambda x, w: x @ w, nc.ones((2, 300)), w)
+    assert not _thin(lambda x, w: x @ w, nc.ones((8, 300)), w)
+    large = nc.ones((300, 500))
+    assert _thin(lambda x, w: x @ w, nc.ones((8, 300)), large)
+    assert not _thin(lambda x, w: x @ w, nc.ones((9, 300)), large)
 
 
 NARROW = [nc.int8, nc.uint8, nc.int16, nc.uint16, nc.float16, nc.bfloat16]

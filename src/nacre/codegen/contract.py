@@ -124,7 +124,7 @@ def _layout(isa: Isa, dtype: DType, matrix: DType | None) -> Layout:
 
 
 def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
-    """Whether a product has one row or column, so that the `thin` kernel fits, and is faster."""
+    """Whether a product has few rows or columns, so that the `thin` kernel fits, and is faster."""
     return turn(Layout(numbers(isa, dtype), tile_shape(isa)).tiling(False, True), m, n, k, axes).thin
 
 
@@ -153,7 +153,7 @@ def _emit_packed(module: Module, layout: Layout) -> None:
 
 
 def _emit_thin(module: Module, layout: Layout) -> None:
-    """The functions of a product with one row."""
+    """The functions of a product with few rows."""
     _emit_transposes(module, layout.numbers)
     if layout.narrow is not None:
         emit_gather(module, layout.narrow, "gather", layout.narrow.stored)

@@ -27,7 +27,7 @@ class Layout:
 
     numbers: Numbers
     shape: Shape
-    narrow: Numbers | None = None  # of a matrix of a narrower type, which the kernel for one row takes
+    narrow: Numbers | None = None  # of a matrix of a narrower type, which the kernel for few rows takes
 
     @property
     def matrix(self) -> Numbers:
@@ -98,7 +98,7 @@ PARAMETERS = {
 def emit_block(module: Module, layout: Layout, ending: Ending, slots: Slots, thin: bool) -> None:
     """@block(args, scratch, outer, inner, m0, m1, n0, n1): the elements of one rectangle of C, or of Cᵀ.
 
-    A `thin` block has one row, and reads B in place.
+    A `thin` block has few rows, and reads B in place.
     """
     numbers = layout.numbers
     f = module.function(
@@ -158,7 +158,7 @@ def _prepare(
     numbers, size = layout.numbers, layout.numbers.bytes
     rows, columns = f.sub(f["m1"], f["m0"]), f.sub(f["n1"], f["n0"])
     whole = f.and_(f.add(f.smin(slots.load(f, "k"), BLOCK), 15), -16)
-    depth = f.i64(2) if thin else whole
+    depth = f.mul(rows, 2) if thin else whole
     wide = f.and_(f.add(columns, layout.lanes - 1), -layout.lanes)
     packed = f.gep(f["scratch"], layout.block_at)
     sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
@@ -183,21 +183,24 @@ def _prepare(
 
 
 def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
-    """A product with one row: its sums into a buffer, and on from there; their chains stand behind them."""
+    """A product with few rows: its sums into a buffer, and on from there; their chains stand behind them."""
     f, numbers, matrix = block.f, block.layout.numbers, block.layout.matrix
     sums = block.packed
     wide = f.and_(f.add(block.columns, numbers.lanes - 1), -numbers.lanes)
-    a_k = f.mul(block.stride_a[1], numbers.stored_bytes)
+    row = f.mul(wide, numbers.bytes)
+    a_m, a_k = (f.mul(s, numbers.stored_bytes) for s in block.stride_a)
     b_k, b_n = (f.mul(s, matrix.stored_bytes) for s in block.stride_b)
     by_row = f.icmp("eq", block.stride_b[1], 1)
     pick = f.select(
         by_row, Val(f"@{matrix.part('sweep')}", "ptr"), Val(f"@{matrix.part('dots')}", "ptr")
     )
     step = f.select(by_row, b_k, b_n)
-    chains = f.gep(sums, wide, numbers.wide)
-    f.call_value(pick, "void", [a, a_k, b, step, sums, chains, k, block.columns])
+    chains = f.gep(sums, f.mul(block.rows, row))
+    f.call_value(pick, "void", [
+        a, a_m, a_k, b, step, sums, chains, row, k, block.rows, block.columns,
+    ])  # fmt: skip
     f.call("merge", "void", [
-        f["args"], sums, f.i64(0), block.home, block.home_row, f["outer"], f["inner"],
+        f["args"], sums, row, block.home, block.home_row, f["outer"], f["inner"],
         f["m0"], f["n0"], block.rows, block.columns, f.i64(0),
         f.cast("zext", f.xor(block.swap, f.const("i1", True)), "i64"),
     ])  # fmt: skip

@@ -12,6 +12,7 @@ from nacre.base.errors import ArgumentError
 from nacre.runtime.plan import Cut
 
 BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
+FEW = 8  # rows up to which B is read once, by the thin kernel
 DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
@@ -25,7 +26,7 @@ class Tiling:
     """What of a kernel decides its plans.
 
     `spills` tells that sums of a part of the k are kept in scratch memory, as C cannot hold them; `thin` that the
-    kernel is the one for one row.
+    kernel is the one for few rows.
     """
 
     lanes: int
@@ -64,7 +65,7 @@ class Turned:
 
     @property
     def thin(self) -> bool:
-        return self.m == 1 and self.axis != "-"
+        return 1 <= self.m <= FEW and self.axis != "-"
 
 
 def turn(tiling: Tiling, m: int, n: int, k: int, axes: str) -> Turned:
@@ -92,13 +93,13 @@ def make_plan(
     m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
     if tiling.thin and not turned.thin:
         raise ArgumentError(
-            "contract: the thin kernel takes one row or column, and a contiguous axis of the other factor; "
+            f"contract: the thin kernel takes up to {FEW} rows or columns, and a contiguous axis of the other factor; "
             f"got {m} × {n} and {axes!r}; use the packed kernel"
         )
     total = batch * _cost(tiling, m, n, k, b_axis == "n")
     threads = int(max(1, min(threads, total // SMALL)))
     if tiling.thin:
-        rows, columns = m, _thin_columns(tiling, n, k, b_axis, batch, threads)
+        rows, columns = m, _thin_columns(tiling, m, n, k, b_axis, batch, threads)
     else:
         rows, columns = min(
             _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap)),
@@ -106,16 +107,16 @@ def make_plan(
         )
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
-    depth = 2 if tiling.thin else _up(min(k, BLOCK), 16) * 16
+    depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16
     scratch = _scratch(tiling, rows, columns, depth, bool(swap))
     return Plan(items, grain, scratch, rows, columns, swap)
 
 
-def _thin_columns(tiling: Tiling, n: int, k: int, axis: str, batch: int, threads: int) -> int:
+def _thin_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
     """Long rows of B are read through; of long columns, one vector's width, so that each is a stream."""
     share = _up(n, _up(threads, batch))
     if axis == "n":
-        wanted = min(share, FIRST_CACHE // tiling.bytes)
+        wanted = min(share, FIRST_CACHE // (m * tiling.bytes))
     else:
         wanted = min(share, max(tiling.lanes, SMALL * tiling.lanes // (6 * max(k, 1))))
     return _up(wanted, tiling.lanes) * tiling.lanes

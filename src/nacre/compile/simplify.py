@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from nacre.base.types import TensorType
+from nacre.compile.layout import dot_axes
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
 from nacre.ir.primitive import Element, Reduce
 from nacre.ir.rewrite import without_calls, without_dead_code
@@ -159,13 +160,11 @@ def widen_rows(graph: Graph) -> Graph:
 
 def _one_row(product: Equation) -> bool:
     """Whether a product is known to have one row, more than one column, and more than one term to sum."""
-    (ca, cb), (ba, bb) = product.params["contract"], product.params["batch"]
+    (_, rows, summed), (_, columns, _) = dot_axes(product)
     a, b = (x.type.shape for x in product.inputs)
-    rows = [n for k, n in enumerate(a) if k not in (*ca, *ba)]
-    columns = [n for k, n in enumerate(b) if k not in (*cb, *bb)]
-    summed = [a[k] for k in ca]
-    return all(n == 1 for n in rows) and all(
-        all(isinstance(n, int) and n for n in sizes) and any(n != 1 for n in sizes) for sizes in (columns, summed))
+    sizes = [[a[k] for k in summed], [b[k] for k in columns]]
+    known = all(isinstance(n, int) and n for each in sizes for n in each)
+    return known and all(a[k] == 1 for k in rows) and all(any(n != 1 for n in each) for each in sizes)
 
 
 def _narrow_matrix(product: Equation, computed: Mapping[Var, Equation]) -> tuple[Atom, Equation | None] | None:

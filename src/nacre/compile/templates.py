@@ -65,10 +65,12 @@ class TemplateStep:
 
 # ---- matrix products
 
+STREAMED = 1 << 17  # elements of a matrix from which on few rows pay for a kernel of their own
+
 
 @dataclass(frozen=True)
 class Form:
-    """Which kernel a product takes: its dtype, whether that for one row or column, and B's dtype if it is narrower."""
+    """Which kernel a product takes: its dtype, whether that for few rows or columns, B's dtype if it is narrower."""
 
     dtype: DType
     thin: bool
@@ -136,12 +138,19 @@ def contract_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
 def product_form(isa: Isa, e: Equation, a: Factor, b: Factor) -> Form | None:
     """The kernel for factors as they lie; None where a narrower matrix has no contiguous axis."""
     dtype, matrix = (x.type.dtype for x in e.inputs)
-    m, n, k, *strides = a.sizes[2], b.sizes[2], a.sizes[3], *a.strides[2:], b.strides[3], b.strides[2]
-    known = all(isinstance(s, int) for s in (m, n, k, *strides)) and 1 in (m, n)
-    thin = known and is_thin(isa, dtype, m, n, k, contiguous(*strides))  # type: ignore[arg-type]
+    thin = _is_thin(isa, dtype, a, b)
     if matrix is dtype:
         return Form(dtype, thin, None)
     return Form(dtype, thin, matrix) if thin else None
+
+
+def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
+    """Whether the kernel for few rows or columns fits and pays; sizes known later are taken to be large."""
+    numbers = a.sizes[2], b.sizes[2], a.sizes[3], *a.strides[2:], b.strides[3], b.strides[2]
+    m, n, k, *strides = (s if isinstance(s, int) else -1 for s in numbers)
+    if -1 in (m, n, k, *strides) or not (1 in (m, n) or k * max(m, n) >= STREAMED):
+        return False
+    return is_thin(isa, dtype, m, n, k, contiguous(*strides))
 
 
 def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Factor, views: Sequence[View],
