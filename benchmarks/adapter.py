@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from mlbench.core import Adapter, Case, Run, Unsupported
+from mlbench.core import Adapter, Case, Run
 
 
 class Ops:
@@ -97,6 +97,31 @@ class Ops:
         return self.F.scaled_dot_product_attention(q, keys, values, seen), (keys, values)
 
 
+class Int8Ops(Ops):
+    """The vocabulary where matrices of weights are int8, with a scale for each column or each row of a table."""
+
+    def linear(self, x: Any, w: Any, b: Any) -> Any:
+        q, scale = w
+        return (x @ q.astype(self.nc.float32)) * scale + b
+
+    def unembed(self, x: Any, emb: Any) -> Any:
+        q, scale = emb
+        return (x @ q.astype(self.nc.float32).T) * scale
+
+    def embedding(self, emb: Any, ids: Any) -> Any:
+        q, scale = (self.nc.take(part, ids, axis=0) for part in emb)
+        return q.astype(self.nc.float32) * scale[..., None]
+
+
+def _int8(nc: Any, name: str, w: Any) -> Any:
+    """A matrix of weights as numbers from -127 to 127 and scales; vectors as they are."""
+    if not name.endswith((".lw", ".emb")):
+        return w
+    numbers, axis = w.numpy(), 0 if name.endswith(".lw") else 1
+    scale = np.abs(numbers).max(axis, keepdims=True) / 127
+    return nc.asarray(np.rint(numbers / scale).astype(np.int8)), nc.asarray(scale.squeeze(axis))
+
+
 def _room(cache: Any, length: int) -> Any:
     """A cache of keys or values with zeros behind it, up to the length."""
     return np.pad(cache, ((0, 0), (0, 0), (0, length - cache.shape[2]), (0, 0)))
@@ -176,11 +201,11 @@ class Nacre(Adapter):
         return Run(step, lambda: [a.numpy() for a in step()])
 
     def decode(self, case: Case) -> Run:
-        if case.extra.get("int8"):
-            raise Unsupported("no product with int8 weights yet")
         from mlbench.workloads import w6_gpt2_decode as w6
 
-        nc, ops, (weights, _) = self.nc, Ops(), self._load(case)
+        nc, ops, weights = self.nc, Ops(), self._load(case)[0]
+        if case.extra.get("int8"):
+            ops, weights = Int8Ops(), {k: _int8(nc, k, w) for k, w in weights.items()}
         held = [[nc.Variable(nc.asarray(_room(a, w6.MAX))) for a in pair] for pair in w6.caches()]
 
         @nc.jit

@@ -151,7 +151,7 @@ def report(
     ours = seconds(kernel.bind(a, b, c, threads, axes))
     other = seconds(peer_call(a, b, c, peer, threads))
     size = (m * n + m * k + k * n) * dtype.itemsize
-    form = "thin" if kernel.meta.thin else ""
+    form = "thin" if kernel.meta.tiling.thin else ""
     print(f"{m:5d} {n:5d} {k:5d} {layout} {1e6 * ours:9.1f} µs {2e-9 * m * n * k / ours:7.1f} GF/s "
           f"{1e-9 * size / ours:6.1f} GB/s   peer / ours {other / ours:5.2f} {form}", flush=True)  # fmt: skip
 
@@ -168,7 +168,7 @@ def main() -> None:
     kernels = [Kernel(options.isa, dtype, thin) for thin in (False, True)]
     for kernel in kernels:
         print(
-            f"{'thin' if kernel.meta.thin else 'packed'} kernel: {kernel.milliseconds:.0f} ms to compile"
+            f"{'thin' if kernel.meta.tiling.thin else 'packed'} kernel: {kernel.milliseconds:.0f} ms to compile"
         )
     for shape in options.shapes or [*SQUARES, *TRAINING, *VECTORS]:
         axes = ("k" if shape[3][0] == "n" else "m") + ("n" if shape[3][1] == "n" else "k")

@@ -21,6 +21,7 @@ from nacre.codegen.contract_plan import BLOCK
 from nacre.codegen.isa import BY_NAME
 from nacre.kernel import softfloat
 from nacre.native import engine
+from nacre.native.text import Module
 
 Array = npt.NDArray[Any]
 Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -46,9 +47,11 @@ class Product:
     """A compiled matrix product."""
 
     def __init__(
-        self, isa: str, dtype: DType, symbols: Mapping[str, int] | None = None, **options: Any
-    ) -> None:
+        self, isa: str, dtype: DType, symbols: Mapping[str, int] | None = None,
+        parts: Module | None = None, **options: Any,
+    ) -> None:  # fmt: skip
         module, self.meta = contract(BY_NAME[isa], dtype, **options)
+        module = module if parts is None else module.without(parts)
         self.text = module.text()
         image = engine.compile_text(self.text, engine.host_target(isa))
         self.library = engine.load(image, symbols)

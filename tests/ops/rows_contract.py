@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.base.dtypes import FLOATS, INTEGERS, DType, bfloat16, float16
+from nacre.base.dtypes import FLOATS, INTEGERS, DType, bfloat16, float16, float32
 from nacre.kernel import order_convolve, order_window
 from nacre.ops import contract, convolve, window
 from ops import references as ref
@@ -56,6 +56,23 @@ def _dot(
         0 if dtypes is EXACT else 1,
         (0, 1) if dtypes is EXACT else (),
         normal(a, b) if dtypes is EXACT else None,
+    )
+
+
+def _widened(a: Shape, b: Shape, summed: tuple[Axes, Axes], batch: tuple[Axes, Axes] = ((), ())) -> Row:
+    """A row times a matrix of a narrower dtype: the bits of `dot` after the conversion."""
+    plain = _dot(a, b, summed, batch)
+
+    def operands(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
+        return [(samples.random(float32, a, rng), samples.random(dtype, b, rng))]
+
+    return Row(
+        f"widened_dot-{a}-{b}-{summed}",
+        lambda x, y: contract.widened_dot(x, y, summed, batch),
+        lambda x, y: plain.reference(x, y.astype(np.float32)),
+        operands,
+        tuple(d for d in (*INTEGERS, *FLOATS) if d.bits <= 16),
+        0,
     )
 
 
@@ -212,6 +229,9 @@ ROWS = [
     _dot((30,), (30,), ((0,), (0,))),
     _dot((3, 30), (30, 3), ((1,), (0,)), ((0,), (1,))),
     _dot((3, 0), (0, 4), ((1,), (0,))),
+    _widened((1, 530), (530, 37), ((1,), (0,))),
+    _widened((1, 300), (19, 300), ((1,), (1,))),
+    _widened((2, 1, 17), (2, 17, 33), ((2,), (1,)), ((0,), (0,))),
     *_Convolution((2, 3, 8, 9), (4, 3, 3, 3)).rows(),
     *_Convolution((1, 20, 7, 7), (5, 20, 3, 2), stride=(2, 1), padding=((1, 1), (0, 1))).rows(),
     *_Convolution(

@@ -28,7 +28,7 @@ from nacre.codegen.contract_finish import (
     emit_merge,
     ending_slots,
 )
-from nacre.codegen.contract_numbers import Numbers, numbers
+from nacre.codegen.contract_numbers import Numbers, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_thin import emit_dots, emit_sweep
@@ -57,7 +57,6 @@ class Contraction:
     name: str
     slots: tuple[str, ...]
     tiling: Tiling
-    imports: tuple[str, ...]
 
     def plan(
         self, m: int, n: int, k: int, batch: int = 1, threads: int = 1, axes: str = "kn"
@@ -79,7 +78,7 @@ def contract(
     operands: Sequence[Operand] = (),
     epilogue: Epilogue | None = None,
     thin: bool = False,
-    linked: bool = False,
+    matrix: DType | None = None,
     name: str = "contract",
 ) -> tuple[Module, Contraction]:
     """Write the kernel of C = epilogue(A·B) for factors of a dtype.
@@ -88,57 +87,44 @@ def contract(
     accumulator's type, one of `loads` for each operand in its memory type.  It returns one vector
     for each output, in the output's memory type.  Without it the sums are rounded once to the one
     output (default: `dtype`). The kernel takes every size; a `thin` one only those for which
-    `is_thin` holds, which it does faster. A `linked` kernel takes its inner functions, `imports`,
-    from the module of `shared_parts`: of several kernels that differ in their endings, they are
-    then compiled once.
+    `is_thin` holds, which it does faster.  A thin kernel may take B as a `matrix` of a narrower
+    type, whose elements the dtype holds exactly; A is then the row.  The module `include`s that of
+    `shared_parts`: kernels that differ in their endings alone have it in common.
 
-    Raises DTypeError for bool factors, ArgumentError for an unknown operand kind or outputs without
-    an epilogue.
+    Raises DTypeError for bool factors and a matrix of a type that is not held exactly, ArgumentError
+    for an unknown operand kind or outputs without an epilogue.
     """
     arithmetic = numbers(isa, dtype)
     ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue)
     _check(ending)
-    layout = Layout(arithmetic, tile_shape(isa))
+    layout = _layout(isa, dtype, matrix)
     pointers, strides = ending_slots(ending)
     slots = Slots(("A", "B", *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
     module = Module(name)
-    imports = _declare_parts(module, isa, dtype, thin) if linked else ()
-    if not linked:
-        (_emit_thin if thin else _emit_packed)(module, layout)
+    module.include(shared_parts(isa, dtype, thin, matrix))
     emit_merge(module, arithmetic, ending, slots)
     emit_block(module, layout, ending, slots, thin)
     spills = not ending.in_place(arithmetic)
     _emit_items(module, name, arithmetic, slots, spills)
-    return module, Contraction(name, slots.names, layout.tiling(spills, thin), imports)
-
-
-def shared_parts(isa: Isa, dtype: DType, *, thin: bool = False) -> Module:
-    """The module of the inner functions that all products of a dtype share."""
-    arithmetic = numbers(isa, dtype)
-    module = Module(f"contract.{dtype.short}")
-    (_emit_thin if thin else _emit_packed)(module, Layout(arithmetic, tile_shape(isa)))
-    for function in module.functions.values():
-        function.head = function.head.replace("define internal ", "define ", 1)
-    return module
-
-
-def _declare_parts(module: Module, isa: Isa, dtype: DType, thin: bool) -> tuple[str, ...]:
-    """Declare the shared functions instead of writing them; returns their names."""
-    signatures = _signatures(isa, dtype, thin)
-    for part, types in signatures:
-        module.declare(part, "void", types)
-    return tuple(part for part, _ in signatures)
+    return module, Contraction(name, slots.names, layout.tiling(spills, thin))
 
 
 @cache
-def _signatures(isa: Isa, dtype: DType, thin: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The names and parameter types of the shared functions."""
-    parts = shared_parts(isa, dtype, thin=thin).functions.values()
-    return tuple((p.name, tuple(v.ty for v in p.params.values())) for p in parts)
+def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> Module:
+    """The module of the inner functions that all products of a dtype share."""
+    module = Module(f"contract.{dtype.short}")
+    (_emit_thin if thin else _emit_packed)(module, _layout(isa, dtype, matrix))
+    return module
+
+
+def _layout(isa: Isa, dtype: DType, matrix: DType | None) -> Layout:
+    return Layout(
+        numbers(isa, dtype), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
+    )
 
 
 def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
-    """Whether a product has one row or column, so that the `thin` kernel fits, and is faster."""
+    """Whether a product has few rows or columns, so that the `thin` kernel fits, and is faster."""
     return turn(Layout(numbers(isa, dtype), tile_shape(isa)).tiling(False, True), m, n, k, axes).thin
 
 
@@ -167,10 +153,12 @@ def _emit_packed(module: Module, layout: Layout) -> None:
 
 
 def _emit_thin(module: Module, layout: Layout) -> None:
-    """The functions of a product with one row."""
+    """The functions of a product with few rows."""
     _emit_transposes(module, layout.numbers)
-    emit_sweep(module, layout.numbers)
-    emit_dots(module, layout.numbers)
+    if layout.narrow is not None:
+        emit_gather(module, layout.narrow, "gather", layout.narrow.stored)
+    emit_sweep(module, layout.numbers, layout.matrix)
+    emit_dots(module, layout.numbers, layout.matrix)
 
 
 def _emit_transposes(module: Module, arithmetic: Numbers) -> None:

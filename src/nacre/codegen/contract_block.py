@@ -27,6 +27,12 @@ class Layout:
 
     numbers: Numbers
     shape: Shape
+    narrow: Numbers | None = None  # of a matrix of a narrower type, which the kernel for few rows takes
+
+    @property
+    def matrix(self) -> Numbers:
+        """Of B."""
+        return self.narrow or self.numbers
 
     @property
     def lanes(self) -> int:
@@ -92,50 +98,55 @@ PARAMETERS = {
 def emit_block(module: Module, layout: Layout, ending: Ending, slots: Slots, thin: bool) -> None:
     """@block(args, scratch, outer, inner, m0, m1, n0, n1): the elements of one rectangle of C, or of Cᵀ.
 
-    A `thin` block has one row, and reads B in place.
+    A `thin` block has few rows, and reads B in place.
     """
     numbers = layout.numbers
     f = module.function(
         "block", "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes
     )
     swap = f.icmp("ne", slots.load(f, "swap"), 0)
-    a, b, stride_a, stride_b = _factors(f, numbers, slots, swap)
+    a, b, stride_a, stride_b = _factors(f, layout, slots, swap)
     block, transposed_at = _prepare(f, layout, ending, slots, swap, stride_a, stride_b, thin)
     k = slots.load(f, "k")
-    blocks = f.smax(f.lshr(f.add(k, BLOCK - 1), BLOCK.bit_length() - 1), 1)
-    with f.loop("block", 0, blocks) as loop:
-        k0 = f.mul(loop.index, BLOCK)
-        kc = f.smin(f.sub(k, k0), BLOCK)
-        last = f.icmp("eq", loop.index, f.sub(blocks, 1))
-        a_here = f.gep(a, f.mul(k0, stride_a[1]), numbers.stored)
-        b_here = f.gep(b, f.mul(k0, stride_b[0]), numbers.stored)
-        if thin:
-            _thin(block, a_here, b_here, kc, loop.index, last)
-        else:
-            _pack_b(block, b_here, kc)
-            _row_groups(block, ending, a_here, b_here, kc, loop.index, last)
+    if thin:
+        _thin(block, a, b, k)
+    else:
+        _blocks_of_k(block, ending, a, b, k)
     with f.when(swap):
         _finish_swapped(block, ending, slots, transposed_at)
     f.ret()
 
 
+def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val) -> None:
+    """Chains of each block of k in turn, added to those before."""
+    f, stored = block.f, block.layout.numbers.stored
+    blocks = f.smax(f.lshr(f.add(k, BLOCK - 1), BLOCK.bit_length() - 1), 1)
+    with f.loop("block", 0, blocks) as loop:
+        k0 = f.mul(loop.index, BLOCK)
+        kc = f.smin(f.sub(k, k0), BLOCK)
+        last = f.icmp("eq", loop.index, f.sub(blocks, 1))
+        a_here = f.gep(a, f.mul(k0, block.stride_a[1]), stored)
+        b_here = f.gep(b, f.mul(k0, block.stride_b[0]), stored)
+        _pack_b(block, b_here, kc)
+        _row_groups(block, ending, a_here, b_here, kc, loop.index, last)
+
+
 def _factors(
-    f: Function, numbers: Numbers, slots: Slots, swap: Val
+    f: Function, layout: Layout, slots: Slots, swap: Val
 ) -> tuple[Val, Val, tuple[Val, Val], tuple[Val, Val]]:
     """A and B at this block's first row and column, and their strides; exchanged with `swap`."""
 
     def role(plain: Val, swapped: Val) -> Val:
         return f.select(swap, swapped, plain)
 
-    pointers: list[Val] = []
-    for name in ("a", "b"):
-        pointers.append(slots.matrix(f, name.upper(), numbers.stored))
+    stored = layout.numbers.stored, layout.matrix.stored  # the same, unless no factors are exchanged
+    pointers = [slots.matrix(f, name, ty) for name, ty in zip("AB", stored, strict=True)]
     a_m, a_k, b_k, b_n = (slots.load(f, s) for s in ("a.m", "a.k", "b.k", "b.n"))
     stride_a = (role(a_m, b_n), role(a_k, b_k))
     stride_b = (role(b_k, a_k), role(b_n, a_m))
     a, b = role(pointers[0], pointers[1]), role(pointers[1], pointers[0])
-    a = f.gep(a, f.mul(f["m0"], stride_a[0]), numbers.stored)
-    b = f.gep(b, f.mul(f["n0"], stride_b[1]), numbers.stored)
+    a = f.gep(a, f.mul(f["m0"], stride_a[0]), stored[0])
+    b = f.gep(b, f.mul(f["n0"], stride_b[1]), stored[1])
     return a, b, stride_a, stride_b
 
 
@@ -147,7 +158,7 @@ def _prepare(
     numbers, size = layout.numbers, layout.numbers.bytes
     rows, columns = f.sub(f["m1"], f["m0"]), f.sub(f["n1"], f["n0"])
     whole = f.and_(f.add(f.smin(slots.load(f, "k"), BLOCK), 15), -16)
-    depth = f.i64(1) if thin else whole
+    depth = f.mul(rows, 2) if thin else whole
     wide = f.and_(f.add(columns, layout.lanes - 1), -layout.lanes)
     packed = f.gep(f["scratch"], layout.block_at)
     sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
@@ -171,22 +182,27 @@ def _prepare(
     return block, transposed_at
 
 
-def _thin(block: _Block, a: Val, b: Val, kc: Val, index: Val, last: Val) -> None:
-    """A block of k of a product with one row: all its chains into a buffer, and on from there."""
-    f, numbers = block.f, block.layout.numbers
+def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
+    """A product with few rows: its sums into a buffer, and on from there; their chains stand behind them."""
+    f, numbers, matrix = block.f, block.layout.numbers, block.layout.matrix
     sums = block.packed
-    a_k, b_k, b_n = (f.mul(s, numbers.stored_bytes) for s in (block.stride_a[1], *block.stride_b))
+    wide = f.and_(f.add(block.columns, numbers.lanes - 1), -numbers.lanes)
+    row = f.mul(wide, numbers.bytes)
+    a_m, a_k = (f.mul(s, numbers.stored_bytes) for s in block.stride_a)
+    b_k, b_n = (f.mul(s, matrix.stored_bytes) for s in block.stride_b)
     by_row = f.icmp("eq", block.stride_b[1], 1)
     pick = f.select(
-        by_row, Val(f"@{numbers.part('sweep')}", "ptr"), Val(f"@{numbers.part('dots')}", "ptr")
+        by_row, Val(f"@{matrix.part('sweep')}", "ptr"), Val(f"@{matrix.part('dots')}", "ptr")
     )
     step = f.select(by_row, b_k, b_n)
-    f.call_value(pick, "void", [a, a_k, b, step, sums, kc, block.columns])
-    final = f.and_(last, f.xor(block.swap, f.const("i1", True)))
+    chains = f.gep(sums, f.mul(block.rows, row))
+    f.call_value(pick, "void", [
+        a, a_m, a_k, b, step, sums, chains, row, k, block.rows, block.columns,
+    ])  # fmt: skip
     f.call("merge", "void", [
-        f["args"], sums, f.i64(0), block.home, block.home_row, f["outer"], f["inner"],
-        f["m0"], f["n0"], block.rows, block.columns,
-        *(f.cast("zext", flag, "i64") for flag in (f.icmp("ne", index, 0), final)),
+        f["args"], sums, row, block.home, block.home_row, f["outer"], f["inner"],
+        f["m0"], f["n0"], block.rows, block.columns, f.i64(0),
+        f.cast("zext", f.xor(block.swap, f.const("i1", True)), "i64"),
     ])  # fmt: skip
 
 

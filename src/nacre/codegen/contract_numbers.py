@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nacre.base.dtypes import DType
+from nacre.base.dtypes import DType, float32
 from nacre.base.errors import DTypeError
 from nacre.codegen.isa import Isa
-from nacre.native.text import Function, Val, bits_of, lanes_of, scalar_of, vec
+from nacre.native.text import FLOATS, Function, Val, bits_of, lanes_of, scalar_of, vec
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Numbers:
 
     Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`: float for
     float16, bfloat16 and float32, double for float64, i32 for integers up to 32 bits and i64 for
-    the longest.
+    the longest; or what the other factor needs, where that is wider.
     """
 
     isa: Isa
@@ -31,6 +31,11 @@ class Numbers:
     def widens(self) -> bool:
         """Whether factors change type on their way into the product."""
         return self.stored != self.wide
+
+    @property
+    def rounds(self) -> bool:
+        """Whether products and sums are floating-point ones."""
+        return self.wide in FLOATS
 
     @property
     def lanes(self) -> int:
@@ -49,9 +54,15 @@ class Numbers:
     def stored_bytes(self) -> int:
         return bits_of(self.stored) // 8
 
+    @property
+    def neutral(self) -> float | int:
+        """What leaves every sum as it is."""
+        return -0.0 if self.rounds else 0
+
     def part(self, name: str) -> str:
         """The symbol of a function that products of this type share; unique in a linked program."""
-        return f"nacre_{self.isa.name}_{self.dtype.short}_{name}"
+        wide = "" if self == numbers(self.isa, self.dtype) else f"{self.wide}_"
+        return f"nacre_{self.isa.name}_{self.dtype.short}_{wide}{name}"
 
     def widen(self, f: Function, value: Val) -> Val:
         """A stored value as an accumulated one; always exact."""
@@ -64,6 +75,8 @@ class Numbers:
             return f.bitcast(f.shl(raw, f.const(raw.ty, 16)), vec("float", lanes))
         if source == "half":
             return f.cast("fpext", value, self.wide)
+        if self.wide == "float":
+            return f.cast("sitofp" if self.dtype.is_signed else "uitofp", value, self.wide)
         return f.cast("sext" if self.dtype.is_signed else "zext", value, self.wide)
 
     def narrow(self, f: Function, value: Val, scalar: str) -> Val:
@@ -81,10 +94,10 @@ class Numbers:
 
     def multiply_add(self, f: Function, a: Val, b: Val, c: Val) -> Val:
         """a·b + c: rounded once for floating point, wrapping for integers."""
-        return f.fma(a, b, c) if self.dtype.is_float else f.add(f.mul(a, b), c)
+        return f.fma(a, b, c) if self.rounds else f.add(f.mul(a, b), c)
 
     def add(self, f: Function, a: Val, b: Val) -> Val:
-        return f.fadd(a, b) if self.dtype.is_float else f.add(a, b)
+        return f.fadd(a, b) if self.rounds else f.add(a, b)
 
 
 def numbers(isa: Isa, dtype: DType) -> Numbers:
@@ -97,6 +110,16 @@ def numbers(isa: Isa, dtype: DType) -> Numbers:
         f"contract: a floating-point or integer dtype is required; got {dtype.name}; "
         "convert the operands first, as in `x.astype(nacre.int32)`"
     )
+
+
+def widened(isa: Isa, dtype: DType, narrow: DType) -> Numbers:
+    """How elements of a narrower dtype become factors of a product of another one; DTypeError unless that is exact."""
+    if dtype is not float32 or narrow.bits > 16 or not (narrow.is_float or narrow.is_integer):
+        raise DTypeError(
+            f"contract: float32, and elements of 16 bits at most that it holds, are required; got {dtype.name} and "
+            f"{narrow.name}; convert the operands first"
+        )
+    return Numbers(isa, narrow, numbers(isa, dtype).wide)
 
 
 def _round_to_bfloat(f: Function, value: Val) -> Val:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heapreplace
 
+from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError
 from nacre.runtime.plan import Cut
 
 BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
+FEW = 8  # rows up to which B is read once, by the thin kernel
 DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
 SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
+MANY = 16  # items for each thread from which on they are thought to even out
 ITEM = 60  # vector operations that starting an item costs
 
 
@@ -22,7 +26,7 @@ class Tiling:
     """What of a kernel decides its plans.
 
     `spills` tells that sums of a part of the k are kept in scratch memory, as C cannot hold them; `thin` that the
-    kernel is the one for one row.
+    kernel is the one for few rows.
     """
 
     lanes: int
@@ -61,7 +65,7 @@ class Turned:
 
     @property
     def thin(self) -> bool:
-        return self.m == 1 and self.axis != "-"
+        return 1 <= self.m <= FEW and self.axis != "-"
 
 
 def turn(tiling: Tiling, m: int, n: int, k: int, axes: str) -> Turned:
@@ -89,13 +93,13 @@ def make_plan(
     m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
     if tiling.thin and not turned.thin:
         raise ArgumentError(
-            "contract: the thin kernel takes one row or column, and a contiguous axis of the other factor; "
+            f"contract: the thin kernel takes up to {FEW} rows or columns, and a contiguous axis of the other factor; "
             f"got {m} × {n} and {axes!r}; use the packed kernel"
         )
     total = batch * _cost(tiling, m, n, k, b_axis == "n")
     threads = int(max(1, min(threads, total // SMALL)))
     if tiling.thin:
-        rows, columns = m, _thin_columns(tiling, n, k, b_axis, batch, threads)
+        rows, columns = m, _thin_columns(tiling, m, n, k, b_axis, batch, threads)
     else:
         rows, columns = min(
             _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap)),
@@ -103,16 +107,16 @@ def make_plan(
         )
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
-    depth = 1 if tiling.thin else _up(min(k, BLOCK), 16) * 16
+    depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16
     scratch = _scratch(tiling, rows, columns, depth, bool(swap))
     return Plan(items, grain, scratch, rows, columns, swap)
 
 
-def _thin_columns(tiling: Tiling, n: int, k: int, axis: str, batch: int, threads: int) -> int:
+def _thin_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
     """Long rows of B are read through; of long columns, one vector's width, so that each is a stream."""
     share = _up(n, _up(threads, batch))
     if axis == "n":
-        wanted = min(share, FIRST_CACHE // tiling.bytes)
+        wanted = min(share, FIRST_CACHE // (m * tiling.bytes))
     else:
         wanted = min(share, max(tiling.lanes, SMALL * tiling.lanes // (6 * max(k, 1))))
     return _up(wanted, tiling.lanes) * tiling.lanes
@@ -159,11 +163,25 @@ def _makespan(
     tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int,
     rows_contiguous: bool,
 ) -> float:  # fmt: skip
-    """The time of the busiest thread, if every item but the ragged ones costs the same."""
+    """The time of the busiest thread, if each that is free takes the next item."""
     m, n, k = size
     rows, columns = min(cut[0], m), min(cut[1], n)
-    items = batch * _up(m, cut[0]) * _up(n, cut[1])
-    return _up(items, threads) * _cost(tiling, rows, columns, k, rows_contiguous)
+    down, across = _up(m, rows), _up(n, columns)
+    costs = {(r, c): _cost(tiling, r, c, k, rows_contiguous)
+             for r in (rows, m - (down - 1) * rows) for c in (columns, n - (across - 1) * columns)}
+    each = [costs[r, c] for c in _pieces(n, columns) for r in _pieces(m, rows)]
+    if batch * len(each) > MANY * threads:
+        return batch * sum(each) / threads + max(each)
+    busy = [0.0] * threads
+    for cost in each * batch:
+        heapreplace(busy, busy[0] + cost)
+    return max(busy)
+
+
+def _pieces(size: int, piece: int) -> list[int]:
+    """The sizes of the pieces of a size, of which the last is what is left."""
+    whole, rest = divmod(size, piece)
+    return [piece] * whole + [rest] * (rest > 0)
 
 
 def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool) -> int:
@@ -178,10 +196,14 @@ def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool) ->
     return total + 64
 
 
+def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
+    """The contiguous axis of A and that of B, by their strides."""
+    return ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
+
+
 @lru_cache(maxsize=4096)
 def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
     """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
     m, n, k, batch, am, ak, bk, bn = sizes
-    axes = ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
-    p = make_plan(tiling, m, n, k, batch, threads, axes)
+    p = make_plan(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))
     return Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap))

@@ -90,9 +90,7 @@ def _write(f: Function, numbers: Numbers, chains: list[Val], vectors: int) -> No
     """
     width = numbers.lanes * numbers.bytes
     adds = f.icmp("ne", f["add"], 0)
-    neutral = f.const(
-        vec(numbers.wide, vectors * numbers.lanes), -0.0 if numbers.dtype.is_float else 0
-    )
+    neutral = f.const(vec(numbers.wide, vectors * numbers.lanes), numbers.neutral)
     start = f.module.constant(f"neutral_{vectors}", neutral.ty, neutral.text)
     before, step = f.select(adds, f["c"], start), f.select(adds, f["c_row"], f.i64(0))
     row = f["c"]

@@ -86,7 +86,6 @@ step:
   %sync.at = getelementptr i64, ptr %row, i64 4
   %sync = load i64, ptr %sync.at
   %arg = getelementptr i64, ptr %args, i64 %first
-  ; <arrive>
   %idle.at = getelementptr i64, ptr %row, i64 5
   %idle = load i64, ptr %idle.at
   %from = load i64, ptr %arg
@@ -96,6 +95,7 @@ step:
   %copies = icmp ne i64 %idle, 0
   %nothing = and i1 %copies, %in.place
   %extent = select i1 %nothing, i64 0, i64 %extent.given
+  ; <arrive>
   br i1 %many, label %joint, label %alone
 
 alone:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64
-from nacre.codegen.contract import Contraction, Operand, contract
+from nacre.codegen.contract import Contraction, Operand
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_operate import constant, operate
 from nacre.compile.cluster import Node
@@ -21,7 +21,7 @@ from nacre.compile.fuse import Fusion, View
 from nacre.compile.layout import result_groups, result_strides
 from nacre.compile.lower import Lowered, lower_over
 from nacre.compile.scalars import apart, literal
-from nacre.compile.templates import Factor, TemplateStep, product_step, readings
+from nacre.compile.templates import Factor, Form, TemplateStep, product_code, product_form, product_step, readings
 from nacre.ir.graph import Equation, Var
 from nacre.ir.primitive import Template
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, For, Kernel, Let, Load, Local, Stmt, Store
@@ -97,12 +97,14 @@ def build(fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool,
     for split, a, b in readings(e, views):
         lowered = lower_over(fusion, node, "epilogue", result_groups(e, split))
         raw = result_strides(e, fusion.views[e.outputs[0]].strides, split)
-        if lowered is not None and raw is not None:
-            return _finished(isa, Ending(e, lowered, raw if keeps else None), a, b, views)
+        form = product_form(isa, e, a, b)
+        if lowered is not None and raw is not None and form is not None:
+            return _finished(isa, form, Ending(e, lowered, raw if keeps else None), a, b, views)
     return None
 
 
-def _finished(isa: Isa, ending: Ending, a: Factor, b: Factor, views: Sequence[View]) -> TemplateStep | None:
+def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor,
+              views: Sequence[View]) -> TemplateStep | None:
     """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
     given, raw = ending.lowered.kernel, ending.product.outputs[0]
     kernel, numbers = apart(given)
@@ -115,7 +117,7 @@ def _finished(isa: Isa, ending: Ending, a: Factor, b: Factor, views: Sequence[Vi
         return None
     kinds = tuple((kernel.inputs[k].name, str(kind), kernel.inputs[k].dtype) for k, kind in operands)
     results = tuple((b.name, b.dtype) for b in kernel.outputs)
-    code, plan = _contraction(isa, raw.type.dtype, _straight(kernel), kernel.inputs[mine[0]].name, kinds, results,
+    code, plan = _contraction(isa, form, _straight(kernel), kernel.inputs[mine[0]].name, kinds, results,
                               ending.keeps is not None)
     written = [(v, b.strides) for v, b in zip(ending.lowered.writes, kernel.outputs, strict=True) if b.strides]
     if any(strides[3] != 1 and b.shape[3] != 1 for (_, strides), b in zip(written, kernel.outputs, strict=True)):
@@ -146,7 +148,7 @@ def _straight(kernel: Kernel) -> tuple[Stmt, ...]:
 
 
 @lru_cache(maxsize=512)
-def _contraction(isa: Isa, dtype: DType, body: tuple[Stmt, ...], mine: str,
+def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
                  operands: tuple[tuple[str, str, DType], ...], results: tuple[tuple[str, DType], ...],
                  keeps: bool) -> tuple[Code, Contraction]:
     def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
@@ -157,10 +159,9 @@ def _contraction(isa: Isa, dtype: DType, body: tuple[Stmt, ...], mine: str,
         found = [finished[name] for name, _ in results]
         return [*found, sums] if keeps else found
 
-    module, plan = contract(
-        isa, dtype, outputs=[*(d for _, d in results), *([dtype] if keeps else [])],
-        operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue, name="nacre_kernel")
-    return Code(module.text(), plan.name), plan
+    return product_code(
+        isa, form, outputs=[*(d for _, d in results), *([form.dtype] if keeps else [])],
+        operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue)
 
 
 def _write(f: Function, body: Sequence[Stmt], loaded: dict[str, Val], lanes: int) -> dict[str, Val]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from nacre.base.types import TensorType
+from nacre.compile.layout import dot_axes
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
 from nacre.ir.primitive import Element, Reduce
 from nacre.ir.rewrite import without_calls, without_dead_code
+from nacre.ops.contract import dot_p, holds, widened_dot_p
 from nacre.ops.copy import copy_p
 
 # equations that give back their operand when their parameters say nothing new
@@ -19,7 +22,8 @@ _IDENTITIES = frozenset(("reshape", "broadcast", "permute", "slice", "cast", "co
 
 def simplify(graph: Graph) -> Graph:
     """The same function with fewer equations; every output is a value of its own."""
-    return own_outputs(own_constants(turn_products(without_dead_code(share(without_calls(graph))))))
+    return own_outputs(own_constants(without_dead_code(widen_rows(turn_products(without_dead_code(share(
+        without_calls(graph))))))))
 
 
 def share(graph: Graph) -> Graph:
@@ -135,6 +139,44 @@ def _exchange(product: Equation) -> tuple[int, ...]:
     batch, free_a, free_b = len(ba), a - len(ca) - len(ba), b - len(cb) - len(bb)
     first, second = batch + free_a, batch + free_a + free_b
     return (*range(batch), *range(first, second), *range(batch, first))
+
+
+def widen_rows(graph: Graph) -> Graph:
+    """Read a matrix that is only converted for a product with a row as it lies: the conversion is exact."""
+    computed = {v: e for e in graph.equations for v in e.outputs}
+    equations: list[Equation] = []
+    for e in graph.equations:
+        found = _narrow_matrix(e, computed) if e.primitive is dot_p and _one_row(e) else None
+        if found is None:
+            equations.append(e)
+            continue
+        matrix, moved = found
+        if moved is not None:
+            source, matrix = matrix, Var(TensorType(e.inputs[1].type.shape, matrix.type.dtype))
+            equations.append(Equation(moved.primitive, (source,), moved.params, (matrix,), moved.source))
+        equations.append(Equation(widened_dot_p, (e.inputs[0], matrix), e.params, e.outputs, e.source))
+    return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name)
+
+
+def _one_row(product: Equation) -> bool:
+    """Whether a product is known to have one row, more than one column, and more than one term to sum."""
+    (_, rows, summed), (_, columns, _) = dot_axes(product)
+    a, b = (x.type.shape for x in product.inputs)
+    sizes = [[a[k] for k in summed], [b[k] for k in columns]]
+    known = all(isinstance(n, int) and n for each in sizes for n in each)
+    return known and all(a[k] == 1 for k in rows) and all(any(n != 1 for n in each) for each in sizes)
+
+
+def _narrow_matrix(product: Equation, computed: Mapping[Var, Equation]) -> tuple[Atom, Equation | None] | None:
+    """What the second factor is converted from, and the permutation between, if there is one."""
+    a, b = product.inputs
+    made = computed.get(b) if isinstance(b, Var) else None
+    moved = made if made is not None and made.primitive.name == "permute" else None
+    if moved is not None:
+        made = computed.get(moved.inputs[0]) if isinstance(moved.inputs[0], Var) else None
+    if made is None or made.primitive.name != "cast" or not holds(a.type.dtype, made.inputs[0].type.dtype):
+        return None
+    return made.inputs[0], moved
 
 
 def own_outputs(graph: Graph) -> Graph:

@@ -29,7 +29,7 @@ from nacre.ir.graph import Graph, Literal
 from nacre.ir.text import print_graph
 from nacre.native import cache as objects
 from nacre.native.engine import Target, host_target
-from nacre.runtime.executable import Code, Executable
+from nacre.runtime.executable import Code, Executable, Parts
 
 LARGEST = 1 << 20  # bytes of constants up to which a program is kept
 MARK = ""  # the key that tells an object of ours from JSON's
@@ -89,12 +89,24 @@ def _package() -> str:
 
 
 def _encode(x: Executable) -> bytes:
-    keys = [[objects.key_of(c.text, x.target).hex(), c.name] for c in x.codes]
+    keys = [_keys(c, x.target) for c in x.codes]
     arrays = [np.ascontiguousarray(c) for c in x.constants]
     kept = {"codes": keys, "plan": _plain(x.plan), "inputs": _plain(x.input_types), "outputs": _plain(x.output_types),
             "constants": [[a.dtype.name, a.shape, a.nbytes] for a in arrays]}
     text = json.dumps(kept, separators=(",", ":")).encode()
     return b"".join([len(text).to_bytes(8, "little"), text, *(a.tobytes() for a in arrays)])
+
+
+def _keys(code: Code, target: Target) -> list[Any]:
+    """A kernel's key and name, and where it has parts, the key of their module and their names."""
+    *parts, own = (objects.key_of(text, target).hex() for text in code.texts)
+    return [own, code.name, *parts, *(code.parts.names if code.parts is not None else ())]
+
+
+def _kept(own: str, name: str, *parts: str) -> Code:
+    """The kernel of `_keys`."""
+    held = Parts("", parts[1:], "", bytes.fromhex(parts[0])) if parts else None
+    return Code("", name, bytes.fromhex(own), held)
 
 
 def _read(disk: objects.DiskCache, name: bytes, target: Target) -> Executable | None:
@@ -111,8 +123,9 @@ def _decode(data: bytes, target: Target) -> Executable | None:
     """The executable that bytes tell of; None where an object of it is gone."""
     at = 8 + int.from_bytes(data[:8], "little")
     kept = json.loads(data[8:at])
-    codes = tuple(Code("", name, bytes.fromhex(key)) for key, name in kept["codes"])
-    if not all(objects.shared().known(c.key) for c in codes):
+    codes = tuple(_kept(*each) for each in kept["codes"])
+    keys = {c.key for c in codes} | {c.parts.key for c in codes if c.parts is not None}
+    if not all(map(objects.shared().known, keys)):
         return None
     constants: list[np.ndarray] = []
     for dtype, shape, size in kept["constants"]:

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
 from nacre.base.types import TensorType, row_major
 from nacre.codegen import convolve as convolutions
 from nacre.codegen import window as windows
-from nacre.codegen.contract import Contraction, contract
-from nacre.codegen.contract_plan import product_cut
+from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts
+from nacre.codegen.contract_plan import contiguous, product_cut
 from nacre.codegen.convolve_steps import Count, Steps
 from nacre.codegen.isa import Isa
 from nacre.compile.fuse import View
@@ -27,7 +28,7 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolve import Axis, Convolution
 from nacre.kernel.order_window import Window, window
-from nacre.runtime.executable import Code
+from nacre.runtime.executable import Code, Parts
 from nacre.runtime.plan import Cut
 
 
@@ -64,11 +65,29 @@ class TemplateStep:
 
 # ---- matrix products
 
+STREAMED = 1 << 17  # elements of a matrix from which on few rows pay for a kernel of their own
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which kernel a product takes: its dtype, whether that for few rows or columns, B's dtype if it is narrower."""
+
+    dtype: DType
+    thin: bool
+    matrix: DType | None
+
 
 @lru_cache(maxsize=256)
-def _contraction(isa: Isa, dtype: DType) -> tuple[Code, Contraction]:
-    module, plan = contract(isa, dtype, name="nacre_kernel")
-    return Code(module.text(), plan.name), plan
+def _contraction(isa: Isa, form: Form) -> tuple[Code, Contraction]:
+    return product_code(isa, form)
+
+
+def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Contraction]:
+    """The kernel of a product, with an ending in the words of `contract`; the parts serve all of its form."""
+    module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
+    shared = shared_parts(isa, form.dtype, form.thin, form.matrix)
+    parts = Parts(shared.exported(), tuple(shared.functions), module.without(shared).text())
+    return Code(module.text(), plan.name, parts=parts), plan
 
 
 @dataclass(frozen=True)
@@ -108,12 +127,30 @@ def contract_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
     if not found:
         nearest = min(_factors(e, views), key=lambda factors: factors.count(None))
         return [k for k, f in enumerate(nearest) if f is None]
-    code, plan = _contraction(isa, e.inputs[0].type.dtype)
     for split, a, b in found:
-        strides = result_strides(e, result.strides, split)
-        if strides is not None:
+        strides, form = result_strides(e, result.strides, split), product_form(isa, e, a, b)
+        if strides is not None and form is not None:
+            code, plan = _contraction(isa, form)
             return [product_step(e, code, plan, a, b, views, [(e.outputs[0], strides)])]
     return [0, 1]
+
+
+def product_form(isa: Isa, e: Equation, a: Factor, b: Factor) -> Form | None:
+    """The kernel for factors as they lie; None where a narrower matrix has no contiguous axis."""
+    dtype, matrix = (x.type.dtype for x in e.inputs)
+    thin = _is_thin(isa, dtype, a, b)
+    if matrix is dtype:
+        return Form(dtype, thin, None)
+    return Form(dtype, thin, matrix) if thin else None
+
+
+def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
+    """Whether the kernel for few rows or columns fits and pays; sizes known later are taken to be large."""
+    numbers = a.sizes[2], b.sizes[2], a.sizes[3], *a.strides[2:], b.strides[3], b.strides[2]
+    m, n, k, *strides = (s if isinstance(s, int) else -1 for s in numbers)
+    if -1 in (m, n, k, *strides) or not (1 in (m, n) or k * max(m, n) >= STREAMED):
+        return False
+    return is_thin(isa, dtype, m, n, k, contiguous(*strides))
 
 
 def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Factor, views: Sequence[View],
@@ -125,8 +162,8 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     outer, inner, m, k = a.sizes
     n = b.sizes[2]
     batch = outer * inner
-    item = e.inputs[0].type.dtype.itemsize
-    pointers: dict[str, ArgSlot] = {"A": (views[0], views[0].offset * item), "B": (views[1], views[1].offset * item)}
+    pointers: dict[str, ArgSlot] = {
+        name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)}
     given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
     given |= zip(("a.outer", "a.inner", "a.m", "a.k"), a.strides, strict=True)
     given |= zip(("b.outer", "b.inner", "b.n", "b.k"), b.strides, strict=True)

@@ -226,6 +226,7 @@ class Library:
 
     def __init__(self, name: str, tracker: Any) -> None:
         self.name = name
+        self.needs: Library | None = None  # another one that its code calls
         self._tracker = tracker
         self._addresses: dict[str, int] = {}
         self._lookups: list[Any] = []  # a lookup that is dropped would unload the library

@@ -129,6 +129,28 @@ class Module:
         self.functions[name] = f
         return f
 
+    def include(self, parts: Module) -> None:
+        """Take over the functions of another module, and what they use."""
+        self.globals.update(parts.globals)
+        self.declarations.update(parts.declarations)
+        self.functions.update(parts.functions)
+        self.metadata.update(parts.metadata)
+
+    def without(self, parts: Module) -> Module:
+        """The module with the functions of another one declared, which it `include`s."""
+        rest = Module(self.name)
+        rest.globals = {k: v for k, v in self.globals.items() if k not in parts.globals}
+        rest.declarations = dict(self.declarations)
+        rest.functions = {k: f for k, f in self.functions.items() if k not in parts.functions}
+        rest.metadata = self.metadata
+        for f in parts.functions.values():
+            rest.declare(f.name, f.return_type, [v.ty for v in f.params.values()])
+        return rest
+
+    def exported(self) -> str:
+        """The module as LLVM assembly, with functions that other modules may call."""
+        return self.text().replace("\ndefine internal ", "\ndefine ")
+
     def text(self) -> str:
         """The module as LLVM assembly."""
         parts = [f"; module {self.name}", *self.globals.values(), *self.declarations.values()]
@@ -401,6 +423,11 @@ class Function:
         """Write the lanes of a vector where the mask holds."""
         align = Val(str(max(1, bits_of(value.ty) // 8)), "i32")
         self.intrinsic("masked.store", "void", [value, pointer, align, mask], overload=[value.ty, "ptr"])
+
+    def prefetch(self, pointer: Val) -> None:
+        """Ask for the cache line at an address that will be read soon; it need not be one of ours."""
+        read, near, data = (Val(str(n), "i32") for n in (0, 2, 1))
+        self.intrinsic("prefetch", "void", [pointer, read, near, data], overload=["ptr"])
 
     def gather(self, pointers: Val, mask: Val, ty: str, passthrough: Val | None = None) -> Val:
         """Per-lane loads where the mask holds; other lanes come from `passthrough` (or are 0)."""

@@ -1,13 +1,18 @@
-"""`dot`: the product of two tensors summed over pairs of contracted axes, for each batch index."""
+"""`dot`: the product of two tensors summed over pairs of contracted axes, for each batch index.
+
+`widened_dot` is that of a row with a matrix of a narrower type, which is read as it lies: what becomes of weights
+that are converted for one product.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.base.errors import ShapeError
+from nacre.base.dtypes import DType, float32
+from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Multilinear, Primitive, Template
-from nacre.ops.pointwise import mul
+from nacre.ops.pointwise import cast, mul
 from nacre.ops.rules import require_axis, require_dtype, require_kind
 from nacre.ops.shape import Source, broadcast, front, inverse, permute, sum_
 from nacre.trace.bind import bind
@@ -142,3 +147,51 @@ def _dot_batch(
 
 
 dot_p = Primitive("dot", _dot_type, Template("contract"), Multilinear((_left, _right)), _dot_batch)
+
+
+# ---- a row times a matrix of a narrower type
+
+
+def holds(wide: DType, narrow: DType) -> bool:
+    """Whether `widened_dot` takes a matrix of the one dtype for a row of the other, which holds its numbers exactly."""
+    return wide is float32 and narrow.bits <= 16 and (narrow.is_float or narrow.is_integer)
+
+
+def widened_dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ())) -> Value:
+    """`dot` of a, whose free axes have size 1, and b converted to a's dtype, which holds b's numbers exactly."""
+    return bind(widened_dot_p, a, b, contract=contract, batch=batch)
+
+
+def _widened_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> TensorType:
+    if not holds(a.dtype, b.dtype):
+        raise DTypeError(
+            "widened_dot: a float32 row and a matrix of 16 bits at most are required; "
+            f"got {a} and {b}; convert it with `astype`"
+        )
+    if any(a.shape[k] != 1 for k in _free(a, contract[0], batch[0])):
+        raise ShapeError(f"widened_dot: free axes of size 1 are required of a row; got {a}")
+    return _dot_type(a, TensorType(b.shape, a.dtype), contract, batch)
+
+
+def _row_of(g: Value, a: Source, b: Value, contract: Pairs, batch: Pairs) -> Value:
+    return _left(g, a, cast(b, g.type.dtype), contract, batch)
+
+
+def _matrix_of(g: Value, a: Value, b: Source, contract: Pairs, batch: Pairs) -> Value:
+    return cast(_right(g, a, b, contract, batch), b.type.dtype)
+
+
+def _widened_batch(
+    inputs: Sequence[Value], axes: Sequence[int | None], contract: Pairs, batch: Pairs
+) -> tuple[Value, int]:
+    a, b = inputs
+    return _dot_batch((a, cast(b, a.type.dtype)), axes, contract, batch)
+
+
+widened_dot_p = Primitive(
+    "widened_dot",
+    _widened_type,
+    Template("contract"),
+    Multilinear((_row_of, _matrix_of)),
+    _widened_batch,
+)

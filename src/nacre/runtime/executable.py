@@ -26,12 +26,35 @@ from nacre.runtime.plan import Bound, Plan, bind
 
 
 @dataclass(frozen=True)
+class Parts:
+    """Functions that kernels have in common, compiled once for all: their module's text, and their names.
+
+    `rest` is the text of a kernel that calls them.  Of a kernel that is kept, there is the module's key in place of
+    both texts.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    rest: str
+    key: bytes = b""
+
+
+@dataclass(frozen=True)
 class Code:
-    """The text of one kernel and the name of its function; of a kernel that is kept, its key in place of the text."""
+    """The text of one kernel and the name of its function; of a kernel that is kept, its key in place of the text.
+
+    Where it has parts, the text is whole all the same; what is compiled here is the parts and the rest.
+    """
 
     text: str
     name: str
     key: bytes = b""
+    parts: Parts | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is compiled here."""
+        return (self.text,) if self.parts is None else (self.parts.text, self.parts.rest)
 
 
 @cache
@@ -64,14 +87,22 @@ class Executable:
         with self.lock:
             if self.addresses or not self.codes:
                 return
-            texts = {c.text for c in self.codes if not c.key}
-            objects.compile_all(sorted(texts), self.target)
+            texts = {text for c in self.codes if not c.key for text in c.texts}
+            objects.compile_all(sorted(texts, key=lambda text: (-len(text), text)), self.target)
             self.held = [_held(c) for c in self.constants]
             self.libraries = [self._library(c) for c in self.codes]
             self.addresses = [lib.address(c.name) for lib, c in zip(self.libraries, self.codes, strict=True)]
 
     def _library(self, code: Code) -> Library:
-        return objects.shared().loaded(code.key) if code.key else objects.library(code.text, self.target)
+        if code.parts is None:
+            return self._object(code.key, code.text, {})
+        parts = self._object(code.parts.key, code.parts.text, {})
+        found = self._object(code.key, code.parts.rest, {name: parts.address(name) for name in code.parts.names})
+        found.needs = parts
+        return found
+
+    def _object(self, key: bytes, text: str, symbols: Mapping[str, int]) -> Library:
+        return objects.shared().loaded(key, symbols) if key else objects.library(text, self.target, symbols)
 
     def sizes(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The values of the symbolic sizes, from the inputs' shapes."""

@@ -1,0 +1,136 @@
+"""Matrix products in compiled programs: few rows or columns go to a kernel of their own, with the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre.base import dtypes
+from nacre.codegen.contract import contract
+from nacre.codegen.contract_plan import make_plan
+from nacre.codegen.isa import BY_NAME
+from nacre.compile.pipeline import compile_graph
+from nacre.ops.contract import widened_dot
+
+ROWS = 6  # of a product that has the one row among others
+
+
+def _thin(f: Any, *operands: Any) -> bool:
+    """Whether the one product of a jitted function is planned as a thin one."""
+    compiled = compile_graph(nc.jit(f).concrete(*operands).graph)
+    cuts: list[Any] = [s.cut for s in compiled.executable.plan.steps if s.label.startswith("contract")]
+    (cut,) = cuts
+    return cut.args[0].thin
+
+
+@pytest.mark.parametrize("k", [0, 1, 17, 256, 530])
+@pytest.mark.parametrize("n", [1, 15, 33, 1200])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_one_row_has_the_bits_of_a_row_of_many(n: int, k: int, transposed: bool) -> None:
+    rng = np.random.default_rng(n + k)
+    a = nc.asarray(rng.standard_normal((ROWS, k)).astype(np.float32))
+    b = nc.asarray(rng.standard_normal((n, k) if transposed else (k, n)).astype(np.float32))
+    bias = nc.asarray(rng.standard_normal(n).astype(np.float32))
+
+    def layer(a: Any, b: Any, bias: Any) -> Any:
+        return nc.tanh(a @ (b.T if transposed else b) + bias)
+
+    many = nc.jit(layer)(a, b, bias).numpy()
+    one = nc.asarray(a.numpy()[2:3])
+    assert np.array_equal(nc.jit(layer)(one, b, bias).numpy(), many[2:3])
+    assert np.array_equal((one @ (b.T if transposed else b)).numpy(), (a @ (b.T if transposed else b)).numpy()[2:3])
+
+
+@pytest.mark.parametrize("m", [2, 5, 8, 9])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_few_rows_or_columns_have_the_bits_of_many(m: int, transposed: bool) -> None:
+    rng = np.random.default_rng(m)
+    a = nc.asarray(rng.standard_normal((40, 530)).astype(np.float32))
+    b = nc.asarray(rng.standard_normal((1100, 530) if transposed else (530, 1100)).astype(np.float32))
+    b = b.T if transposed else b
+    many = (a @ b).numpy()
+    assert np.array_equal((a[:m] @ b).numpy(), many[:m])
+    assert np.array_equal((b.T @ a[:m].T).numpy(), many[:m].T)
+
+
+def test_few_rows_or_columns_are_planned_as_thin() -> None:
+    x, w = nc.ones((1, 300)), nc.ones((300, 200))
+    assert _thin(lambda x, w: x @ w, x, w)
+    assert _thin(lambda x, w: nc.exp(x @ w), x, w)
+    assert _thin(lambda x, w: w @ x.T, nc.ones((1, 200)), w)
+    assert not _thin(lambda x, w: x @ w, nc.ones((8, 300)), w)
+    large = nc.ones((300, 500))
+    assert _thin(lambda x, w: x @ w, nc.ones((8, 300)), large)
+    assert not _thin(lambda x, w: x @ w, nc.ones((9, 300)), large)
+
+
+NARROW = [nc.int8, nc.uint8, nc.int16, nc.uint16, nc.float16, nc.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize("n", [2, 70])
+def test_a_row_reads_a_converted_matrix_as_it_lies(dtype: Any, n: int) -> None:
+    rng = np.random.default_rng(n)
+    x = nc.asarray(rng.standard_normal((1, 300)).astype(np.float32))
+    q = nc.asarray(rng.integers(0, 100, (300, n)).astype(np.float32)).astype(dtype)
+    scale = nc.asarray(rng.standard_normal(n).astype(np.float32))
+
+    def layer(x: Any, q: Any, scale: Any) -> Any:
+        return (x @ q.astype(nc.float32)) * scale
+
+    def transposed(x: Any, q: Any, scale: Any) -> Any:
+        return (x @ q.astype(nc.float32).T) * scale
+
+    for f, matrix in ((layer, q), (transposed, nc.asarray(q.numpy().T.copy()))):
+        compiled = compile_graph(nc.jit(f).concrete(x, matrix, scale).graph)
+        assert [s.label for s in compiled.stages] == ["contract+mul"]
+        assert np.array_equal(nc.jit(f)(x, matrix, scale).numpy(), f(x, matrix, scale).numpy())
+
+
+def test_matrices_that_are_not_held_exactly_are_converted() -> None:
+    for dtype, rows in ((nc.int32, 1), (nc.int8, 2)):
+        x, q = nc.ones((rows, 30)), nc.ones((30, 20), dtype=dtype)
+        graph = nc.jit(lambda x, q: x @ q.astype(nc.float32)).concrete(x, q).graph
+        assert "widened_dot" not in str(compile_graph(graph).simplified)
+    with pytest.raises(nc.DTypeError, match="16 bits at most"):
+        widened_dot(nc.ones((1, 3)), nc.ones((3, 4), dtype=nc.int32), ((1,), (0,)))
+    with pytest.raises(nc.ShapeError, match="free axes of size 1"):
+        widened_dot(nc.ones((2, 3)), nc.ones((3, 4), dtype=nc.int8), ((1,), (0,)))
+    with pytest.raises(nc.DTypeError, match="float32, and elements of 16 bits"):
+        contract(BY_NAME["avx2"], dtypes.float64, thin=True, matrix=dtypes.int8)
+
+
+def test_widened_products_have_the_derivatives_and_batches_of_plain_ones() -> None:
+    rng = np.random.default_rng(0)
+    x = nc.asarray(rng.standard_normal((4, 1, 30)).astype(np.float32))
+    q = nc.asarray(rng.standard_normal((30, 9)).astype(np.float32)).astype(nc.bfloat16)
+
+    def plain(x: Any, q: Any) -> Any:
+        return nc.sum(nc.sin(x @ q.astype(nc.float32)))
+
+    def widened(x: Any, q: Any) -> Any:
+        return nc.sum(nc.sin(widened_dot(x, q, ((1,), (0,)))))
+
+    for argnums in (0, 1):
+        a, b = (nc.grad(f, argnums)(x[0], q).astype(nc.float32).numpy() for f in (plain, widened))
+        assert np.array_equal(a, b)
+    a, b = (nc.vmap(f, (0, None))(x, q).numpy() for f in (plain, widened))
+    assert np.array_equal(a, b)
+
+
+def test_cuts_leave_threads_the_same_work() -> None:
+    """Two threads that take items in turn end nearly together."""
+    tiling = nc.jit(lambda a, b: a @ b).concrete(nc.ones((64, 64)), nc.ones((64, 64)))
+    (step,) = compile_graph(tiling.graph).executable.plan.steps
+    cut: Any = step.cut
+    for n in (512, 1024, 1536, 2048):
+        plan = make_plan(cut.args[0], n, n, n, 1, 2, "kn")
+        widths = [min(plan.columns, n - j) for j in range(0, n, plan.columns)]
+        heights = [min(plan.rows, n - i) for i in range(0, n, plan.rows)]
+        busy = [0, 0]
+        for area in (w * h for w in widths for h in heights):
+            busy[busy.index(min(busy))] += area
+        assert max(busy) < 1.06 * n * n / 2, (n, plan)
