@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from nacre.codegen.convolve_pack import PanelLayout, transpose_matrix
+from nacre.codegen.convolve_finish import Finish
+from nacre.codegen.convolve_pack import PanelLayout
 from nacre.codegen.convolve_steps import (
     Count,
     Epilogue,
     Kernel,
-    Place,
     Step,
     ceil_div,
     panel_vectors,
@@ -414,41 +414,17 @@ class CorrelationKernel:
     # ---- output
 
     def _write_band(self, start: Operand, count: Val, panel: Operand) -> None:
-        """Transpose the band's first `count` pixels to rows and write them through the epilogue."""
-        k, c, f = self.k, self.c, self.k.f
+        """Write the band's first `count` pixels, which begin at row `start`."""
+        c, f = self.c, self.k.f
         height, width = c.out_shape
-        by_pixel = f["scratch"]
-        by_channel = f.gep(by_pixel, self.by_channel, k.scalar)
         lane = product(f, panel, self.layout.width)
         channels = f.smin(f.sub(f.i64(c.outputs), lane), self.layout.width)
-        transpose_matrix(k, f, by_pixel, self.layout.width, count, channels, by_channel,
-                         self.pixels)
+        finish = Finish(self.k, self.out, tuple(self.operands), self.epilogue, height * width,
+                        self.layout.width, self.pixels)
         first = total(f, product(f, self.image, c.outputs), lane)
-        full = f.and_(count, -k.lanes)
-        with f.loop("channel", 0, channels) as ch:
-            channel = total(f, product(f, self.group, c.outputs), lane, ch.index)
-            plane = f.mul(f.add(first, ch.index), height * width)
-            offset = f.i64(total(f, plane, product(f, start, width)))
-            row = f.gep(by_channel, f.mul(ch.index, self.pixels), k.scalar)
-            with f.loop("at", 0, full, k.lanes) as at:
-                self._write_vector(row, channel, offset, at.index, None)
-            with f.when(f.icmp("slt", full, count)):
-                mask = f.lane_mask(f.sub(count, full), k.lanes)
-                self._write_vector(row, channel, offset, full, mask)
-
-    def _write_vector(self, row: Val, channel: Operand, offset: Val, at: Val,
-                      mask: Val | None) -> None:
-        """Send one vector of a channel's results to the output."""
-        k, f = self.k, self.k.f
-        value = f.load(f.gep(row, at, k.scalar), k.vector)
-        place = Place(f.i64(channel), f.add(offset, at), mask, tuple(self.operands))
-        if self.epilogue is not None:
-            value = self.epilogue(f, value, place)
-        to = f.gep(self.out, place.offset, k.scalar)
-        if mask is None:
-            f.store(value, to)
-        else:
-            f.masked_store(value, to, mask)
+        offset = total(f, product(f, first, height * width), product(f, start, width))
+        finish.write(f["scratch"], f.gep(f["scratch"], self.by_channel, self.k.scalar), count,
+                     channels, total(f, product(f, self.group, c.outputs), lane), offset)
 
 
 def tile_runs(tiles: Sequence[Tile], c: Correlation) -> list[tuple[Tile, int]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import prod
 
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
@@ -20,6 +21,7 @@ from nacre.codegen import window as windows
 from nacre.codegen.contract import Contraction, contract
 from nacre.codegen.contract_plan import product_cut
 from nacre.codegen.convolve_steps import Count, Steps
+from nacre.codegen.convolve_winograd import POINTS, winograd
 from nacre.codegen.isa import Isa
 from nacre.compile.fuse import View
 from nacre.compile.layout import dot_axes, result_strides, run
@@ -27,6 +29,7 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolve import Axis, Convolution
 from nacre.kernel.order_window import Window, window
+from nacre.kernel.order_winograd import forward_sides, gradient_sides
 from nacre.runtime.executable import Code
 from nacre.runtime.plan import Cut
 
@@ -162,10 +165,20 @@ def convolution(x: TensorType, w: TensorType, stride: tuple[int, int], padding: 
     return Convolution(int(c), int(o), rows, columns, groups)
 
 
+def _winograd(isa: Isa, scalar: str, conv: Convolution) -> Steps:
+    return winograd(isa, scalar, forward_sides(conv), "x", "y")
+
+
+def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
+    return winograd(isa, scalar, gradient_sides(conv), "dy", "dx")
+
+
 _GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
     "convolve": (convolutions.forward, ("x", "w"), "y"),
     "convolve_input_grad": (convolutions.input_grad, ("dy", "w"), "dx"),
     "convolve_weight_grad": (convolutions.weight_grad, ("x", "dy"), "dw"),
+    "winograd": (_winograd, ("x", "w"), "y"),
+    "winograd_input_grad": (_winograd_input_grad, ("dy", "w"), "dx"),
 }
 
 
@@ -177,7 +190,8 @@ def _convolution_steps(isa: Isa, name: str, scalar: str, conv: Convolution) -> S
 def _types(e: Equation) -> tuple[TensorType, TensorType]:
     """The types of image and kernel of any of the three forms."""
     a, b, out = e.inputs[0].type, e.inputs[1].type, e.outputs[0].type
-    return {"convolve": (a, b), "convolve_input_grad": (out, b), "convolve_weight_grad": (a, out)}[e.primitive.name]
+    by_result = {"y": (a, b), "dx": (out, b), "dw": (a, out)}
+    return by_result[_GENERATORS[e.primitive.name][2]]
 
 
 def _strided(e: Equation, views: list[View]) -> list[int]:
@@ -192,13 +206,15 @@ def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
         return missing
     p = e.params
     x, w = _types(e)
-    conv = convolution(x, w, p["stride"], p["padding"], p["dilation"], p["groups"])
+    conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
     scalar = e.outputs[0].type.dtype.memory
     _, names, name = _GENERATORS[e.primitive.name]
     steps = _convolution_steps(isa, e.primitive.name, scalar, conv)
     places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result}
-    y = conv.rows.out * conv.columns.out
-    flops = 2 * x.shape[0] * conv.filters * conv.group_channels * conv.taps * y
+    products = conv.taps * conv.rows.out * conv.columns.out
+    if e.primitive.name.startswith("winograd"):
+        products = POINTS * prod(forward_sides(conv).tiles)
+    flops = 2 * x.shape[0] * conv.filters * conv.group_channels * products
     return _launches(steps, places, x.shape[0], flops, flops)
 
 
@@ -288,9 +304,7 @@ Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[
 
 BUILDERS: dict[str, Builder] = {
     "contract": contract_steps,
-    "convolve": convolve_steps,
-    "convolve_input_grad": convolve_steps,
-    "convolve_weight_grad": convolve_steps,
+    **dict.fromkeys(_GENERATORS, convolve_steps),
 }
 
 NATIVE: dict[str, Attempt] = dict.fromkeys(_WINDOWS, window_steps)
