@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from codegen.run_steps import Compiled, assert_same_bits, available
+from nacre.codegen.convolve_points import Plan
 from nacre.codegen.convolve_steps import Place, Steps
-from nacre.codegen.convolve_winograd import Plan, winograd
+from nacre.codegen.convolve_winograd import winograd
 from nacre.codegen.isa import AVX2, AVX512, BY_NAME, Isa
 from nacre.kernel import order_winograd as order
 from nacre.kernel.order_convolve import Convolution, convolution

@@ -122,30 +122,36 @@ class PanelLayout:
 
 def pack_weights(k: Kernel, layout: PanelLayout, lane_stride: int, input_stride: int) -> Step:
     """Copy w, whose taps are adjacent, to panels; the strides are those of w in elements."""
-    f, taps = k.f, layout.taps
-    stage = f["scratch"]
+    f = k.f
     with f.loop("item", f["lo"], f["hi"]) as item:
         panel, block = split(f, item.index, layout.blocks)
-        group, p = split(f, panel, layout.panels)
-        lane = product(f, p, layout.width)
-        first = product(f, block, layout.depth)
-        source = f.gep(k.pointers["w"], total(
-            f, product(f, group, layout.outputs * layout.inputs * taps),
-            product(f, lane, lane_stride), product(f, first, input_stride)), k.scalar)
         target = f.gep(k.pointers["panels"], product(f, item.index, layout.block_size), k.scalar)
-        lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
-        count = f.smin(f.sub(f.i64(layout.inputs), first), layout.depth)
-        if lane_stride == 1:
-            _copy_lanes(k, layout, source, target, lanes, count, input_stride)
-        elif input_stride == taps:
-            # channels and taps of one lane are adjacent: one long row a lane
-            _pack_rows(k, layout, source, target, stage, lanes, f.mul(count, taps), lane_stride, 0)
-        else:
-            with f.loop("channel", 0, count) as c:
-                at = f.gep(source, product(f, c.index, input_stride), k.scalar)
-                _pack_rows(k, layout, at, target, stage, lanes, f.i64(taps), lane_stride, c.index)
+        pack_block(k, layout, (lane_stride, input_stride), panel, block, target, f["scratch"])
     items = Count(layout.groups * layout.panels * layout.blocks)
     return k.finish(["panels"], items, scratch=k.lanes * k.lanes * k.element)
+
+
+def pack_block(k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand, block: Operand, target: Val,
+               stage: Val) -> None:
+    """Copy one block of one panel, of all groups' panels; `stage` has room for lanes · lanes elements."""
+    f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
+    group, p = split(f, panel, layout.panels)
+    lane = product(f, p, layout.width)
+    first = product(f, block, layout.depth)
+    source = f.gep(k.pointers["w"], total(
+        f, product(f, group, layout.outputs * layout.inputs * taps),
+        product(f, lane, lane_stride), product(f, first, input_stride)), k.scalar)
+    lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+    count = f.smin(f.sub(f.i64(layout.inputs), first), layout.depth)
+    if lane_stride == 1:
+        _copy_lanes(k, layout, source, target, lanes, count, input_stride)
+    elif input_stride == taps:
+        # channels and taps of one lane are adjacent: one long row a lane
+        _pack_rows(k, layout, source, target, stage, lanes, f.mul(count, taps), lane_stride, 0)
+    else:
+        with f.loop("channel", 0, count) as c:
+            at = f.gep(source, product(f, c.index, input_stride), k.scalar)
+            _pack_rows(k, layout, at, target, stage, lanes, f.i64(taps), lane_stride, c.index)
 
 
 def _copy_lanes(k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import PanelLayout
+from nacre.codegen.convolve_pack import PanelLayout, pack_block
 from nacre.codegen.convolve_steps import (
     Count,
     Epilogue,
@@ -33,10 +33,11 @@ from nacre.codegen.convolve_steps import (
 )
 from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolve import CHANNEL_BLOCK, Convolution, Taps, restart_blocks
-from nacre.native.text import Function, Operand, Val
+from nacre.native.text import Function, Loop, Operand, Val, bits_of
 
 BAND_PIXELS = 192
 PANELS_IN_CACHE = 600 << 10
+PANEL_IN_CACHE = 640 << 10  # of a thread's own
 MIN_ITEMS = 8
 UNROLL = 2
 ALIAS = 2048  # plane strides that are a multiple of this many bytes crowd few cache sets
@@ -185,15 +186,23 @@ def tap_runs(taps: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[TapRun]:
 
 
 class CorrelationKernel:
-    """Writes the kernel of one correlation."""
+    """Writes the kernel of one correlation; `strides` are those of the output and the input channels in w.
 
-    def __init__(self, isa: Isa, scalar: str, name: str, c: Correlation,
-                 buffers: tuple[str, str, str], operands: Sequence[str],
-                 epilogue: Epilogue | None) -> None:
+    Where it `packs`, a thread packs each panel of w into its scratch as it comes to it; else `panels` are packed.
+    """
+
+    def __init__(self, isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
+                 buffers: tuple[str, str], operands: Sequence[str], epilogue: Epilogue | None) -> None:
         self.c, self.layout, self.epilogue = c, panel_layout(isa, scalar, c), epilogue
-        self.k = Kernel(isa, scalar, name, (*buffers, *operands))
+        self.strides = strides
+        size = bits_of(scalar) // 8
+        self.outer_panels = self.layout.size * size > PANELS_IN_CACHE
+        self.packs = self.outer_panels and self.layout.panel_size * size <= PANEL_IN_CACHE
+        source, out = buffers
+        weights = "w" if self.packs else "panels"
+        self.k = Kernel(isa, scalar, f"conv_{out}", (source, weights, out, *operands))
         self.source, self.panels, self.out, *self.operands = self.k.pointers.values()
-        self.written = buffers[2]
+        self.written = out
         self.vectors = self.layout.width // self.k.lanes
         self.tiles = column_tiles(c, (isa.registers - 2 - self.vectors) // self.vectors)
         self.names: dict[object, str] = {}
@@ -203,7 +212,6 @@ class CorrelationKernel:
     def _plan_bands(self) -> None:
         """Choose the rows of a band, and whether panels are the outer or the inner loop."""
         height, width = self.c.out_shape
-        self.outer_panels = self.layout.size * self.k.element > PANELS_IN_CACHE
         rows = max(1, min(height, BAND_PIXELS // max(1, width)))
         while rows > 1 and ceil_div(height, rows) * self.c.groups * self._outer() < MIN_ITEMS:
             rows -= 1
@@ -229,7 +237,10 @@ class CorrelationKernel:
             self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
             size = self.plane * c.inputs
         self.by_channel, self.copied = band, 2 * band
-        self.scratch = (2 * band + size) * k.element + 64
+        self.stage = round_up(self.copied + size, k.lanes)
+        self.packed = self.stage + k.lanes * k.lanes
+        whole = self.packed + self.layout.panel_size if self.packs else self.stage
+        self.scratch = whole * k.element + 64
 
     def _span(self, band: int) -> tuple[int, int]:
         """The input rows that a band reads."""
@@ -248,10 +259,10 @@ class CorrelationKernel:
                 "band_rows", [v for b in range(self.bands) for v in self._span(b)])
         for tile in self.tiles:
             self._micro_kernel(tile)
-        with f.loop("item", f["lo"], f["hi"]) as item:
+        with f.loop("item", f["lo"], f["hi"], carry=[f.i64(-1)] if self.packs else []) as item:
             rest, band = split(f, item.index, self.bands)
             if self.outer_panels:
-                image, panel, group = self._outer_panel_item(rest)
+                image, panel, group = self._outer_panel_item(rest, item)
             else:
                 image, group = split(f, rest, c.groups)
                 panel = None
@@ -264,14 +275,27 @@ class CorrelationKernel:
                 with f.loop("panel", 0, self.layout.panels) as p:
                     self._band(band, p.index)
         items = Count(0, self.bands * c.groups * self._outer())
-        return k.finish([self.written], items, self.scratch)
+        return k.finish([self.written], items, self.scratch, self.bands if self.packs else 1)
 
-    def _outer_panel_item(self, rest: Operand) -> tuple[Operand, Operand, Operand]:
-        """Decode (group, panel, image): the images of a panel follow each other."""
+    def _outer_panel_item(self, rest: Operand, item: Loop) -> tuple[Operand, Operand, Operand]:
+        """Decode (group, panel, image): the images of a panel, which is packed for the first one, follow each other."""
         f = self.k.f
         image = f.binary("urem", rest, self.k.batch)
-        group, panel = split(f, f.binary("udiv", rest, self.k.batch), self.layout.panels)
+        index = f.binary("udiv", rest, self.k.batch)
+        group, panel = split(f, index, self.layout.panels)
+        if self.packs:
+            with f.when(f.icmp("ne", index, item.carried[0])):
+                self._pack(index)
+            item.next(index)
         return image, panel, group
+
+    def _pack(self, index: Val) -> None:
+        """Pack a panel into the scratch."""
+        k, f, layout = self.k, self.k.f, self.layout
+        stage, to = (f.gep(f["scratch"], at, k.scalar) for at in (self.stage, self.packed))
+        with f.loop("pack", 0, layout.blocks) as block:
+            target = f.gep(to, f.mul(block.index, layout.block_size), k.scalar)
+            pack_block(k, layout, self.strides, index, block.index, target, stage)
 
     def _copy_band(self, band: Operand) -> None:
         """Point at the input planes, or copy the rows of the band to planes that do not alias."""
@@ -302,7 +326,10 @@ class CorrelationKernel:
         start = product(f, band, self.band_rows)
         end = f.smin(total(f, start, self.band_rows), height)
         index = total(f, product(f, self.group, self.layout.panels), panel)
-        weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
+        if self.packs:
+            weights = f.gep(f["scratch"], self.packed, k.scalar)
+        else:
+            weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
         with f.loop("row", start, end) as row:
             entry = f.gep(self.row_table, f.mul(row.index, 3), "i64")
             first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))

@@ -20,9 +20,11 @@ from nacre.codegen import convolve as convolutions
 from nacre.codegen import window as windows
 from nacre.codegen.contract import Contraction, contract
 from nacre.codegen.contract_plan import product_cut
-from nacre.codegen.convolve_steps import Count, Steps
-from nacre.codegen.convolve_winograd import POINTS, winograd
+from nacre.codegen.convolve_points import POINTS
+from nacre.codegen.convolve_steps import Count, Epilogue, Steps
+from nacre.codegen.convolve_winograd import winograd
 from nacre.codegen.isa import Isa
+from nacre.compile.convolve_ending import Ended, Ending
 from nacre.compile.fuse import View
 from nacre.compile.layout import dot_axes, result_strides, run
 from nacre.ir.graph import Equation, Var
@@ -165,12 +167,14 @@ def convolution(x: TensorType, w: TensorType, stride: tuple[int, int], padding: 
     return Convolution(int(c), int(o), rows, columns, groups)
 
 
-def _winograd(isa: Isa, scalar: str, conv: Convolution) -> Steps:
-    return winograd(isa, scalar, forward_sides(conv), "x", "y")
+def _winograd(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
+              operands: Sequence[str] = ()) -> Steps:
+    return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands)
 
 
-def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
-    return winograd(isa, scalar, gradient_sides(conv), "dy", "dx")
+def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
+                         operands: Sequence[str] = ()) -> Steps:
+    return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", epilogue, operands)
 
 
 _GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
@@ -185,6 +189,11 @@ _GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
 @lru_cache(maxsize=256)
 def _convolution_steps(isa: Isa, name: str, scalar: str, conv: Convolution) -> Steps:
     return _GENERATORS[name][0](isa, scalar, conv)
+
+
+@lru_cache(maxsize=256)
+def _ended_steps(isa: Isa, name: str, scalar: str, conv: Convolution, ending: Ending) -> Steps:
+    return _GENERATORS[name][0](isa, scalar, conv, epilogue=ending, operands=ending.names)
 
 
 def _types(e: Equation) -> tuple[TensorType, TensorType]:
@@ -204,18 +213,40 @@ def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
     missing = _strided(e, views)
     if missing:
         return missing
+    conv, scalar = _described(e)
+    return _convolution(e, conv, _convolution_steps(isa, e.primitive.name, scalar, conv), views, result, {})
+
+
+def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[TemplateStep] | list[int]:
+    """The launches of a convolution with the cluster that ends it; operands are dense."""
+    missing = _strided(e, views)
+    if missing:
+        return missing
+    conv, scalar = _described(e)
+    steps = _ended_steps(isa, e.primitive.name, scalar, conv, about.ending)
+    more: dict[str, Place] = dict(zip(about.ending.names, about.reads, strict=True))
+    return _convolution(e, conv, steps, views, about.result, more)
+
+
+def _described(e: Equation) -> tuple[Convolution, str]:
+    """The convolution of an equation, and its scalar type."""
     p = e.params
     x, w = _types(e)
     conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
-    scalar = e.outputs[0].type.dtype.memory
+    return conv, e.outputs[0].type.dtype.memory
+
+
+def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[View], result: Place,
+                 more: dict[str, Place]) -> list[TemplateStep]:
+    """The launches of a convolution's steps over its operands, its result, and what its ending reads."""
     _, names, name = _GENERATORS[e.primitive.name]
-    steps = _convolution_steps(isa, e.primitive.name, scalar, conv)
-    places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result}
     products = conv.taps * conv.rows.out * conv.columns.out
     if e.primitive.name.startswith("winograd"):
         products = POINTS * prod(forward_sides(conv).tiles)
-    flops = 2 * x.shape[0] * conv.filters * conv.group_channels * products
-    return _launches(steps, places, x.shape[0], flops, flops)
+    batch = _types(e)[0].shape[0]
+    flops = 2 * batch * conv.filters * conv.group_channels * products
+    places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result, **more}
+    return _launches(steps, places, batch, flops, flops)
 
 
 def _launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
