@@ -89,5 +89,5 @@ def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
     kernel = CorrelationKernel(isa, scalar, c, strides, buffers, operands, epilogue)
     if kernel.packs:
         return Steps((kernel.write(),))
-    pack = pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), kernel.layout, *strides)
+    pack = pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), kernel.layout, strides)
     return Steps((pack, kernel.write()), {"panels": Count(kernel.layout.size * kernel.k.element)})

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import PanelLayout, pack_block
+from nacre.codegen.convolve_pack import PanelLayout, pack_channels
 from nacre.codegen.convolve_steps import (
     Count,
     Epilogue,
@@ -237,9 +237,8 @@ class CorrelationKernel:
             self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
             size = self.plane * c.inputs
         self.by_channel, self.copied = band, 2 * band
-        self.stage = round_up(self.copied + size, k.lanes)
-        self.packed = self.stage + k.lanes * k.lanes
-        whole = self.packed + self.layout.panel_size if self.packs else self.stage
+        self.packed = round_up(self.copied + size, k.lanes)
+        whole = self.packed + (self.layout.panel_size if self.packs else 0)
         self.scratch = whole * k.element + 64
 
     def _span(self, band: int) -> tuple[int, int]:
@@ -291,11 +290,9 @@ class CorrelationKernel:
 
     def _pack(self, index: Val) -> None:
         """Pack a panel into the scratch."""
-        k, f, layout = self.k, self.k.f, self.layout
-        stage, to = (f.gep(f["scratch"], at, k.scalar) for at in (self.stage, self.packed))
-        with f.loop("pack", 0, layout.blocks) as block:
-            target = f.gep(to, f.mul(block.index, layout.block_size), k.scalar)
-            pack_block(k, layout, self.strides, index, block.index, target, stage)
+        k, f = self.k, self.k.f
+        to = f.gep(f["scratch"], self.packed, k.scalar)
+        pack_channels(k, self.layout, self.strides, index, (0, self.c.inputs), to)
 
     def _copy_band(self, band: Operand) -> None:
         """Point at the input planes, or copy the rows of the band to planes that do not alias."""
@@ -334,8 +331,7 @@ class CorrelationKernel:
             entry = f.gep(self.row_table, f.mul(row.index, 3), "i64")
             first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
             a = f.gep(self.input, f.mul(f.sub(line, self.first_row), c.in_shape[1]), k.scalar)
-            b = f.gep(weights, f.mul(first, c.kernel[1] * self.layout.depth * self.layout.width),
-                      k.scalar)
+            b = f.gep(weights, f.mul(first, c.kernel[1] * self.layout.width), k.scalar)
             pixel = f.mul(f.sub(row.index, start), width * self.layout.width)
             target = f.gep(f["scratch"], pixel, k.scalar)
             self._row(a, b, target, count)
@@ -386,8 +382,7 @@ class CorrelationKernel:
             b = f.gep(f["b"], f.mul(block.index, layout.block_size), k.scalar)
             with f.loop("kh", 0, f["rows"], carry=block.carried) as kh:
                 ar = f.gep(a, product(f, kh.index, row_step * c.in_shape[1]), k.scalar)
-                br = f.gep(b, product(
-                    f, kh.index, kh_step * c.kernel[1] * layout.depth * layout.width), k.scalar)
+                br = f.gep(b, product(f, kh.index, kh_step * c.kernel[1] * layout.width), k.scalar)
                 current = kh.carried
                 runs = tap_runs(tile.taps)
                 for run in runs:
@@ -402,21 +397,21 @@ class CorrelationKernel:
              sums: list[Val]) -> list[Val]:
         """Extend the chains by a run of taps, each over the channels of the block."""
         k, layout = self.k, self.layout
-        tap = layout.depth * layout.width
+        channel = layout.taps * layout.width
         picked = [p * self.vectors + v for p in run.pixels for v in range(self.vectors)]
         with f.loop("kw", 0, run.count, carry=[sums[i] for i in picked]) as kw:
             at = total(f, product(f, kw.index, run.column_step), run.column)
-            bt = total(f, product(f, kw.index, run.kw_step * tap), run.kw * tap)
+            bt = total(f, product(f, kw.index, run.kw_step * layout.width), run.kw * layout.width)
             pa, pb = f.gep(a, at, k.scalar), f.gep(b, bt, k.scalar)
             if not isinstance(depth, int) or depth % unroll:
                 unroll = 1
             with f.loop("c", 0, depth, unroll, carry=kw.carried) as ch:
                 ac = f.gep(pa, f.mul(ch.index, self.plane), k.scalar)
-                bc = f.gep(pb, f.mul(ch.index, layout.width), k.scalar)
+                bc = f.gep(pb, f.mul(ch.index, channel), k.scalar)
                 current = ch.carried
                 for u in range(unroll):
                     au = f.gep(ac, u * self.plane, k.scalar)
-                    bu = f.gep(bc, u * layout.width, k.scalar)
+                    bu = f.gep(bc, u * channel, k.scalar)
                     current = self._products(f, run.pixels, au, bu, current)
                 ch.next(*current)
             kw.next(*ch.results)
