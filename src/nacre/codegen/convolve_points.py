@@ -1,7 +1,8 @@
 """The pieces of Winograd's convolution: pixels and filters as values at 36 points, their products, and the results.
 
-Channels lie in vector lanes.  Of the values at the points, those of tiles of the image are [point][tile][channel],
-those of filters are panels [point][channel][lane], and the sums of the products are [point][tile][lane].
+Channels lie in vector lanes, and are taken in chunks.  Of the values at the points, those of tiles of the image are
+[chunk][point][tile][channel], those of filters are panels [chunk][point][channel][lane], and the sums of the products
+are [point][tile][lane].
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from nacre.codegen.convolve_steps import (
     Kernel,
     Step,
     ceil_div,
+    panel_vectors,
     product,
     round_up,
+    split,
     store_sums,
     total,
 )
@@ -39,6 +42,7 @@ from nacre.native.text import Function, Operand, Val
 
 POINTS = PATCH * PATCH
 FILTERS_IN_CACHE = 1 << 20
+CHUNK = 64  # channels of a chunk, which divide those of a chain
 TILES_OF_BAND = 16  # of a work item that transforms its own pixels
 TILES_OF_BLOCK = 64  # of a panel's work item at a time
 STAGED = 16  # channels whose filters are transposed at a time
@@ -72,21 +76,40 @@ class Plan:
     registers: int
     element: int
 
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels in a panel."""
+        return panel_vectors(self.sides.outputs, self.lanes)
+
+    @property
+    def width(self) -> int:
+        """Output channels of a panel."""
+        return self.vectors * self.lanes
+
     @property
     def panels(self) -> int:
         """Panels of one group."""
-        return ceil_div(self.sides.outputs, self.lanes)
+        return ceil_div(self.sides.outputs, self.width)
 
     @property
-    def depth(self) -> int:
-        """Channels of a tile's values, whose distance in memory no power of two divides much."""
-        whole = round_up(max(1, self.sides.inputs), self.lanes)
-        return whole + self.lanes if whole * self.element % 1024 == 0 else whole
+    def chunk(self) -> int:
+        """Channels of a chunk."""
+        return min(CHUNK, round_up(max(1, self.sides.inputs), self.lanes))
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of one group; one, empty, of no channels."""
+        return ceil_div(max(1, self.sides.inputs), self.chunk)
+
+    @property
+    def filter_step(self) -> int:
+        """From one point's values of filters to the next one's; not a multiple of a page."""
+        return (self.chunk + 1) * self.width
 
     @cached_property
     def by_band(self) -> bool:
         """Whether a work item is a band of tiles rather than a panel of filters."""
-        return POINTS * self.sides.inputs * self.panels * self.lanes * self.element <= FILTERS_IN_CACHE
+        return POINTS * self.sides.inputs * self.panels * self.width * self.element <= FILTERS_IN_CACHE
 
     @property
     def image_tiles(self) -> int:
@@ -122,7 +145,7 @@ class Plan:
     @cached_property
     def rows(self) -> list[int]:
         """Tiles of the register tiles, descending: taken greedily, they fill every block."""
-        most = self.registers - 4
+        most = (self.registers - 4) // self.vectors
         if self.images > 1 and self.image_tiles <= most:
             sizes = [self.image_tiles]
             while 2 * sizes[0] <= min(most, self.block):
@@ -131,18 +154,14 @@ class Plan:
         down, across = self.sides.tiles
         last = down - (self.bands - 1) * self.band
         blocks = {k * n * across for n in (self.band, last) for k in range(1, self.images + 1)}
-        size = ceil_div(max(blocks), ceil_div(max(blocks), most))
+        whole = self.band * across
+        size = ceil_div(whole, ceil_div(whole, most))
         return sorted({size, *(n % size for n in blocks)} - {0}, reverse=True)
-
-    @property
-    def chunk(self) -> int:
-        """Channels whose filters a work item holds at a time."""
-        return min(CHAIN, max(1, self.sides.inputs))
 
     @property
     def sums_step(self) -> int:
         """From one point's sums to the next one's; not a multiple of a page."""
-        return (self.block + 1) * self.lanes
+        return (self.block + 1) * self.width
 
     @property
     def line(self) -> int:
@@ -190,7 +209,10 @@ class WinogradKernel:
 
     def band_pixels(self, image: Val, lines: Val, band: Operand, channels: tuple[Operand, Operand], to: Val,
                     step: Operand) -> None:
-        """Transform a band of tiles of channels start … end of an image [C,H,W]; `to` is for the band's first tile."""
+        """Transform a band of tiles of channels start … end of an image [C,H,W]; `to` is for the band's first tile.
+
+        `step` is from one point's values to the next one's.
+        """
         k, f, plan = self.k, self.k.f, self.plan
         (height, width), (down, across) = plan.sides.in_shape, plan.sides.tiles
         start = product(f, band, plan.band)
@@ -200,14 +222,16 @@ class WinogradKernel:
             source = f.gep(image, f.mul(part.index, height * width), k.scalar)
             count = f.smin(f.sub(f.i64(channels[1]), part.index), k.lanes)
             with f.loop("line", 0, f.add(f.mul(rows, TILE), 2)) as line:
-                here = f.gep(lines, f.mul(line.index, plan.line * k.lanes), k.scalar)
-                self._line(source, f.add(line.index, top), count, here)
+                row = f.gep(lines, f.mul(line.index, plan.line * k.lanes), k.scalar)
+                self._line(source, f.add(line.index, top), count, row)
+            chunk, channel = split(f, part.index, plan.chunk)
+            here = f.gep(to, total(f, product(f, chunk, product(f, step, POINTS)), channel), k.scalar)
             with f.loop("down", 0, rows) as y, f.loop("across", 0, across) as x:
                 at = f.add(f.mul(y.index, TILE * plan.line), f.mul(x.index, TILE))
                 tile = f.add(f.mul(y.index, across), x.index)
                 f.call("pixels", "void", [
                     f.gep(lines, f.mul(at, k.lanes), k.scalar),
-                    f.gep(to, f.add(f.mul(tile, plan.depth), part.index), k.scalar), f.i64(step)])
+                    f.gep(here, f.mul(tile, plan.chunk), k.scalar), f.i64(step)])
 
     def clear(self, lines: Val) -> None:
         """Fill the lines with zeros, which stay at their ends."""
@@ -232,77 +256,100 @@ class WinogradKernel:
     # ---- filters
 
     def write_filters(self) -> None:
-        """Write @filters(source, to, step): one vector of 9 taps as values at the points."""
-        k = self.k
-        f = k.internal("filters", {"source": "ptr", "to": "ptr", "step": "i64"})
+        """Write @filters(source, to): one vector of 9 taps as values at the points."""
+        k, plan = self.k, self.plan
+        f = k.internal("filters", {"source": "ptr", "to": "ptr"})
         vectors = Vectors(f, k.vector)
-        taps = [[f.load(f.gep(f["source"], (i * 3 + j) * k.lanes, k.scalar), k.vector) for j in range(3)]
+        taps = [[f.load(f.gep(f["source"], (i * 3 + j) * plan.width, k.scalar), k.vector) for j in range(3)]
                 for i in range(3)]
-        if self.plan.sides.turned:
+        if plan.sides.turned:
             taps = [row[::-1] for row in taps[::-1]]
         found = both_ways(vectors, of_filter, taps)
         scaled = [[vectors.mul(u, c) for u, c in zip(*rows, strict=True)]
                   for rows in zip(found, FILTER_SCALE, strict=True)]
-        _store_points(k, f, scaled, f["to"], f["step"])
+        _store_points(k, f, scaled, f["to"], f.i64(plan.filter_step))
         f.ret()
 
-    def panel_filters(self, group: Operand, panel: Operand, channels: tuple[Operand, Operand], stage: Val, to: Val,
-                      step: Operand) -> None:
-        """Transform a panel's filters of channels start … end; `to` is for the first of them."""
-        k, f, sides = self.k, self.k.f, self.plan.sides
+    def panel_filters(self, group: Operand, panel: Operand, channels: tuple[Operand, Operand], stage: Val,
+                      to: Val) -> None:
+        """Transform a panel's filters of channels start … end of one chunk; `to` is for the first of them."""
+        k, f, plan, sides = self.k, self.k.f, self.plan, self.plan.sides
         lane_stride, input_stride = sides.strides
-        lane = product(f, panel, k.lanes)
-        lanes = f.smin(f.sub(f.i64(sides.outputs), lane), k.lanes)
+        lane = product(f, panel, plan.width)
+        lanes = f.smin(f.sub(f.i64(sides.outputs), lane), plan.width)
         base = total(f, product(f, group, sides.outputs * sides.inputs * 9), product(f, lane, lane_stride))
         with f.loop("stage", *channels, STAGED) as part:
             count = f.smin(f.sub(f.i64(channels[1]), part.index), STAGED)
             source = f.gep(k.pointers["w"], f.add(f.mul(part.index, input_stride), base), k.scalar)
             if input_stride == 9:  # the taps of a filter's channels follow each other
-                transpose_matrix(k, f, source, lane_stride, lanes, f.mul(count, 9), stage, k.lanes)
+                transpose_matrix(k, f, source, lane_stride, lanes, f.mul(count, 9), stage, plan.width)
             else:
                 with f.loop("c", 0, count) as c:
                     transpose_matrix(k, f, f.gep(source, f.mul(c.index, input_stride), k.scalar), lane_stride, lanes,
-                                     f.i64(9), f.gep(stage, f.mul(c.index, 9 * k.lanes), k.scalar), k.lanes)
+                                     f.i64(9), f.gep(stage, f.mul(c.index, 9 * plan.width), k.scalar), plan.width)
             done = f.sub(part.index, channels[0])
-            with f.loop("filter", 0, count) as c:
+            with f.loop("filter", 0, count) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
                 f.call("filters", "void", [
-                    f.gep(stage, f.mul(c.index, 9 * k.lanes), k.scalar),
-                    f.gep(to, f.mul(f.add(done, c.index), k.lanes), k.scalar), f.i64(step)])
+                    f.gep(stage, f.add(f.mul(c.index, 9 * plan.width), at.index), k.scalar),
+                    f.gep(to, f.add(f.mul(f.add(done, c.index), plan.width), at.index), k.scalar)])
 
     # ---- products
 
     def write_rows(self) -> None:
-        """Write @rows_n(v, u, sums, depth, first) for each register tile: n tiles times a vector of outputs."""
+        """Write @rows_n(v, u, before, sums, depth, first) for each register tile: n tiles times a panel's vectors.
+
+        The chains continue those at `before`; the sums are stored, or added to what is there unless they are the first.
+        """
         k, plan = self.k, self.plan
         for n in plan.rows:
-            f = k.internal(f"rows_{n}", {"v": "ptr", "u": "ptr", "sums": "ptr", "depth": "i64", "first": "i1"})
-            with f.loop("c", 0, f["depth"], carry=[f.zero(k.vector)] * n) as c:
-                here = f.gep(f["v"], c.index, k.scalar)
-                u = f.load(f.gep(f["u"], f.mul(c.index, k.lanes), k.scalar), k.vector)
-                loads = [f.load(f.gep(here, i * plan.depth, k.scalar), k.scalar) for i in range(n)]
-                c.next(*(f.fma(f.splat(v, k.lanes), u, old) for v, old in zip(loads, c.carried, strict=True)))
-            places = [f.gep(f["sums"], i * k.lanes, k.scalar) for i in range(n)]
-            store_sums(f, c.results, places, f["first"])
+            f = k.internal(f"rows_{n}", {"v": "ptr", "u": "ptr", "before": "ptr", "sums": "ptr", "depth": "i64",
+                                         "first": "i1"})
+            at = [i * k.lanes for i in range(n * plan.vectors)]
+            sums = [f.load(f.gep(f["before"], place, k.scalar), k.vector) for place in at]
+            with f.loop("c", 0, f["depth"], carry=sums) as c:
+                v = f.gep(f["v"], c.index, k.scalar)
+                u = f.gep(f["u"], f.mul(c.index, plan.width), k.scalar)
+                lanes = [f.load(f.gep(u, i * k.lanes, k.scalar), k.vector) for i in range(plan.vectors)]
+                following: list[Val] = []
+                for i in range(n):
+                    spread = f.splat(f.load(f.gep(v, i * plan.chunk, k.scalar), k.scalar), k.lanes)
+                    following += [f.fma(spread, x, c.carried[i * plan.vectors + j]) for j, x in enumerate(lanes)]
+                c.next(*following)
+            store_sums(f, c.results, [f.gep(f["sums"], place, k.scalar) for place in at], f["first"])
             f.ret()
 
-    def multiply(self, v: Val, v_step: Operand, u: Val, u_step: int, sums: Val, tiles: Val, depth: Operand,
-                 first: Val) -> None:
-        """Multiply a block's tiles with a panel's filters, point by point."""
+    def sums_space(self) -> tuple[Val, Val]:
+        """Room for a block's sums, and for those of a chain that is not the first."""
+        sums = self.scratch(POINTS * self.plan.sums_step)
+        return sums, self.scratch(POINTS * self.plan.sums_step) if self.plan.sides.inputs > CHAIN else sums
+
+    def multiply(self, v: Val, step: Operand, u: Val, spaces: tuple[Val, Val], tiles: Val, channel: Val) -> None:
+        """Multiply a block's tiles with a panel's filters over the chunk that begins at a channel, point by point."""
         k, f, plan = self.k, self.k.f, self.plan
+        zeros = k.module.constant("zeros", f"[{plan.rows[0] * plan.vectors} x {k.vector}]", "zeroinitializer")
+        sums, chain = spaces
+        end = f.smin(f.add(channel, plan.chunk), plan.sides.inputs)
+        fresh = f.icmp("eq", f.binary("urem", channel, CHAIN), 0)
+        done = f.or_(f.icmp("eq", f.binary("urem", end, CHAIN), 0), f.icmp("eq", end, plan.sides.inputs))
+        later = f.and_(done, f.icmp("sge", channel, CHAIN))  # a chain that is added to those before it
+        to = f.select(f.or_(done, f.icmp("slt", channel, CHAIN)), sums, chain)
+        before = f.select(f.icmp("slt", channel, CHAIN), sums, chain)
         with f.loop("point", 0, POINTS) as p:
-            vp = f.gep(v, product(f, p.index, v_step), k.scalar)
-            up = f.gep(u, product(f, p.index, u_step), k.scalar)
-            sp = f.gep(sums, f.mul(p.index, plan.sums_step), k.scalar)
-            done: Operand = 0
+            vp = f.gep(v, product(f, p.index, step), k.scalar)
+            up = f.gep(u, f.mul(p.index, plan.filter_step), k.scalar)
+            point = f.mul(p.index, plan.sums_step)
+            row: Operand = 0
             for n in plan.rows:
-                end = f.add(f.sub(tiles, done), 1 - n)  # so many tiles are left that another n fit
-                with f.loop(f"rows_{n}", 0, end, n) as row:
-                    at = f.add(row.index, done)
+                last = f.add(f.sub(tiles, row), 1 - n)  # so many tiles are left that another n fit
+                with f.loop(f"rows_{n}", 0, last, n) as at:
+                    tile = f.add(at.index, row)
+                    place = f.add(f.mul(tile, plan.width), point)
+                    held = f.select(fresh, zeros, f.gep(before, place, k.scalar))
                     f.call(f"rows_{n}", "void", [
-                        f.gep(vp, f.mul(at, plan.depth), k.scalar), up, f.gep(sp, f.mul(at, k.lanes), k.scalar),
-                        f.i64(depth), first])
-                taken = f.smax(f.sub(tiles, done), 0)
-                done = f.add(f.mul(f.binary("udiv", taken, n), n), done)
+                        f.gep(vp, f.mul(tile, plan.chunk), k.scalar), up, held, f.gep(to, place, k.scalar),
+                        f.sub(end, channel), f.xor(later, f.const("i1", True))])
+                taken = f.smax(f.sub(tiles, row), 0)
+                row = f.add(f.mul(f.binary("udiv", taken, n), n), row)
 
     # ---- results
 
@@ -318,7 +365,7 @@ class WinogradKernel:
                  for j in range(PATCH)] for i in range(PATCH)]
         for i, row in enumerate(both_ways(vectors, of_product, grid)):
             for j, value in enumerate(row):
-                to = f.gep(f["to"], (i * plan.sides.out_shape[1] + j) * k.lanes, k.scalar)
+                to = f.gep(f["to"], (i * plan.sides.out_shape[1] + j) * plan.width, k.scalar)
                 f.store(vectors.mul(value, RESULT_SCALE[i][j]), to)
         f.ret()
 
@@ -333,10 +380,12 @@ class WinogradKernel:
             x = f.sub(f.i64(across - 1), left.index)
             tile = f.add(f.mul(y.index, across), x)
             pixel = f.add(f.mul(y.index, TILE * width), f.mul(x, TILE))
-            f.call("results", "void", [f.gep(sums, f.mul(tile, k.lanes), k.scalar),
-                                       f.gep(by_pixel, f.mul(pixel, k.lanes), k.scalar)])
-        lane = product(f, panel, k.lanes)
-        channels = f.smin(f.sub(f.i64(plan.sides.outputs), lane), k.lanes)
+            with f.loop("lane", 0, plan.width, k.lanes) as at:
+                f.call("results", "void", [
+                    f.gep(sums, f.add(f.mul(tile, plan.width), at.index), k.scalar),
+                    f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar)])
+        lane = product(f, panel, plan.width)
+        channels = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
         first = f.mul(f.i64(start), TILE)
         count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.band), width)
         plane = total(f, product(f, planes, plan.sides.outputs), lane)
