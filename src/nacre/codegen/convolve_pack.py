@@ -156,6 +156,50 @@ def pack_channels(k: Kernel, layout: PanelLayout, strides: tuple[int, int], pane
             transpose_matrix(k, f, at, lane_stride, lanes, f.i64(taps), to, layout.width)
 
 
+def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand) -> None:
+    """Prefetch rows start … end of a matrix, whose elements will be read soon; memory need not be there."""
+    f, line = k.f, 64 // k.element
+    with f.loop("ask", *rows) as row:
+        start = f.gep(source, f.mul(row.index, stride), k.scalar)
+        with f.loop("at", 0, length, line) as at:
+            place = f.gep(start, at.index, k.scalar)
+            f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (0, 2, 1))])
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the filters of some lanes and input channels lie in w: rows of elements, so far apart."""
+
+    source: Val
+    stride: int
+    rows: Val
+    length: Val
+
+
+def weights_of(k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand,
+               channels: tuple[Operand, Operand]) -> Weights:
+    """Where the input channels start … end of one panel lie, of all groups' panels."""
+    f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
+    group, p = split(f, panel, layout.panels)
+    lane = product(f, p, layout.width)
+    source = f.gep(k.pointers["w"], total(
+        f, product(f, group, layout.outputs * layout.inputs * taps),
+        product(f, lane, lane_stride), product(f, channels[0], input_stride)), k.scalar)
+    lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+    count = f.sub(f.i64(channels[1]), channels[0])
+    if input_stride == taps:
+        return Weights(source, lane_stride, lanes, f.mul(count, taps))
+    return Weights(source, input_stride, count, f.mul(lanes, lane_stride))
+
+
+def ask_ahead(k: Kernel, about: Weights, part: Operand, parts: Operand) -> None:
+    """Prefetch one of several equal parts of some weights."""
+    f = k.f
+    share = f.binary("udiv", f.add(f.add(about.rows, parts), -1), parts)
+    first = f.mul(share, part)
+    ask_for(k, about.source, about.stride, (first, f.smin(f.add(first, share), about.rows)), about.length)
+
+
 def _copy_lanes(k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val,
                 input_stride: int) -> None:
     """Pack one block of a 1×1 kernel whose lanes are adjacent in w already."""

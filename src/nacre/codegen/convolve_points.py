@@ -7,12 +7,12 @@ are [point][tile][lane].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import transpose_matrix
+from nacre.codegen.convolve_pack import PanelLayout, pack_channels, transpose_matrix
 from nacre.codegen.convolve_steps import (
     Count,
     Kernel,
@@ -100,6 +100,12 @@ class Plan:
     def chunks(self) -> int:
         """Chunks of one group; one, empty, of no channels."""
         return ceil_div(max(1, self.sides.inputs), self.chunk)
+
+    @property
+    def filters(self) -> PanelLayout:
+        """The filters as panels, by which they are found in w."""
+        sides = self.sides
+        return PanelLayout(sides.groups, sides.outputs, sides.inputs, 9, self.width, self.chunk)
 
     @property
     def filter_step(self) -> int:
@@ -274,19 +280,11 @@ class WinogradKernel:
                       to: Val) -> None:
         """Transform a panel's filters of channels start … end of one chunk; `to` is for the first of them."""
         k, f, plan, sides = self.k, self.k.f, self.plan, self.plan.sides
-        lane_stride, input_stride = sides.strides
-        lane = product(f, panel, plan.width)
-        lanes = f.smin(f.sub(f.i64(sides.outputs), lane), plan.width)
-        base = total(f, product(f, group, sides.outputs * sides.inputs * 9), product(f, lane, lane_stride))
+        index = total(f, product(f, group, plan.panels), panel)
         with f.loop("stage", *channels, STAGED) as part:
-            count = f.smin(f.sub(f.i64(channels[1]), part.index), STAGED)
-            source = f.gep(k.pointers["w"], f.add(f.mul(part.index, input_stride), base), k.scalar)
-            if input_stride == 9:  # the taps of a filter's channels follow each other
-                transpose_matrix(k, f, source, lane_stride, lanes, f.mul(count, 9), stage, plan.width)
-            else:
-                with f.loop("c", 0, count) as c:
-                    transpose_matrix(k, f, f.gep(source, f.mul(c.index, input_stride), k.scalar), lane_stride, lanes,
-                                     f.i64(9), f.gep(stage, f.mul(c.index, 9 * plan.width), k.scalar), plan.width)
+            end = f.smin(f.add(part.index, STAGED), channels[1])
+            pack_channels(k, plan.filters, sides.strides, index, (part.index, end), stage)
+            count = f.sub(end, part.index)
             done = f.sub(part.index, channels[0])
             with f.loop("filter", 0, count) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
                 f.call("filters", "void", [
@@ -323,8 +321,12 @@ class WinogradKernel:
         sums = self.scratch(POINTS * self.plan.sums_step)
         return sums, self.scratch(POINTS * self.plan.sums_step) if self.plan.sides.inputs > CHAIN else sums
 
-    def multiply(self, v: Val, step: Operand, u: Val, spaces: tuple[Val, Val], tiles: Val, channel: Val) -> None:
-        """Multiply a block's tiles with a panel's filters over the chunk that begins at a channel, point by point."""
+    def multiply(self, v: Val, step: Operand, u: Val, spaces: tuple[Val, Val], tiles: Val, channel: Val,
+                 beside: Callable[[Val], None] | None = None) -> None:
+        """Multiply a block's tiles with a panel's filters over the chunk that begins at a channel, point by point.
+
+        What goes on `beside` it is given each point.
+        """
         k, f, plan = self.k, self.k.f, self.plan
         zeros = k.module.constant("zeros", f"[{plan.rows[0] * plan.vectors} x {k.vector}]", "zeroinitializer")
         sums, chain = spaces
@@ -335,6 +337,8 @@ class WinogradKernel:
         to = f.select(f.or_(done, f.icmp("slt", channel, CHAIN)), sums, chain)
         before = f.select(f.icmp("slt", channel, CHAIN), sums, chain)
         with f.loop("point", 0, POINTS) as p:
+            if beside is not None:
+                beside(p.index)
             vp = f.gep(v, product(f, p.index, step), k.scalar)
             up = f.gep(u, f.mul(p.index, plan.filter_step), k.scalar)
             point = f.mul(p.index, plan.sums_step)

@@ -12,12 +12,12 @@ pixels, passes through the epilogue and is written to the row-major output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import PanelLayout, pack_channels
+from nacre.codegen.convolve_pack import PanelLayout, ask_ahead, pack_channels, weights_of
 from nacre.codegen.convolve_steps import (
     Count,
     Epilogue,
@@ -283,16 +283,21 @@ class CorrelationKernel:
         index = f.binary("udiv", rest, self.k.batch)
         group, panel = split(f, index, self.layout.panels)
         if self.packs:
-            with f.when(f.icmp("ne", index, item.carried[0])):
-                self._pack(index)
+            self.fresh = f.icmp("ne", index, item.carried[0])
             item.next(index)
         return image, panel, group
 
-    def _pack(self, index: Val) -> None:
-        """Pack a panel into the scratch."""
+    def _pack(self, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
+        """Pack blocks of a panel, unless it was packed for another band."""
         k, f = self.k, self.k.f
-        to = f.gep(f["scratch"], self.packed, k.scalar)
-        pack_channels(k, self.layout, self.strides, index, (0, self.c.inputs), to)
+        with f.when(self.fresh):
+            pack_channels(k, self.layout, self.strides, index, self._channels(blocks), target)
+
+    def _channels(self, blocks: tuple[Val, Val]) -> tuple[Val, Val]:
+        """The input channels of some blocks."""
+        f, depth = self.k.f, self.layout.depth
+        first, end = (f.smin(f.mul(b, depth), self.c.inputs) for b in blocks)
+        return first, end
 
     def _copy_band(self, band: Operand) -> None:
         """Point at the input planes, or copy the rows of the band to planes that do not alias."""
@@ -323,21 +328,44 @@ class CorrelationKernel:
         start = product(f, band, self.band_rows)
         end = f.smin(total(f, start, self.band_rows), height)
         index = total(f, product(f, self.group, self.layout.panels), panel)
+        rows = start, end
         if self.packs:
-            weights = f.gep(f["scratch"], self.packed, k.scalar)
+            weights, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
+            with f.loop("packed", 0, self.layout.blocks, step) as chunk:
+                blocks = chunk.index, f.smin(f.add(chunk.index, step), self.layout.blocks)
+                self._pack(index, blocks, f.gep(weights, f.mul(chunk.index, self.layout.block_size), k.scalar))
+                self._rows(rows, weights, blocks, lambda row: self._ahead(index, blocks[1], row, rows))
         else:
             weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
-        with f.loop("row", start, end) as row:
+            self._rows(rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))))
+        self._write_band(start, f.mul(f.sub(end, start), width), panel)
+
+    def _ahead(self, index: Operand, block: Val, row: Val, rows: tuple[Operand, Val]) -> None:
+        """Prefetch a row's share of the weights of the next chain, so that packing them does not wait."""
+        k, f = self.k, self.k.f
+        last = f.icmp("eq", block, self.layout.blocks)
+        first = f.select(last, f.i64(0), block)
+        following = f.select(last, f.add(f.i64(index), 1), f.i64(index))
+        with f.when(self.fresh):
+            channels = self._channels((first, f.add(first, restart_blocks(self.layout.taps))))
+            about = weights_of(k, self.layout, self.strides, following, channels)
+            ask_ahead(k, about, f.sub(row, rows[0]), f.sub(rows[1], rows[0]))
+
+    def _rows(self, rows: tuple[Operand, Val], weights: Val, blocks: tuple[Val, Val],
+              beside: Callable[[Val], None] | None = None) -> None:
+        """Some blocks of channels of all rows of a band."""
+        k, c, f = self.k, self.c, self.k.f
+        with f.loop("row", *rows) as row:
+            if beside is not None:
+                beside(row.index)
             entry = f.gep(self.row_table, f.mul(row.index, 3), "i64")
             first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
             a = f.gep(self.input, f.mul(f.sub(line, self.first_row), c.in_shape[1]), k.scalar)
             b = f.gep(weights, f.mul(first, c.kernel[1] * self.layout.width), k.scalar)
-            pixel = f.mul(f.sub(row.index, start), width * self.layout.width)
-            target = f.gep(f["scratch"], pixel, k.scalar)
-            self._row(a, b, target, count)
-        self._write_band(start, f.mul(f.sub(end, start), width), panel)
+            pixel = f.mul(f.sub(row.index, rows[0]), c.out_shape[1] * self.layout.width)
+            self._row(a, b, f.gep(f["scratch"], pixel, k.scalar), count, blocks)
 
-    def _row(self, a: Val, b: Val, target: Val, count: Val) -> None:
+    def _row(self, a: Val, b: Val, target: Val, count: Val, blocks: tuple[Val, Val]) -> None:
         """All tiles of one output row; equal neighbours are one loop."""
         k, f = self.k, self.k.f
         for tile, times in tile_runs(self.tiles, self.c):
@@ -346,7 +374,7 @@ class CorrelationKernel:
                 base = total(f, product(f, t.index, tile.pixels * self.c.reach), tile.base)
                 f.call(self.names[tile.shape], "void", [
                     f.gep(a, base, k.scalar), b,
-                    f.gep(target, product(f, column, self.layout.width), k.scalar), count])
+                    f.gep(target, product(f, column, self.layout.width), k.scalar), count, *blocks])
 
     # ---- the register tile
 
@@ -356,13 +384,11 @@ class CorrelationKernel:
             return
         name = self.names[tile.shape] = f"tile_{len(self.names)}"
         k, layout = self.k, self.layout
-        f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", "rows": "i64"})
+        f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", "rows": "i64", "from": "i64", "to": "i64"})
         span = restart_blocks(layout.taps)
-        with f.loop("chain", 0, max(1, layout.blocks), span) as chain:  # one, empty, of no channels
+        with f.loop("chain", f["from"], f["to"], span) as chain:  # one, empty, of no channels
             zeros = [f.zero(k.vector)] * (tile.pixels * self.vectors)
-            end = f.add(chain.index, span)
-            if not layout.blocks or layout.blocks % span:
-                end = f.smin(end, layout.blocks)
+            end = f.smin(f.add(chain.index, span), layout.blocks)
             sums = self._blocks(f, tile, chain.index, end, zeros)
             places = [f.gep(f["target"], i // self.vectors * self.c.phase * layout.width
                             + i % self.vectors * k.lanes, k.scalar) for i in range(len(sums))]

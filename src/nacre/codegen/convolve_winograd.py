@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nacre.codegen.convolve_finish import Finish
+from nacre.codegen.convolve_pack import ask_ahead, weights_of
 from nacre.codegen.convolve_points import POINTS, STAGED, Plan, WinogradKernel
 from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Step, Steps, ceil_div, product, split, total
 from nacre.codegen.isa import Isa
@@ -170,8 +171,19 @@ def _panels_step(call: Call, plan: Plan) -> Step:
                 anew = f.icmp("eq", f.or_(image.index, band.index), 0) if kept else f.const("i1", True)
                 with f.when(anew):
                     w.panel_filters(group, panel, (channel, end), stage, u)
-                w.multiply(f.gep(v, f.mul(c.index, f.mul(step, POINTS)), k.scalar), step, u, spaces,
-                           f.mul(f.mul(rows, sides.tiles[1]), images), channel)
+                tiles = f.mul(f.mul(rows, sides.tiles[1]), images)
+
+                def ahead(point: Val, end: Val = end, anew: Val = anew) -> None:
+                    """Prefetch a point's share of the filters of the next chunk."""
+                    last = f.icmp("eq", end, sides.inputs)
+                    first = f.select(last, f.i64(0), end)
+                    following = f.select(last, f.add(f.i64(item.index), 1), item.index)
+                    with f.when(anew):
+                        channels = first, f.smin(f.add(first, plan.chunk), sides.inputs)
+                        ask_ahead(k, weights_of(k, plan.filters, sides.strides, following, channels), point, POINTS)
+
+                at = f.gep(v, f.mul(c.index, f.mul(step, POINTS)), k.scalar)
+                w.multiply(at, step, u, spaces, tiles, channel, ahead)
             with f.loop("each", 0, images) as each:
                 sums = f.gep(spaces[0], f.mul(each.index, plan.image_tiles * plan.width), k.scalar)
                 planes = total(f, product(f, f.add(image.index, each.index), sides.groups), group)
