@@ -9,6 +9,7 @@ from codegen.run_steps import Compiled, assert_same_bits, available
 from nacre.codegen.convolve_points import Plan
 from nacre.codegen.convolve_steps import Place, Steps
 from nacre.codegen.convolve_winograd import winograd
+from nacre.codegen.convolve_winograd_weight import winograd_weight
 from nacre.codegen.isa import AVX2, AVX512, BY_NAME, Isa
 from nacre.kernel import order_winograd as order
 from nacre.kernel.order_convolve import Convolution, convolution
@@ -16,6 +17,7 @@ from nacre.native.engine import compile_text, cross_target
 from nacre.native.text import Function, Val
 
 ISAS = [isa for isa in (AVX512, AVX2) if available(isa.name)]
+FORMS = {"forward": ("x", "w", "y"), "input_grad": ("dy", "w", "dx"), "weight_grad": ("x", "dy", "dw")}
 SCALARS = {"float32": "float", "float64": "double"}
 
 
@@ -33,6 +35,7 @@ SHAPES = {
     "padding wider than the window": (square(6, 3, 5, 4), 2),
     "one row": (convolution(8, 3, 40, 4, (3, 3), padding=((0, 0), (1, 0))), 2),
     "one column": (convolution(8, 9, 3, 4, (3, 3)), 2),
+    "many images": (square(9, 6, 5), 19),
     "no channels": (square(0, 5, 7), 1),
     "no filters": (square(7, 5, 0), 1),
     "no image": (square(7, 5, 3), 0),
@@ -42,37 +45,38 @@ SHAPES = {
 def steps(form: str, isa: Isa, dtype: str, conv: Convolution) -> Steps:
     if form == "forward":
         return winograd(isa, SCALARS[dtype], order.forward_sides(conv), "x", "y")
-    return winograd(isa, SCALARS[dtype], order.gradient_sides(conv), "dy", "dx")
+    if form == "input_grad":
+        return winograd(isa, SCALARS[dtype], order.gradient_sides(conv), "dy", "dx")
+    return winograd_weight(isa, SCALARS[dtype], order.forward_sides(conv))
 
 
 def check(form: str, conv: Convolution, batch: int, isa: Isa, dtype: str = "float32") -> None:
     random = np.random.default_rng(0)
     image = (batch, conv.channels, conv.rows.size, conv.columns.size)
     result = (batch, conv.filters, conv.rows.out, conv.columns.out)
-    shapes = (image, result) if form == "forward" else (result, image)
-    names = ("x", "y") if form == "forward" else ("dy", "dx")
-    arrays = {names[0]: random.standard_normal(shapes[0]).astype(dtype),
-              "w": random.standard_normal(conv.weight_shape).astype(dtype),
-              names[1]: np.full(shapes[1], np.nan, dtype)}
-    wanted = getattr(order, form)(conv, arrays[names[0]], arrays["w"])
+    shapes = {"x": image, "dx": image, "y": result, "dy": result, "w": conv.weight_shape, "dw": conv.weight_shape}
+    *inputs, out = FORMS[form]
+    arrays = {name: random.standard_normal(shapes[name]).astype(dtype) for name in inputs}
+    wanted = getattr(order, form)(conv, *arrays.values())
+    arrays[out] = np.full(shapes[out], np.nan, dtype)
     compiled = Compiled(steps(form, isa, dtype, conv), isa.name)
     compiled.run(batch, arrays, 3)
-    assert_same_bits(arrays[names[1]], wanted)
+    assert_same_bits(arrays[out], wanted)
     for at_end in (True, False):
-        arrays[names[1]].fill(np.nan)
+        arrays[out].fill(np.nan)
         compiled.run_guarded(batch, arrays, at_end)
-        assert_same_bits(arrays[names[1]], wanted)
+        assert_same_bits(arrays[out], wanted)
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
-@pytest.mark.parametrize("form", ["forward", "input_grad"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SHAPES)
 def test_same_bits(name: str, form: str, isa: Isa) -> None:
     conv, batch = SHAPES[name]
     check(form, conv, batch, isa)
 
 
-@pytest.mark.parametrize("form", ["forward", "input_grad"])
+@pytest.mark.parametrize("form", FORMS)
 def test_float64(form: str) -> None:
     check(form, square(9, 6, 5), 2, ISAS[0], "float64")
 
@@ -115,5 +119,6 @@ def test_epilogue(channels: int) -> None:
 
 @pytest.mark.parametrize("channels", [8, 200])
 def test_compiles_for_aarch64(channels: int) -> None:
-    for step in steps("forward", BY_NAME["neon"], "float32", square(channels, 8, channels)).steps:
-        assert len(compile_text(step.text, cross_target("neon"))) > 0
+    for form in FORMS:
+        for step in steps(form, BY_NAME["neon"], "float32", square(channels, 8, channels)).steps:
+            assert len(compile_text(step.text, cross_target("neon"))) > 0

@@ -9,6 +9,7 @@ import pytest
 
 import nacre as nc
 from nacre.compile.executor import CompilingExecutor
+from nacre.compile.pipeline import compile_graph
 from nacre.nn import functional as F
 
 
@@ -19,9 +20,8 @@ def rand(*shape: int, seed: int = 0) -> Any:
 def launches(f: Any, operands: list[Any]) -> tuple[list[np.ndarray], list[str]]:
     """The results of f compiled anew, and the labels of its launches."""
     graph = nc.jit(f).concrete(*operands).graph
-    executor = CompilingExecutor()
-    results = executor.execute(graph, operands)
-    return [nc.Tensor.numpy(y) for y in results], [s.label for s in executor.program(graph).stages]
+    results = CompilingExecutor().execute(graph, operands)
+    return [nc.Tensor.numpy(y) for y in results], [s.label for s in compile_graph(graph).stages]
 
 
 def norm(x: Any, scale: Any, shift: Any) -> Any:

@@ -23,12 +23,12 @@ def test_values(conv: order_convolve.Convolution) -> None:
     dy = random.standard_normal((2, conv.filters, conv.rows.out, conv.columns.out))
     x, w, dy = (a.astype(np.float32) for a in (x, w, dy))
     wide = [a.astype(np.float64) for a in (x, w, dy)]
-    for name, a in (("forward", 0), ("input_grad", 2)):
-        got = getattr(order_winograd, name)(conv, (x, w, dy)[a], w)
-        wanted = getattr(order_convolve, name)(conv, wide[a], wide[1])
+    for name, a, b in (("forward", 0, 1), ("input_grad", 2, 1), ("weight_grad", 0, 2)):
+        got = getattr(order_winograd, name)(conv, (x, w, dy)[a], (x, w, dy)[b])
+        wanted = getattr(order_convolve, name)(conv, wide[a], wide[b])
         assert got.dtype == np.float32 and got.shape == wanted.shape
         assert np.abs(got - wanted).max() <= 3e-6 * np.abs(wanted).max()
-        exact = getattr(order_winograd, name)(conv, wide[a], wide[1])
+        exact = getattr(order_winograd, name)(conv, wide[a], wide[b])
         np.testing.assert_allclose(exact, wanted, rtol=1e-12, atol=1e-12)
 
 

@@ -66,9 +66,19 @@ def test_the_gradient_follows_the_forward_map() -> None:
         whole = loss(x, nc.asarray(W))
     whole.backward()  # in whatever mode
     np.testing.assert_array_equal(eager[0].numpy(), order_winograd.input_grad(CONV, g.numpy(), W))
+    np.testing.assert_array_equal(eager[1].numpy(), order_winograd.weight_grad(CONV, X, g.numpy()))
     np.testing.assert_array_equal(x.grad.numpy(), eager[0].numpy())
     for a, b in zip(eager, jitted, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_many_filters_have_their_gradient_directly() -> None:
+    def loss(w: Any) -> Any:
+        return nc.sum(f(nc.ones((1, 129, 4, 4)), w))
+
+    with nc.numerics("fast"):
+        graph = nc.jit(nc.grad(loss)).trace(nc.ones((128, 129, 3, 3)))
+    assert "convolve_weight_grad" in names(graph) and "winograd_weight_grad" not in names(graph)
 
 
 @pytest.mark.parametrize(("shape", "filters", "params"), [

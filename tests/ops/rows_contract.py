@@ -113,7 +113,7 @@ class _Convolution:
 
 
 class _Winograd(_Convolution):
-    """The two rows of a 3×3 convolution by Winograd's algorithm."""
+    """The three rows of a 3×3 convolution by Winograd's algorithm."""
 
     def rows(self) -> list[Row]:
         d, x, w, y = self.described, self.x, self.w, self.y
@@ -132,6 +132,13 @@ class _Winograd(_Convolution):
                 lambda g, b: order_winograd.input_grad(d, g, b),
                 y,
                 w,
+            ),
+            self.row(
+                "winograd_weight_grad",
+                lambda a, g: winograd.winograd_weight_grad(a, g, shape=w, **p),
+                lambda a, g: order_winograd.weight_grad(d, a, g),
+                x,
+                y,
             ),
         ]
 

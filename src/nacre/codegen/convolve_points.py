@@ -210,7 +210,7 @@ class WinogradKernel:
         f = k.internal("pixels", {"source": "ptr", "to": "ptr", "step": "i64"})
         grid = [[f.load(f.gep(f["source"], (i * plan.line + j) * k.lanes, k.scalar), k.vector)
                  for j in range(PATCH)] for i in range(PATCH)]
-        _store_points(k, f, both_ways(Vectors(f, k.vector), of_input, grid), f["to"], f["step"])
+        store_points(k, f, both_ways(Vectors(f, k.vector), of_input, grid), f["to"], f["step"])
         f.ret()
 
     def band_pixels(self, image: Val, lines: Val, band: Operand, channels: tuple[Operand, Operand], to: Val,
@@ -273,7 +273,7 @@ class WinogradKernel:
         found = both_ways(vectors, of_filter, taps)
         scaled = [[vectors.mul(u, c) for u, c in zip(*rows, strict=True)]
                   for rows in zip(found, FILTER_SCALE, strict=True)]
-        _store_points(k, f, scaled, f["to"], f.i64(plan.filter_step))
+        store_points(k, f, scaled, f["to"], f.i64(plan.filter_step))
         f.ret()
 
     def panel_filters(self, group: Operand, panel: Operand, channels: tuple[Operand, Operand], stage: Val,
@@ -398,7 +398,7 @@ class WinogradKernel:
                      offset)
 
 
-def _store_points(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:
+def store_points(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:
     """Store the vectors of the 36 points, `step` elements apart."""
     place = to
     for row in grid:

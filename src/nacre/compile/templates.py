@@ -23,6 +23,7 @@ from nacre.codegen.contract_plan import product_cut
 from nacre.codegen.convolve_points import POINTS
 from nacre.codegen.convolve_steps import Count, Epilogue, Steps
 from nacre.codegen.convolve_winograd import winograd
+from nacre.codegen.convolve_winograd_weight import winograd_weight
 from nacre.codegen.isa import Isa
 from nacre.compile.convolve_ending import Ended, Ending
 from nacre.compile.fuse import View
@@ -177,12 +178,17 @@ def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: 
     return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", epilogue, operands)
 
 
+def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
+    return winograd_weight(isa, scalar, forward_sides(conv))
+
+
 _GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
     "convolve": (convolutions.forward, ("x", "w"), "y"),
     "convolve_input_grad": (convolutions.input_grad, ("dy", "w"), "dx"),
     "convolve_weight_grad": (convolutions.weight_grad, ("x", "dy"), "dw"),
     "winograd": (_winograd, ("x", "w"), "y"),
     "winograd_input_grad": (_winograd_input_grad, ("dy", "w"), "dx"),
+    "winograd_weight_grad": (_winograd_weight_grad, ("x", "dy"), "dw"),
 }
 
 

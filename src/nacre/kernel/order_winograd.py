@@ -12,7 +12,11 @@ direction, where convolution is a product of numbers (Lavin and Gray, arXiv:1509
 * each column and then each row of the 36 sums goes through `of_product`, then each pixel is multiplied by
   `RESULT_SCALE`.
 
-The gradient of the image is the same algorithm on the result's gradient and the turned filter.
+The gradient of the image is the same algorithm on the result's gradient and the turned filter.  That of the filter is
+the transpose of the algorithm: the result's gradient, 4×4 pixels multiplied by `RESULT_SCALE`, goes through
+`of_gradient`; its products with the pixels' values are summed over tiles, ascending, in chains of `chain_rows` rows of
+tiles; the sums of the chains are added in the order of image and row for each 8 images, and these sums in order; then
+they are multiplied by `FILTER_SCALE` and go through `of_sums`.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from nacre.kernel.softfloat import fma
 TILE = 4  # pixels of a side of a tile of the result
 PATCH = 6  # pixels of a side of what it reads
 CHAIN = 256  # channels of one chain
+CHAIN_TILES = 64  # of the filter's gradient, about
+BLOCK_IMAGES = 8  # of the filter's gradient that are summed by themselves
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -101,6 +107,36 @@ def of_product(k: Arithmetic[T], m: Sequence[T]) -> list[T]:
         k.fma(even_b, 4.0, even_a),
         k.add(k.fma(odd_b, 8.0, odd_a), m[5]),
     ]
+
+
+def of_gradient(k: Arithmetic[T], y: Sequence[T]) -> list[T]:
+    """The transpose of `of_product`: four scaled pixels of a result's gradient as values at the six points."""
+    even_a, odd_a = k.add(y[0], y[2]), k.add(y[1], y[3])
+    even_b, odd_b = k.fma(y[2], 4.0, y[0]), k.fma(y[3], 4.0, y[1])
+    return [
+        y[0],
+        k.add(even_a, odd_a),
+        k.sub(even_a, odd_a),
+        k.fma(odd_b, 2.0, even_b),
+        k.fma(odd_b, -2.0, even_b),
+        y[3],
+    ]
+
+
+def of_sums(k: Arithmetic[T], u: Sequence[T]) -> list[T]:
+    """The transpose of `of_filter`: scaled values at the six points as three taps."""
+    even_a, odd_a = k.add(u[1], u[2]), k.sub(u[1], u[2])
+    even_b, odd_b = k.add(u[3], u[4]), k.sub(u[3], u[4])
+    return [
+        k.add(k.add(even_a, even_b), u[0]),
+        k.fma(odd_b, _B, k.mul(odd_a, _A)),
+        k.fma(even_b, _BB, k.fma(even_a, _AA, u[5])),
+    ]
+
+
+def chain_rows(across: int) -> int:
+    """Rows of tiles, each of so many, that one chain of the filter's gradient spans."""
+    return max(1, CHAIN_TILES // max(1, across))
 
 
 def both_ways(k: Arithmetic[T], line: Callable[[Arithmetic[T], Sequence[T]], list[T]],
@@ -219,3 +255,42 @@ def input_grad(conv: Convolution, dy: Array, w: Array) -> Array:
         parts = [_correlate(sides, dy[:, g * o:(g + 1) * o], w[g * o:(g + 1) * o].transpose(1, 0, 2, 3))
                  for g in range(conv.groups)]
     return np.concatenate(parts, 1)
+
+
+def weight_grad(conv: Convolution, x: Array, dy: Array) -> Array:
+    """dw [O,C/groups,3,3] of x [N,C,H,W] and dy [N,O,OH,OW]."""
+    c, o, sides = conv.group_channels, conv.group_filters, forward_sides(conv)
+    with np.errstate(all="ignore"):
+        parts = [_weights(sides, x[:, g * c:(g + 1) * c], dy[:, g * o:(g + 1) * o]) for g in range(conv.groups)]
+    return np.concatenate(parts)
+
+
+def _weights(sides: Sides, x: Array, dy: Array) -> Array:
+    """One group: [Q,R,3,3] of x [N,R,·,·] and dy [N,Q,·,·]."""
+    k, (down, across) = _Arrays(), sides.tiles
+    held = np.zeros((*dy.shape[:2], TILE * down, TILE * across), dy.dtype)
+    held[:, :, :dy.shape[2], :dy.shape[3]] = dy
+    tiles = [[k.mul(held[:, :, i::TILE, j::TILE], RESULT_SCALE[i][j]) for j in range(TILE)] for i in range(TILE)]
+    v, z = both_ways(k, of_input, _patches(sides, x)), both_ways(k, of_gradient, tiles)
+    u = [[k.mul(_total(v[i][j], z[i][j]), FILTER_SCALE[i][j]) for j in range(PATCH)] for i in range(PATCH)]
+    taps = both_ways(k, of_sums, u)
+    return np.stack([np.stack(row, -1) for row in taps], -2)
+
+
+def _total(v: Array, z: Array) -> Array:
+    """The sums over images and tiles of z [N,Q,·,·] times v [N,R,·,·]: [Q,R]."""
+    images, _, down, across = v.shape
+    step, zeros = chain_rows(across), np.zeros((z.shape[1], v.shape[1]), v.dtype)
+    total: Array | None = None
+    for first in range(0, images, BLOCK_IMAGES):
+        block: Array | None = None
+        for n in range(first, min(images, first + BLOCK_IMAGES)):
+            for start in range(0, down, step):
+                chain = zeros
+                for i in range(start, min(down, start + step)):
+                    for j in range(across):
+                        chain = fma(z[n, :, None, i, j], v[n, None, :, i, j], chain)
+                block = chain if block is None else block + chain
+        if block is not None:
+            total = block if total is None else total + block
+    return zeros if total is None else total

@@ -18,6 +18,7 @@ from nacre.ops.convolve import (
     FORWARD,
     INPUT_GRAD,
     NO_PADDING,
+    WEIGHT_GRAD,
     Padding,
     Pair,
     batch_rule,
@@ -32,6 +33,7 @@ from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
 FEWEST: Final = 16  # channels on both sides from which on Winograd's convolution is chosen
+LARGEST: Final = 128 * 128  # filters of a group whose gradient is Winograd's too: its sums take 16 values a filter
 DENSE: Final[dict[str, Any]] = {"stride": (1, 1), "dilation": (1, 1)}
 
 
@@ -74,6 +76,13 @@ def winograd_input_grad(
     return bind(winograd_input_grad_p, g, w, shape=tuple(shape), padding=padding, groups=groups)
 
 
+def winograd_weight_grad(
+    x: Value, g: Value, *, shape: Shape, padding: Padding = NO_PADDING, groups: int = 1
+) -> Value:
+    """The cotangent of the filters, which have the given shape, for that of the result."""
+    return bind(winograd_weight_grad_p, x, g, shape=tuple(shape), padding=padding, groups=groups)
+
+
 # ---- types
 
 
@@ -100,6 +109,17 @@ def _input_grad_type(
     return g.with_shape(shape)
 
 
+def _weight_grad_type(
+    x: TensorType, g: TensorType, shape: Shape, padding: Padding, groups: int
+) -> TensorType:
+    operation = "winograd_weight_grad"
+    _require_filters(operation, x, x.with_shape(shape))
+    require_dtype(operation, "a cotangent", g, x.dtype)
+    wanted = result_shape(operation, x.shape, shape, padding=padding, groups=groups, **DENSE)
+    require_shape(operation, "a cotangent", g.shape, wanted)
+    return x.with_shape(shape)
+
+
 # ---- transposes
 
 
@@ -108,7 +128,14 @@ def _x_of(g: Value, x: Source, w: Value, **params: Any) -> Value:
 
 
 def _w_of(g: Value, x: Value, w: Source, **params: Any) -> Value:
-    return convolve_weight_grad(x, g, shape=w.type.shape, **DENSE, **params)
+    return _filters_grad(x, g, w.type.shape, **params)
+
+
+def _filters_grad(x: Value, g: Value, shape: Shape, groups: int, **params: Any) -> Value:
+    """The gradient of filters; that of many is computed directly."""
+    if shape[0] // groups * shape[1] <= LARGEST:
+        return winograd_weight_grad(x, g, shape=shape, groups=groups, **params)
+    return convolve_weight_grad(x, g, shape=shape, groups=groups, **DENSE, **params)
 
 
 def _input_grad_of_g(h: Value, g: Source, w: Value, shape: Shape, **params: Any) -> Value:
@@ -116,7 +143,15 @@ def _input_grad_of_g(h: Value, g: Source, w: Value, shape: Shape, **params: Any)
 
 
 def _input_grad_of_w(h: Value, g: Value, w: Source, shape: Shape, **params: Any) -> Value:
-    return convolve_weight_grad(h, g, shape=w.type.shape, **DENSE, **params)
+    return _filters_grad(h, g, w.type.shape, **params)
+
+
+def _weight_grad_of_x(h: Value, x: Source, g: Value, shape: Shape, **params: Any) -> Value:
+    return winograd_input_grad(g, h, shape=x.type.shape, **params)
+
+
+def _weight_grad_of_g(h: Value, x: Value, g: Source, shape: Shape, **params: Any) -> Value:
+    return winograd(x, h, **params)
 
 
 winograd_p = Primitive(
@@ -132,4 +167,11 @@ winograd_input_grad_p = Primitive(
     Template("winograd_input_grad"),
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
     batch_rule(lambda: winograd_input_grad_p, INPUT_GRAD),
+)
+winograd_weight_grad_p = Primitive(
+    "winograd_weight_grad",
+    _weight_grad_type,
+    Template("winograd_weight_grad"),
+    Multilinear((_weight_grad_of_x, _weight_grad_of_g)),
+    batch_rule(lambda: winograd_weight_grad_p, WEIGHT_GRAD),
 )
