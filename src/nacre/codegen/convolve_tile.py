@@ -40,6 +40,7 @@ PANELS_IN_CACHE = 600 << 10
 PANEL_IN_CACHE = 640 << 10  # of a thread's own
 MIN_ITEMS = 8
 UNROLL = 2
+FEW_CHANNELS = 4  # of an image, so few that no loop is made of them
 ALIAS = 2048  # plane strides that are a multiple of this many bytes crowd few cache sets
 
 
@@ -429,7 +430,9 @@ class CorrelationKernel:
             at = total(f, product(f, kw.index, run.column_step), run.column)
             bt = total(f, product(f, kw.index, run.kw_step * layout.width), run.kw * layout.width)
             pa, pb = f.gep(a, at, k.scalar), f.gep(b, bt, k.scalar)
-            if not isinstance(depth, int) or depth % unroll:
+            if unroll > 1 and isinstance(depth, int) and depth <= FEW_CHANNELS:
+                unroll = depth
+            elif not isinstance(depth, int) or depth % unroll:
                 unroll = 1
             with f.loop("c", 0, depth, unroll, carry=kw.carried) as ch:
                 ac = f.gep(pa, f.mul(ch.index, self.plane), k.scalar)
