@@ -1,4 +1,4 @@
-"""Times convolution kernels on this machine: milliseconds, GF/s and compile time for each step.
+"""Times convolution kernels on this machine: milliseconds, GF/s (of direct convolution) and compile time of each step.
 
     PYTHONPATH=src python benchmarks/convolution.py [--threads 2] [--isa avx512] [name ...]
 
@@ -82,12 +82,22 @@ def nacre(names: list[str], isa_name: str, threads: int) -> None:
     run_steps = importlib.import_module("codegen.run_steps")
     convolve = importlib.import_module("nacre.codegen.convolve")
     order = importlib.import_module("nacre.kernel.order_convolve")
+    winograd = importlib.import_module("nacre.codegen.convolve_winograd").winograd
+    winograd_weight = importlib.import_module("nacre.codegen.convolve_winograd_weight").winograd_weight
+    sides = importlib.import_module("nacre.kernel.order_winograd")
     isa = importlib.import_module("nacre.codegen.isa").BY_NAME[isa_name]
     crew = Crew(threads)
 
-    def build(form: str, conv: Any) -> Any:
-        options = {"threads": threads} if form == "weight_grad" else {}
-        return getattr(convolve, form)(isa, "float", conv, **options)
+    def forms(conv: Any) -> dict[str, Any]:
+        found = {"forward": convolve.forward(isa, "float", conv),
+                 "input_grad": convolve.input_grad(isa, "float", conv),
+                 "weight_grad": convolve.weight_grad(isa, "float", conv, threads=threads)}
+        if conv.taps == 9 and conv.rows.stride == 1 and conv.groups == 1 and min(conv.channels, conv.filters) >= 16:
+            forward = sides.forward_sides(conv)
+            found["winograd"] = winograd(isa, "float", forward, "x", "y")
+            found["winograd dx"] = winograd(isa, "float", sides.gradient_sides(conv), "dy", "dx")
+            found["winograd dw"] = winograd_weight(isa, "float", forward)
+        return found
 
     for name in names:
         n, c, h, o, k, stride, pad, groups = WORKLOADS[name]
@@ -99,8 +109,8 @@ def nacre(names: list[str], isa_name: str, threads: int) -> None:
         dy = random.standard_normal((n, o, conv.rows.out, conv.columns.out), np.float32)
         flops = 2 * dy.size * conv.taps * conv.group_channels
         arrays = {"x": x, "w": w, "y": dy.copy(), "dy": dy, "dx": x.copy(), "dw": w.copy()}
-        for form in ("forward", "input_grad", "weight_grad"):
-            compiled = run_steps.Compiled(build(form, conv), isa_name)
+        for form, steps in forms(conv).items():
+            compiled = run_steps.Compiled(steps, isa_name)
             calls = compiled.bind(n, arrays)
             took = best(lambda calls=calls: crew.run(calls))
             each = [best(lambda call=call: crew.run([call]), 0.1) for call in calls]

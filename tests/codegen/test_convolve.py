@@ -80,6 +80,7 @@ SHAPES = {
     "planes that alias": (square(6, 32, 7, 3, pad=1), 1),
     "many panels": (square(20, 5, 70, 3, pad=1), 2),
     "weights beyond the cache": (square(160, 4, 128, 3, pad=1), 2),
+    "a panel beyond the cache": (square(110, 8, 33, 7), 1),
     "padding wider than the kernel": (square(2, 3, 3, 2, pad=3), 2),
     "few channels": (square(19, 37, 3, 3, pad=1), 2),
     "few channels of long chains": (square(300, 6, 2, 1), 1),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nacre.base.dtypes import FLOATS, INTEGERS, DType, bfloat16, float16, float32
-from nacre.kernel import order_convolve, order_window
-from nacre.ops import contract, convolve, window
+from nacre.kernel import order_convolve, order_window, order_winograd
+from nacre.ops import contract, convolve, window, winograd
 from ops import references as ref
 from ops import samples
 from ops.row import SINGLE, Inputs, Row, apart, normal, several, shaped
@@ -129,6 +129,37 @@ class _Convolution:
         ]
 
 
+class _Winograd(_Convolution):
+    """The three rows of a 3×3 convolution by Winograd's algorithm."""
+
+    def rows(self) -> list[Row]:
+        d, x, w, y = self.described, self.x, self.w, self.y
+        p = {name: self.params[name] for name in ("padding", "groups")}
+        return [
+            self.row(
+                "winograd",
+                lambda a, b: winograd.winograd(a, b, **p),
+                lambda a, b: order_winograd.forward(d, a, b),
+                x,
+                w,
+            ),
+            self.row(
+                "winograd_input_grad",
+                lambda g, b: winograd.winograd_input_grad(g, b, shape=x, **p),
+                lambda g, b: order_winograd.input_grad(d, g, b),
+                y,
+                w,
+            ),
+            self.row(
+                "winograd_weight_grad",
+                lambda a, g: winograd.winograd_weight_grad(a, g, shape=w, **p),
+                lambda a, g: order_winograd.weight_grad(d, a, g),
+                x,
+                y,
+            ),
+        ]
+
+
 def _levels(*shapes: Shape) -> Inputs:
     """Random operands, and some of few different numbers, so that maxima are equal."""
 
@@ -238,6 +269,8 @@ ROWS = [
         (2, 4, 9, 8), (6, 2, 2, 3), dilation=(2, 1), groups=2, padding=((1, 2), (1, 1))
     ).rows(),
     *_Convolution((2, 1, 5, 5), (2, 1, 1, 1), stride=(2, 2)).rows(),
+    *_Winograd((2, 3, 6, 9), (4, 3, 3, 3), padding=((1, 1), (0, 2))).rows(),
+    *_Winograd((1, 4, 5, 4), (6, 2, 3, 3), groups=2).rows(),
     *_windows((2, 3, 6, 8), (2, 2), (2, 2)),
     *_windows((1, 2, 7, 9), (3, 3), (2, 1), ((1, 1), (1, 0))),
     *_windows((1, 2, 9, 9), (2, 3), (1, 2), ((0, 1), (1, 1)), (2, 2)),

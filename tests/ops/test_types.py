@@ -26,6 +26,7 @@ from nacre.ops import (
     shape,
     view,
     window,
+    winograd,
 )
 from nacre.trace.value import Value
 
@@ -160,6 +161,13 @@ REFUSED: list[tuple[Callable[[], Any], type[Error], str]] = [
     ),
     (
         lambda: convolve.convolve_input_grad(of(*IMAGE), of(4, 4, 2, 2), shape=IMAGE),
+        ShapeError,
+        "a cotangent of shape",
+    ),
+    (lambda: winograd.winograd(of(*IMAGE), of(3, 4, 3, 2)), ShapeError, r"winograd: filters \[O, C/groups, 3, 3\]"),
+    (lambda: winograd.winograd(of(*IMAGE, **WHOLE), of(3, 4, 3, 3)), DTypeError, "winograd: float32 or float64"),
+    (
+        lambda: winograd.winograd_input_grad(of(*IMAGE), of(4, 4, 3, 3), shape=IMAGE),
         ShapeError,
         "a cotangent of shape",
     ),

@@ -12,6 +12,7 @@ import nacre.ops.random
 import nacre.ops.reduce
 import nacre.ops.view
 import nacre.ops.window
+import nacre.ops.winograd
 
 contract: Final[Any] = nacre.ops.contract
 convolve: Final[Any] = nacre.ops.convolve
@@ -21,3 +22,4 @@ randomness: Final[Any] = nacre.ops.random
 reduce: Final[Any] = nacre.ops.reduce
 view: Final[Any] = nacre.ops.view
 window: Final[Any] = nacre.ops.window
+winograd: Final[Any] = nacre.ops.winograd

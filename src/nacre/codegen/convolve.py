@@ -11,15 +11,14 @@ from collections.abc import Sequence
 
 from nacre.codegen.convolve_half import HALF_TYPES, Tensor, through_float
 from nacre.codegen.convolve_narrow import NarrowKernel, is_narrow
-from nacre.codegen.convolve_pack import PanelLayout, pack_weights
+from nacre.codegen.convolve_pack import pack_weights
 from nacre.codegen.convolve_plane import write_depthwise
-from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Step, Steps
+from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Steps
 from nacre.codegen.convolve_tile import (
     Correlation,
     CorrelationKernel,
     forward_correlation,
     gradient_correlation,
-    panel_layout,
 )
 from nacre.codegen.convolve_weight import weight_steps
 from nacre.codegen.isa import Isa
@@ -35,7 +34,7 @@ def forward(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | No
                              epilogue=epilogue is not None)
     c = forward_correlation(conv)
     strides = (c.inputs * conv.taps, conv.taps)
-    return _correlate(isa, scalar, c, strides, ("x", "panels", "y"), epilogue, operands)
+    return _correlate(isa, scalar, c, strides, ("x", "y"), epilogue, operands)
 
 
 def input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
@@ -47,7 +46,7 @@ def input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue |
                              epilogue=epilogue is not None)
     c = gradient_correlation(conv)
     strides = (conv.taps, c.outputs * conv.taps)
-    return _correlate(isa, scalar, c, strides, ("dy", "panels", "dx"), epilogue, operands)
+    return _correlate(isa, scalar, c, strides, ("dy", "dx"), epilogue, operands)
 
 
 def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4) -> Steps:
@@ -74,12 +73,12 @@ def _weights(conv: Convolution, name: str) -> Tensor:
 
 
 def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
-               buffers: tuple[str, str, str], epilogue: Epilogue | None,
+               buffers: tuple[str, str], epilogue: Epilogue | None,
                operands: Sequence[str]) -> Steps:
     """Pack the weights and correlate; where channels would leave lanes idle, use pixels instead."""
     if 0 in (c.groups, c.outputs, *c.out_shape):
         return Steps(())
-    source, _, out = buffers
+    source, out = buffers
     if c.inputs == 1 and 2 * c.outputs <= isa.lanes(scalar):
         k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
         return Steps((write_depthwise(k, c, source, out, epilogue, operands),))
@@ -87,12 +86,8 @@ def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
         k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
         narrow = NarrowKernel(k, c, strides, source, out, epilogue, operands)
         return Steps((narrow.write(),))
-    layout = panel_layout(isa, scalar, c)
-    pack = _pack(isa, scalar, layout, strides)
-    kernel = CorrelationKernel(isa, scalar, f"conv_{out}", c, buffers, operands, epilogue)
-    return Steps((pack, kernel.write()), {"panels": Count(layout.size * kernel.k.element)})
-
-
-def _pack(isa: Isa, scalar: str, layout: PanelLayout, strides: tuple[int, int]) -> Step:
-    """The step that copies the weights to panels."""
-    return pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), layout, *strides)
+    kernel = CorrelationKernel(isa, scalar, c, strides, buffers, operands, epilogue)
+    if kernel.packs:
+        return Steps((kernel.write(),))
+    pack = pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), kernel.layout, strides)
+    return Steps((pack, kernel.write()), {"panels": Count(kernel.layout.size * kernel.k.element)})

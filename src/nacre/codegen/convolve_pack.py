@@ -82,7 +82,7 @@ def transpose_matrix(k: Kernel, f: Function, source: Val, stride: Operand, rows:
 
 @dataclass(frozen=True)
 class PanelLayout:
-    """Weights as panels [group][panel][block][kh·kw][depth][width], one vector lane a channel.
+    """Weights as panels [group][panel][input][kh·kw][width], one vector lane a channel.
 
     `outputs` and `inputs` are the channels of one group that lie in lanes and that are reduced.
     """
@@ -120,32 +120,84 @@ class PanelLayout:
         return self.groups * self.panels * self.panel_size
 
 
-def pack_weights(k: Kernel, layout: PanelLayout, lane_stride: int, input_stride: int) -> Step:
-    """Copy w, whose taps are adjacent, to panels; the strides are those of w in elements."""
-    f, taps = k.f, layout.taps
-    stage = f["scratch"]
+def pack_weights(k: Kernel, layout: PanelLayout, strides: tuple[int, int]) -> Step:
+    """Copy w, whose taps are adjacent, to panels; the strides are those of output and input channels in w."""
+    f = k.f
     with f.loop("item", f["lo"], f["hi"]) as item:
         panel, block = split(f, item.index, layout.blocks)
-        group, p = split(f, panel, layout.panels)
-        lane = product(f, p, layout.width)
-        first = product(f, block, layout.depth)
-        source = f.gep(k.pointers["w"], total(
-            f, product(f, group, layout.outputs * layout.inputs * taps),
-            product(f, lane, lane_stride), product(f, first, input_stride)), k.scalar)
+        first = f.i64(product(f, block, layout.depth))
+        end = f.smin(f.add(first, layout.depth), layout.inputs)
         target = f.gep(k.pointers["panels"], product(f, item.index, layout.block_size), k.scalar)
-        lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
-        count = f.smin(f.sub(f.i64(layout.inputs), first), layout.depth)
-        if lane_stride == 1:
-            _copy_lanes(k, layout, source, target, lanes, count, input_stride)
-        elif input_stride == taps:
-            # channels and taps of one lane are adjacent: one long row a lane
-            _pack_rows(k, layout, source, target, stage, lanes, f.mul(count, taps), lane_stride, 0)
-        else:
-            with f.loop("channel", 0, count) as c:
-                at = f.gep(source, product(f, c.index, input_stride), k.scalar)
-                _pack_rows(k, layout, at, target, stage, lanes, f.i64(taps), lane_stride, c.index)
-    items = Count(layout.groups * layout.panels * layout.blocks)
-    return k.finish(["panels"], items, scratch=k.lanes * k.lanes * k.element)
+        pack_channels(k, layout, strides, panel, (first, end), target)
+    return k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
+
+
+def pack_channels(k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand,
+                  channels: tuple[Operand, Operand], target: Val) -> None:
+    """Copy the input channels start … end of one panel, of all groups' panels."""
+    f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
+    group, p = split(f, panel, layout.panels)
+    lane = product(f, p, layout.width)
+    first, end = channels
+    source = f.gep(k.pointers["w"], total(
+        f, product(f, group, layout.outputs * layout.inputs * taps),
+        product(f, lane, lane_stride), product(f, first, input_stride)), k.scalar)
+    lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+    count = f.sub(f.i64(end), first)
+    if lane_stride == 1:
+        _copy_lanes(k, layout, source, target, lanes, count, input_stride)
+    elif input_stride == taps:
+        # channels and taps of one lane are adjacent: one long row a lane
+        transpose_matrix(k, f, source, lane_stride, lanes, f.mul(count, taps), target, layout.width)
+    else:
+        with f.loop("channel", 0, count) as c:
+            at = f.gep(source, product(f, c.index, input_stride), k.scalar)
+            to = f.gep(target, product(f, c.index, taps * layout.width), k.scalar)
+            transpose_matrix(k, f, at, lane_stride, lanes, f.i64(taps), to, layout.width)
+
+
+def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand) -> None:
+    """Prefetch rows start … end of a matrix, whose elements will be read soon; memory need not be there."""
+    f, line = k.f, 64 // k.element
+    with f.loop("ask", *rows) as row:
+        start = f.gep(source, f.mul(row.index, stride), k.scalar)
+        with f.loop("at", 0, length, line) as at:
+            place = f.gep(start, at.index, k.scalar)
+            f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (0, 2, 1))])
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the filters of some lanes and input channels lie in w: rows of elements, so far apart."""
+
+    source: Val
+    stride: int
+    rows: Val
+    length: Val
+
+
+def weights_of(k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand,
+               channels: tuple[Operand, Operand]) -> Weights:
+    """Where the input channels start … end of one panel lie, of all groups' panels."""
+    f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
+    group, p = split(f, panel, layout.panels)
+    lane = product(f, p, layout.width)
+    source = f.gep(k.pointers["w"], total(
+        f, product(f, group, layout.outputs * layout.inputs * taps),
+        product(f, lane, lane_stride), product(f, channels[0], input_stride)), k.scalar)
+    lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+    count = f.sub(f.i64(channels[1]), channels[0])
+    if input_stride == taps:
+        return Weights(source, lane_stride, lanes, f.mul(count, taps))
+    return Weights(source, input_stride, count, f.mul(lanes, lane_stride))
+
+
+def ask_ahead(k: Kernel, about: Weights, part: Operand, parts: Operand) -> None:
+    """Prefetch one of several equal parts of some weights."""
+    f = k.f
+    share = f.binary("udiv", f.add(f.add(about.rows, parts), -1), parts)
+    first = f.mul(share, part)
+    ask_for(k, about.source, about.stride, (first, f.smin(f.add(first, share), about.rows)), about.length)
 
 
 def _copy_lanes(k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val,
@@ -158,20 +210,3 @@ def _copy_lanes(k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes:
             at = f.gep(source, total(f, product(f, c.index, input_stride), part), k.scalar)
             to = f.gep(target, total(f, product(f, c.index, layout.width), part), k.scalar)
             f.store(f.masked_load(at, mask, k.vector), to)
-
-
-def _pack_rows(k: Kernel, layout: PanelLayout, source: Val, target: Val, stage: Val, lanes: Val,
-               length: Val, lane_stride: int, channel: Operand) -> None:
-    """Pack `length` adjacent elements (channel, tap) of each lane, from the given channel on."""
-    f, name = k.f, write_transpose(k)
-    with f.loop("part", 0, lanes, k.lanes) as part, f.loop("j", 0, length, k.lanes) as j:
-        at = f.gep(source, total(f, product(f, part.index, lane_stride), j.index), k.scalar)
-        rows = f.smin(f.sub(lanes, part.index), k.lanes)
-        columns = f.smin(f.sub(length, j.index), k.lanes)
-        f.call(name, "void", [at, f.i64(lane_stride), rows, columns, stage, f.i64(k.lanes)])
-        with f.loop("column", 0, columns) as column:
-            c, tap = split(f, f.add(j.index, column.index), layout.taps)
-            slot = total(f, product(f, tap, layout.depth), c, channel)
-            value = f.load(f.gep(stage, f.mul(column.index, k.lanes), k.scalar), k.vector)
-            f.store(value, f.gep(target, total(f, product(f, slot, layout.width), part.index),
-                                 k.scalar))

@@ -12,16 +12,16 @@ pixels, passes through the epilogue and is written to the row-major output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from nacre.codegen.convolve_pack import PanelLayout, transpose_matrix
+from nacre.codegen.convolve_finish import Finish
+from nacre.codegen.convolve_pack import PanelLayout, ask_ahead, pack_channels, weights_of
 from nacre.codegen.convolve_steps import (
     Count,
     Epilogue,
     Kernel,
-    Place,
     Step,
     ceil_div,
     panel_vectors,
@@ -33,12 +33,14 @@ from nacre.codegen.convolve_steps import (
 )
 from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolve import CHANNEL_BLOCK, Convolution, Taps, restart_blocks
-from nacre.native.text import Function, Operand, Val
+from nacre.native.text import Function, Loop, Operand, Val, bits_of
 
 BAND_PIXELS = 192
 PANELS_IN_CACHE = 600 << 10
+PANEL_IN_CACHE = 640 << 10  # of a thread's own
 MIN_ITEMS = 8
 UNROLL = 2
+FEW_CHANNELS = 4  # of an image, so few that no loop is made of them
 ALIAS = 2048  # plane strides that are a multiple of this many bytes crowd few cache sets
 
 
@@ -185,15 +187,23 @@ def tap_runs(taps: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[TapRun]:
 
 
 class CorrelationKernel:
-    """Writes the kernel of one correlation."""
+    """Writes the kernel of one correlation; `strides` are those of the output and the input channels in w.
 
-    def __init__(self, isa: Isa, scalar: str, name: str, c: Correlation,
-                 buffers: tuple[str, str, str], operands: Sequence[str],
-                 epilogue: Epilogue | None) -> None:
+    Where it `packs`, a thread packs each panel of w into its scratch as it comes to it; else `panels` are packed.
+    """
+
+    def __init__(self, isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
+                 buffers: tuple[str, str], operands: Sequence[str], epilogue: Epilogue | None) -> None:
         self.c, self.layout, self.epilogue = c, panel_layout(isa, scalar, c), epilogue
-        self.k = Kernel(isa, scalar, name, (*buffers, *operands))
+        self.strides = strides
+        size = bits_of(scalar) // 8
+        self.outer_panels = self.layout.size * size > PANELS_IN_CACHE
+        self.packs = self.outer_panels and self.layout.panel_size * size <= PANEL_IN_CACHE
+        source, out = buffers
+        weights = "w" if self.packs else "panels"
+        self.k = Kernel(isa, scalar, f"conv_{out}", (source, weights, out, *operands))
         self.source, self.panels, self.out, *self.operands = self.k.pointers.values()
-        self.written = buffers[2]
+        self.written = out
         self.vectors = self.layout.width // self.k.lanes
         self.tiles = column_tiles(c, (isa.registers - 2 - self.vectors) // self.vectors)
         self.names: dict[object, str] = {}
@@ -203,7 +213,6 @@ class CorrelationKernel:
     def _plan_bands(self) -> None:
         """Choose the rows of a band, and whether panels are the outer or the inner loop."""
         height, width = self.c.out_shape
-        self.outer_panels = self.layout.size * self.k.element > PANELS_IN_CACHE
         rows = max(1, min(height, BAND_PIXELS // max(1, width)))
         while rows > 1 and ceil_div(height, rows) * self.c.groups * self._outer() < MIN_ITEMS:
             rows -= 1
@@ -229,7 +238,9 @@ class CorrelationKernel:
             self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
             size = self.plane * c.inputs
         self.by_channel, self.copied = band, 2 * band
-        self.scratch = (2 * band + size) * k.element + 64
+        self.packed = round_up(self.copied + size, k.lanes)
+        whole = self.packed + (self.layout.panel_size if self.packs else 0)
+        self.scratch = whole * k.element + 64
 
     def _span(self, band: int) -> tuple[int, int]:
         """The input rows that a band reads."""
@@ -248,10 +259,10 @@ class CorrelationKernel:
                 "band_rows", [v for b in range(self.bands) for v in self._span(b)])
         for tile in self.tiles:
             self._micro_kernel(tile)
-        with f.loop("item", f["lo"], f["hi"]) as item:
+        with f.loop("item", f["lo"], f["hi"], carry=[f.i64(-1)] if self.packs else []) as item:
             rest, band = split(f, item.index, self.bands)
             if self.outer_panels:
-                image, panel, group = self._outer_panel_item(rest)
+                image, panel, group = self._outer_panel_item(rest, item)
             else:
                 image, group = split(f, rest, c.groups)
                 panel = None
@@ -264,14 +275,30 @@ class CorrelationKernel:
                 with f.loop("panel", 0, self.layout.panels) as p:
                     self._band(band, p.index)
         items = Count(0, self.bands * c.groups * self._outer())
-        return k.finish([self.written], items, self.scratch)
+        return k.finish([self.written], items, self.scratch, self.bands if self.packs else 1)
 
-    def _outer_panel_item(self, rest: Operand) -> tuple[Operand, Operand, Operand]:
-        """Decode (group, panel, image): the images of a panel follow each other."""
+    def _outer_panel_item(self, rest: Operand, item: Loop) -> tuple[Operand, Operand, Operand]:
+        """Decode (group, panel, image): the images of a panel, which is packed for the first one, follow each other."""
         f = self.k.f
         image = f.binary("urem", rest, self.k.batch)
-        group, panel = split(f, f.binary("udiv", rest, self.k.batch), self.layout.panels)
+        index = f.binary("udiv", rest, self.k.batch)
+        group, panel = split(f, index, self.layout.panels)
+        if self.packs:
+            self.fresh = f.icmp("ne", index, item.carried[0])
+            item.next(index)
         return image, panel, group
+
+    def _pack(self, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
+        """Pack blocks of a panel, unless it was packed for another band."""
+        k, f = self.k, self.k.f
+        with f.when(self.fresh):
+            pack_channels(k, self.layout, self.strides, index, self._channels(blocks), target)
+
+    def _channels(self, blocks: tuple[Val, Val]) -> tuple[Val, Val]:
+        """The input channels of some blocks."""
+        f, depth = self.k.f, self.layout.depth
+        first, end = (f.smin(f.mul(b, depth), self.c.inputs) for b in blocks)
+        return first, end
 
     def _copy_band(self, band: Operand) -> None:
         """Point at the input planes, or copy the rows of the band to planes that do not alias."""
@@ -302,19 +329,44 @@ class CorrelationKernel:
         start = product(f, band, self.band_rows)
         end = f.smin(total(f, start, self.band_rows), height)
         index = total(f, product(f, self.group, self.layout.panels), panel)
-        weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
-        with f.loop("row", start, end) as row:
+        rows = start, end
+        if self.packs:
+            weights, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
+            with f.loop("packed", 0, self.layout.blocks, step) as chunk:
+                blocks = chunk.index, f.smin(f.add(chunk.index, step), self.layout.blocks)
+                self._pack(index, blocks, f.gep(weights, f.mul(chunk.index, self.layout.block_size), k.scalar))
+                self._rows(rows, weights, blocks, lambda row: self._ahead(index, blocks[1], row, rows))
+        else:
+            weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
+            self._rows(rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))))
+        self._write_band(start, f.mul(f.sub(end, start), width), panel)
+
+    def _ahead(self, index: Operand, block: Val, row: Val, rows: tuple[Operand, Val]) -> None:
+        """Prefetch a row's share of the weights of the next chain, so that packing them does not wait."""
+        k, f = self.k, self.k.f
+        last = f.icmp("eq", block, self.layout.blocks)
+        first = f.select(last, f.i64(0), block)
+        following = f.select(last, f.add(f.i64(index), 1), f.i64(index))
+        with f.when(self.fresh):
+            channels = self._channels((first, f.add(first, restart_blocks(self.layout.taps))))
+            about = weights_of(k, self.layout, self.strides, following, channels)
+            ask_ahead(k, about, f.sub(row, rows[0]), f.sub(rows[1], rows[0]))
+
+    def _rows(self, rows: tuple[Operand, Val], weights: Val, blocks: tuple[Val, Val],
+              beside: Callable[[Val], None] | None = None) -> None:
+        """Some blocks of channels of all rows of a band."""
+        k, c, f = self.k, self.c, self.k.f
+        with f.loop("row", *rows) as row:
+            if beside is not None:
+                beside(row.index)
             entry = f.gep(self.row_table, f.mul(row.index, 3), "i64")
             first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
             a = f.gep(self.input, f.mul(f.sub(line, self.first_row), c.in_shape[1]), k.scalar)
-            b = f.gep(weights, f.mul(first, c.kernel[1] * self.layout.depth * self.layout.width),
-                      k.scalar)
-            pixel = f.mul(f.sub(row.index, start), width * self.layout.width)
-            target = f.gep(f["scratch"], pixel, k.scalar)
-            self._row(a, b, target, count)
-        self._write_band(start, f.mul(f.sub(end, start), width), panel)
+            b = f.gep(weights, f.mul(first, c.kernel[1] * self.layout.width), k.scalar)
+            pixel = f.mul(f.sub(row.index, rows[0]), c.out_shape[1] * self.layout.width)
+            self._row(a, b, f.gep(f["scratch"], pixel, k.scalar), count, blocks)
 
-    def _row(self, a: Val, b: Val, target: Val, count: Val) -> None:
+    def _row(self, a: Val, b: Val, target: Val, count: Val, blocks: tuple[Val, Val]) -> None:
         """All tiles of one output row; equal neighbours are one loop."""
         k, f = self.k, self.k.f
         for tile, times in tile_runs(self.tiles, self.c):
@@ -323,7 +375,7 @@ class CorrelationKernel:
                 base = total(f, product(f, t.index, tile.pixels * self.c.reach), tile.base)
                 f.call(self.names[tile.shape], "void", [
                     f.gep(a, base, k.scalar), b,
-                    f.gep(target, product(f, column, self.layout.width), k.scalar), count])
+                    f.gep(target, product(f, column, self.layout.width), k.scalar), count, *blocks])
 
     # ---- the register tile
 
@@ -333,13 +385,11 @@ class CorrelationKernel:
             return
         name = self.names[tile.shape] = f"tile_{len(self.names)}"
         k, layout = self.k, self.layout
-        f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", "rows": "i64"})
+        f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", "rows": "i64", "from": "i64", "to": "i64"})
         span = restart_blocks(layout.taps)
-        with f.loop("chain", 0, max(1, layout.blocks), span) as chain:  # one, empty, of no channels
+        with f.loop("chain", f["from"], f["to"], span) as chain:  # one, empty, of no channels
             zeros = [f.zero(k.vector)] * (tile.pixels * self.vectors)
-            end = f.add(chain.index, span)
-            if not layout.blocks or layout.blocks % span:
-                end = f.smin(end, layout.blocks)
+            end = f.smin(f.add(chain.index, span), layout.blocks)
             sums = self._blocks(f, tile, chain.index, end, zeros)
             places = [f.gep(f["target"], i // self.vectors * self.c.phase * layout.width
                             + i % self.vectors * k.lanes, k.scalar) for i in range(len(sums))]
@@ -359,8 +409,7 @@ class CorrelationKernel:
             b = f.gep(f["b"], f.mul(block.index, layout.block_size), k.scalar)
             with f.loop("kh", 0, f["rows"], carry=block.carried) as kh:
                 ar = f.gep(a, product(f, kh.index, row_step * c.in_shape[1]), k.scalar)
-                br = f.gep(b, product(
-                    f, kh.index, kh_step * c.kernel[1] * layout.depth * layout.width), k.scalar)
+                br = f.gep(b, product(f, kh.index, kh_step * c.kernel[1] * layout.width), k.scalar)
                 current = kh.carried
                 runs = tap_runs(tile.taps)
                 for run in runs:
@@ -375,21 +424,23 @@ class CorrelationKernel:
              sums: list[Val]) -> list[Val]:
         """Extend the chains by a run of taps, each over the channels of the block."""
         k, layout = self.k, self.layout
-        tap = layout.depth * layout.width
+        channel = layout.taps * layout.width
         picked = [p * self.vectors + v for p in run.pixels for v in range(self.vectors)]
         with f.loop("kw", 0, run.count, carry=[sums[i] for i in picked]) as kw:
             at = total(f, product(f, kw.index, run.column_step), run.column)
-            bt = total(f, product(f, kw.index, run.kw_step * tap), run.kw * tap)
+            bt = total(f, product(f, kw.index, run.kw_step * layout.width), run.kw * layout.width)
             pa, pb = f.gep(a, at, k.scalar), f.gep(b, bt, k.scalar)
-            if not isinstance(depth, int) or depth % unroll:
+            if unroll > 1 and isinstance(depth, int) and depth <= FEW_CHANNELS:
+                unroll = depth
+            elif not isinstance(depth, int) or depth % unroll:
                 unroll = 1
             with f.loop("c", 0, depth, unroll, carry=kw.carried) as ch:
                 ac = f.gep(pa, f.mul(ch.index, self.plane), k.scalar)
-                bc = f.gep(pb, f.mul(ch.index, layout.width), k.scalar)
+                bc = f.gep(pb, f.mul(ch.index, channel), k.scalar)
                 current = ch.carried
                 for u in range(unroll):
                     au = f.gep(ac, u * self.plane, k.scalar)
-                    bu = f.gep(bc, u * layout.width, k.scalar)
+                    bu = f.gep(bc, u * channel, k.scalar)
                     current = self._products(f, run.pixels, au, bu, current)
                 ch.next(*current)
             kw.next(*ch.results)
@@ -414,41 +465,17 @@ class CorrelationKernel:
     # ---- output
 
     def _write_band(self, start: Operand, count: Val, panel: Operand) -> None:
-        """Transpose the band's first `count` pixels to rows and write them through the epilogue."""
-        k, c, f = self.k, self.c, self.k.f
+        """Write the band's first `count` pixels, which begin at row `start`."""
+        c, f = self.c, self.k.f
         height, width = c.out_shape
-        by_pixel = f["scratch"]
-        by_channel = f.gep(by_pixel, self.by_channel, k.scalar)
         lane = product(f, panel, self.layout.width)
         channels = f.smin(f.sub(f.i64(c.outputs), lane), self.layout.width)
-        transpose_matrix(k, f, by_pixel, self.layout.width, count, channels, by_channel,
-                         self.pixels)
+        finish = Finish(self.k, self.out, tuple(self.operands), self.epilogue, height * width,
+                        self.layout.width, self.pixels)
         first = total(f, product(f, self.image, c.outputs), lane)
-        full = f.and_(count, -k.lanes)
-        with f.loop("channel", 0, channels) as ch:
-            channel = total(f, product(f, self.group, c.outputs), lane, ch.index)
-            plane = f.mul(f.add(first, ch.index), height * width)
-            offset = f.i64(total(f, plane, product(f, start, width)))
-            row = f.gep(by_channel, f.mul(ch.index, self.pixels), k.scalar)
-            with f.loop("at", 0, full, k.lanes) as at:
-                self._write_vector(row, channel, offset, at.index, None)
-            with f.when(f.icmp("slt", full, count)):
-                mask = f.lane_mask(f.sub(count, full), k.lanes)
-                self._write_vector(row, channel, offset, full, mask)
-
-    def _write_vector(self, row: Val, channel: Operand, offset: Val, at: Val,
-                      mask: Val | None) -> None:
-        """Send one vector of a channel's results to the output."""
-        k, f = self.k, self.k.f
-        value = f.load(f.gep(row, at, k.scalar), k.vector)
-        place = Place(f.i64(channel), f.add(offset, at), mask, tuple(self.operands))
-        if self.epilogue is not None:
-            value = self.epilogue(f, value, place)
-        to = f.gep(self.out, place.offset, k.scalar)
-        if mask is None:
-            f.store(value, to)
-        else:
-            f.masked_store(value, to, mask)
+        offset = total(f, product(f, first, height * width), product(f, start, width))
+        finish.write(f["scratch"], f.gep(f["scratch"], self.by_channel, self.k.scalar), count,
+                     channels, total(f, product(f, self.group, c.outputs), lane), offset)
 
 
 def tile_runs(tiles: Sequence[Tile], c: Correlation) -> list[tuple[Tile, int]]:

@@ -15,19 +15,21 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64
 from nacre.codegen.contract import Contraction, Operand
 from nacre.codegen.isa import Isa
-from nacre.codegen.nest_operate import constant, operate
+from nacre.compile import convolve_ending
 from nacre.compile.cluster import Node
 from nacre.compile.fuse import Fusion, View
 from nacre.compile.layout import result_groups, result_strides
 from nacre.compile.lower import Lowered, lower_over
 from nacre.compile.scalars import apart, literal
+from nacre.compile.straight import computed, straight
 from nacre.compile.templates import Factor, Form, TemplateStep, product_code, product_form, product_step, readings
 from nacre.ir.graph import Equation, Var
 from nacre.ir.primitive import Template
-from nacre.kernel.ast import Apply, Buffer, Const, Expr, For, Kernel, Let, Load, Local, Stmt, Store
+from nacre.kernel.ast import Buffer, Stmt
 from nacre.native.text import Function, Val, lanes_of
 from nacre.runtime.executable import Code
 
+FINISHED = frozenset(("contract", *convolve_ending.FORMS))  # templates whose generators take an epilogue
 WIDEST = 6  # buffers that a cluster may read and write: more would wait for memory between multiplications
 
 
@@ -68,7 +70,7 @@ def _is_product(node: Node, cluster: Node) -> bool:
         return False
     e = node.equations[0]
     low = e.primitive.lowering
-    return (isinstance(low, Template) and low.name == "contract" and e.outputs[0].type.shape == cluster.domain
+    return (isinstance(low, Template) and low.name in FINISHED and e.outputs[0].type.shape == cluster.domain
             and e.outputs[0].type.dtype in (float32, float64))
 
 
@@ -117,7 +119,7 @@ def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor,
         return None
     kinds = tuple((kernel.inputs[k].name, str(kind), kernel.inputs[k].dtype) for k, kind in operands)
     results = tuple((b.name, b.dtype) for b in kernel.outputs)
-    code, plan = _contraction(isa, form, _straight(kernel), kernel.inputs[mine[0]].name, kinds, results,
+    code, plan = _contraction(isa, form, straight(kernel), kernel.inputs[mine[0]].name, kinds, results,
                               ending.keeps is not None)
     written = [(v, b.strides) for v, b in zip(ending.lowered.writes, kernel.outputs, strict=True) if b.strides]
     if any(strides[3] != 1 and b.shape[3] != 1 for (_, strides), b in zip(written, kernel.outputs, strict=True)):
@@ -140,13 +142,6 @@ def _kind(b: Buffer) -> str | None:
     return None
 
 
-def _straight(kernel: Kernel) -> tuple[Stmt, ...]:
-    body = kernel.body
-    while len(body) == 1 and isinstance(body[0], For):
-        body = body[0].body
-    return body
-
-
 @lru_cache(maxsize=512)
 def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
                  operands: tuple[tuple[str, str, DType], ...], results: tuple[tuple[str, DType], ...],
@@ -155,43 +150,10 @@ def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
         values = {mine: sums}
         for (name, _, held), x in zip(operands, loads, strict=True):
             values[name] = f.cast("trunc", x, "i1") if held.kind == "b" else x
-        finished = _write(f, body, values, lanes_of(sums.ty))
+        finished = computed(f, body, values, lanes_of(sums.ty))
         found = [finished[name] for name, _ in results]
         return [*found, sums] if keeps else found
 
     return product_code(
         isa, form, outputs=[*(d for _, d in results), *([form.dtype] if keeps else [])],
         operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue)
-
-
-def _write(f: Function, body: Sequence[Stmt], loaded: dict[str, Val], lanes: int) -> dict[str, Val]:
-    """Emit a straight body on vectors; returns what it stores, in memory types."""
-    names: dict[str, Val] = {}
-    memo: dict[Expr, Val] = {}
-
-    def value(e: Expr) -> Val:
-        match e:
-            case Const():
-                return constant(f, e.dtype, e.value, lanes)
-            case Local():
-                return names[e.name]
-            case Load():
-                return loaded[e.buffer]
-            case Apply():
-                if e not in memo:
-                    source = e.args[1 if e.op == "select" else 0].dtype
-                    memo[e] = operate(f, e.op, [value(a) for a in e.args], source, e.dtype)
-                return memo[e]
-            case _:
-                raise AssertionError(f"an epilogue has no {type(e).__name__}")
-
-    stored: dict[str, Val] = {}
-    for s in body:
-        if isinstance(s, Let):
-            names[s.name] = value(s.value)
-        else:
-            assert isinstance(s, Store)
-            result = value(s.value)
-            stored[s.buffer] = f.cast("zext", result, "i8") if s.value.dtype.kind == "b" else result
-    return stored
-

@@ -23,7 +23,7 @@ from nacre.base.types import TensorType, row_major
 from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.program import driver_text
-from nacre.compile import epilogue
+from nacre.compile import convolve_ending, epilogue
 from nacre.compile.cluster import Node
 from nacre.compile.epilogue import endings
 from nacre.compile.fuse import Fusion, View, fuse
@@ -32,7 +32,7 @@ from nacre.compile.lower import Lowered, copy_kernel, lower
 from nacre.compile.memory import overwritable, plan_memory
 from nacre.compile.scalars import literal
 from nacre.compile.simplify import simplify
-from nacre.compile.templates import BUILDERS, NATIVE, Attempt, Scratch, TemplateStep
+from nacre.compile.templates import BUILDERS, NATIVE, Attempt, Scratch, TemplateStep, ended_steps
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
@@ -188,18 +188,24 @@ class _Planner:
     # ---- templates
 
     def product(self, node: Node, ending: Node, keeps: bool) -> None:
-        """A matrix product and the cluster that finishes it: one launch where they fit, else two."""
+        """A product or convolution and the cluster that finishes it: launched together where they fit."""
         e = ending.equations[0]
-        views = [self.fusion.views[x] for x in e.inputs]
-        step = epilogue.build(self.fusion, self.isa, node, ending, keeps, views)
-        if step is None:
-            low = e.primitive.lowering
-            assert isinstance(low, Template)
-            self.template(e, low)
-            self.cluster(node)
-            return
-        label = "contract+" + "+".join(q.primitive.name for q in node.equations[:5])
-        self.template_step(step, {}, label, e)
+        low = e.primitive.lowering
+        assert isinstance(low, Template)
+        label = "+".join((low.name, *(q.primitive.name for q in node.equations[:5])))
+        if low.name in convolve_ending.FORMS:
+            about = None if keeps else convolve_ending.ended(self.fusion, node, e)
+            if about is not None:
+                self.attempt(e, lambda isa, e, views, _: ended_steps(isa, e, views, about), label)
+                return
+        else:
+            views = [self.fusion.views[x] for x in e.inputs]
+            step = epilogue.build(self.fusion, self.isa, node, ending, keeps, views)
+            if step is not None:
+                self.template_step(step, {}, label, e)
+                return
+        self.template(e, low)
+        self.cluster(node)
 
     def template(self, e: Equation, low: Template) -> None:
         if low.name not in BUILDERS:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import prod
 from typing import Any
 
 from nacre.base.dims import Dim, Size, product
@@ -20,14 +21,19 @@ from nacre.codegen import convolve as convolutions
 from nacre.codegen import window as windows
 from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts
 from nacre.codegen.contract_plan import contiguous, product_cut
-from nacre.codegen.convolve_steps import Count, Steps
+from nacre.codegen.convolve_points import POINTS
+from nacre.codegen.convolve_steps import Count, Epilogue, Steps
+from nacre.codegen.convolve_winograd import winograd
+from nacre.codegen.convolve_winograd_weight import winograd_weight
 from nacre.codegen.isa import Isa
+from nacre.compile.convolve_ending import Ended, Ending
 from nacre.compile.fuse import View
 from nacre.compile.layout import dot_axes, result_strides, run
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolve import Axis, Convolution
 from nacre.kernel.order_window import Window, window
+from nacre.kernel.order_winograd import forward_sides, gradient_sides
 from nacre.runtime.executable import Code, Parts
 from nacre.runtime.plan import Cut
 
@@ -199,10 +205,27 @@ def convolution(x: TensorType, w: TensorType, stride: tuple[int, int], padding: 
     return Convolution(int(c), int(o), rows, columns, groups)
 
 
+def _winograd(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
+              operands: Sequence[str] = ()) -> Steps:
+    return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands)
+
+
+def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
+                         operands: Sequence[str] = ()) -> Steps:
+    return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", epilogue, operands)
+
+
+def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
+    return winograd_weight(isa, scalar, forward_sides(conv))
+
+
 _GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
     "convolve": (convolutions.forward, ("x", "w"), "y"),
     "convolve_input_grad": (convolutions.input_grad, ("dy", "w"), "dx"),
     "convolve_weight_grad": (convolutions.weight_grad, ("x", "dy"), "dw"),
+    "winograd": (_winograd, ("x", "w"), "y"),
+    "winograd_input_grad": (_winograd_input_grad, ("dy", "w"), "dx"),
+    "winograd_weight_grad": (_winograd_weight_grad, ("x", "dy"), "dw"),
 }
 
 
@@ -211,10 +234,16 @@ def _convolution_steps(isa: Isa, name: str, scalar: str, conv: Convolution) -> S
     return _GENERATORS[name][0](isa, scalar, conv)
 
 
+@lru_cache(maxsize=256)
+def _ended_steps(isa: Isa, name: str, scalar: str, conv: Convolution, ending: Ending) -> Steps:
+    return _GENERATORS[name][0](isa, scalar, conv, epilogue=ending, operands=ending.names)
+
+
 def _types(e: Equation) -> tuple[TensorType, TensorType]:
     """The types of image and kernel of any of the three forms."""
     a, b, out = e.inputs[0].type, e.inputs[1].type, e.outputs[0].type
-    return {"convolve": (a, b), "convolve_input_grad": (out, b), "convolve_weight_grad": (a, out)}[e.primitive.name]
+    by_result = {"y": (a, b), "dx": (out, b), "dw": (a, out)}
+    return by_result[_GENERATORS[e.primitive.name][2]]
 
 
 def _strided(e: Equation, views: list[View]) -> list[int]:
@@ -227,16 +256,40 @@ def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
     missing = _strided(e, views)
     if missing:
         return missing
+    conv, scalar = _described(e)
+    return _convolution(e, conv, _convolution_steps(isa, e.primitive.name, scalar, conv), views, result, {})
+
+
+def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[TemplateStep] | list[int]:
+    """The launches of a convolution with the cluster that ends it; operands are dense."""
+    missing = _strided(e, views)
+    if missing:
+        return missing
+    conv, scalar = _described(e)
+    steps = _ended_steps(isa, e.primitive.name, scalar, conv, about.ending)
+    more: dict[str, Place] = dict(zip(about.ending.names, about.reads, strict=True))
+    return _convolution(e, conv, steps, views, about.result, more)
+
+
+def _described(e: Equation) -> tuple[Convolution, str]:
+    """The convolution of an equation, and its scalar type."""
     p = e.params
     x, w = _types(e)
-    conv = convolution(x, w, p["stride"], p["padding"], p["dilation"], p["groups"])
-    scalar = e.outputs[0].type.dtype.memory
+    conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
+    return conv, e.outputs[0].type.dtype.memory
+
+
+def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[View], result: Place,
+                 more: dict[str, Place]) -> list[TemplateStep]:
+    """The launches of a convolution's steps over its operands, its result, and what its ending reads."""
     _, names, name = _GENERATORS[e.primitive.name]
-    steps = _convolution_steps(isa, e.primitive.name, scalar, conv)
-    places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result}
-    y = conv.rows.out * conv.columns.out
-    flops = 2 * x.shape[0] * conv.filters * conv.group_channels * conv.taps * y
-    return _launches(steps, places, x.shape[0], flops, flops)
+    products = conv.taps * conv.rows.out * conv.columns.out
+    if e.primitive.name.startswith("winograd"):
+        products = POINTS * prod(forward_sides(conv).tiles)
+    batch = _types(e)[0].shape[0]
+    flops = 2 * batch * conv.filters * conv.group_channels * products
+    places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result, **more}
+    return _launches(steps, places, batch, flops, flops)
 
 
 def _launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
@@ -325,9 +378,7 @@ Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[
 
 BUILDERS: dict[str, Builder] = {
     "contract": contract_steps,
-    "convolve": convolve_steps,
-    "convolve_input_grad": convolve_steps,
-    "convolve_weight_grad": convolve_steps,
+    **dict.fromkeys(_GENERATORS, convolve_steps),
 }
 
 NATIVE: dict[str, Attempt] = dict.fromkeys(_WINDOWS, window_steps)

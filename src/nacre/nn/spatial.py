@@ -7,7 +7,7 @@ from typing import Any
 
 from nacre.api.functions import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, meet, spread
-from nacre.api.primitives import convolve, pointwise, view, window
+from nacre.api.primitives import pointwise, view, window, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 
@@ -92,7 +92,7 @@ def conv2d(
         raise ShapeError(f"conv2d: filters [O, C/groups, kh, kw] are required; got {filters.type}")
     steps, spacing = pair(stride, "conv2d", "stride"), pair(dilation, "conv2d", "dilation")
     margins = _padding(padding, (shape[2], shape[3]), spacing, steps, "conv2d")
-    y = convolve.convolve(images, filters, steps, margins, spacing, groups)
+    y = winograd.correlate(images, filters, steps, margins, spacing, groups)
     return _alone(_with_bias(y, bias, "conv2d"), single)
 
 
@@ -155,7 +155,7 @@ def conv_transpose2d(
     spatial = tuple(
         (sizes[k] - 1) * steps[k] - 2 * margin[k] + spacing[k] * (kernel[k] - 1) + more[k] + 1 for k in (0, 1)
     )
-    y = convolve.convolve_input_grad(
+    y = winograd.correlate_input_grad(
         images,
         filters,
         shape=(count, filters.type.shape[1] * groups, *spatial),

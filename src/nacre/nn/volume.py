@@ -12,7 +12,7 @@ from typing import Any
 from nacre.api import reductions
 from nacre.api.functions import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, constant, meet
-from nacre.api.primitives import convolve, pointwise, view
+from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.spatial import Sizes, conv_transpose2d, one
@@ -88,7 +88,7 @@ def conv3d(
     margins = _margins(padding, kernel, spacing, steps)
     planes, count = _planes(volumes, kernel[0], steps[0], margins[0], spacing[0])
     flat = view.reshape(filters, (outputs, inner * kernel[0], *kernel[1:]))
-    y = convolve.convolve(planes, flat, steps[1:], tuple(margins[1:]), spacing[1:], groups)
+    y = winograd.correlate(planes, flat, steps[1:], tuple(margins[1:]), spacing[1:], groups)
     batch = volumes.type.shape[0]
     y = view.permute(view.reshape(y, (batch, count, *y.type.shape[1:])), (0, 2, 1, 3, 4))
     return _finished(y, bias, single, dtype, "conv3d")

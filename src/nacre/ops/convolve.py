@@ -110,7 +110,7 @@ def window_count(
     return span // stride + 1
 
 
-def _result_shape(
+def result_shape(
     operation: str, x: Shape, w: Shape, stride: Pair, padding: Padding, dilation: Pair, groups: int
 ) -> Shape:
     if len(x) != 4 or len(w) != 4:
@@ -133,14 +133,14 @@ def _result_shape(
 def _convolve_type(x: TensorType, w: TensorType, **params: Any) -> TensorType:
     require_kind("convolve", x, "f")
     require_dtype("convolve", "filters", w, x.dtype)
-    return x.with_shape(_result_shape("convolve", x.shape, w.shape, **params))
+    return x.with_shape(result_shape("convolve", x.shape, w.shape, **params))
 
 
 def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, **params: Any) -> TensorType:
     operation = "convolve_input_grad"
     require_kind(operation, g, "f")
     require_dtype(operation, "filters", w, g.dtype)
-    wanted = _result_shape(operation, shape, w.shape, **params)
+    wanted = result_shape(operation, shape, w.shape, **params)
     require_shape(operation, "a cotangent", g.shape, wanted)
     return g.with_shape(shape)
 
@@ -149,7 +149,7 @@ def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, **params: Any)
     operation = "convolve_weight_grad"
     require_kind(operation, x, "f")
     require_dtype(operation, "a cotangent", g, x.dtype)
-    wanted = _result_shape(operation, x.shape, shape, **params)
+    wanted = result_shape(operation, x.shape, shape, **params)
     require_shape(operation, "a cotangent", g.shape, wanted)
     return x.with_shape(shape)
 
@@ -224,7 +224,7 @@ def _unmerged(y: Value, size: Size, place: int, groups: int) -> Value:
     return reshape(apart, (size, *shape[:place], groups * inner, *shape[place + 1 :]))
 
 
-def _batch(primitive: Callable[[], Primitive], merge: _Merge) -> BatchRule:
+def batch_rule(primitive: Callable[[], Primitive], merge: _Merge) -> BatchRule:
     def rule(
         inputs: Sequence[Value], axes: Sequence[int | None], groups: int, **params: Any
     ) -> tuple[Value, int]:
@@ -262,19 +262,19 @@ convolve_p = Primitive(
     _convolve_type,
     Template("convolve"),
     Multilinear((_x_of, _w_of)),
-    _batch(lambda: convolve_p, FORWARD),
+    batch_rule(lambda: convolve_p, FORWARD),
 )
 input_grad_p = Primitive(
     "convolve_input_grad",
     _input_grad_type,
     Template("convolve_input_grad"),
     Multilinear((_input_grad_of_g, _input_grad_of_w)),
-    _batch(lambda: input_grad_p, INPUT_GRAD),
+    batch_rule(lambda: input_grad_p, INPUT_GRAD),
 )
 weight_grad_p = Primitive(
     "convolve_weight_grad",
     _weight_grad_type,
     Template("convolve_weight_grad"),
     Multilinear((_weight_grad_of_x, _weight_grad_of_g)),
-    _batch(lambda: weight_grad_p, WEIGHT_GRAD),
+    batch_rule(lambda: weight_grad_p, WEIGHT_GRAD),
 )

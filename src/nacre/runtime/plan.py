@@ -231,8 +231,18 @@ def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence
 
 
 def _grain(extent: int, cost: int, together: int, threads: int) -> int:
-    """Rounds a thread takes at a time: few chunks for little work, four for each thread otherwise."""
+    """Rounds a thread takes at a time: few chunks for little work, otherwise four for each thread or a few more.
+
+    With few rounds, four chunks a thread may leave a thread idle for a chunk; of up to eight, the number is taken that
+    leaves the least idle.
+    """
     if extent * cost < SHARE_COST:
         return max(1, extent)
-    grain = max(-(-extent // (4 * threads)), CHUNK_COST // cost, 1)
-    return -(-grain // together) * together
+    least = max(CHUNK_COST // cost, 1)
+    grains = [_multiple(max(-(-extent // (n * threads)), least), together) for n in range(4, 9)]
+    return min(grains, key=lambda grain: -(-extent // (grain * threads)) * grain)
+
+
+def _multiple(n: int, unit: int) -> int:
+    """The least multiple of a unit that is not below n."""
+    return -(-n // unit) * unit

@@ -82,7 +82,8 @@ class Jitted:
         concrete = self._find(key, values, types, args, kwargs, names)
         if concrete.changed:
             leaves, _ = tree.flatten((args, kwargs))
-            self._check_changed(concrete, [x for x in leaves if isinstance(x, Value | np.ndarray)])
+            given = [cast("Value | np.ndarray", x) for x in leaves if isinstance(x, Value | np.ndarray)]
+            self._check_changed(concrete, given)
         return self._run(concrete, values)
 
     def _flatten(self, args: Any, kwargs: Any) -> tuple[list[Value], Hashable, list[TensorType], list[str]]:

@@ -1,0 +1,407 @@
+"""The pieces of Winograd's convolution: pixels and filters as values at 36 points, their products, and the results.
+
+Channels lie in vector lanes, and are taken in chunks.  Of the values at the points, those of tiles of the image are
+[chunk][point][tile][channel], those of filters are panels [chunk][point][channel][lane], and the sums of the products
+are [point][tile][lane].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from nacre.codegen.convolve_finish import Finish
+from nacre.codegen.convolve_pack import PanelLayout, pack_channels, transpose_matrix
+from nacre.codegen.convolve_steps import (
+    Count,
+    Kernel,
+    Step,
+    ceil_div,
+    panel_vectors,
+    product,
+    round_up,
+    split,
+    store_sums,
+    total,
+)
+from nacre.kernel.order_winograd import (
+    CHAIN,
+    FILTER_SCALE,
+    PATCH,
+    RESULT_SCALE,
+    TILE,
+    Arithmetic,
+    Sides,
+    both_ways,
+    of_filter,
+    of_input,
+    of_product,
+)
+from nacre.native.text import Function, Operand, Val
+
+POINTS = PATCH * PATCH
+FILTERS_IN_CACHE = 1 << 20
+CHUNK = 64  # channels of a chunk, which divide those of a chain
+TILES_OF_BAND = 16  # of a work item that transforms its own pixels
+TILES_OF_BLOCK = 64  # of a panel's work item at a time
+STAGED = 16  # channels whose filters are transposed at a time
+
+
+class Vectors(Arithmetic[Val]):
+    """Arithmetic on vectors of generated code."""
+
+    def __init__(self, f: Function, vector: str) -> None:
+        self.f, self.vector = f, vector
+
+    def fma(self, a: Val, c: float, b: Val) -> Val:
+        return self.f.fma(a, self.f.const(self.vector, c), b)
+
+    def add(self, a: Val, b: Val) -> Val:
+        return self.f.fadd(a, b)
+
+    def sub(self, a: Val, b: Val) -> Val:
+        return self.f.fsub(a, b)
+
+    def mul(self, a: Val, c: float) -> Val:
+        return a if c == 1 else self.f.fmul(a, self.f.const(self.vector, c))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the work is divided, and where things lie; sizes are in elements."""
+
+    sides: Sides
+    lanes: int
+    registers: int
+    element: int
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels in a panel."""
+        return panel_vectors(self.sides.outputs, self.lanes)
+
+    @property
+    def width(self) -> int:
+        """Output channels of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def panels(self) -> int:
+        """Panels of one group."""
+        return ceil_div(self.sides.outputs, self.width)
+
+    @property
+    def chunk(self) -> int:
+        """Channels of a chunk."""
+        return min(CHUNK, round_up(max(1, self.sides.inputs), self.lanes))
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of one group; one, empty, of no channels."""
+        return ceil_div(max(1, self.sides.inputs), self.chunk)
+
+    @property
+    def filters(self) -> PanelLayout:
+        """The filters as panels, by which they are found in w."""
+        sides = self.sides
+        return PanelLayout(sides.groups, sides.outputs, sides.inputs, 9, self.width, self.chunk)
+
+    @property
+    def filter_step(self) -> int:
+        """From one point's values of filters to the next one's; not a multiple of a page."""
+        return (self.chunk + 1) * self.width
+
+    @cached_property
+    def by_band(self) -> bool:
+        """Whether a work item is a band of tiles rather than a panel of filters."""
+        return POINTS * self.sides.inputs * self.panels * self.width * self.element <= FILTERS_IN_CACHE
+
+    @property
+    def image_tiles(self) -> int:
+        """Tiles of one image."""
+        down, across = self.sides.tiles
+        return down * across
+
+    @cached_property
+    def band(self) -> int:
+        """Rows of tiles that are done together."""
+        down, across = self.sides.tiles
+        most = TILES_OF_BAND if self.by_band else TILES_OF_BLOCK
+        return ceil_div(down, ceil_div(down, max(1, most // across)))
+
+    @property
+    def bands(self) -> int:
+        """Bands of an image."""
+        return ceil_div(self.sides.tiles[0], self.band)
+
+    @cached_property
+    def images(self) -> int:
+        """Images that are done together: a power of two, one unless a band is an image."""
+        found = 1
+        while not self.by_band and self.bands == 1 and 2 * found * self.image_tiles <= TILES_OF_BLOCK:
+            found *= 2
+        return found
+
+    @property
+    def block(self) -> int:
+        """Tiles that are done together, at most."""
+        return self.images * self.band * self.sides.tiles[1]
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """Tiles of the register tiles, descending: taken greedily, they fill every block."""
+        most = (self.registers - 4) // self.vectors
+        if self.images > 1 and self.image_tiles <= most:
+            sizes = [self.image_tiles]
+            while 2 * sizes[0] <= min(most, self.block):
+                sizes.insert(0, 2 * sizes[0])
+            return sizes
+        down, across = self.sides.tiles
+        last = down - (self.bands - 1) * self.band
+        blocks = {k * n * across for n in (self.band, last) for k in range(1, self.images + 1)}
+        whole = self.band * across
+        size = ceil_div(whole, ceil_div(whole, most))
+        return sorted({size, *(n % size for n in blocks)} - {0}, reverse=True)
+
+    @property
+    def sums_step(self) -> int:
+        """From one point's sums to the next one's; not a multiple of a page."""
+        return (self.block + 1) * self.width
+
+    @property
+    def line(self) -> int:
+        """Pixels of a line that a row of tiles reads."""
+        return TILE * self.sides.tiles[1] + 2
+
+    @property
+    def lines(self) -> int:
+        """Elements of the lines that a band reads, by channel."""
+        return (TILE * self.band + 2) * self.line * self.lanes
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of a finished band, and the room that its last tiles need."""
+        return round_up((TILE * self.band + 1) * max(TILE, self.sides.out_shape[1]), self.lanes)
+
+
+class WinogradKernel:
+    """A kernel being written, and the pieces that kernels are made of."""
+
+    def __init__(self, k: Kernel, plan: Plan) -> None:
+        self.k, self.plan = k, plan
+        self.size = 0
+
+    def scratch(self, elements: int) -> Val:
+        """Room in the scratch memory."""
+        place = self.k.f.gep(self.k.f["scratch"], self.size, self.k.scalar)
+        self.size = round_up(self.size + elements, 64 // self.k.element)
+        return place
+
+    def finish(self, writes: str, items: Count, grain: int = 1) -> Step:
+        """The kernel as a step."""
+        return self.k.finish([writes], items, self.size * self.k.element + 64, grain)
+
+    # ---- pixels
+
+    def write_pixels(self) -> None:
+        """Write @pixels(source, to, step): one vector of a tile's 36 pixels as values at the points."""
+        k, plan = self.k, self.plan
+        f = k.internal("pixels", {"source": "ptr", "to": "ptr", "step": "i64"})
+        grid = [[f.load(f.gep(f["source"], (i * plan.line + j) * k.lanes, k.scalar), k.vector)
+                 for j in range(PATCH)] for i in range(PATCH)]
+        store_points(k, f, both_ways(Vectors(f, k.vector), of_input, grid), f["to"], f["step"])
+        f.ret()
+
+    def band_pixels(self, image: Val, lines: Val, band: Operand, channels: tuple[Operand, Operand], to: Val,
+                    step: Operand) -> None:
+        """Transform a band of tiles of channels start … end of an image [C,H,W]; `to` is for the band's first tile.
+
+        `step` is from one point's values to the next one's.
+        """
+        k, f, plan = self.k, self.k.f, self.plan
+        (height, width), (down, across) = plan.sides.in_shape, plan.sides.tiles
+        start = product(f, band, plan.band)
+        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        top = total(f, product(f, start, TILE), -plan.sides.low[0])
+        with f.loop("part", *channels, k.lanes) as part:
+            source = f.gep(image, f.mul(part.index, height * width), k.scalar)
+            count = f.smin(f.sub(f.i64(channels[1]), part.index), k.lanes)
+            with f.loop("line", 0, f.add(f.mul(rows, TILE), 2)) as line:
+                row = f.gep(lines, f.mul(line.index, plan.line * k.lanes), k.scalar)
+                self._line(source, f.add(line.index, top), count, row)
+            chunk, channel = split(f, part.index, plan.chunk)
+            here = f.gep(to, total(f, product(f, chunk, product(f, step, POINTS)), channel), k.scalar)
+            with f.loop("down", 0, rows) as y, f.loop("across", 0, across) as x:
+                at = f.add(f.mul(y.index, TILE * plan.line), f.mul(x.index, TILE))
+                tile = f.add(f.mul(y.index, across), x.index)
+                f.call("pixels", "void", [
+                    f.gep(lines, f.mul(at, k.lanes), k.scalar),
+                    f.gep(here, f.mul(tile, plan.chunk), k.scalar), f.i64(step)])
+
+    def clear(self, lines: Val) -> None:
+        """Fill the lines with zeros, which stay at their ends."""
+        k, f = self.k, self.k.f
+        with f.loop("clear", 0, self.plan.lines, k.lanes) as at:
+            f.store(f.zero(k.vector), f.gep(lines, at.index, k.scalar))
+
+    def _line(self, source: Val, row: Val, channels: Val, to: Val) -> None:
+        """Bring a row of the image to [pixel][channel], or zeros if it is outside."""
+        k, f, plan = self.k, self.k.f, self.plan
+        (height, width), low = plan.sides.in_shape, plan.sides.low[1]
+        first, begin = max(0, -low), max(0, low)
+        count = max(0, min(width - first, plan.line - begin))
+        here = f.gep(to, begin * k.lanes, k.scalar)
+        inside = f.and_(f.icmp("sge", row, 0), f.icmp("slt", row, height))
+        with f.when(inside):
+            at = f.gep(source, f.add(f.mul(row, width), first), k.scalar)
+            transpose_matrix(k, f, at, height * width, channels, f.i64(count), here, k.lanes)
+        with f.when(f.xor(inside, f.const("i1", True))), f.loop("zero", 0, count * k.lanes, k.lanes) as at:
+            f.store(f.zero(k.vector), f.gep(here, at.index, k.scalar))
+
+    # ---- filters
+
+    def write_filters(self) -> None:
+        """Write @filters(source, to): one vector of 9 taps as values at the points."""
+        k, plan = self.k, self.plan
+        f = k.internal("filters", {"source": "ptr", "to": "ptr"})
+        vectors = Vectors(f, k.vector)
+        taps = [[f.load(f.gep(f["source"], (i * 3 + j) * plan.width, k.scalar), k.vector) for j in range(3)]
+                for i in range(3)]
+        if plan.sides.turned:
+            taps = [row[::-1] for row in taps[::-1]]
+        found = both_ways(vectors, of_filter, taps)
+        scaled = [[vectors.mul(u, c) for u, c in zip(*rows, strict=True)]
+                  for rows in zip(found, FILTER_SCALE, strict=True)]
+        store_points(k, f, scaled, f["to"], f.i64(plan.filter_step))
+        f.ret()
+
+    def panel_filters(self, group: Operand, panel: Operand, channels: tuple[Operand, Operand], stage: Val,
+                      to: Val) -> None:
+        """Transform a panel's filters of channels start … end of one chunk; `to` is for the first of them."""
+        k, f, plan, sides = self.k, self.k.f, self.plan, self.plan.sides
+        index = total(f, product(f, group, plan.panels), panel)
+        with f.loop("stage", *channels, STAGED) as part:
+            end = f.smin(f.add(part.index, STAGED), channels[1])
+            pack_channels(k, plan.filters, sides.strides, index, (part.index, end), stage)
+            count = f.sub(end, part.index)
+            done = f.sub(part.index, channels[0])
+            with f.loop("filter", 0, count) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
+                f.call("filters", "void", [
+                    f.gep(stage, f.add(f.mul(c.index, 9 * plan.width), at.index), k.scalar),
+                    f.gep(to, f.add(f.mul(f.add(done, c.index), plan.width), at.index), k.scalar)])
+
+    # ---- products
+
+    def write_rows(self) -> None:
+        """Write @rows_n(v, u, before, sums, depth, first) for each register tile: n tiles times a panel's vectors.
+
+        The chains continue those at `before`; the sums are stored, or added to what is there unless they are the first.
+        """
+        k, plan = self.k, self.plan
+        for n in plan.rows:
+            f = k.internal(f"rows_{n}", {"v": "ptr", "u": "ptr", "before": "ptr", "sums": "ptr", "depth": "i64",
+                                         "first": "i1"})
+            at = [i * k.lanes for i in range(n * plan.vectors)]
+            sums = [f.load(f.gep(f["before"], place, k.scalar), k.vector) for place in at]
+            with f.loop("c", 0, f["depth"], carry=sums) as c:
+                v = f.gep(f["v"], c.index, k.scalar)
+                u = f.gep(f["u"], f.mul(c.index, plan.width), k.scalar)
+                lanes = [f.load(f.gep(u, i * k.lanes, k.scalar), k.vector) for i in range(plan.vectors)]
+                following: list[Val] = []
+                for i in range(n):
+                    spread = f.splat(f.load(f.gep(v, i * plan.chunk, k.scalar), k.scalar), k.lanes)
+                    following += [f.fma(spread, x, c.carried[i * plan.vectors + j]) for j, x in enumerate(lanes)]
+                c.next(*following)
+            store_sums(f, c.results, [f.gep(f["sums"], place, k.scalar) for place in at], f["first"])
+            f.ret()
+
+    def sums_space(self) -> tuple[Val, Val]:
+        """Room for a block's sums, and for those of a chain that is not the first."""
+        sums = self.scratch(POINTS * self.plan.sums_step)
+        return sums, self.scratch(POINTS * self.plan.sums_step) if self.plan.sides.inputs > CHAIN else sums
+
+    def multiply(self, v: Val, step: Operand, u: Val, spaces: tuple[Val, Val], tiles: Val, channel: Val,
+                 beside: Callable[[Val], None] | None = None) -> None:
+        """Multiply a block's tiles with a panel's filters over the chunk that begins at a channel, point by point.
+
+        What goes on `beside` it is given each point.
+        """
+        k, f, plan = self.k, self.k.f, self.plan
+        zeros = k.module.constant("zeros", f"[{plan.rows[0] * plan.vectors} x {k.vector}]", "zeroinitializer")
+        sums, chain = spaces
+        end = f.smin(f.add(channel, plan.chunk), plan.sides.inputs)
+        fresh = f.icmp("eq", f.binary("urem", channel, CHAIN), 0)
+        done = f.or_(f.icmp("eq", f.binary("urem", end, CHAIN), 0), f.icmp("eq", end, plan.sides.inputs))
+        later = f.and_(done, f.icmp("sge", channel, CHAIN))  # a chain that is added to those before it
+        to = f.select(f.or_(done, f.icmp("slt", channel, CHAIN)), sums, chain)
+        before = f.select(f.icmp("slt", channel, CHAIN), sums, chain)
+        with f.loop("point", 0, POINTS) as p:
+            if beside is not None:
+                beside(p.index)
+            vp = f.gep(v, product(f, p.index, step), k.scalar)
+            up = f.gep(u, f.mul(p.index, plan.filter_step), k.scalar)
+            point = f.mul(p.index, plan.sums_step)
+            row: Operand = 0
+            for n in plan.rows:
+                last = f.add(f.sub(tiles, row), 1 - n)  # so many tiles are left that another n fit
+                with f.loop(f"rows_{n}", 0, last, n) as at:
+                    tile = f.add(at.index, row)
+                    place = f.add(f.mul(tile, plan.width), point)
+                    held = f.select(fresh, zeros, f.gep(before, place, k.scalar))
+                    f.call(f"rows_{n}", "void", [
+                        f.gep(vp, f.mul(tile, plan.chunk), k.scalar), up, held, f.gep(to, place, k.scalar),
+                        f.sub(end, channel), f.xor(later, f.const("i1", True))])
+                taken = f.smax(f.sub(tiles, row), 0)
+                row = f.add(f.mul(f.binary("udiv", taken, n), n), row)
+
+    # ---- results
+
+    def write_results(self) -> None:
+        """Write @results(sums, to): the 4×4 pixels of one tile.
+
+        Pixels beyond the image's right edge are overwritten by those of the next row, which are written later.
+        """
+        k, plan = self.k, self.plan
+        f = k.internal("results", {"sums": "ptr", "to": "ptr"})
+        vectors = Vectors(f, k.vector)
+        grid = [[f.load(f.gep(f["sums"], (i * PATCH + j) * plan.sums_step, k.scalar), k.vector)
+                 for j in range(PATCH)] for i in range(PATCH)]
+        for i, row in enumerate(both_ways(vectors, of_product, grid)):
+            for j, value in enumerate(row):
+                to = f.gep(f["to"], (i * plan.sides.out_shape[1] + j) * plan.width, k.scalar)
+                f.store(vectors.mul(value, RESULT_SCALE[i][j]), to)
+        f.ret()
+
+    def band_results(self, finish: Finish, sums: Val, by_pixel: Val, by_channel: Val, planes: Operand, group: Operand,
+                     panel: Operand, band: Operand) -> None:
+        """Write a band of tiles of one image and group (`planes`) and panel to the result."""
+        k, f, plan = self.k, self.k.f, self.plan
+        (height, width), (down, across) = plan.sides.out_shape, plan.sides.tiles
+        start = product(f, band, plan.band)
+        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        with f.loop("down", 0, rows) as y, f.loop("left", 0, across) as left:
+            x = f.sub(f.i64(across - 1), left.index)
+            tile = f.add(f.mul(y.index, across), x)
+            pixel = f.add(f.mul(y.index, TILE * width), f.mul(x, TILE))
+            with f.loop("lane", 0, plan.width, k.lanes) as at:
+                f.call("results", "void", [
+                    f.gep(sums, f.add(f.mul(tile, plan.width), at.index), k.scalar),
+                    f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar)])
+        lane = product(f, panel, plan.width)
+        channels = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
+        first = f.mul(f.i64(start), TILE)
+        count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.band), width)
+        plane = total(f, product(f, planes, plan.sides.outputs), lane)
+        offset = total(f, product(f, plane, height * width), f.mul(first, width))
+        finish.write(by_pixel, by_channel, count, channels, total(f, product(f, group, plan.sides.outputs), lane),
+                     offset)
+
+
+def store_points(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:
+    """Store the vectors of the 36 points, `step` elements apart."""
+    place = to
+    for row in grid:
+        for value in row:
+            f.store(value, place)
+            place = f.gep(place, step, k.scalar)
