@@ -19,9 +19,10 @@ MODULES = [
     "nacre.api.random",
     "nacre.api.tensor",
     *(f"nacre.nn.{name}" for name in (
-        "activations", "attention", "containers", "convolution", "criteria", "dropping", "functional", "init", "layers",
-        "losses", "margin_losses", "module", "nonlinear", "normalisation", "norms", "pair_losses", "parameter", "pool",
-        "pooling", "recurrent", "resize", "scaling", "spatial", "transformer",
+        "activations", "adaptive_softmax", "attention", "containers", "convolution", "criteria", "dropping",
+        "functional", "init", "layers", "losses", "margin_losses", "module", "nonlinear", "normalisation",
+        "norms", "pair_losses", "parameter", "pool", "pooling", "recurrent", "resize", "scaling", "spatial",
+        "transformer",
     )),
     *(f"nacre.optim.{name}" for name in ("adaptive", "clip", "cycle", "lbfgs")),
     *(f"nacre.data.{name}" for name in ("augment", "collate", "dataset", "loader", "randomness", "sampler")),

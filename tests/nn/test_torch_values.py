@@ -115,3 +115,17 @@ def test_compiled_bits_are_the_eager_ones(case: Any) -> None:
 
     compiled, eager = nc.jit(run)(**given), run(**given)
     np.testing.assert_array_equal(compiled.numpy(), eager.numpy())
+
+
+HALVES = [c for c in CASES.CASES if len(c[1]) == 1 and c[1].get("x") == "f 4 6" and c[0].startswith("F.")][::3]
+
+
+@pytest.mark.parametrize("case", HALVES, ids=lambda c: c[0])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_types_compute_in_float32(case: Any, dtype: str) -> None:
+    line, inputs = case
+    code, x = compile(line, "case", "eval"), nc.tensor(CASES.draw("x", inputs["x"])).astype(dtype)
+    found, wide = (eval(code, {"F": F, "x": v}) for v in (x, x.astype("float32")))
+    assert found.dtype is x.dtype
+    eps = {"float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype]  # the line itself may round too
+    np.testing.assert_allclose(found.astype("float32").numpy(), wide.numpy(), rtol=2 * eps, atol=2 * eps)

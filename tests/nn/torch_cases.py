@@ -194,6 +194,8 @@ SPATIAL: list[tuple[str, dict[str, str]]] = [
 
 TABLES: list[tuple[str, dict[str, str]]] = [
     ("nn.Bilinear(3, 4, 5)(x, y)", {"x": "f 6 3", "y": "f 6 4"}),
+    ("nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2.0)(x, t)", {"x": "f 5 8", "t": "i12 5"}),
+    ("nn.AdaptiveLogSoftmaxWithLoss(8, 12, [4], head_bias=True).log_prob(x)", {"x": "f 5 8"}),
     ("nn.Embedding(7, 3)(i)", {"i": "i7 2 4"}),
     ("nn.Embedding(7, 3, padding_idx=2)(i)", {"i": "i7 2 4"}),
     ("nn.EmbeddingBag(7, 3)(i)", {"i": "i7 2 4"}),

@@ -1,6 +1,7 @@
 """Networks: modules, layers, `functional`, the same as functions, and `init`, how parameters start."""
 
 from nacre.nn import functional, init
+from nacre.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from nacre.nn.attention import (
     MultiheadAttention,
 )
@@ -175,6 +176,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from nacre.api.operands import as_tensor, constant, filled, spread
+from nacre.api.operands import as_tensor, constant, filled, numbers, spread
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import float32
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, StateError
 from nacre.base.state import gradients
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
@@ -22,17 +22,23 @@ def _gradients(parameters: Variable | Iterable[Variable]) -> list[tuple[Variable
     return [(p, stripped(g)) for p, g in found if g is not None]
 
 
-def clip_grad_norm_(parameters: Variable | Iterable[Variable], max_norm: float, norm_type: float = 2.0) -> Tensor:
+def clip_grad_norm_(
+    parameters: Variable | Iterable[Variable],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
     """Scale the gradients so that their norm together is at most max_norm; gives the norm they had (float32).
 
-    `norm_type` is 1, 2 or infinity.
+    `norm_type` is a positive number or infinity.  With `error_if_nonfinite`, which needs numbers and so cannot be
+    compiled, raises StateError for a norm that is infinite or no number.
 
     >>> p = nn.Parameter([0.0, 0.0]); p.grad = nc.tensor([3.0, 4.0])
     >>> optim.clip_grad_norm_([p], 1.0), p.grad
     (Tensor(5., f32[]), Tensor([0.5999999 , 0.79999983], f32[2]))
     """
-    if norm_type not in (1.0, 2.0, math.inf):
-        raise ArgumentError(f"clip_grad_norm_: a norm_type of 1, 2 or inf is required; got {norm_type}")
+    if not norm_type > 0:
+        raise ArgumentError(f"clip_grad_norm_: a positive norm_type is required; got {norm_type}")
     given = _gradients(parameters)
     if not given:
         return constant(0.0, float32)
@@ -41,7 +47,12 @@ def clip_grad_norm_(parameters: Variable | Iterable[Variable], max_norm: float, 
         norm = parts[0]
         for part in parts[1:]:
             norm = pointwise.maximum(norm, part) if norm_type == math.inf else pointwise.add(norm, part)
-        norm = pointwise.sqrt(norm) if norm_type == 2.0 else norm
+        if norm_type == 2.0:
+            norm = pointwise.sqrt(norm)
+        elif norm_type not in (1.0, math.inf):
+            norm = pointwise.pow_(norm, filled(norm, 1.0 / norm_type))
+        if error_if_nonfinite and not math.isfinite(numbers(norm, "clip_grad_norm_").item()):
+            raise StateError(f"clip_grad_norm_: a finite norm is required; got {norm.item()}; look at the loss")
         factor = pointwise.div(filled(norm, max_norm), pointwise.add(norm, filled(norm, 1e-6)))
         factor = pointwise.minimum(factor, filled(norm, 1.0))
         for p, g in given:
@@ -55,6 +66,8 @@ def _norm_part(g: Any, norm_type: float) -> Any:
         squares = pointwise.mul(g, g)
         return reduce.sum_(squares, axes) if axes else squares
     sizes = pointwise.abs_(g)
+    if norm_type not in (1.0, math.inf):
+        sizes = pointwise.pow_(sizes, filled(sizes, norm_type))
     fold = reduce.max_ if norm_type == math.inf else reduce.sum_
     return fold(sizes, axes) if axes else sizes
 
