@@ -21,8 +21,8 @@ MODULES = [
     *(f"nacre.nn.{name}" for name in (
         "activations", "adaptive_softmax", "attention", "containers", "convolution", "criteria", "dropping",
         "functional", "init", "layers", "losses", "margin_losses", "module", "nonlinear", "normalisation",
-        "norms", "pair_losses", "parameter", "pool", "pooling", "recurrent", "resize", "scaling", "spatial",
-        "transformer",
+        "norms", "pair_losses", "parameter", "pool", "pool_adaptive", "pool_mean", "pooling", "recurrent",
+        "resize", "scaling", "spatial", "transformer",
     )),
     *(f"nacre.optim.{name}" for name in ("adaptive", "clip", "cycle", "lbfgs")),
     *(f"nacre.data.{name}" for name in ("augment", "collate", "dataset", "loader", "randomness", "sampler")),

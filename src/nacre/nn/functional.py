@@ -29,6 +29,8 @@ from nacre.nn.margin_losses import *
 from nacre.nn.norms import *
 from nacre.nn.pair_losses import *
 from nacre.nn.pool import *
+from nacre.nn.pool_adaptive import *
+from nacre.nn.pool_mean import *
 from nacre.nn.resize import *
 from nacre.nn.spatial import conv1d as conv1d
 from nacre.nn.spatial import conv2d as conv2d

@@ -1,4 +1,4 @@
-"""Pooling of signals [N, C, L], images [N, C, H, W] and volumes [N, C, D, H, W] as functions.
+"""How windows lie over signals [N, C, L], images [N, C, H, W] and volumes [N, C, D, H, W], and their maxima.
 
 Without the axis N they are taken as one.  A volume's windows are pooled over H and W first, then over D.
 """
@@ -8,35 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from nacre.api.creation import zeros
 from nacre.api.functions import REAL, require
-from nacre.api.indexing import take
-from nacre.api.operands import TensorLike, as_tensor, filled
-from nacre.api.primitives import pointwise, reduce, view, window
+from nacre.api.indexing import index_update
+from nacre.api.operands import TensorLike, as_tensor, numbers
+from nacre.api.primitives import pointwise, view, window
 from nacre.api.tensor import Tensor
+from nacre.base.dims import product
+from nacre.base.dtypes import float64, int64
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.trace.value import is_concrete, stripped
 
 __all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "lp_pool1d",
-    "lp_pool2d",
-    "lp_pool3d",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
 ]
 
 Sizes = int | Sequence[int]
-OptionalSizes = int | Sequence[int | None] | None
 Row = tuple[int, ...]
 Margins = tuple[tuple[int, int], ...]
 
@@ -62,11 +54,11 @@ def batched(x: TensorLike, rank: int, operation: str) -> tuple[Any, bool]:
     return view.reshape(held, (1, *held.type.shape)) if single else held, single
 
 
-def _alone(y: Any, single: bool) -> Any:
+def alone(y: Any, single: bool) -> Any:
     return view.reshape(y, y.type.shape[1:]) if single else y
 
 
-class _Windows:
+class Windows:
     """How windows lie over the spatial axes: size, stride, margins on both sides, dilation."""
 
     def __init__(
@@ -108,7 +100,7 @@ class _Windows:
         return tuple((m, m + more) for m, more in zip(self.padding, self.over, strict=True))
 
 
-def _planes(x: Any, w: Row, f: Callable[[Any, Row], Any]) -> Any:
+def planes(x: Any, w: Row, f: Callable[[Any, Row], Any]) -> Any:
     """Apply f, which pools the last two axes of [N, C, H, W], to one, two or three spatial axes.
 
     f takes the places of the axes among the spatial ones; −1 stands for an axis of size 1.
@@ -126,7 +118,7 @@ def _planes(x: Any, w: Row, f: Callable[[Any, Row], Any]) -> Any:
     return view.reshape(y, (count, channels, y.type.shape[2], *plane))
 
 
-def _pick(values: Sequence[Any], axes: Row, default: Any) -> tuple[Any, Any]:
+def pick(values: Sequence[Any], axes: Row, default: Any) -> tuple[Any, Any]:
     first, second = (default if k < 0 else values[k] for k in axes)
     return first, second
 
@@ -134,7 +126,7 @@ def _pick(values: Sequence[Any], axes: Row, default: Any) -> tuple[Any, Any]:
 # ---- maxima
 
 
-def _max_pool(
+def max_over(
     operation: str,
     rank: int,
     x: TensorLike,
@@ -143,16 +135,45 @@ def _max_pool(
     padding: Sizes,
     dilation: Sizes,
     ceil_mode: bool,
-) -> Tensor:
+    return_indices: bool = False,
+) -> Any:
     held, single = batched(x, rank, operation)
-    w = _Windows(operation, held.type.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
+    w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
 
     def pool(v: Any, axes: Row) -> Any:
         """The maxima over two axes."""
-        size, steps = _pick(w.size, axes, 1), _pick(w.stride, axes, 1)
-        return window.window_max(v, size, steps, _pick(w.margins, axes, (0, 0)), _pick(w.dilation, axes, 1))
+        return window.window_max(v, *_windows(w, axes))
 
-    return _alone(_planes(held, w.size, pool), single)
+    found = alone(planes(held, w.size, pool), single)
+    return (found, alone(_places(held, w), single)) if return_indices else found
+
+
+def _windows(w: Windows, axes: Row) -> tuple[Any, Any, Any, Any]:
+    """Size, stride, margins and dilation over two axes."""
+    size, stride = pick(w.size, axes, 1), pick(w.stride, axes, 1)
+    return size, stride, pick(w.margins, axes, (0, 0)), pick(w.dilation, axes, 1)
+
+
+def _places(x: Any, w: Windows) -> Any:
+    """Where in the flattened spatial axes each window's maximum is: the first of equals.
+
+    Places are carried along as float64 numbers, which are exact below 2^53.
+    """
+    require("max_pool", x.type.dtype, REAL)
+    wide = stripped(as_tensor(x, float64))
+    count = product(x.type.shape[2:])
+    place = view.broadcast(
+        view.reshape(pointwise.iota((count,), 0, float64), x.type.shape[2:]), x.type.shape, tuple(range(2, x.type.rank))
+    )
+    values = [wide]  # after each stage, which the places of the next one are taken by
+
+    def pool(v: Any, axes: Row) -> Any:
+        """The places of the maxima over two axes."""
+        like = view.reshape(values[-1], v.type.shape)
+        values.append(window.window_max(like, *_windows(w, axes)))
+        return window.window_max_take(v, like, *_windows(w, axes))
+
+    return pointwise.cast(planes(place, w.size, pool), int64)
 
 
 def max_pool1d(
@@ -162,13 +183,14 @@ def max_pool1d(
     padding: Sizes = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-) -> Tensor:
+    return_indices: bool = False,
+) -> Any:
     """The largest element of each window of signals [N, C, L]; the stride is the window unless given.
 
     >>> F.max_pool1d([[1.0, 2.0, 4.0, 3.0]], 2)
     Tensor([[2., 4.]], f32[1, 2])
     """
-    return _max_pool("max_pool1d", 1, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_over("max_pool1d", 1, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool2d(
@@ -178,15 +200,17 @@ def max_pool2d(
     padding: Sizes = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-) -> Tensor:
+    return_indices: bool = False,
+) -> Any:
     """The largest element of each window of images [N, C, H, W]; the stride is the window unless given.
 
     With `ceil_mode` a last window may reach beyond the margin, if it starts within the image or its left margin.
+    With `return_indices` the result is a pair: the maxima, and their places in the flattened image.
 
     >>> F.max_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
     Tensor([[[[4.]]]], f32[1, 1, 1, 1])
     """
-    return _max_pool("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_over("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool3d(
@@ -196,289 +220,92 @@ def max_pool3d(
     padding: Sizes = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-) -> Tensor:
+    return_indices: bool = False,
+) -> Any:
     """The largest element of each window of volumes [N, C, D, H, W]; the stride is the window unless given.
 
     >>> F.max_pool3d(nc.ones((1, 2, 4, 4, 4)), 2).shape
     (1, 2, 2, 2, 2)
     """
-    return _max_pool("max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_over("max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-# ---- means
-
-
-def _avg_pool(
+def _max_unpool(
     operation: str,
     rank: int,
     x: TensorLike,
-    w: _Windows,
-    count_include_pad: bool,
-    divisor_override: int | None,
+    indices: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    output_size: Sequence[int] | None,
 ) -> Tensor:
-    """The sums of windows times the reciprocal of what they count, or divided by it where that is not one number."""
+    """Each element at its place, and zeros elsewhere."""
     held, single = batched(x, rank, operation)
-    require(operation, held.type.dtype, REAL)
-    if divisor_override == 0:
-        raise ArgumentError(f"{operation}: a divisor_override other than 0 is required; got 0")
-    total = _window_sums(held, w.size, w.stride, w.margins)
-    if divisor_override is not None or (not any(w.over) and (count_include_pad or not any(w.padding))):
-        divisor = int(np.prod(w.size)) if divisor_override is None else divisor_override
-        return _alone(pointwise.mul(total, filled(total, 1.0 / divisor)), single)
-    counts = np.ones(())
-    for k, length in enumerate(held.type.shape[2:]):
-        counts = np.multiply.outer(counts, _counted(w, k, length, count_include_pad))
-    shared = as_tensor(counts, held.type.dtype)
-    spatial = tuple(range(2, rank + 2))
-    return _alone(pointwise.div(total, view.broadcast(shared, total.type.shape, spatial)), single)
+    places, _ = batched(as_tensor(indices, int64), rank, operation)
+    if places.type.shape != held.type.shape:
+        raise ShapeError(f"{operation}: indices of shape {list(held.type.shape)} are required; got {places.type}")
+    w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding)
+    rows = zip(held.type.shape[2:], w.size, w.stride, w.padding, strict=True)
+    spatial = tuple((n - 1) * step - 2 * margin + size for n, size, step, margin in rows)
+    if output_size is not None:
+        wanted = tuple(output_size)[-rank:]
+        if any(abs(n - m) >= step for n, m, step in zip(wanted, spatial, w.stride, strict=True)):
+            raise ShapeError(f"{operation}: an output_size near {list(spatial)} is required; got {list(wanted)}")
+        spatial = wanted
+    outer, count = held.type.shape[:2], product(spatial)
+    if is_concrete(places) and not (numbers(places, operation) < count).all():
+        raise ArgumentError(f"{operation}: places below {count} are required for {list(spatial)}; give the output_size")
+    first = view.reshape(pointwise.iota((outer[0] * outer[1],), 0, int64) * count, outer)
+    whole = places + view.broadcast(first, places.type.shape, (0, 1))
+    empty = zeros(outer[0] * outer[1] * count, held.type.dtype)
+    found = index_update(empty, whole.flatten(), held.flatten())
+    return alone(view.reshape(found, (*outer, *spatial)), single)
 
 
-def _counted(w: _Windows, k: int, length: int, margin: bool) -> np.ndarray:
-    """How many elements, with those of the margins or without, each window along an axis has."""
-    low, high = (-w.padding[k], length + w.padding[k]) if margin else (0, length)
-    count = (length + sum(w.margins[k]) - w.size[k]) // w.stride[k] + 1
-    starts = np.arange(count) * w.stride[k] - w.padding[k]
-    return np.minimum(starts + w.size[k], high) - np.maximum(starts, low)
-
-
-def _window_sums(x: Any, size: Row, stride: Row, margins: Margins) -> Any:
-    def pool(v: Any, axes: Row) -> Any:
-        """The sums over two axes."""
-        return window.window_sum(v, _pick(size, axes, 1), _pick(stride, axes, 1), _pick(margins, axes, (0, 0)))
-
-    return _planes(x, size, pool)
-
-
-def avg_pool1d(
+def max_unpool1d(
     x: TensorLike,
+    indices: TensorLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """The mean of each window of signals [N, C, L]; see `avg_pool2d`.
+    """What `max_pool1d` with `return_indices` left of a signal, at its places among zeros.
 
-    >>> F.avg_pool1d([[1.0, 2.0, 4.0, 3.0]], 2)
-    Tensor([[1.5, 3.5]], f32[1, 2])
+    >>> F.max_unpool1d([[2.0, 4.0]], [[1, 2]], 2)
+    Tensor([[0., 2., 4., 0.]], f32[1, 4])
     """
-    shape = batched(x, 1, "avg_pool1d")[0].type.shape[2:]
-    w = _Windows("avg_pool1d", shape, kernel_size, stride, padding, 1, ceil_mode)
-    return _avg_pool("avg_pool1d", 1, x, w, count_include_pad, None)
+    return _max_unpool("max_unpool1d", 1, x, indices, kernel_size, stride, padding, output_size)
 
 
-def avg_pool2d(
+def max_unpool2d(
     x: TensorLike,
+    indices: TensorLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """The sum of each window of images [N, C, H, W] times the reciprocal of its size.
+    """What `max_pool2d` with `return_indices` left of an image, at its places among zeros.
 
-    Padding counts as zeros unless `count_include_pad` is false; `divisor_override` is what a sum is divided by.
-
-    >>> F.avg_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
-    Tensor([[[[2.5]]]], f32[1, 1, 1, 1])
+    >>> F.max_unpool2d([[[4.0]]], [[[3]]], 2).tolist()
+    [[[0.0, 0.0], [0.0, 4.0]]]
     """
-    shape = batched(x, 2, "avg_pool2d")[0].type.shape[2:]
-    w = _Windows("avg_pool2d", shape, kernel_size, stride, padding, 1, ceil_mode)
-    return _avg_pool("avg_pool2d", 2, x, w, count_include_pad, divisor_override)
+    return _max_unpool("max_unpool2d", 2, x, indices, kernel_size, stride, padding, output_size)
 
 
-def avg_pool3d(
+def max_unpool3d(
     x: TensorLike,
+    indices: TensorLike,
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """The mean of each window of volumes [N, C, D, H, W]; see `avg_pool2d`.
+    """What `max_pool3d` with `return_indices` left of a volume, at its places among zeros.
 
-    >>> F.avg_pool3d(nc.ones((1, 1, 2, 2, 2)), 2).item()
-    1.0
+    >>> F.max_unpool3d([[[[4.0]]]], [[[[7]]]], 2).shape
+    (1, 2, 2, 2)
     """
-    shape = batched(x, 3, "avg_pool3d")[0].type.shape[2:]
-    w = _Windows("avg_pool3d", shape, kernel_size, stride, padding, 1, ceil_mode)
-    return _avg_pool("avg_pool3d", 3, x, w, count_include_pad, divisor_override)
-
-
-# ---- norms
-
-
-def _lp_pool(
-    operation: str, rank: int, x: TensorLike, p: float, kernel_size: Sizes, stride: Sizes | None, ceil_mode: bool
-) -> Tensor:
-    held, single = batched(x, rank, operation)
-    require(operation, held.type.dtype, REAL)
-    w = _Windows(operation, held.type.shape[2:], kernel_size, stride, 0, 1, ceil_mode)
-    powers = pointwise.mul(held, held) if p == 2 else pointwise.pow_(held, filled(held, p))
-    total: Any = _window_sums(powers, w.size, w.stride, w.margins)
-    if any(w.over):  # the mean over what is there, times the size of a whole window
-        mean: Any = _avg_pool(operation, rank, powers, w, True, None)
-        total = mean * float(np.prod(w.size))
-    positive = pointwise.maximum(total, filled(total, 0.0))
-    return _alone(pointwise.sqrt(positive) if p == 2 else pointwise.pow_(positive, filled(total, 1.0 / p)), single)
-
-
-def lp_pool1d(
-    x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """(Σ xᵖ)^(1/p) of each window of signals [N, C, L].
-
-    >>> F.lp_pool1d([[3.0, 4.0]], 2, 2)
-    Tensor([[5.]], f32[1, 1])
-    """
-    return _lp_pool("lp_pool1d", 1, x, norm_type, kernel_size, stride, ceil_mode)
-
-
-def lp_pool2d(
-    x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """(Σ xᵖ)^(1/p) of each window of images [N, C, H, W].
-
-    >>> F.lp_pool2d([[[3.0, 4.0]]], 2, (1, 2)).item()
-    5.0
-    """
-    return _lp_pool("lp_pool2d", 2, x, norm_type, kernel_size, stride, ceil_mode)
-
-
-def lp_pool3d(
-    x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """(Σ xᵖ)^(1/p) of each window of volumes [N, C, D, H, W].
-
-    >>> F.lp_pool3d(nc.ones((1, 1, 1, 2, 2)), 1, (1, 2, 2)).item()
-    4.0
-    """
-    return _lp_pool("lp_pool3d", 3, x, norm_type, kernel_size, stride, ceil_mode)
-
-
-# ---- a given number of windows
-
-
-def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
-    """The number of windows along each axis; None keeps the axis as it is."""
-    listed = (value,) * len(spatial) if value is None or isinstance(value, int) else tuple(value)
-    listed = listed * len(spatial) if len(listed) == 1 else listed
-    if len(listed) != len(spatial) or any(v is not None and v < 1 for v in listed):
-        raise ArgumentError(f"{operation}: {len(spatial)} positive sizes are required as output_size; got {value!r}")
-    if not all(isinstance(s, int) and s > 0 for s in spatial):
-        raise ShapeError(f"{operation}: known sizes above 0 are required; got {list(spatial)}")
-    return tuple(s if v is None else v for v, s in zip(listed, spatial, strict=True))
-
-
-def _ranges(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where window k of `count` begins and ends: ⌊k · length / count⌋ and ⌈(k + 1) · length / count⌉."""
-    k = np.arange(count)
-    return k * length // count, -(-(k + 1) * length // count)
-
-
-def _gathered(x: Any, axis: int, starts: np.ndarray, ends: np.ndarray) -> tuple[Any, int]:
-    """x with the windows along an axis one after the other, each as long as the longest, ended by its last element."""
-    longest = int((ends - starts).max())
-    places = np.minimum(starts[:, None] + np.arange(longest), ends[:, None] - 1)
-    return take(x, as_tensor(places.ravel()), axis=axis), longest
-
-
-def _adaptive_max(operation: str, rank: int, x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """An element that stands twice in a window is its first one's equal, which counts, so nothing changes by it."""
-    held, single = batched(x, rank, operation)
-    counts = _wanted(output_size, held.type.shape[2:], operation)
-    longest: list[int] = []
-    for k, count in enumerate(counts):
-        length = held.type.shape[k + 2]
-        if length % count:
-            held, size = _gathered(held, k + 2, *_ranges(length, count))
-        else:
-            size = length // count
-        longest.append(size)
-    return _alone(_max_pool(operation, rank, held, longest, None, 0, 1, False), single)
-
-
-def _adaptive_avg(operation: str, rank: int, x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """Pooling where the windows are of one size; else axis by axis, each window summed up by itself."""
-    held, single = batched(x, rank, operation)
-    require(operation, held.type.dtype, REAL)
-    spatial = held.type.shape[2:]
-    counts = _wanted(output_size, spatial, operation)
-    if not any(s % n for s, n in zip(spatial, counts, strict=True)):
-        w = _Windows(operation, spatial, [s // n for s, n in zip(spatial, counts, strict=True)], None, 0)
-        return _alone(_avg_pool(operation, rank, held, w, True, None), single)
-    for k, count in enumerate(counts):
-        held = _means(held, k + 2, count)
-    return _alone(held, single)
-
-
-def _means(x: Any, axis: int, count: int) -> Any:
-    """The means of windows along one axis."""
-    starts, ends = _ranges(x.type.shape[axis], count)
-    rows, longest = _gathered(x, axis, starts, ends)
-    shape = rows.type.shape
-    apart = view.reshape(rows, (*shape[:axis], count, longest, *shape[axis + 1 :]))
-    present = view.broadcast(
-        as_tensor(np.arange(longest) < (ends - starts)[:, None]), apart.type.shape, (axis, axis + 1)
-    )
-    total = reduce.sum_(pointwise.select(present, apart, filled(apart, 0.0)), (axis + 1,))
-    share = as_tensor(1.0 / (ends - starts), x.type.dtype)
-    return pointwise.mul(total, view.broadcast(share, total.type.shape, (axis,)))
-
-
-def adaptive_max_pool1d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The maxima of a given number of windows that cover signals [N, C, L]; see `adaptive_avg_pool2d`.
-
-    >>> F.adaptive_max_pool1d([[1.0, 2.0, 3.0]], 2)
-    Tensor([[2., 3.]], f32[1, 2])
-    """
-    return _adaptive_max("adaptive_max_pool1d", 1, x, output_size)
-
-
-def adaptive_max_pool2d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The maxima of a given number of windows that cover images [N, C, H, W]; see `adaptive_avg_pool2d`.
-
-    >>> F.adaptive_max_pool2d(nc.ones((1, 2, 5, 7)), (2, None)).shape
-    (1, 2, 2, 7)
-    """
-    return _adaptive_max("adaptive_max_pool2d", 2, x, output_size)
-
-
-def adaptive_max_pool3d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The maxima of a given number of windows that cover volumes [N, C, D, H, W]; see `adaptive_avg_pool2d`.
-
-    >>> F.adaptive_max_pool3d(nc.ones((1, 2, 5, 7, 3)), 2).shape
-    (1, 2, 2, 2, 2)
-    """
-    return _adaptive_max("adaptive_max_pool3d", 3, x, output_size)
-
-
-def adaptive_avg_pool1d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The means of a given number of windows that cover signals [N, C, L]; see `adaptive_avg_pool2d`.
-
-    >>> F.adaptive_avg_pool1d([[1.0, 2.0, 3.0]], 2)
-    Tensor([[1.5, 2.5]], f32[1, 2])
-    """
-    return _adaptive_avg("adaptive_avg_pool1d", 1, x, output_size)
-
-
-def adaptive_avg_pool2d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The means of a given number of windows that cover images [N, C, H, W]; None keeps an axis as it is.
-
-    Window k of n over a length reaches from ⌊k · length / n⌋ up to ⌈(k + 1) · length / n⌉.
-
-    >>> F.adaptive_avg_pool2d(nc.ones((1, 2, 4, 7)), 3).shape
-    (1, 2, 3, 3)
-    """
-    return _adaptive_avg("adaptive_avg_pool2d", 2, x, output_size)
-
-
-def adaptive_avg_pool3d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The means of a given number of windows that cover volumes [N, C, D, H, W]; see `adaptive_avg_pool2d`.
-
-    >>> F.adaptive_avg_pool3d(nc.ones((1, 2, 5, 7, 3)), 2).shape
-    (1, 2, 2, 2, 2)
-    """
-    return _adaptive_avg("adaptive_avg_pool3d", 3, x, output_size)
+    return _max_unpool("max_unpool3d", 3, x, indices, kernel_size, stride, padding, output_size)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
-from nacre.nn import pool
+from nacre.nn import functional
 from nacre.nn.module import Module, settings
-from nacre.nn.pool import OptionalSizes, Sizes
+from nacre.nn.pool import Sizes
+from nacre.nn.pool_adaptive import OptionalSizes
 
 
 class _Pool(Module):
@@ -30,15 +32,19 @@ class _MaxPool(_Pool):
         stride: Sizes | None = None,
         padding: Sizes = 0,
         dilation: Sizes = 1,
+        return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.dilation, self.ceil_mode = padding, dilation, ceil_mode
+        self.padding, self.dilation = padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
-    def forward(self, x: TensorLike) -> Tensor:
-        """[N, C, …] → [N, C, windows …]."""
-        f = getattr(pool, self.function)
-        return f(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+    def forward(self, x: TensorLike) -> Any:
+        """[N, C, …] → [N, C, windows …], and with return_indices the places of the maxima."""
+        f = getattr(functional, self.function)
+        return f(
+            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
 
 class MaxPool1d(_MaxPool):
@@ -63,6 +69,41 @@ class MaxPool3d(_MaxPool):
     function = "max_pool3d"
 
 
+class _MaxUnpool(_Pool):
+    """Maxima put back at their places among zeros."""
+
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
+        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
+        self.padding = padding
+
+    def forward(self, x: TensorLike, indices: TensorLike, output_size: Sequence[int] | None = None) -> Tensor:
+        """[N, C, windows …] → [N, C, …]."""
+        return getattr(functional, self.function)(x, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """What `MaxPool1d` left of signals, at its places among zeros."""
+
+    function = "max_unpool1d"
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """What `MaxPool2d` left of images, at its places among zeros.
+
+    >>> y, places = nn.MaxPool2d(2, return_indices=True)(nc.ones((1, 3, 4, 4)))
+    >>> nn.MaxUnpool2d(2)(y, places).shape
+    (1, 3, 4, 4)
+    """
+
+    function = "max_unpool2d"
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """What `MaxPool3d` left of volumes, at its places among zeros."""
+
+    function = "max_unpool3d"
+
+
 class AvgPool1d(_Pool):
     """The mean of each window of signals [N, C, L]."""
 
@@ -79,7 +120,7 @@ class AvgPool1d(_Pool):
 
     def forward(self, x: TensorLike) -> Tensor:
         """[N, C, L] → [N, C, windows]."""
-        return pool.avg_pool1d(
+        return functional.avg_pool1d(
             x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
         )
 
@@ -102,7 +143,7 @@ class _AvgPool(_Pool):
 
     def forward(self, x: TensorLike) -> Tensor:
         """[N, C, …] → [N, C, windows …]."""
-        f = getattr(pool, self.function)
+        f = getattr(functional, self.function)
         return f(
             x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             self.divisor_override,
@@ -135,7 +176,7 @@ class _LPPool(_Pool):
 
     def forward(self, x: TensorLike) -> Tensor:
         """[N, C, …] → [N, C, windows …]."""
-        return getattr(pool, self.function)(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+        return getattr(functional, self.function)(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool1d(_LPPool):
@@ -164,7 +205,7 @@ class _AdaptivePool(_Pool):
 
     def forward(self, x: TensorLike) -> Tensor:
         """[N, C, …] → [N, C, *output_size]."""
-        return getattr(pool, self.function)(x, self.output_size)
+        return getattr(functional, self.function)(x, self.output_size)
 
 
 class AdaptiveMaxPool1d(_AdaptivePool):
