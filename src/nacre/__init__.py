@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("nn", "optim")
+_PACKAGES = ("data", "nn", "optim")
 _TRANSFORMS = {
     "grad": "grad",
     "value_and_grad": "grad",
@@ -60,6 +60,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from nacre import data as data
     from nacre import nn as nn
     from nacre import optim as optim
     from nacre.api import random as random

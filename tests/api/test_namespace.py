@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre import nn, optim
+from nacre import data, nn, optim
 from nacre.api import namespace
 
 MODULES = [
     *(m.__name__ for m in namespace.MODULES),
     "nacre.api.random",
     "nacre.api.tensor",
-    "nacre.nn.attention",
-    "nacre.nn.convolution",
-    "nacre.nn.criteria",
-    "nacre.nn.functional",
-    "nacre.nn.layers",
-    "nacre.nn.losses",
-    "nacre.nn.module",
-    "nacre.nn.spatial",
+    *(f"nacre.nn.{name}" for name in (
+        "activations", "adaptive_softmax", "attention", "containers", "convolution", "criteria", "dropping",
+        "functional", "init", "layers", "losses", "margin_losses", "module", "nonlinear", "normalisation",
+        "norms", "pair_losses", "parameter", "pool", "pool_adaptive", "pool_mean", "pooling", "recurrent",
+        "resize", "scaling", "spatial", "transformer",
+    )),
+    *(f"nacre.optim.{name}" for name in ("adaptive", "clip", "cycle", "lbfgs")),
+    *(f"nacre.data.{name}" for name in ("augment", "collate", "dataset", "loader", "randomness", "sampler")),
     "nacre.optim.optimiser",
     "nacre.optim.rate",
 ]
@@ -33,7 +33,7 @@ MODULES = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str) -> None:
-    names = {"nc": nc, "nn": nn, "optim": optim, "F": nn.functional}
+    names = {"nc": nc, "nn": nn, "optim": optim, "data": data, "F": nn.functional}
     failed, attempted = doctest.testmod(importlib.import_module(name), extraglobs=names)
     assert attempted > 0
     assert failed == 0

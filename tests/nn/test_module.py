@@ -215,3 +215,39 @@ def test_a_compiled_training_step_gives_the_eager_bits() -> None:
     eager, compiled = train(False), train(True)
     assert eager[11] < eager[0]
     assert eager == compiled
+
+
+def test_hooks() -> None:
+    net = nn.Linear(2, 2)
+    x = nc.ones((1, 2))
+    plain = net(x).numpy()
+    before = net.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    seen: list[tuple[int, ...]] = []
+    after = net.register_forward_hook(lambda module, args, result: seen.append(result.shape))
+    doubled = nn.Linear(2, 2)
+    doubled.load_state_dict(net.state_dict())
+    np.testing.assert_array_equal(net(x).numpy(), doubled(x * 2).numpy())
+    assert seen == [(1, 2)]
+    f = nc.jit(lambda x: net(x))
+    np.testing.assert_array_equal(f(x).numpy(), net(x).numpy())
+    before.remove()
+    after.remove()
+    np.testing.assert_array_equal(f(x).numpy(), plain)
+    assert len(f.concrete_functions) == 2 and not net.hooks
+    net.register_forward_pre_hook(lambda module, args, kwargs: ((kwargs["x"],), {}), with_kwargs=True)
+    net.register_forward_hook(lambda module, args, kwargs, result: result + 1, with_kwargs=True)
+    np.testing.assert_array_equal(net(x=x).numpy(), plain + 1)
+
+
+def test_parts_by_name() -> None:
+    net = Net()
+    assert net.get_submodule("rest.1") is net.rest[1] and net.get_submodule("") is net
+    assert net.get_parameter("first.bias") is net.first.bias and net.get_buffer("norm.running_var") is not None
+    for ask, name in ((net.get_submodule, "rest.7"), (net.get_parameter, "first.gain"), (net.get_buffer, "first.bias")):
+        with pytest.raises(nc.ArgumentError, match=name):
+            ask(name)
+    net.register_parameter("gain", nn.Parameter(1.0))
+    net.add_module("last", nn.ReLU())
+    assert "gain" in net.state_dict() and isinstance(net.last, nn.ReLU)
+    assert net.half().gain.dtype is nc.float16 and net.bfloat16().gain.dtype is nc.bfloat16
+    assert net.float().gain.dtype is nc.float32 and net.load_state_dict(net.state_dict()).missing_keys == []

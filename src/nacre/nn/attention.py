@@ -1,169 +1,214 @@
-"""Layer and RMS normalisation, multi-head attention, and transformer blocks."""
+"""Multi-head attention, with PyTorch's arguments, results and parameters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-from nacre.api.creation import ones, zeros
-from nacre.api.manipulation import permute_dims, reshape, split
+import numpy as np
+
+from nacre.api.creation import zeros
+from nacre.api.functions import where
+from nacre.api.linalg import matmul
+from nacre.api.manipulation import concat, permute_dims, reshape, split
 from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.primitives import view
+from nacre.api.reductions import mean
 from nacre.api.tensor import Tensor
-from nacre.base.errors import ArgumentError
-from nacre.nn import functional
-from nacre.nn.layers import Dropout, Linear, uniform_parameter
+from nacre.base.dtypes import bool_
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.nn import functional, init
+from nacre.nn.layers import Linear, uniform_parameter
 from nacre.nn.module import Module, Parameter
 
 
-def _shape(value: int | Sequence[int]) -> tuple[int, ...]:
-    return (value,) if isinstance(value, int) else tuple(value)
+class MultiheadAttention(Module):
+    """Attention with several heads (Vaswani et al. 2017), for [L, N, embed_dim], or [N, L, …] with batch_first.
 
+    in_proj_weight [3·embed_dim, embed_dim] holds the projections of query, key and value one above the other; where
+    keys or values have other sizes (kdim, vdim) they are q_proj_weight, k_proj_weight and v_proj_weight.
 
-class LayerNorm(Module):
-    """(x − mean) / √(variance + eps) · weight + bias over the last axes.
-
-    >>> nn.LayerNorm(4)(nc.ones((2, 4))).shape
-    (2, 4)
+    >>> output, weights = nn.MultiheadAttention(8, 2, batch_first=True)(nc.ones((1, 3, 8)))
+    >>> output.shape, weights.shape
+    ((1, 3, 8), (1, 3, 3))
     """
 
     def __init__(
         self,
-        normalized_shape: int | Sequence[int],
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
         bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
         dtype: Any = None,
     ) -> None:
-        self.normalized_shape, self.eps, self.elementwise_affine = _shape(normalized_shape), eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
-        self.bias = Parameter(zeros(self.normalized_shape, dtype)) if elementwise_affine and bias else None
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-
-    def extra_repr(self) -> str:
-        """Shape and constants."""
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-
-
-class RMSNorm(Module):
-    """x / √(mean(x²) + eps) · weight over the last axes."""
-
-    def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-6, dtype: Any = None) -> None:
-        self.normalized_shape, self.eps = _shape(normalized_shape), eps
-        self.weight = Parameter(ones(self.normalized_shape, dtype))
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
-
-    def extra_repr(self) -> str:
-        """Shape and constant."""
-        return f"{self.normalized_shape}, eps={self.eps}"
-
-
-class MultiheadAttention(Module):
-    """Attention with several heads, for batches [N, L, embed_dim] (`batch_first`, always).
-
-    in_proj_weight [3·embed_dim, embed_dim] holds the projections of query, key and value one above the other.
-
-    >>> nn.MultiheadAttention(8, 2)(nc.ones((1, 3, 8))).shape
-    (1, 3, 8)
-    """
-
-    def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, dtype: Any = None
-    ) -> None:
-        if num_heads < 1 or embed_dim % num_heads:
+        if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
             raise ArgumentError(
                 f"MultiheadAttention: an embed_dim divisible by num_heads is required; got {embed_dim}, {num_heads}"
             )
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
-        bound = math.sqrt(6 / (4 * embed_dim))
-        self.in_proj_weight = uniform_parameter((3 * embed_dim, embed_dim), bound, dtype)
+        self.add_zero_attn, self.batch_first = add_zero_attn, batch_first
+        self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
+        if self.kdim == self.vdim == embed_dim:
+            bound = math.sqrt(6 / (4 * embed_dim))
+            self.in_proj_weight = uniform_parameter((3 * embed_dim, embed_dim), bound, dtype)
+        else:
+            self.in_proj_weight = None
+            for name, size in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
+                drawn = uniform_parameter((embed_dim, size), math.sqrt(6 / (embed_dim + size)), dtype)
+                setattr(self, f"{name}_proj_weight", drawn)
         self.in_proj_bias = Parameter(zeros(3 * embed_dim, dtype)) if bias else None
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype)
         if self.out_proj.bias is not None:
-            self.out_proj.bias.assign(zeros(embed_dim, dtype))
+            init.zeros_(self.out_proj.bias)
+        self.bias_k = init.xavier_normal_(Parameter(zeros((1, 1, embed_dim), dtype))) if add_bias_kv else None
+        self.bias_v = init.xavier_normal_(Parameter(zeros((1, 1, embed_dim), dtype))) if add_bias_kv else None
 
     def forward(
         self,
         query: TensorLike,
         key: TensorLike | None = None,
         value: TensorLike | None = None,
+        key_padding_mask: TensorLike | None = None,
+        need_weights: bool = True,
         attn_mask: TensorLike | None = None,
+        average_attn_weights: bool = True,
         is_causal: bool = False,
-    ) -> Tensor:
-        """[N, L, E] for queries, [N, S, E] for keys and values (the queries unless given) → [N, L, E]."""
-        q = as_tensor(query)
-        k = q if key is None else as_tensor(key)
-        v = k if value is None else as_tensor(value)
-        heads = self._projected(q, k, v)
-        rate = self.dropout if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(*heads, attn_mask, rate, is_causal)
-        joined = reshape(permute_dims(mixed, (0, 2, 1, 3)), (*q.shape[:-1], self.embed_dim))
-        return self.out_proj(joined)
+    ) -> tuple[Tensor, Tensor | None]:
+        """[L, N, E] for queries, [S, N, E] for keys and values (the queries unless given) → [L, N, E], weights.
 
-    def _projected(self, q: Any, k: Any, v: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value projected and cut into heads: [N, heads, length, E/heads]."""
-        if q is k and k is v:
-            parts = split(functional.linear(q, self.in_proj_weight, self.in_proj_bias), 3, axis=-1)
+        Bool masks are true where a key does not take part; others are added to the scores.  `key_padding_mask` is
+        [N, S], `attn_mask` [L, S] or [N · heads, L, S]; `is_causal` leaves out later keys.  Weights are [N, L, S],
+        the mean over the heads, or [N, heads, L, S]; without `need_weights` None, which takes less memory.
+        """
+        q: Any = as_tensor(query)
+        k: Any = q if key is None else as_tensor(key)
+        v: Any = k if value is None else as_tensor(value)
+        if not q.ndim == k.ndim == v.ndim or q.ndim not in (2, 3) or q.shape[-1] != self.embed_dim:
+            raise ShapeError(
+                f"MultiheadAttention: queries, keys and values of rank 2 or 3 with a last axis of {self.embed_dim} are "
+                f"required; got {q.type}, {k.type}, {v.type}"
+            )
+        single = q.ndim == 2
+        same = q is k and k is v
+        parts = [x[None] if single else x if self.batch_first else permute_dims(x, (1, 0, 2)) for x in (q, k, v)]
+        padding = None if key_padding_mask is None else _rows(key_padding_mask, single)
+        heads = self._heads(*self._projected(parts, same))
+        mask = self._mask(heads, padding, attn_mask, is_causal)
+        rate, causal = self.dropout if self.training else 0.0, is_causal and mask is None
+        mixed: Any
+        weights: Any = None
+        if need_weights:
+            mixed, weights = _weighted(heads[0], heads[1], heads[2], mask, rate, causal)
         else:
-            weights = split(self.in_proj_weight, 3)
+            mixed = functional.scaled_dot_product_attention(heads[0], heads[1], heads[2], mask, rate, causal)
+        joined = permute_dims(mixed, (0, 2, 1, 3))
+        y: Any = self.out_proj(reshape(joined, (*joined.shape[:2], self.embed_dim)))
+        if weights is not None and average_attn_weights:
+            weights = mean(weights, axis=1)
+        if single:
+            return y[0], None if weights is None else weights[0]
+        return y if self.batch_first else permute_dims(y, (1, 0, 2)), weights
+
+    def _projected(self, parts: list[Any], same: bool) -> list[Any]:
+        """Queries, keys and values [N, length, E], with the additional key and value behind."""
+        if same and self.in_proj_weight is not None:
+            found: list[Any] = list(
+                split(functional.linear(parts[0], self.in_proj_weight, self.in_proj_bias), 3, axis=-1)
+            )
+        else:
+            if self.in_proj_weight is not None:
+                weights: Any = split(self.in_proj_weight, 3)
+            else:
+                weights = [getattr(self, f"{name}_proj_weight") for name in "qkv"]
             biases = (None,) * 3 if self.in_proj_bias is None else split(self.in_proj_bias, 3)
-            parts = tuple(functional.linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True))
+            found = [functional.linear(x, w, b) for x, w, b in zip(parts, weights, biases, strict=True)]
+        for place, more in ((1, self.bias_k), (2, self.bias_v)):
+            if more is not None:
+                row = view.broadcast(more.value, (found[place].shape[0], 1, self.embed_dim), (0, 1, 2))
+                found[place] = concat([found[place], row], axis=1)
+        return found
+
+    def _heads(self, *projected: Any) -> list[Any]:
+        """[N, heads, length, E/heads], with a key and value of zeros behind if that is wanted."""
         size = self.embed_dim // self.num_heads
-        a, b, c = (permute_dims(reshape(p, (*p.shape[:-1], self.num_heads, size)), (0, 2, 1, 3)) for p in parts)
-        return a, b, c
+        found = [permute_dims(reshape(p, (*p.shape[:-1], self.num_heads, size)), (0, 2, 1, 3)) for p in projected]
+        if self.add_zero_attn:
+            for place in (1, 2):
+                x = found[place]
+                found[place] = concat([x, zeros((*x.shape[:2], 1, size), x.dtype)], axis=2)
+        return found
+
+    def _mask(self, heads: list[Any], padding: Any, attn_mask: TensorLike | None, is_causal: bool) -> Any:
+        """Both masks as one for `scaled_dot_product_attention`: bools that are true for keys that take part, or a sum.
+
+        Keys that were added behind take part.
+        """
+        count, _, length, _ = heads[0].shape
+        keys = heads[1].shape[2]
+        given: list[Any] = []
+        if attn_mask is not None:
+            held: Any = as_tensor(attn_mask)
+            whole = held.ndim == 3
+            if held.ndim not in (2, 3) or (whole and held.shape[0] != count * self.num_heads):
+                raise ShapeError(
+                    f"MultiheadAttention: an attn_mask [L, S] or [{count * self.num_heads}, L, S] is required; got "
+                    f"{held.type}"
+                )
+            given.append(reshape(held, (count, self.num_heads, *held.shape[1:])) if whole else held)
+        elif is_causal and (padding is not None or self.bias_k is not None or self.add_zero_attn):
+            own = keys - (self.bias_k is not None) - self.add_zero_attn
+            given.append(as_tensor(np.triu(np.ones((length, own), bool), 1)))
+        if padding is not None:
+            given.append(padding[:, None, None, :])
+        return _combined([_longer(m, keys) for m in given], heads[0].dtype)
 
     def extra_repr(self) -> str:
         """Sizes."""
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}"
 
 
-class TransformerEncoderLayer(Module):
-    """Attention and a feed-forward network, each with a residual connection and layer normalisation.
+def _rows(mask: TensorLike, single: bool) -> Any:
+    held: Any = as_tensor(mask)
+    held = held[None] if single and held.ndim == 1 else held
+    if held.ndim != 2:
+        raise ShapeError(f"MultiheadAttention: a key_padding_mask [N, S] is required; got {held.type}")
+    return held
 
-    Names are PyTorch's (self_attn, linear1, linear2, norm1, norm2); inputs are [N, L, d_model].
 
-    >>> nn.TransformerEncoderLayer(8, 2, 16)(nc.ones((1, 3, 8))).shape
-    (1, 3, 8)
-    """
+def _longer(mask: Any, keys: Any) -> Any:
+    """A mask that leaves keys behind its own alone."""
+    more = keys - mask.shape[-1]
+    if not more:
+        return mask
+    return concat([mask, zeros((*mask.shape[:-1], more), mask.dtype)], axis=-1)
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str = "relu",
-        norm_first: bool = False,
-        dtype: Any = None,
-    ) -> None:
-        if activation not in ("relu", "gelu"):
-            raise ArgumentError(f'TransformerEncoderLayer: "relu" or "gelu" is required; got {activation!r}')
-        self.activation, self.norm_first = activation, norm_first
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, dtype=dtype)
-        self.linear1 = Linear(d_model, dim_feedforward, dtype=dtype)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, dtype=dtype)
-        self.norm1, self.norm2 = LayerNorm(d_model, dtype=dtype), LayerNorm(d_model, dtype=dtype)
-        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
 
-    def forward(self, x: Tensor, mask: TensorLike | None = None, is_causal: bool = False) -> Tensor:
-        """[N, L, d_model] → the same."""
-        if self.norm_first:
-            x = x + self._attend(self.norm1(x), mask, is_causal)
-            return x + self._feed(self.norm2(x))
-        x = self.norm1(x + self._attend(x, mask, is_causal))
-        return self.norm2(x + self._feed(x))
+def _combined(masks: list[Any], dtype: Any) -> Any:
+    if not masks:
+        return None
+    if all(m.dtype is bool_ for m in masks):
+        allowed = ~masks[0]
+        for m in masks[1:]:
+            allowed = allowed & ~m
+        return allowed
+    sums = [where(m, as_tensor(-math.inf, dtype), as_tensor(0.0, dtype)) if m.dtype is bool_ else m for m in masks]
+    total = sums[0]
+    for s in sums[1:]:
+        total = total + s
+    return total
 
-    def _attend(self, x: Tensor, mask: TensorLike | None, is_causal: bool) -> Tensor:
-        return self.dropout1(self.self_attn(x, attn_mask=mask, is_causal=is_causal))
 
-    def _feed(self, x: Tensor) -> Tensor:
-        inner = self.linear1(x)
-        active = functional.relu(inner) if self.activation == "relu" else functional.gelu(inner)
-        return self.dropout2(self.linear2(self.dropout(active)))
+def _weighted(q: Any, k: Any, v: Any, mask: Any, rate: float, causal: bool) -> tuple[Any, Any]:
+    """The mixed values, and the weights they are mixed by."""
+    scores: Any = matmul(q, k.mT) * (1.0 / math.sqrt(int(q.shape[-1])))
+    if causal:
+        mask = as_tensor(np.tri(int(q.shape[2]), int(k.shape[2]), dtype=bool))
+    if mask is not None:
+        scores = where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
+    weights: Any = functional.dropout(functional.softmax(scores), rate, rate > 0.0)
+    return matmul(weights, v), weights

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
-from nacre.nn import losses
-from nacre.nn.module import Buffer, Module
+from nacre.nn import losses, margin_losses, pair_losses
+from nacre.nn.module import Buffer, Module, settings
+
+
+def _held(weight: TensorLike | None) -> Buffer | None:
+    return None if weight is None else Buffer(weight)
 
 
 class _Criterion(Module):
-    """A loss with a reduction."""
+    """A loss with a reduction: "mean", "sum" or "none"."""
 
     def __init__(self, reduction: str = "mean") -> None:
         self.reduction = reduction
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return settings(self)
+
+
+# ---- differences
 
 
 class MSELoss(_Criterion):
@@ -20,7 +34,7 @@ class MSELoss(_Criterion):
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
-        return losses.mse_loss(input, target, self.reduction)
+        return pair_losses.mse_loss(input, target, self.reduction)
 
 
 class L1Loss(_Criterion):
@@ -28,7 +42,7 @@ class L1Loss(_Criterion):
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
-        return losses.l1_loss(input, target, self.reduction)
+        return pair_losses.l1_loss(input, target, self.reduction)
 
 
 class HuberLoss(_Criterion):
@@ -40,23 +54,102 @@ class HuberLoss(_Criterion):
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
-        return losses.huber_loss(input, target, self.reduction, self.delta)
+        return pair_losses.huber_loss(input, target, self.reduction, self.delta)
 
 
-class BCEWithLogitsLoss(_Criterion):
-    """The cross entropy of sigmoid(input)."""
+class SmoothL1Loss(_Criterion):
+    """A parabola up to beta, a line of slope 1 beyond."""
+
+    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.beta = beta
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
-        return losses.binary_cross_entropy_with_logits(input, target, self.reduction)
+        return pair_losses.smooth_l1_loss(input, target, self.reduction, self.beta)
+
+
+# ---- probabilities
+
+
+class BCELoss(_Criterion):
+    """The cross entropy of probabilities of two classes."""
+
+    def __init__(self, weight: TensorLike | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.weight = _held(weight)
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the input's shape without reduction."""
+        return pair_losses.binary_cross_entropy(input, target, self.weight, self.reduction)
+
+
+class BCEWithLogitsLoss(_Criterion):
+    """The cross entropy of sigmoid(input); `pos_weight` weighs the targets."""
+
+    def __init__(
+        self, weight: TensorLike | None = None, reduction: str = "mean", pos_weight: TensorLike | None = None
+    ) -> None:
+        super().__init__(reduction)
+        self.weight, self.pos_weight = _held(weight), _held(pos_weight)
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the input's shape without reduction."""
+        return pair_losses.binary_cross_entropy_with_logits(
+            input, target, self.weight, self.reduction, self.pos_weight
+        )
+
+
+class KLDivLoss(_Criterion):
+    """target · (log target − input) for log-probabilities; the reduction "batchmean" is by the leading size."""
+
+    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
+        super().__init__(reduction)
+        self.log_target = log_target
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the input's shape without reduction."""
+        return pair_losses.kl_div(input, target, self.reduction, self.log_target)
+
+
+class PoissonNLLLoss(_Criterion):
+    """The negative log-likelihood of Poisson's distribution, for the logarithm of its rate or the rate itself."""
+
+    def __init__(
+        self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.log_input, self.full, self.eps = log_input, full, eps
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the input's shape without reduction."""
+        return pair_losses.poisson_nll_loss(input, target, self.log_input, self.full, self.eps, self.reduction)
+
+
+class GaussianNLLLoss(_Criterion):
+    """The negative log-likelihood of normal distributions with given variances."""
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.full, self.eps = full, eps
+
+    def forward(self, input: TensorLike, target: TensorLike, var: TensorLike) -> Tensor:
+        """A number, or the input's shape without reduction."""
+        return pair_losses.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
 
 
 class NLLLoss(_Criterion):
     """−input at the target's class."""
 
+    def __init__(
+        self, weight: TensorLike | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.weight, self.ignore_index = _held(weight), ignore_index
+
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the target's shape without reduction."""
-        return losses.nll_loss(input, target, reduction=self.reduction)
+        return losses.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
 
 
 class CrossEntropyLoss(_Criterion):
@@ -74,7 +167,7 @@ class CrossEntropyLoss(_Criterion):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(reduction)
-        self.weight = None if weight is None else Buffer(weight)
+        self.weight = _held(weight)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
@@ -82,3 +175,143 @@ class CrossEntropyLoss(_Criterion):
         return losses.cross_entropy(
             input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
         )
+
+
+class CTCLoss(_Criterion):
+    """The negative log-likelihood of label sequences over all alignments."""
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity
+
+    def forward(
+        self, log_probs: TensorLike, targets: TensorLike, input_lengths: TensorLike, target_lengths: TensorLike
+    ) -> Tensor:
+        """A number, or [N] without reduction."""
+        return margin_losses.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )
+
+
+# ---- margins
+
+
+class HingeEmbeddingLoss(_Criterion):
+    """x where the target is 1, max(0, margin − x) where it is −1."""
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the input's shape without reduction."""
+        return pair_losses.hinge_embedding_loss(input, target, self.margin, self.reduction)
+
+
+class SoftMarginLoss(_Criterion):
+    """log(1 + e^(−target · input))."""
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the input's shape without reduction."""
+        return pair_losses.soft_margin_loss(input, target, self.reduction)
+
+
+class MarginRankingLoss(_Criterion):
+    """max(0, −target · (input1 − input2) + margin)."""
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input1: TensorLike, input2: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the inputs' shape without reduction."""
+        return pair_losses.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
+
+
+class CosineEmbeddingLoss(_Criterion):
+    """1 − cos where the target is 1, max(0, cos − margin) where it is −1."""
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input1: TensorLike, input2: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the target's shape without reduction."""
+        return pair_losses.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
+
+
+class TripletMarginLoss(_Criterion):
+    """max(0, margin + |anchor − positive| − |anchor − negative|)."""
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+    def forward(self, anchor: TensorLike, positive: TensorLike, negative: TensorLike) -> Tensor:
+        """A number, or the shape without the last axis without reduction."""
+        return pair_losses.triplet_margin_loss(
+            anchor, positive, negative, self.margin, self.p, self.eps, self.swap, self.reduction
+        )
+
+
+class TripletMarginWithDistanceLoss(_Criterion):
+    """`TripletMarginLoss` with any distance of two tensors."""
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Any, Any], Any] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.distance_function, self.margin, self.swap = distance_function, margin, swap
+
+    def forward(self, anchor: TensorLike, positive: TensorLike, negative: TensorLike) -> Tensor:
+        """A number, or the distances' shape without reduction."""
+        return pair_losses.triplet_margin_with_distance_loss(
+            anchor, positive, negative, distance_function=self.distance_function, margin=self.margin,
+            swap=self.swap, reduction=self.reduction,
+        )  # fmt: skip
+
+
+class MultiMarginLoss(_Criterion):
+    """Σ max(0, margin − x[target] + x[i])ᵖ / C over the other classes."""
+
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: TensorLike | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.p, self.margin, self.weight = p, margin, _held(weight)
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or the target's shape without reduction."""
+        return margin_losses.multi_margin_loss(input, target, self.p, self.margin, self.weight, self.reduction)
+
+
+class MultiLabelMarginLoss(_Criterion):
+    """Margins between the classes that a row of targets names and all others."""
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or [N] without reduction."""
+        return margin_losses.multilabel_margin_loss(input, target, self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_Criterion):
+    """The mean over the classes of the cross entropy of sigmoid(input)."""
+
+    def __init__(self, weight: TensorLike | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.weight = _held(weight)
+
+    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
+        """A number, or [N] without reduction."""
+        return margin_losses.multilabel_soft_margin_loss(input, target, self.weight, self.reduction)

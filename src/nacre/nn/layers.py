@@ -1,17 +1,18 @@
-"""Layers: linear, activations, dropout, embedding, and modules that hold modules."""
+"""Layers: linear and bilinear, embeddings, and such as give tensors another shape."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from nacre.api import random
 from nacre.api.creation import zeros
-from nacre.api.manipulation import flatten
-from nacre.api.operands import TensorLike
+from nacre.api.manipulation import flatten, reshape
+from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.types import normal_axis
 from nacre.nn import functional
 from nacre.nn.module import Module, Parameter
 
@@ -53,121 +54,6 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-class ReLU(Module):
-    """max(x, 0)."""
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """Elementwise."""
-        return functional.relu(x)
-
-
-class LeakyReLU(Module):
-    """x above 0, negative_slope · x elsewhere."""
-
-    def __init__(self, negative_slope: float = 0.01) -> None:
-        self.negative_slope = negative_slope
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """Elementwise."""
-        return functional.leaky_relu(x, self.negative_slope)
-
-    def extra_repr(self) -> str:
-        """The slope."""
-        return f"negative_slope={self.negative_slope}"
-
-
-class ELU(Module):
-    """x above 0, alpha · (eˣ − 1) elsewhere."""
-
-    def __init__(self, alpha: float = 1.0) -> None:
-        self.alpha = alpha
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """Elementwise."""
-        return functional.elu(x, self.alpha)
-
-    def extra_repr(self) -> str:
-        """Alpha."""
-        return f"alpha={self.alpha}"
-
-
-class GELU(Module):
-    """x · Φ(x); approximate="tanh" uses the formula with a sigmoid."""
-
-    def __init__(self, approximate: str = "none") -> None:
-        self.approximate = approximate
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """Elementwise."""
-        return functional.gelu(x, self.approximate)
-
-    def extra_repr(self) -> str:
-        """The formula."""
-        return f"approximate={self.approximate!r}"
-
-
-class SiLU(Module):
-    """x · sigmoid(x)."""
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """Elementwise."""
-        return functional.silu(x)
-
-
-class Softplus(Module):
-    """log(1 + eˣ)."""
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """Elementwise."""
-        return functional.softplus(x)
-
-
-class Tanh(Module):
-    """The hyperbolic tangent."""
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """Elementwise."""
-        return functional.tanh(x)
-
-
-class Sigmoid(Module):
-    """1 / (1 + e⁻ˣ)."""
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """Elementwise."""
-        return functional.sigmoid(x)
-
-
-class Softmax(Module):
-    """exp(x) / Σ exp(x) along an axis."""
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return functional.softmax(x, self.dim)
-
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
-
-
-class LogSoftmax(Module):
-    """The logarithm of softmax along an axis."""
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return functional.log_softmax(x, self.dim)
-
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
-
-
 class Flatten(Module):
     """Axes start_dim to end_dim merged into one."""
 
@@ -183,21 +69,71 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
-class Dropout(Module):
-    """Sets elements to 0 with probability p and scales the others by 1/(1 − p), while training."""
+class Bilinear(Module):
+    """x₁ᵀ · W · x₂ + bias, with a matrix W for each of out_features.
 
-    def __init__(self, p: float = 0.5) -> None:
-        if not 0.0 <= p <= 1.0:
-            raise ArgumentError(f"Dropout: a probability in [0, 1] is required; got {p}")
-        self.p = p
+    >>> nn.Bilinear(2, 3, 4)(nc.ones((5, 2)), nc.ones((5, 3))).shape
+    (5, 4)
+    """
 
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return functional.dropout(x, self.p, self.training)
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, dtype: Any = None
+    ) -> None:
+        if in1_features < 1:
+            raise ArgumentError(f"Bilinear: a positive in1_features is required; got {in1_features}")
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        bound = 1 / math.sqrt(in1_features)
+        self.weight = uniform_parameter((out_features, in1_features, in2_features), bound, dtype)
+        self.bias = uniform_parameter((out_features,), bound, dtype) if bias else None
+
+    def forward(self, input1: TensorLike, input2: TensorLike) -> Tensor:
+        """[..., in1] and [..., in2] → [..., out]."""
+        return functional.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """The probability."""
-        return f"p={self.p}"
+        """Sizes and bias."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class Unflatten(Module):
+    """One axis taken apart into several; one of their sizes may be −1.
+
+    >>> nn.Unflatten(1, (2, -1))(nc.ones((3, 8))).shape
+    (3, 2, 4)
+    """
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """[..., n, ...] → [..., *unflattened_size, ...]."""
+        held: Any = as_tensor(x)
+        at = normal_axis(self.dim, held.ndim, "Unflatten")
+        known = math.prod(n for n in self.unflattened_size if n != -1)
+        parts = tuple(held.shape[at] // known if n == -1 and known else n for n in self.unflattened_size)
+        if math.prod(parts) != held.shape[at] or self.unflattened_size.count(-1) > 1:
+            raise ShapeError(f"Unflatten: sizes that make {held.shape[at]} are required; got {self.unflattened_size}")
+        return reshape(held, (*held.shape[:at], *parts, *held.shape[at + 1 :]))
+
+    def extra_repr(self) -> str:
+        """The axis and the sizes."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+def _table(
+    operation: str, rows: int, width: int, padding: int | None, dtype: Any
+) -> tuple[Parameter, int | None]:
+    """A normally distributed table with zeros at the padding, and the place of the padding."""
+    if padding is not None and not -rows <= padding < rows:
+        raise ArgumentError(f"{operation}: a padding_idx below {rows} is required; got {padding}")
+    table = random.normal((rows, width), dtype=dtype)
+    if padding is None:
+        return Parameter(table), None
+    table[padding % rows] = zeros(width, table.dtype)
+    return Parameter(table), padding % rows
 
 
 class Embedding(Module):
@@ -211,13 +147,17 @@ class Embedding(Module):
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: Any = None
     ) -> None:
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ArgumentError(f"Embedding: a padding_idx below {num_embeddings} is required; got {padding_idx}")
-        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        table = random.normal((num_embeddings, embedding_dim), dtype=dtype)
-        if self.padding_idx is not None:
-            table[self.padding_idx] = zeros(embedding_dim, table.dtype)
-        self.weight = Parameter(table)
+        self.weight, self.padding_idx = _table("Embedding", num_embeddings, embedding_dim, padding_idx, dtype)
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: TensorLike, freeze: bool = True, padding_idx: int | None = None
+    ) -> Embedding:
+        """An embedding with a given table; frozen, it is not trained."""
+        table = as_tensor(embeddings)
+        made = cls(*table.type.shape, padding_idx=padding_idx, dtype=table.type.dtype)
+        made.weight = Parameter(table, requires_grad=not freeze)
+        return made
 
     def forward(self, indices: TensorLike) -> Tensor:
         """[...] integers → [..., embedding_dim]."""
@@ -228,66 +168,34 @@ class Embedding(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}"
 
 
-# ---- modules of modules
+class EmbeddingBag(Module):
+    """The sum, mean or maximum of the rows of a table over bags of indices.
 
-
-class Sequential(Module):
-    """Modules applied one after the other; named "0", "1", … as in PyTorch's state dicts.
-
-    >>> nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))(nc.ones((1, 3))).shape
-    (1, 2)
+    >>> nn.EmbeddingBag(10, 4)(nc.tensor([[1, 2, 3], [4, 5, 6]])).shape
+    (2, 4)
     """
 
-    def __init__(self, *modules: Module) -> None:
-        for k, module in enumerate(modules):
-            setattr(self, str(k), _checked(module))
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        mode: str = "mean",
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        dtype: Any = None,
+    ) -> None:
+        self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.include_last_offset = include_last_offset
+        self.weight, self.padding_idx = _table("EmbeddingBag", num_embeddings, embedding_dim, padding_idx, dtype)
 
-    def forward(self, x: Any) -> Any:
-        """The last module's result."""
-        for module in self.children():
-            x = module(x)
-        return x
+    def forward(
+        self, input: TensorLike, offsets: TensorLike | None = None, per_sample_weights: TensorLike | None = None
+    ) -> Tensor:
+        """Indices [bags, n], or [all] with offsets [bags] → [bags, embedding_dim]."""
+        return functional.embedding_bag(
+            input, self.weight, offsets, self.mode, per_sample_weights, self.include_last_offset, self.padding_idx
+        )
 
-    def append(self, module: Module) -> Sequential:
-        """Add a module at the end.  Returns itself."""
-        setattr(self, str(len(self)), _checked(module))
-        return self
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self.children())
-
-    def __iter__(self) -> Iterator[Module]:
-        return self.children()
-
-    def __getitem__(self, place: int | slice) -> Any:
-        modules = list(self.children())
-        return Sequential(*modules[place]) if isinstance(place, slice) else modules[place]
-
-
-class ModuleList(Module):
-    """A list of modules, whose parameters count as those of the module that holds it."""
-
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
-        for k, module in enumerate(modules):
-            setattr(self, str(k), _checked(module))
-
-    def append(self, module: Module) -> ModuleList:
-        """Add a module at the end.  Returns itself."""
-        setattr(self, str(len(self)), _checked(module))
-        return self
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self.children())
-
-    def __iter__(self) -> Iterator[Module]:
-        return self.children()
-
-    def __getitem__(self, place: int | slice) -> Any:
-        modules = list(self.children())
-        return ModuleList(modules[place]) if isinstance(place, slice) else modules[place]
-
-
-def _checked(module: Any) -> Module:
-    if not isinstance(module, Module):
-        raise ArgumentError(f"modules: instances of nn.Module are required; got {type(module).__name__}")
-    return module
+    def extra_repr(self) -> str:
+        """Sizes and mode."""
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"

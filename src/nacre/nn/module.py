@@ -8,17 +8,20 @@ attributes is the structure.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from nacre.api.namespace import PUBLIC
 from nacre.api.operands import TensorLike, as_tensor
-from nacre.api.tensor import BINARY, COMPARISONS, OPERANDS, UNARY, Tensor
+from nacre.api.tensor import Tensor
 from nacre.base.dtypes import as_dtype
 from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, explain
 from nacre.base.state import STATE
 from nacre.base.tree import register
+from nacre.nn.parameter import Buffer as Buffer
+from nacre.nn.parameter import Parameter as Parameter
+from nacre.nn.parameter import State as State
 from nacre.trace.guards import report
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
@@ -26,156 +29,30 @@ from nacre.trace.variable import Variable
 Self = TypeVar("Self", bound="Module")
 
 
-class State(Variable):
-    """A variable with the operators and methods of the tensor it holds."""
+class IncompatibleKeys(NamedTuple):
+    """The names that a state dict lacks, and those it has too many."""
 
-    __slots__ = ()
-    __array_ufunc__ = None
-
-    @property
-    def grad(self) -> Tensor | None:
-        """The gradient accumulated by `backward`, or None."""
-        return self.gradient
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        """Set or clear the gradient."""
-        self.gradient = value
-
-    @property
-    def data(self) -> Tensor:
-        """The tensor it holds, not recorded for `backward`; assigning replaces it."""
-        return stripped(self.value)  # type: ignore[return-value]
-
-    @data.setter
-    def data(self, value: TensorLike) -> None:
-        """Assign new contents, converted to the state's dtype."""
-        self.assign(as_tensor(value, self.dtype))
-
-    def requires_grad_(self: _State, required: bool = True) -> _State:
-        """Record operations on it for `backward`, or stop that.  Returns itself."""
-        if required and not self.dtype.is_float:
-            raise DTypeError(f"requires_grad_: a floating-point dtype is required; got {self.dtype.name}")
-        self.requires_grad = required
-        if not required:
-            self.cell = stripped(self.cell)
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in Variable.__slots__:
-            raise AttributeError(name)
-        return getattr(self.value, name)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self.value.__array__(dtype, copy)
-
-    def __getitem__(self, key: Any) -> Tensor:
-        return self.value[key]
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.value)
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-    def __int__(self) -> int:
-        return int(self.value)
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    def __repr__(self) -> str:
-        name = f" {self.name}" if self.name else ""
-        return f"{type(self).__name__}{name}: {self.cell!r}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), stripped(self.value), self.requires_grad, self.name)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied = memo[id(self)] = _restored(type(self), stripped(self.value), self.requires_grad, self.name)
-        return copied
-
-    if TYPE_CHECKING:
-
-        def __add__(self, other: TensorLike, /) -> Tensor: ...
-        def __radd__(self, other: TensorLike, /) -> Tensor: ...
-        def __sub__(self, other: TensorLike, /) -> Tensor: ...
-        def __rsub__(self, other: TensorLike, /) -> Tensor: ...
-        def __mul__(self, other: TensorLike, /) -> Tensor: ...
-        def __rmul__(self, other: TensorLike, /) -> Tensor: ...
-        def __truediv__(self, other: TensorLike, /) -> Tensor: ...
-        def __rtruediv__(self, other: TensorLike, /) -> Tensor: ...
-        def __pow__(self, other: TensorLike, /) -> Tensor: ...
-        def __matmul__(self, other: TensorLike, /) -> Tensor: ...
-        def __rmatmul__(self, other: TensorLike, /) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
-_State = TypeVar("_State", bound=State)
+class Hook(NamedTuple):
+    """A function to call before or after `forward`."""
+
+    call: Callable[..., Any]
+    before: bool
+    with_kwargs: bool
 
 
-def _restored(cls: type[_State], value: Value, requires_grad: bool, name: str) -> _State:
-    restored = cls.__new__(cls)
-    Variable.__init__(restored, value, requires_grad=requires_grad, name=name)
-    return restored
+class HookHandle:
+    """What registering a hook gives: `remove` takes it away again."""
 
+    def __init__(self, module: Module, hook: Hook) -> None:
+        self.module, self.hook = module, hook
 
-def _forwarded(method: str) -> Callable[..., Any]:
-    def operator(self: State, *others: Any) -> Any:
-        """The operator applied to the state's value."""
-        if others and not isinstance(others[0], OPERANDS):
-            return NotImplemented
-        return getattr(self.value, method)(*others)
-
-    return operator
-
-
-def _install_operators() -> None:
-    names = [f"__{n}__" for n, _ in (*BINARY, *COMPARISONS, *UNARY)] + [f"__r{n}__" for n, _ in BINARY]
-    for name in names:
-        if name not in ("__eq__", "__ne__"):  # variables are told apart by identity
-            setattr(State, name, _forwarded(name))
-
-
-_install_operators()
-
-
-class Parameter(State):
-    """A variable that is trained: it requires a gradient and belongs to the `parameters()` of its module.
-
-    >>> p = nn.Parameter([1.0, 2.0])
-    >>> (p * p).sum().backward()
-    >>> p.grad
-    Tensor([2., 4.], f32[2])
-    """
-
-    __slots__ = ()
-
-    def __init__(self, data: TensorLike, requires_grad: bool = True) -> None:
-        held = stripped(as_tensor(data))
-        if requires_grad and not held.type.dtype.is_float:
-            raise DTypeError(f"Parameter: a floating-point dtype is required; got {held.type}")
-        super().__init__(held, requires_grad=requires_grad)
-
-
-class Buffer(State):
-    """A variable that is not trained, such as a running mean; part of the state dict unless not persistent."""
-
-    __slots__ = ("persistent",)
-
-    def __init__(self, data: TensorLike, persistent: bool = True) -> None:
-        super().__init__(stripped(as_tensor(data)))
-        self.persistent = persistent
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Buffer, (stripped(self.value), self.persistent)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
-        copied = memo[id(self)] = Buffer(self.value, self.persistent)
-        return copied
+    def remove(self) -> None:
+        """The hook is not called any more."""
+        self.module.hooks = tuple(h for h in self.module.hooks if h is not self.hook)
 
 
 class Module:
@@ -191,6 +68,7 @@ class Module:
     """
 
     training: bool = True
+    hooks: tuple[Hook, ...] = ()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; defined by each kind of module."""
@@ -206,7 +84,47 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if STATE.word:
             report(self, "fingerprint")
-        return self.forward(*args, **kwargs)
+        return self._hooked(args, kwargs) if self.hooks else self.forward(*args, **kwargs)
+
+    def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`forward` with what hooks make of its arguments, and of its result."""
+        for hook in self.hooks:
+            if hook.before:
+                args, kwargs = _changed(hook, args, kwargs, hook.call(self, args, *hook.with_kwargs * [kwargs]))
+        result = self.forward(*args, **kwargs)
+        for hook in self.hooks:
+            if not hook.before:
+                changed = hook.call(self, args, *hook.with_kwargs * [kwargs], result)
+                result = result if changed is None else changed
+        return result
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
+        """Call `hook(module, args)` before every `forward`; what it returns, if anything, replaces the arguments.
+
+        With `with_kwargs` it is `hook(module, args, kwargs)`, which returns both.
+
+        >>> double = nn.Identity()
+        >>> handle = double.register_forward_pre_hook(lambda module, args: args[0] * 2)
+        >>> double(nc.ones(1)), handle.remove(), double(nc.ones(1))
+        (Tensor([2.], f32[1]), None, Tensor([1.], f32[1]))
+        """
+        return self._register(Hook(hook, True, with_kwargs))
+
+    def register_forward_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
+        """Call `hook(module, args, result)` after every `forward`; what it returns, if anything, is the new result.
+
+        With `with_kwargs` it is `hook(module, args, kwargs, result)`.
+
+        >>> layer = nn.Linear(2, 3)
+        >>> handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
+        >>> _ = layer(nc.ones((4, 2)))
+        (4, 3)
+        """
+        return self._register(Hook(hook, False, with_kwargs))
+
+    def _register(self, hook: Hook) -> HookHandle:
+        self.hooks = (*self.hooks, hook)
+        return HookHandle(self, hook)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Variable) and not value.name:
@@ -275,6 +193,44 @@ class Module:
         """The buffers, each once."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
+    def register_parameter(self, name: str, value: Parameter | None) -> None:
+        """Set an attribute to a parameter, or to None."""
+        setattr(self, name, value)
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Set an attribute to a module, or to None."""
+        setattr(self, name, module)
+
+    add_module = register_module
+
+    def get_submodule(self, target: str) -> Module:
+        """The module of a dotted name; raises ArgumentError where there is none.
+
+        >>> nn.Sequential(nn.Linear(2, 3), nn.ReLU()).get_submodule("1")
+        ReLU()
+        """
+        found: Any = self
+        for name in target.split(".") if target else ():
+            found = vars(found).get(name)
+            if not isinstance(found, Module):
+                raise ArgumentError(f"get_submodule: the name of a module is required; got {target!r}")
+        return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name; raises ArgumentError where there is none."""
+        return self._get(target, Parameter, "get_parameter")
+
+    def get_buffer(self, target: str) -> Buffer:
+        """The buffer of a dotted name; raises ArgumentError where there is none."""
+        return self._get(target, Buffer, "get_buffer")
+
+    def _get(self, target: str, kind: type[Any], operation: str) -> Any:
+        path, _, name = target.rpartition(".")
+        found = vars(self.get_submodule(path)).get(name)
+        if not isinstance(found, kind):
+            raise ArgumentError(f"{operation}: the name of a {kind.__name__.lower()} is required; got {target!r}")
+        return found
+
     def register_buffer(self, name: str, value: TensorLike, persistent: bool = True) -> None:
         """Set an attribute to a buffer holding a value."""
         setattr(self, name, Buffer(value, persistent))
@@ -320,6 +276,22 @@ class Module:
                 variable.gradient_cell = None
         return self
 
+    def float(self: Self) -> Self:
+        """`to(float32)`."""
+        return self.to("float32")
+
+    def double(self: Self) -> Self:
+        """`to(float64)`."""
+        return self.to("float64")
+
+    def half(self: Self) -> Self:
+        """`to(float16)`."""
+        return self.to("float16")
+
+    def bfloat16(self: Self) -> Self:
+        """`to(bfloat16)`."""
+        return self.to("bfloat16")
+
     # ---- state dicts
 
     def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
@@ -330,7 +302,7 @@ class Module:
         """
         return {name: variable.data for name, variable in _stateful(self, prefix)}
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> tuple[list[str], list[str]]:
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Take tensors or arrays by dotted name; gives the missing and the unexpected names.
 
         Raises ArgumentError for those when strict, ShapeError for wrong shapes; nothing is changed then.
@@ -349,7 +321,7 @@ class Module:
             raise ShapeError("load_state_dict: tensors of these shapes are required: " + "; ".join(wrong))
         for k, v in found.items():
             own[k].assign(v)
-        return missing, unexpected
+        return IncompatibleKeys(missing, unexpected)
 
     # ---- as text
 
@@ -364,6 +336,24 @@ class Module:
             return f"{type(self).__name__}({extra})"
         inner = ([extra] if extra else []) + lines
         return f"{type(self).__name__}(\n  " + "\n  ".join(inner) + "\n)"
+
+
+def _changed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """The arguments after a hook has returned something."""
+    if found is None:
+        return args, kwargs
+    if not hook.with_kwargs:
+        return cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,), kwargs
+    pair = cast("tuple[Any, ...]", found)
+    if not isinstance(found, tuple) or len(pair) != 2:
+        raise ArgumentError(f"forward_pre_hook: a pair (args, kwargs) is required; got {type(pair).__name__}")
+    return pair
+
+
+def settings(module: Module) -> str:
+    """A module's plain attributes, as `extra_repr` shows them."""
+    plain = ((k, v) for k, v in vars(module).items() if not isinstance(v, Variable | Module))
+    return ", ".join(f"{k}={v!r}" for k, v in plain if k not in ("training", "hooks") and not k.startswith((" ", "_")))
 
 
 def _plain_array(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Convolution and pooling of images [N, C, H, W] (and signals [N, C, L]) as functions."""
+"""Convolution of images [N, C, H, W] (and signals [N, C, L]) as functions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from nacre.api.functions import REAL, require
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, meet, spread
-from nacre.api.primitives import pointwise, view, window, winograd
+from nacre.api.operands import TensorLike, as_tensor, meet
+from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 
@@ -165,74 +165,3 @@ def conv_transpose2d(
         groups=groups,
     )
     return _alone(_with_bias(y, bias, operation), single)
-
-
-# ---- pooling
-
-
-def _window(kernel_size: Sizes, stride: Sizes | None, padding: Sizes, operation: str) -> tuple[Pair, Pair, Pair]:
-    size = pair(kernel_size, operation, "kernel_size")
-    steps = size if stride is None else pair(stride, operation, "stride")
-    margin = pair(padding, operation, "padding")
-    if any(2 * m > s for m, s in zip(margin, size, strict=True)):
-        raise ArgumentError(f"{operation}: a padding of at most half the kernel is required; got {margin} for {size}")
-    return size, steps, margin
-
-
-def max_pool2d(
-    x: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1
-) -> Tensor:
-    """The largest element of each window of images [N, C, H, W]; the stride is the window unless given.
-
-    >>> F.max_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
-    Tensor([[[[4.]]]], f32[1, 1, 1, 1])
-    """
-    images, single = _images(as_tensor(x), "max_pool2d")
-    size, steps, margin = _window(kernel_size, stride, padding, "max_pool2d")
-    spacing = pair(dilation, "max_pool2d", "dilation")
-    margins = (margin[0], margin[0]), (margin[1], margin[1])
-    return _alone(window.window_max(images, size, steps, margins, spacing), single)
-
-
-def avg_pool2d(
-    x: TensorLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    count_include_pad: bool = True,
-) -> Tensor:
-    """The sum of each window of images [N, C, H, W] times the reciprocal of its size.
-
-    Padding counts as zeros unless `count_include_pad` is false.
-
-    >>> F.avg_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
-    Tensor([[[[2.5]]]], f32[1, 1, 1, 1])
-    """
-    images, single = _images(as_tensor(x), "avg_pool2d")
-    require("avg_pool2d", images.type.dtype, REAL)
-    size, steps, margin = _window(kernel_size, stride, padding, "avg_pool2d")
-    margins = (margin[0], margin[0]), (margin[1], margin[1])
-    total: Any = window.window_sum(images, size, steps, margins)
-    if count_include_pad or margin == (0, 0):
-        return _alone(pointwise.mul(total, filled(total, 1.0 / (size[0] * size[1]))), single)
-    ones = spread(constant(1.0, images.type.dtype), (1, 1, *images.type.shape[2:]))
-    counts = spread(window.window_sum(ones, size, steps, margins), total.type.shape)
-    return _alone(pointwise.div(total, counts), single)
-
-
-def adaptive_avg_pool2d(x: TensorLike, output_size: Sizes) -> Tensor:
-    """The means of windows that divide images [N, C, H, W] evenly into the given numbers of rows and columns.
-
-    Raises ShapeError unless the sizes are multiples of them.
-
-    >>> F.adaptive_avg_pool2d(nc.ones((1, 2, 4, 4)), 1).shape
-    (1, 2, 1, 1)
-    """
-    held = as_tensor(x)
-    rows, columns = pair(output_size, "adaptive_avg_pool2d", "output_size")
-    height, width = held.type.shape[-2:]
-    if height % rows or width % columns:
-        raise ShapeError(
-            f"adaptive_avg_pool2d: sizes that {rows} and {columns} divide are required; got {height} and {width}"
-        )
-    return avg_pool2d(held, (height // rows, width // columns))

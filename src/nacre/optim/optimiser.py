@@ -26,7 +26,8 @@ from nacre.trace.variable import Variable
 class ParameterGroup(dict[str, Any]):
     """Parameters with their hyper-parameters, as a dict; `lr` is also held in the variable `rate`.
 
-    `count` is a variable too: the number of steps taken.
+    `count` is a variable too: the number of steps taken.  So are other numbers that the steps share (`shared`), and
+    the entries that a schedule changes (`varying`).
 
     >>> group = optim.SGD([nn.Parameter(1.0)], lr=0.1).param_groups[0]
     >>> group["lr"] = 0.01
@@ -38,11 +39,24 @@ class ParameterGroup(dict[str, Any]):
         super().__init__(settings)
         self.rate = Variable(constant(float(settings["lr"]), float64), name="lr")
         self.count = Variable(constant(0, int64), name="step")  # steps taken
+        self.shared: dict[str, Variable] = {"step": self.count}  # with what else the group's steps share
+        self.varying: dict[str, Variable] = {}
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value)
         if name == "lr":
             self.rate.assign(as_tensor(value, float64))
+        elif name in self.varying:
+            self.varying[name].assign(as_tensor(_first(value), float64))
+
+    def vary(self, name: str) -> None:
+        """Hold an entry (of a pair, the first) in a variable, so that changing it does not compile anything again."""
+        if name not in self.varying:
+            self.varying[name] = Variable(constant(float(_first(self[name])), float64), name=name)
+
+    def varied(self, name: str) -> dict[str, Any]:
+        """An entry as a tensor by its name, if it is held in a variable."""
+        return {name: self.varying[name].value} if name in self.varying else {}
 
     def update(self, *others: Any, **more: Any) -> None:
         """Set several entries."""
@@ -57,8 +71,18 @@ class ParameterGroup(dict[str, Any]):
     @property
     def settings(self) -> Hashable:
         """The hyper-parameters that are plain, as a value to compare."""
-        plain = {k: v for k, v in self.items() if k not in ("params", "lr")}
+        held = ("params", "lr", *self.varying)
+        plain = {k: v for k, v in self.items() if k not in held}
+        plain |= {f"rest of {k}": self[k][1:] for k in self.varying if isinstance(self[k], tuple)}
         return tuple((k, tuple(cast("list[Any]", v)) if isinstance(v, list) else v) for k, v in plain.items())
+
+
+def _first(value: Any) -> Any:
+    """The first of a pair, or the number itself."""
+    return cast("tuple[Any, ...]", value)[0] if isinstance(value, tuple) else value
+
+
+Updated = tuple[Any, dict[str, Any]]  # the new value of a parameter, and of its state by name
 
 
 class Optimizer:
@@ -96,11 +120,22 @@ class Optimizer:
             known_settings = sorted(self.defaults)
             raise ArgumentError(f"{type(self).__name__}: settings of {known_settings} are required; got {unknown}")
         self.check(settings)
-        self.param_groups.append(ParameterGroup(settings))
+        made = ParameterGroup(settings)
+        made.shared |= self.shared()
+        self.param_groups.append(made)
+
+    def shared(self) -> dict[str, Variable]:
+        """What the steps of a group share beside their count, before the first."""
+        return {}
 
     def check(self, settings: Mapping[str, Any]) -> None:
         """Raise ArgumentError for hyper-parameters outside their range."""
-        for name in ("lr", "weight_decay", "momentum", "eps"):
+        if "betas" in settings and not all(0.0 <= b < 1.0 for b in settings["betas"]):
+            raise ArgumentError(f"{type(self).__name__}: betas in [0, 1) are required; got {settings['betas']}")
+        for name in ("alpha", "rho"):
+            if name in settings and not 0.0 <= settings[name] <= 1.0:
+                raise ArgumentError(f"{type(self).__name__}: a {name} in [0, 1] is required; got {settings[name]}")
+        for name in ("lr", "weight_decay", "momentum", "eps", "lr_decay", "momentum_decay"):
             if name in settings and not settings[name] >= 0:
                 raise ArgumentError(
                     f"{type(self).__name__}: a {name} that is not negative is required; got {settings[name]}"
@@ -163,7 +198,7 @@ class Optimizer:
 
     def update(
         self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> Updated:
         """The new value of a parameter and of its state."""
         raise NotImplementedError
 
@@ -182,7 +217,8 @@ class Optimizer:
         """All variables of the optimiser's own: state, learning rates, counts of steps."""
         for group in self.param_groups:
             yield group.rate
-            yield group.count
+            yield from group.shared.values()
+            yield from group.varying.values()
         for held in self.state.values():
             yield from held.values()
 
@@ -190,7 +226,7 @@ class Optimizer:
         """State and hyper-parameters, parameters by number, in PyTorch's form."""
         number = {id(p): k for k, p in enumerate(p for g in self.param_groups for p in g.params)}
         groups = [{**g, "params": [number[id(p)] for p in g.params]} for g in self.param_groups]
-        steps = {id(p): {"step": g.count.value} for g in self.param_groups for p in g.params}
+        steps = {id(p): {k: v.value for k, v in g.shared.items()} for g in self.param_groups for p in g.params}
         state = {
             number[id(p)]: {**steps[id(p)], **{k: v.value for k, v in held.items()}} for p, held in self.state.items()
         }
@@ -215,7 +251,7 @@ class Optimizer:
                 continue
             held = self.state.setdefault(p, self.fresh(p, group))
             for k, v in saved["state"][number].items():
-                cell = group.count if k == "step" else held.get(k)
+                cell = group.shared.get(k) or held.get(k)
                 if cell is not None and v is not None:
                     array = v.detach().numpy() if not isinstance(v, Value) and hasattr(v, "detach") else v
                     cell.assign(as_tensor(array, cell.dtype))
@@ -230,9 +266,10 @@ def _computing(p: Variable) -> DType:
     return float32 if p.dtype.bits == 16 else p.dtype
 
 
-def _zeros(p: Variable, name: str) -> Variable:
-    """A variable of zeros for a parameter; it is made at once, even while a function is being traced."""
-    return Variable(as_tensor(np.zeros(p.shape, _computing(p).numpy)), name=f"{p.name}.{name}")  # type: ignore[arg-type]
+def zeros_for(p: Variable, name: str, value: float = 0.0) -> Variable:
+    """A variable of zeros, or another number, for a parameter; it is made at once, even while tracing."""
+    numbers = np.full(p.shape, value, _computing(p).numpy)  # type: ignore[arg-type]
+    return Variable(as_tensor(numbers), name=f"{p.name}.{name}")
 
 
 class SGD(Optimizer):
@@ -263,26 +300,26 @@ class SGD(Optimizer):
         })  # fmt: skip
 
     def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
-        """−lr."""
-        return {"rate": pointwise.neg(group.rate.value)}
+        """−lr, and the momentum where a schedule changes it."""
+        return {"rate": pointwise.neg(group.rate.value), **group.varied("momentum")}
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
         """The momentum, if there is to be one; with dampening also whether it has had its first value."""
-        if not group["momentum"]:
+        if not group["momentum"] and "momentum" not in group.varying:
             return {}
-        held = {"momentum_buffer": _zeros(p, "momentum_buffer")}
+        held = {"momentum_buffer": zeros_for(p, "momentum_buffer")}
         if group["dampening"]:
             held["started"] = Variable(constant(False, bool_), name=f"{p.name}.started")
         return held
 
     def update(
         self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> Updated:
         """One step of gradient descent."""
-        g = _prepared(p, g, group)
-        if not group["momentum"]:
+        g = prepared(p, g, group)
+        if "momentum_buffer" not in state:
             return pointwise.fma(g, scalars["rate"], p), {}
-        factor = filled(g, group["momentum"])
+        factor = scalars["momentum"] if "momentum" in scalars else filled(g, group["momentum"])
         new: dict[str, Any] = {}
         moved = g
         if group["dampening"]:
@@ -301,18 +338,26 @@ class SGD(Optimizer):
                 held["started"].assign(constant(True, bool_))
 
 
-def _prepared(p: Any, g: Any, group: ParameterGroup) -> Any:
+def prepared(p: Any, g: Any, group: ParameterGroup) -> Any:
     """The gradient, turned over to maximise, with the decay of weights added."""
     if group["maximize"]:
         g = pointwise.neg(g)
     return pointwise.fma(p, filled(p, group["weight_decay"]), g) if group["weight_decay"] else g
 
 
-class Adam(Optimizer):
+class Moments(Optimizer):
+    """An optimiser with running means of the gradient (by β₁) and of its square (by β₂)."""
+
+    def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
+        """The running means of the gradient and of its square."""
+        return {"exp_avg": zeros_for(p, "exp_avg"), "exp_avg_sq": zeros_for(p, "exp_avg_sq")}
+
+
+class Adam(Moments):
     """Adam (Kingma and Ba 2015), as in PyTorch; the weights' decay is added to the gradient.
 
     m += (1 − β₁)(g − m);  v = β₂v + (1 − β₂)g²;  p −= lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps).  The count t of
-    steps is the group's.
+    steps is the group's.  With amsgrad v is the largest so far (Reddi et al. 2018).
 
     >>> optim.Adam([nn.Parameter(1.0)]).param_groups[0]["betas"]
     (0.9, 0.999)
@@ -327,54 +372,59 @@ class Adam(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        amsgrad: bool = False,
         maximize: bool = False,
     ) -> None:
         super().__init__(params, {
-            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize,
         })  # fmt: skip
 
-    def check(self, settings: Mapping[str, Any]) -> None:
-        """Also betas in [0, 1)."""
-        super().check(settings)
-        if not all(0.0 <= b < 1.0 for b in settings["betas"]):
-            raise ArgumentError(f"{type(self).__name__}: betas in [0, 1) are required; got {settings['betas']}")
-
     def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
-        """−lr / (1 − β₁ᵗ), 1 / √(1 − β₂ᵗ), and −lr · weight_decay."""
-        first, second = (_unbias(beta, count) for beta in group["betas"])
+        """−lr / (1 − β₁ᵗ), 1 / √(1 − β₂ᵗ), −lr · weight_decay; and 1 − β₁ where a schedule changes it."""
+        varied = group.varied("betas")
+        first, second = unbias(varied.get("betas", group["betas"][0]), count), unbias(group["betas"][1], count)
         rate = pointwise.neg(group.rate.value)
-        return {
+        found = {
             "rate": pointwise.div(rate, first),
             "root": pointwise.div(filled(second, 1.0), pointwise.sqrt(second)),
             "decay": pointwise.mul(rate, filled(rate, group["weight_decay"])),
         }
+        if varied:
+            found["share"] = pointwise.sub(filled(rate, 1.0), varied["betas"])
+        return found
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
-        """The running means of the gradient and of its square."""
-        return {"exp_avg": _zeros(p, "exp_avg"), "exp_avg_sq": _zeros(p, "exp_avg_sq")}
+        """The running means of the gradient and of its square; with amsgrad also the largest of those."""
+        more = {"max_exp_avg_sq": zeros_for(p, "max_exp_avg_sq")} if group["amsgrad"] else {}
+        return super().fresh(p, group) | more
 
     def update(
         self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> Updated:
         """One step of Adam."""
         if self.decoupled:
             g = pointwise.neg(g) if group["maximize"] else g
             p = pointwise.fma(p, scalars["decay"], p) if group["weight_decay"] else p
         else:
-            g = _prepared(p, g, group)
+            g = prepared(p, g, group)
         first, second = group["betas"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
-        m = pointwise.fma(pointwise.sub(g, m), filled(g, 1.0 - first), m)
+        share = scalars["share"] if "share" in scalars else filled(g, 1.0 - first)
+        m = pointwise.fma(pointwise.sub(g, m), share, m)
         v = pointwise.fma(v, filled(g, second), pointwise.mul(pointwise.mul(g, g), filled(g, 1.0 - second)))
+        new = {"exp_avg": m, "exp_avg_sq": v}
+        if group["amsgrad"]:
+            v = new["max_exp_avg_sq"] = pointwise.maximum(state["max_exp_avg_sq"], v)
         size = pointwise.fma(pointwise.sqrt(v), scalars["root"], filled(v, group["eps"]))
-        new = pointwise.fma(pointwise.div(m, size), scalars["rate"], p)
-        return new, {"exp_avg": m, "exp_avg_sq": v}
+        return pointwise.fma(pointwise.div(m, size), scalars["rate"], p), new
 
 
-def _unbias(beta: float, count: Any) -> Any:
-    """1 − βᵗ."""
+def unbias(beta: Any, count: Any) -> Any:
+    """1 − βᵗ, for a number or a tensor β."""
     t = pointwise.cast(count, float64)
-    return pointwise.sub(filled(t, 1.0), pointwise.pow_(filled(t, beta), t))
+    base = filled(t, beta) if isinstance(beta, float | int) else beta
+    return pointwise.sub(filled(t, 1.0), pointwise.pow_(base, t))
 
 
 class AdamW(Adam):
@@ -393,6 +443,7 @@ class AdamW(Adam):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
+        amsgrad: bool = False,
         maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, maximize)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize)

@@ -1,82 +1,19 @@
-"""Schedules of the learning rate, and clipping of gradients."""
+"""Schedules of the learning rate.
+
+A schedule gives each group's rate in closed form from the number of steps, so it can be gone on with anywhere, and
+schedules can be put together.  Rates, and the momenta that two of them move too, are held in variables: a compiled
+training step stays as it is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nacre.api.operands import as_tensor, constant, filled, spread
-from nacre.api.primitives import pointwise, reduce
-from nacre.api.tensor import Tensor
-from nacre.base.dtypes import float32
 from nacre.base.errors import ArgumentError
-from nacre.base.state import gradients
 from nacre.optim.optimiser import Optimizer
-from nacre.trace.value import stripped
-from nacre.trace.variable import Variable
-
-# ---- clipping
-
-
-def _gradients(parameters: Variable | Iterable[Variable]) -> list[tuple[Variable, Any]]:
-    listed = [parameters] if isinstance(parameters, Variable) else list(parameters)
-    found = ((p, p.gradient) for p in listed)
-    return [(p, stripped(g)) for p, g in found if g is not None]
-
-
-def clip_grad_norm_(parameters: Variable | Iterable[Variable], max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scale the gradients so that their norm together is at most max_norm; gives the norm they had (float32).
-
-    `norm_type` is 1, 2 or infinity.
-
-    >>> p = nn.Parameter([0.0, 0.0]); p.grad = nc.tensor([3.0, 4.0])
-    >>> optim.clip_grad_norm_([p], 1.0), p.grad
-    (Tensor(5., f32[]), Tensor([0.5999999 , 0.79999983], f32[2]))
-    """
-    if norm_type not in (1.0, 2.0, math.inf):
-        raise ArgumentError(f"clip_grad_norm_: a norm_type of 1, 2 or inf is required; got {norm_type}")
-    given = _gradients(parameters)
-    if not given:
-        return constant(0.0, float32)
-    with gradients(False):
-        parts = [_norm_part(as_tensor(g, float32), norm_type) for _, g in given]
-        norm = parts[0]
-        for part in parts[1:]:
-            norm = pointwise.maximum(norm, part) if norm_type == math.inf else pointwise.add(norm, part)
-        norm = pointwise.sqrt(norm) if norm_type == 2.0 else norm
-        factor = pointwise.div(filled(norm, max_norm), pointwise.add(norm, filled(norm, 1e-6)))
-        factor = pointwise.minimum(factor, filled(norm, 1.0))
-        for p, g in given:
-            p.gradient = pointwise.mul(g, spread(as_tensor(factor, p.dtype), p.shape))
-    return norm
-
-
-def _norm_part(g: Any, norm_type: float) -> Any:
-    axes = tuple(range(len(g.type.shape)))
-    if norm_type == 2.0:
-        squares = pointwise.mul(g, g)
-        return reduce.sum_(squares, axes) if axes else squares
-    sizes = pointwise.abs_(g)
-    fold = reduce.max_ if norm_type == math.inf else reduce.sum_
-    return fold(sizes, axes) if axes else sizes
-
-
-def clip_grad_value_(parameters: Variable | Iterable[Variable], clip_value: float) -> None:
-    """Limit every element of the gradients to ±clip_value.
-
-    >>> p = nn.Parameter([0.0]); p.grad = nc.tensor([3.0])
-    >>> optim.clip_grad_value_([p], 1.0); p.grad
-    Tensor([1.], f32[1])
-    """
-    if not clip_value >= 0:
-        raise ArgumentError(f"clip_grad_value_: a value that is not negative is required; got {clip_value}")
-    with gradients(False):
-        for p, g in _gradients(parameters):
-            p.gradient = pointwise.minimum(pointwise.maximum(g, filled(g, -clip_value)), filled(g, clip_value))
-
-
-# ---- schedules
 
 
 class Schedule:
@@ -173,15 +110,167 @@ class LambdaLR(Schedule):
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]]
     ) -> None:
-        count = len(optimizer.param_groups)
-        self.lambdas = [lr_lambda] * count if callable(lr_lambda) else list(lr_lambda)
-        if len(self.lambdas) != count:
-            raise ArgumentError(f"LambdaLR: a function for each of {count} groups is required; got {len(self.lambdas)}")
+        self.lambdas = _each_function("LambdaLR", optimizer, lr_lambda)
         super().__init__(optimizer)
 
     def rate(self, base: float, epoch: int, group: int) -> float:
         """base · f(epoch)."""
         return base * self.lambdas[group](epoch)
+
+
+def _each_function(
+    kind: str, optimizer: Optimizer, given: Callable[[int], float] | Sequence[Callable[[int], float]]
+) -> list[Callable[[int], float]]:
+    """One function for each group."""
+    count = len(optimizer.param_groups)
+    listed = [given] * count if callable(given) else list(given)
+    if len(listed) != count:
+        raise ArgumentError(f"{kind}: a function for each of {count} groups is required; got {len(listed)}")
+    return listed
+
+
+class MultiplicativeLR(Schedule):
+    """lr times the product of a function's values at 1, 2, … up to the epoch; one function, or one for each group.
+
+    >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
+    >>> schedule = optim.MultiplicativeLR(opt, lambda epoch: 0.5); schedule.step(); schedule.step()
+    >>> schedule.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]]
+    ) -> None:
+        self.lambdas = _each_function("MultiplicativeLR", optimizer, lr_lambda)
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: int, group: int) -> float:
+        """base · Π f(k)."""
+        return base * math.prod(self.lambdas[group](k) for k in range(1, epoch + 1))
+
+
+class MultiStepLR(Schedule):
+    """lr · gamma^(the number of milestones reached).
+
+    >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
+    >>> schedule = optim.MultiStepLR(opt, [1, 3], gamma=0.5); schedule.step(); schedule.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1) -> None:
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: int, group: int) -> float:
+        """base · gamma^(milestones up to the epoch)."""
+        return base * self.gamma ** bisect_right(self.milestones, epoch)
+
+
+class ExponentialLR(Schedule):
+    """lr · gamma^epoch.
+
+    >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
+    >>> schedule = optim.ExponentialLR(opt, 0.5); schedule.step(); schedule.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(self, optimizer: Optimizer, gamma: float) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: int, group: int) -> float:
+        """base · gamma^epoch."""
+        return base * self.gamma**epoch
+
+
+class ConstantLR(Schedule):
+    """lr times a factor for so many steps, then lr.
+
+    >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
+    >>> optim.ConstantLR(opt, 0.25, total_iters=2).get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5) -> None:
+        if not 0.0 <= factor <= 1.0:
+            raise ArgumentError(f"ConstantLR: a factor in [0, 1] is required; got {factor}")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: int, group: int) -> float:
+        """base · factor at first."""
+        return base * (self.factor if epoch < self.total_iters else 1.0)
+
+
+class LinearLR(Schedule):
+    """lr times a factor that goes from one number to another along a line: a warm-up, by default.
+
+    >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
+    >>> schedule = optim.LinearLR(opt, 0.5, total_iters=2); schedule.step(); schedule.get_last_lr()
+    [0.75]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5
+    ) -> None:
+        if not 0.0 < start_factor <= 1.0 or not 0.0 <= end_factor <= 1.0 or total_iters < 1:
+            raise ArgumentError(
+                f"LinearLR: factors in (0, 1] and a positive total_iters are required; got {start_factor}, "
+                f"{end_factor}, {total_iters}"
+            )
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: int, group: int) -> float:
+        """base · (start + (end − start) · epoch / total)."""
+        part = min(epoch, self.total_iters) / self.total_iters
+        return base * (self.start_factor + (self.end_factor - self.start_factor) * part)
+
+
+class PolynomialLR(Schedule):
+    """lr · (1 − epoch / total)^power, and 0 after.
+
+    >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
+    >>> schedule = optim.PolynomialLR(opt, 2, power=2.0); schedule.step(); schedule.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0) -> None:
+        if total_iters < 1:
+            raise ArgumentError(f"PolynomialLR: a positive total_iters is required; got {total_iters}")
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: int, group: int) -> float:
+        """base · (1 − epoch / total)^power."""
+        return base * (1.0 - min(epoch, self.total_iters) / self.total_iters) ** self.power
+
+
+class CosineAnnealingWarmRestarts(Schedule):
+    """From lr down to eta_min along half a cosine over T_0 steps, again over T_0 · T_mult, and so on.
+
+    >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
+    >>> schedule = optim.CosineAnnealingWarmRestarts(opt, 2); schedule.step(); schedule.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> None:
+        if T_0 < 1 or T_mult < 1:
+            raise ArgumentError(
+                f"CosineAnnealingWarmRestarts: positive T_0 and T_mult are required; got {T_0}, {T_mult}"
+            )
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer)
+
+    def rate(self, base: float, epoch: int, group: int) -> float:
+        """The cosine over the period that the epoch is in."""
+        period = self.T_0
+        while epoch >= period:
+            if self.T_mult == 1:
+                epoch %= period
+            else:
+                epoch, period = epoch - period, period * self.T_mult
+        return self.eta_min + 0.5 * (base - self.eta_min) * (1 + _cosine(epoch, period))
 
 
 def warm_up(steps: int, after: Callable[[int], float] = lambda epoch: 1.0) -> Callable[[int], float]:

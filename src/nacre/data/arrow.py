@@ -1,0 +1,151 @@
+"""Tables of Arrow, Parquet and CSV files as datasets, through pyarrow (the extra `data`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nacre.base.errors import ArgumentError, DTypeError, MissingExtra
+from nacre.data.dataset import Dataset, IterableDataset, checked
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def _module(name: str) -> Any:
+    """pyarrow, or a part of it."""
+    try:
+        return import_module(name)
+    except ImportError as fault:
+        raise MissingExtra(
+            f"data: pyarrow is required for tables; got no module {name}; install the extra: pip install nacre[data]"
+        ) from fault
+
+
+def _listed(paths: Paths) -> list[str]:
+    listed = [str(paths)] if isinstance(paths, str | Path) else [str(p) for p in paths]
+    missing = [p for p in listed if not Path(p).exists()]
+    if missing or not listed:
+        raise ArgumentError(f"data: files that exist are required; got {missing or 'none'}")
+    return listed
+
+
+class ArrowDataset(Dataset):
+    """The rows of a pyarrow table, each a dict of its columns; a batch is a dict of arrays.
+
+    Numbers become arrays, texts lists, lists of one length matrices.  Raises DTypeError for missing values, but in
+    floating-point columns, where they are NaN.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns' names."""
+        return list(self.table.column_names)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        at = checked(index, len(self), "ArrowDataset")
+        return {name: column[0] for name, column in _arrays(self.table.slice(at, 1)).items()}
+
+    def batch(self, indices: Sequence[int]) -> dict[str, Any]:
+        """Several rows at once, collated."""
+        return _arrays(self.table.take(_module("pyarrow").array(np.asarray(indices, np.int64))))
+
+
+def _arrays(table: Any) -> dict[str, Any]:
+    return {name: _column(name, table.column(name)) for name in table.column_names}
+
+
+def _column(name: str, column: Any) -> Any:
+    """A column's values as an array, or as a list of texts."""
+    types = _module("pyarrow").types
+    kind = column.type
+    if column.null_count and not types.is_floating(kind):
+        raise DTypeError(f"data: column {name!r} without missing values is required; got {column.null_count} of {kind}")
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
+        return column.to_pylist()
+    if types.is_dictionary(kind):
+        return column.cast(kind.value_type).to_pylist()
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        rows = [np.asarray(row) for row in column.to_pylist()]
+        if len({len(row) for row in rows}) > 1:
+            raise DTypeError(f"data: lists of one length are required in column {name!r}; got several")
+        return np.stack(rows) if rows else np.zeros((0,))
+    if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind):
+        return column.to_numpy()
+    raise DTypeError(f"data: numbers, texts or lists of numbers are required in column {name!r}; got {kind}")
+
+
+def read_csv(paths: Paths, columns: Sequence[str] | None = None, delimiter: str = ",") -> ArrowDataset:
+    """The rows of CSV files whose first line names the columns; types are found out.
+
+    Raises ArgumentError for files or columns that do not exist, MissingExtra without pyarrow.
+    """
+    csv, tables = _module("pyarrow.csv"), list[Any]()
+    options = csv.ParseOptions(delimiter=delimiter)
+    for path in _listed(paths):
+        tables.append(_chosen(csv.read_csv(path, parse_options=options), columns))
+    return ArrowDataset(_module("pyarrow").concat_tables(tables))
+
+
+def read_parquet(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
+    """The rows of Parquet files, in memory."""
+    parquet = _module("pyarrow.parquet")
+    tables = [_chosen(parquet.ParquetFile(path).read(), columns) for path in _listed(paths)]
+    return ArrowDataset(_module("pyarrow").concat_tables(tables))
+
+
+def read_arrow(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
+    """The rows of Arrow (Feather) files, mapped into memory: only what is read is loaded."""
+    arrow = _module("pyarrow")
+    tables = [_chosen(arrow.ipc.open_file(arrow.memory_map(path)).read_all(), columns) for path in _listed(paths)]
+    return ArrowDataset(arrow.concat_tables(tables))
+
+
+def _chosen(table: Any, columns: Sequence[str] | None) -> Any:
+    if columns is None:
+        return table
+    missing = [c for c in columns if c not in table.column_names]
+    if missing:
+        raise ArgumentError(f"data: columns of {table.column_names} are required; got {missing}")
+    return table.select(list(columns))
+
+
+class ParquetStream(IterableDataset):
+    """The rows of Parquet files one after the other, a row group in memory at a time.
+
+    It tells its place (file, row group, row) and goes on from one without reading what is before.
+    """
+
+    def __init__(self, paths: Paths, columns: Sequence[str] | None = None) -> None:
+        self.paths, self.columns = _listed(paths), None if columns is None else list(columns)
+        self._place = self._start = (0, 0, 0)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        first, self._start = self._start, (0, 0, 0)
+        parquet = _module("pyarrow.parquet")
+        for k in range(first[0], len(self.paths)):
+            file = parquet.ParquetFile(self.paths[k])
+            begun = first[1] if k == first[0] else 0
+            for group in range(begun, file.num_row_groups):
+                rows = ArrowDataset(_chosen(file.read_row_group(group), self.columns))
+                start = first[2] if (k, group) == first[:2] else 0
+                for n in range(start, len(rows)):
+                    self._place = k, group, n + 1
+                    yield rows[n]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place after the row that was given last."""
+        return {"place": list(self._place)}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Let the next iteration begin there."""
+        self._start = self._place = tuple(saved["place"])

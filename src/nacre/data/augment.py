@@ -1,0 +1,336 @@
+"""Changes of items at random: of images [..., C, H, W] and of sequences of tokens, on NumPy arrays.
+
+All draw from `data.rng()`: in a loader, what they do to an item depends on the seed, the epoch and the item only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.data.randomness import rng
+
+Pair = int | tuple[int, int]
+
+
+def _pair(value: Pair, what: str) -> tuple[int, int]:
+    found = (value, value) if isinstance(value, int) else tuple(value)
+    if len(found) != 2 or min(found) < 0:
+        raise ArgumentError(f"augment: one or two sizes that are not negative are required as {what}; got {value}")
+    return found
+
+
+def _image(x: Any, kind: str) -> np.ndarray:
+    held = np.asarray(x)
+    if held.ndim < 2:
+        raise ShapeError(f"{kind}: an image [..., H, W] is required; got shape {list(held.shape)}")
+    return held
+
+
+def _check_chance(kind: str, p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"{kind}: a probability in [0, 1] is required; got {p}")
+
+
+class Compose:
+    """Functions one after the other.
+
+    >>> data.Compose([abs, float])(-2)
+    2.0
+    """
+
+    def __init__(self, functions: Sequence[Callable[[Any], Any]]) -> None:
+        self.functions = list(functions)
+
+    def __call__(self, x: Any) -> Any:
+        for f in self.functions:
+            x = f(x)
+        return x
+
+
+class OnInput:
+    """A function of the first part of a pair (input, target), whose rest stays.
+
+    >>> data.OnInput(abs)((-2, "label"))
+    (2, 'label')
+    """
+
+    def __init__(self, f: Callable[[Any], Any]) -> None:
+        self.f = f
+
+    def __call__(self, item: Sequence[Any]) -> tuple[Any, ...]:
+        return self.f(item[0]), *item[1:]
+
+
+# ---- images
+
+
+class ToFloat:
+    """Bytes [H, W, C] or [H, W] as float32 [C, H, W] from 0 to 1.
+
+    >>> import numpy as np
+    >>> data.ToFloat()(np.full((2, 3, 1), 255, np.uint8)).shape
+    (1, 2, 3)
+    """
+
+    def __call__(self, x: Any) -> np.ndarray:
+        held = np.asarray(x)
+        if held.ndim not in (2, 3):
+            raise ShapeError(f"ToFloat: an image [H, W, C] or [H, W] is required; got shape {list(held.shape)}")
+        planes = held[None] if held.ndim == 2 else np.moveaxis(held, 2, 0)
+        whole = np.iinfo(held.dtype).max if held.dtype.kind in "iu" else 1
+        return np.ascontiguousarray(planes, np.float32) / np.float32(whole)
+
+
+class Normalize:
+    """(x − mean) / std for each channel of images [C, H, W].
+
+    >>> import numpy as np
+    >>> data.Normalize([1.0], [2.0])(np.full((1, 1, 1), 5.0, np.float32)).item()
+    2.0
+    """
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        self.mean, self.std = (np.asarray(v, np.float32)[:, None, None] for v in (mean, std))
+        if (self.std == 0).any():
+            raise ArgumentError("Normalize: deviations other than 0 are required; got 0")
+
+    def __call__(self, x: Any) -> np.ndarray:
+        return (_image(x, "Normalize") - self.mean) / self.std
+
+
+class _Flip:
+    axis = -1
+
+    def __init__(self, p: float = 0.5) -> None:
+        _check_chance(type(self).__name__, p)
+        self.p = p
+
+    def __call__(self, x: Any) -> np.ndarray:
+        held = _image(x, type(self).__name__)
+        return np.flip(held, self.axis) if rng().random() < self.p else held
+
+
+class RandomHorizontalFlip(_Flip):
+    """Left and right exchanged, with a probability.
+
+    >>> import numpy as np
+    >>> data.RandomHorizontalFlip(1.0)(np.array([[1, 2]])).tolist()
+    [[2, 1]]
+    """
+
+
+class RandomVerticalFlip(_Flip):
+    """Top and bottom exchanged, with a probability."""
+
+    axis = -2
+
+
+class Pad:
+    """Margins: a number, or "reflect" and the other modes of `numpy.pad`.
+
+    >>> import numpy as np
+    >>> data.Pad(1)(np.ones((2, 2))).shape
+    (4, 4)
+    """
+
+    def __init__(self, padding: Pair, fill: float = 0.0, padding_mode: str = "constant") -> None:
+        self.padding, self.fill, self.padding_mode = _pair(padding, "padding"), fill, padding_mode
+
+    def __call__(self, x: Any) -> np.ndarray:
+        held = _image(x, "Pad")
+        widths = [(0, 0)] * (held.ndim - 2) + [(n, n) for n in self.padding]
+        mode: Any = self.padding_mode
+        if mode == "constant":
+            return np.pad(held, widths, mode, constant_values=self.fill)
+        return np.pad(held, widths, mode)
+
+
+def _cut(x: np.ndarray, top: int, left: int, size: tuple[int, int]) -> np.ndarray:
+    return x[..., top : top + size[0], left : left + size[1]]
+
+
+class CenterCrop:
+    """The middle of an image, of a size.
+
+    >>> import numpy as np
+    >>> data.CenterCrop(1)(np.arange(9).reshape(3, 3)).tolist()
+    [[4]]
+    """
+
+    def __init__(self, size: Pair) -> None:
+        self.size = _pair(size, "size")
+
+    def __call__(self, x: Any) -> np.ndarray:
+        held = _image(x, "CenterCrop")
+        room = _room(held, self.size, "CenterCrop")
+        return _cut(held, room[0] // 2, room[1] // 2, self.size)
+
+
+def _room(x: np.ndarray, size: tuple[int, int], kind: str) -> tuple[int, int]:
+    room = x.shape[-2] - size[0], x.shape[-1] - size[1]
+    if min(room) < 0:
+        raise ShapeError(f"{kind}: an image of at least {size} is required; got {x.shape[-2:]}; pad it")
+    return room
+
+
+class RandomCrop:
+    """A part of an image, of a size, maybe after padding.
+
+    >>> import numpy as np
+    >>> data.RandomCrop(4, padding=1)(np.ones((3, 4, 4))).shape
+    (3, 4, 4)
+    """
+
+    def __init__(self, size: Pair, padding: Pair = 0, fill: float = 0.0, padding_mode: str = "constant") -> None:
+        self.size, self.pad = _pair(size, "size"), Pad(padding, fill, padding_mode)
+
+    def __call__(self, x: Any) -> np.ndarray:
+        held = self.pad(x)
+        room, draw = _room(held, self.size, "RandomCrop"), rng()
+        return _cut(held, int(draw.integers(room[0] + 1)), int(draw.integers(room[1] + 1)), self.size)
+
+
+class RandomRotation:
+    """A rotation about the middle by an angle from ±degrees; what comes from outside of the image is `fill`.
+
+    Elements are mixed bilinearly.
+
+    >>> import numpy as np
+    >>> data.RandomRotation(10.0)(np.ones((1, 5, 5), np.float32)).shape
+    (1, 5, 5)
+    """
+
+    def __init__(self, degrees: float, fill: float = 0.0) -> None:
+        if degrees < 0:
+            raise ArgumentError(f"RandomRotation: degrees that are not negative are required; got {degrees}")
+        self.degrees, self.fill = degrees, fill
+
+    def __call__(self, x: Any) -> np.ndarray:
+        return rotated(_image(x, "RandomRotation"), rng().uniform(-self.degrees, self.degrees), self.fill)
+
+
+def rotated(x: np.ndarray, degrees: float, fill: float) -> np.ndarray:
+    """An image [..., H, W] turned counter-clockwise about its middle."""
+    height, width = x.shape[-2:]
+    sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
+    down, right = np.meshgrid(np.arange(height) - (height - 1) / 2, np.arange(width) - (width - 1) / 2, indexing="ij")
+    rows = down * cosine + right * sine + (height - 1) / 2
+    columns = right * cosine - down * sine + (width - 1) / 2
+    top, left = np.floor(rows).astype(np.int64), np.floor(columns).astype(np.int64)
+    total = np.zeros(x.shape, np.float64)
+    for i in (0, 1):
+        for j in (0, 1):
+            weight = (1 - np.abs(rows - top - i)) * (1 - np.abs(columns - left - j))
+            r, c = top + i, left + j
+            inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            taken = x[..., np.clip(r, 0, height - 1), np.clip(c, 0, width - 1)]
+            total += weight * np.where(inside, taken, fill)
+    return total.astype(x.dtype) if x.dtype.kind == "f" else np.rint(total).astype(x.dtype)
+
+
+class Cutout:
+    """A rectangle of an image filled with a number (DeVries and Taylor 2017), with a probability.
+
+    >>> import numpy as np
+    >>> float(data.Cutout(2, p=1.0)(np.ones((1, 8, 8))).min())
+    0.0
+    """
+
+    def __init__(self, size: Pair, p: float = 1.0, fill: float = 0.0) -> None:
+        _check_chance("Cutout", p)
+        self.size, self.p, self.fill = _pair(size, "size"), p, fill
+
+    def __call__(self, x: Any) -> np.ndarray:
+        held, draw = _image(x, "Cutout"), rng()
+        if draw.random() >= self.p:
+            return held
+        height, width = held.shape[-2:]
+        row, column = int(draw.integers(height)), int(draw.integers(width))
+        top, left = row - self.size[0] // 2, column - self.size[1] // 2
+        found = held.copy()
+        found[..., max(0, top) : top + self.size[0], max(0, left) : left + self.size[1]] = self.fill
+        return found
+
+
+class MixUp:
+    """A collate function: each example mixed with another of the batch (Zhang et al. 2018).
+
+    Items are pairs (input, class); the batch is (inputs, targets [N, num_classes] in float32).  The share is drawn
+    from a Beta(alpha, alpha) distribution, once for the batch.
+
+    >>> x, t = data.MixUp(3, alpha=0.2)([(1.0, 0), (2.0, 2)])
+    >>> t.shape, round(float(t.sum()), 5)
+    ((2, 3), 2.0)
+    """
+
+    def __init__(self, num_classes: int, alpha: float = 0.2) -> None:
+        if num_classes < 1 or not alpha > 0:
+            raise ArgumentError(f"MixUp: positive num_classes and alpha are required; got {num_classes}, {alpha}")
+        self.num_classes, self.alpha = num_classes, alpha
+
+    def __call__(self, items: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        inputs = np.stack([np.asarray(item[0], np.float32) for item in items])
+        targets = np.eye(self.num_classes, dtype=np.float32)[[int(item[1]) for item in items]]
+        draw = rng()
+        share, order = np.float32(draw.beta(self.alpha, self.alpha)), draw.permutation(len(items))
+        return tuple(share * v + (1 - share) * v[order] for v in (inputs, targets))  # type: ignore[return-value]
+
+
+# ---- sequences
+
+
+class RandomWindow:
+    """A window of a sequence [L, ...], of a length; a shorter one is filled up behind.
+
+    >>> data.RandomWindow(3, fill=-1)([1, 2]).tolist()
+    [1, 2, -1]
+    """
+
+    def __init__(self, length: int, fill: int = 0) -> None:
+        if length < 1:
+            raise ArgumentError(f"RandomWindow: a positive length is required; got {length}")
+        self.length, self.fill = length, fill
+
+    def __call__(self, x: Any) -> np.ndarray:
+        held = np.asarray(x)
+        if len(held) < self.length:
+            widths = [(0, self.length - len(held))] + [(0, 0)] * (held.ndim - 1)
+            return np.pad(held, widths, constant_values=self.fill)
+        start = int(rng().integers(len(held) - self.length + 1))
+        return held[start : start + self.length]
+
+
+class TokenMasking:
+    """Tokens hidden for a masked language model (Devlin et al. 2019): (tokens, targets).
+
+    Each token that is not special is chosen with probability p; of those 80 % become the mask, 10 % another token and
+    10 % stay.  Targets are `ignore_index` where nothing was chosen.
+
+    >>> tokens, targets = data.TokenMasking(103, 1000, p=1.0)([5, 6, 7])
+    >>> targets.tolist()
+    [5, 6, 7]
+    """
+
+    def __init__(
+        self,
+        mask_token: int,
+        vocabulary: int,
+        p: float = 0.15,
+        special: Sequence[int] = (),
+        ignore_index: int = -100,
+    ) -> None:
+        _check_chance("TokenMasking", p)
+        self.mask_token, self.vocabulary, self.p = mask_token, vocabulary, p
+        self.special, self.ignore_index = np.asarray(special, np.int64), ignore_index
+
+    def __call__(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        tokens, draw = np.asarray(x, np.int64), rng()
+        chosen = (draw.random(tokens.shape) < self.p) & ~np.isin(tokens, self.special)
+        what, others = draw.random(tokens.shape), draw.integers(0, self.vocabulary, tokens.shape)
+        hidden = np.where(what < 0.8, self.mask_token, np.where(what < 0.9, others, tokens))
+        return np.where(chosen, hidden, tokens), np.where(chosen, tokens, self.ignore_index)

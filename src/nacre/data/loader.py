@@ -1,0 +1,200 @@
+"""`DataLoader`: batches of a dataset, made ahead by workers, always in the same order, and resumed where it was."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from nacre.base.errors import ArgumentError, StateError
+from nacre.data.collate import to_tensors
+from nacre.data.dataset import Dataset, IterableDataset, MappedIterable, SequenceDataset, groups, has_state
+from nacre.data.sampler import RandomSampler, Sampler, SequentialSampler, batches
+from nacre.data.worker import Fetch, Workers, result
+
+
+class _Ahead(NamedTuple):
+    """A batch that is being made, the number of items read with it, and the dataset's state after it."""
+
+    future: Future[Any]
+    items: int
+    state: Any
+
+
+class DataLoader:
+    """Batches of a dataset as tensors.
+
+    `dataset` has items by number, or is an `IterableDataset`.  `shuffle` takes an order of `seed` and the epoch;
+    `sampler` and `batch_sampler` say it themselves.  `num_workers` threads, or processes (`workers="processes"`, which
+    begin by `multiprocessing_context`), make up to `prefetch_factor` batches each ahead.  Batches, random functions
+    included (`data.rng()`), do not depend on the workers.
+
+    `state_dict` tells where the iteration is, after the batch that was given last; a loader with `load_state_dict`
+    goes on with the next one.  Each iteration is an epoch; `set_epoch` chooses the next one's number.
+
+    Raises ItemError where an item fails, naming it.
+
+    >>> rows = data.TensorDataset(nc.tensor([[1.0], [2.0], [3.0]]), nc.tensor([0, 1, 0]))
+    >>> for x, y in data.DataLoader(rows, batch_size=2): print(x.tolist(), y.tolist())
+    [[1.0], [2.0]] [0, 1]
+    [[3.0]] [0]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        sampler: Sampler | Sequence[int] | None = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Sequence[Any]], Any] | None = None,
+        drop_last: bool = False,
+        timeout: float = 0.0,
+        worker_init_fn: Callable[[], Any] | None = None,
+        multiprocessing_context: str = "spawn",
+        prefetch_factor: int = 2,
+        seed: int = 0,
+        workers: str = "threads",
+        tensors: bool = True,
+    ) -> None:
+        self.iterable = isinstance(dataset, IterableDataset)
+        if not self.iterable and not hasattr(dataset, "__getitem__"):
+            raise ArgumentError(f"DataLoader: a dataset or a sequence is required; got {type(dataset).__name__}")
+        self.dataset = dataset if isinstance(dataset, Dataset | IterableDataset) else SequenceDataset(dataset)
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self.num_workers, self.prefetch_factor, self.workers = num_workers, prefetch_factor, workers
+        self.multiprocessing_context, self.worker_init_fn = multiprocessing_context, worker_init_fn
+        self.collate_fn, self.timeout, self.seed, self.tensors = collate_fn, timeout, seed, tensors
+        self._check(shuffle, sampler, batch_sampler)
+        self.batch_sampler = batch_sampler
+        self.sampler: Any = sampler
+        if sampler is None and not self.iterable:
+            self.sampler = RandomSampler(self.dataset, seed) if shuffle else SequentialSampler(self.dataset)
+        self.epoch = 0
+        self._batch = self._items = 0  # given in this epoch
+        self._running = False
+        self._resume: Mapping[str, Any] | None = None
+        self._state: Any = None  # the dataset's, after the last batch that was given
+
+    def _check(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> None:
+        if self.batch_size < 1:
+            raise ArgumentError(f"DataLoader: a positive batch_size is required; got {self.batch_size}")
+        if self.num_workers < 0 or self.prefetch_factor < 1 or self.timeout < 0:
+            raise ArgumentError(
+                "DataLoader: num_workers and timeout not negative, and a positive prefetch_factor, are required; got "
+                f" {self.num_workers}, {self.timeout}, {self.prefetch_factor}"
+            )
+        if self.workers not in ("threads", "processes"):
+            raise ArgumentError(f'DataLoader: workers "threads" or "processes" are required; got {self.workers!r}')
+        if self.iterable and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ArgumentError(
+                "DataLoader: no order is required for an IterableDataset; got shuffle or a sampler; use its `shuffled`"
+            )
+        if shuffle + (sampler is not None) + (batch_sampler is not None) > 1:
+            raise ArgumentError("DataLoader: one of shuffle, sampler and batch_sampler is required; got several")
+
+    def __len__(self) -> int:
+        if self.iterable:
+            raise ArgumentError("DataLoader: a dataset with a length is required; got an IterableDataset")
+        return len(self._plan(self.epoch))
+
+    def _plan(self, epoch: int) -> list[Sequence[int]]:
+        """The item numbers of all batches of an epoch."""
+        if self.batch_sampler is not None:
+            return list(_order(self.batch_sampler, epoch))
+        return [list(b) for b in batches(_order(self.sampler, epoch), self.batch_size, self.drop_last)]
+
+    # ---- iterating
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._running:
+            self.epoch, self._batch, self._items = self.epoch + 1, 0, 0
+        resumed, self._resume = self._resume, None
+        if resumed is None:
+            self._batch = self._items = 0
+        self._running = True
+        functions, source = _unwrapped(self.dataset) if self.iterable else ((), self.dataset)
+        fetch = Fetch(None if self.iterable else source, functions, self.collate_fn, self.seed)
+        crew = Workers(fetch, self.num_workers, self.workers, self.multiprocessing_context, self.worker_init_fn)
+        return self._given(crew, self._submitted(crew, source, resumed))
+
+    def _submitted(self, crew: Workers, source: Any, resumed: Mapping[str, Any] | None) -> Iterator[_Ahead]:
+        """The batches of the rest of the epoch, each submitted when it is asked for."""
+        if not self.iterable:
+            for numbers in self._plan(self.epoch)[self._batch :]:
+                yield _Ahead(crew.submit(self.epoch, numbers, None), len(numbers), None)
+            return
+        held = has_state(source)
+        if resumed is not None and held:
+            source.load_state_dict(resumed["dataset"])
+        items, number = iter(source), self._items
+        if resumed is not None and not held:
+            for _ in range(self._items):
+                next(items, None)
+        for group in groups(items, self.batch_size, self.drop_last):
+            numbers = range(number, number + len(group))
+            number += len(group)
+            state = source.state_dict() if held else None
+            yield _Ahead(crew.submit(self.epoch, numbers, group), len(group), state)
+
+    def _given(self, crew: Workers, submitted: Iterator[_Ahead]) -> Iterator[Any]:
+        """The batches in order, with others being made ahead."""
+        ahead: deque[_Ahead] = deque()
+        most = max(1, self.num_workers * self.prefetch_factor)
+        try:
+            while True:
+                while len(ahead) < most and (one := next(submitted, None)) is not None:
+                    ahead.append(one)
+                if not ahead:
+                    break
+                first = ahead.popleft()
+                batch = result(first.future, self.timeout or None, self._batch)
+                self._batch, self._items, self._state = self._batch + 1, self._items + first.items, first.state
+                yield to_tensors(batch) if self.tensors else batch
+            self.epoch, self._batch, self._items, self._running = self.epoch + 1, 0, 0, False
+        finally:
+            crew.close()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration that of an epoch, from its beginning."""
+        self.epoch, self._batch, self._items, self._running, self._resume = epoch, 0, 0, False, None
+
+    # ---- saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch, how many batches and items of it were given, and the dataset's state if it has one."""
+        return {
+            "epoch": self.epoch, "batch": self._batch, "items": self._items, "seed": self.seed,
+            "batch_size": self.batch_size, "dataset": self._state,
+        }  # fmt: skip
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on after the batch that was given last when `state_dict` was called.
+
+        Raises StateError for another seed or batch size, with which the batches would be others.
+        """
+        for name in ("seed", "batch_size"):
+            if saved[name] != getattr(self, name):
+                raise StateError(
+                    f"DataLoader.load_state_dict: the same {name} is required; got {saved[name]} and "
+                    f"{getattr(self, name)}"
+                )
+        self.epoch, self._batch, self._items = saved["epoch"], saved["batch"], saved["items"]
+        self._state, self._running = saved["dataset"], False
+        self._resume = saved if saved["batch"] else None
+
+
+def _order(sampler: Any, epoch: int) -> Any:
+    """What a sampler says for an epoch; one of another kind says the same for every epoch."""
+    return sampler.order(epoch) if hasattr(sampler, "order") else list(sampler)
+
+
+def _unwrapped(dataset: Any) -> tuple[tuple[Callable[[Any], Any], ...], Any]:
+    """The functions that workers apply, and the dataset that they are applied to."""
+    functions: list[Callable[[Any], Any]] = []
+    while isinstance(dataset, MappedIterable):
+        functions.append(dataset.f)
+        dataset = dataset.source
+    return tuple(reversed(functions)), dataset

@@ -1,0 +1,149 @@
+"""Samplers: which items an epoch has, in which order.  All is decided by the seed and the epoch's number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from nacre.base.errors import ArgumentError
+from nacre.data.randomness import item_randomness, permutation, rng
+
+
+class Sampler:
+    """The numbers of the items of an epoch, in order: a kind defines `order` and `__len__`."""
+
+    def order(self, epoch: int) -> Sequence[int]:
+        """The items' numbers in an epoch."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.order(0))
+
+
+class SequentialSampler(Sampler):
+    """All items in their own order.
+
+    >>> list(data.SequentialSampler("abc"))
+    [0, 1, 2]
+    """
+
+    def __init__(self, source: Any) -> None:
+        self.count = len(source)
+
+    def order(self, epoch: int) -> Sequence[int]:
+        """0, 1, 2, …"""
+        return range(self.count)
+
+    def __len__(self) -> int:
+        return self.count
+
+
+class RandomSampler(Sampler):
+    """All items in an order of the seed and the epoch.
+
+    >>> sorted(data.RandomSampler("abc", seed=5))
+    [0, 1, 2]
+    """
+
+    def __init__(self, source: Any, seed: int = 0) -> None:
+        self.count, self.seed = len(source), seed
+
+    def order(self, epoch: int) -> Sequence[int]:
+        """A permutation."""
+        return permutation(self.count, self.seed, epoch).tolist()
+
+    def __len__(self) -> int:
+        return self.count
+
+
+class WeightedRandomSampler(Sampler):
+    """Items drawn with probabilities in proportion to weights, with replacement.
+
+    >>> set(data.WeightedRandomSampler([0.0, 1.0, 0.0], 8))
+    {1}
+    """
+
+    def __init__(self, weights: Sequence[float], num_samples: int, seed: int = 0) -> None:
+        held = np.asarray(weights, np.float64)
+        if held.ndim != 1 or (held < 0).any() or not held.sum() > 0 or num_samples < 0:
+            raise ArgumentError("WeightedRandomSampler: weights that are not negative, and not all 0, are required")
+        self.sums, self.num_samples, self.seed = np.cumsum(held), num_samples, seed
+
+    def order(self, epoch: int) -> Sequence[int]:
+        """Drawn by the sums of weights."""
+        with item_randomness(self.seed, epoch, 0xFFFFFFFF):
+            drawn = rng().random(self.num_samples) * self.sums[-1]
+        return [int(k) for k in np.searchsorted(self.sums, drawn, "right")]
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class DistributedSampler(Sampler):
+    """The share of one of several processes: every num_replicas-th item of an order that all of them agree on.
+
+    Every process gets as many: the first items come again at the end, or the last are left out (drop_last).
+
+    >>> [list(data.DistributedSampler("abcde", 2, rank, shuffle=False)) for rank in (0, 1)]
+    [[0, 2, 4], [1, 3, 0]]
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        num_replicas: int,
+        rank: int,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if not 0 <= rank < num_replicas:
+            raise ArgumentError(f"DistributedSampler: a rank below {num_replicas} is required; got {rank}")
+        self.count, self.num_replicas, self.rank = len(source), num_replicas, rank
+        self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
+
+    def order(self, epoch: int) -> Sequence[int]:
+        """This process's share."""
+        whole = permutation(self.count, self.seed, epoch) if self.shuffle else np.arange(self.count)
+        places = np.arange(len(self)) * self.num_replicas + self.rank
+        return whole[places % max(1, self.count)].tolist() if self.count else []
+
+    def __len__(self) -> int:
+        return self.count // self.num_replicas if self.drop_last else -(-self.count // self.num_replicas)
+
+
+def batches(order: Sequence[int], size: int, drop_last: bool) -> list[Sequence[int]]:
+    """An order cut into batches, the last one maybe shorter."""
+    found = [order[k : k + size] for k in range(0, len(order), size)]
+    if drop_last and found and len(found[-1]) < size:
+        found.pop()
+    return found
+
+
+class BatchSampler:
+    """The batches of a sampler.
+
+    >>> list(data.BatchSampler(data.SequentialSampler("abcde"), 2, drop_last=True))
+    [[0, 1], [2, 3]]
+    """
+
+    def __init__(self, sampler: Sampler, batch_size: int, drop_last: bool = False) -> None:
+        if batch_size < 1:
+            raise ArgumentError(f"BatchSampler: a positive batch_size is required; got {batch_size}")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def order(self, epoch: int) -> list[list[int]]:
+        """The batches of an epoch."""
+        return [list(b) for b in batches(self.sampler.order(epoch), self.batch_size, self.drop_last)]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.order(0))
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.sampler), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)

@@ -1,0 +1,458 @@
+"""Activations as functions.
+
+Each is an explicit graph of primitives, so its bits do not depend on whether it is fused.  Half types are cast up,
+computed in float32, and cast down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from nacre.api import random, reductions
+from nacre.api.functions import REAL, require, where
+from nacre.api.manipulation import split
+from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.types import normal_axis
+from nacre.nn.losses import one_hot
+from nacre.trace.value import stripped
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "rrelu",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+]
+
+_ROOT_HALF: Final = math.sqrt(0.5)
+_GELU_SCALE: Final = 2 * math.sqrt(2 / math.pi)
+SELU_ALPHA: Final = 1.6732632423543772848170429916717
+SELU_SCALE: Final = 1.0507009873554804934193349852946
+
+
+def composite(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
+    """Apply f in float32 to half types, else as it is; the result has the dtype of x."""
+    held = as_tensor(x)
+    require(operation, held.type.dtype, REAL)
+    return as_tensor(f(reductions.wide_float(held)), held.type.dtype)
+
+
+def relu(x: TensorLike) -> Tensor:
+    """max(x, 0); NaN stays, and the derivative at 0 is 0.
+
+    >>> F.relu([-1.0, 2.0])
+    Tensor([0., 2.], f32[2])
+    """
+    held = as_tensor(x)
+    require("relu", held.type.dtype, "iuf")
+    zero = filled(held, 0)
+    return pointwise.select(pointwise.le(held, zero), zero, held)
+
+
+def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
+    """x above 0, negative_slope · x elsewhere.
+
+    >>> F.leaky_relu([-1.0, 2.0], 0.5)
+    Tensor([-0.5,  2. ], f32[2])
+    """
+    held = as_tensor(x)
+    require("leaky_relu", held.type.dtype, REAL)
+    below = pointwise.le(held, filled(held, 0.0))
+    return pointwise.select(below, pointwise.mul(held, filled(held, negative_slope)), held)
+
+
+def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
+    """x above 0, alpha · (eˣ − 1) elsewhere.
+
+    >>> F.elu([0.0, 2.0])
+    Tensor([0., 2.], f32[2])
+    """
+
+    def compute(v: Any) -> Any:
+        """The value on raw values: v above zero, alpha * expm1(v) below."""
+        low = pointwise.le(v, filled(v, 0.0))
+        curved = pointwise.expm1(pointwise.minimum(v, filled(v, 0.0)))
+        return pointwise.select(low, pointwise.mul(curved, filled(v, alpha)), v)
+
+    return composite("elu", x, compute)
+
+
+def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
+    """x · Φ(x), as ½x · erfc(−x/√2); or with `approximate="tanh"` the formula of Hendrycks and Gimpel (2016).
+
+    >>> F.gelu([0.0, 100.0])
+    Tensor([  0., 100.], f32[2])
+    """
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(f'gelu: approximate "none" or "tanh" is required; got {approximate!r}')
+    return composite("gelu", x, _gelu if approximate == "none" else _gelu_tanh)
+
+
+def _gelu(v: Any) -> Any:
+    tail = pointwise.erfc(pointwise.mul(v, filled(v, -_ROOT_HALF)))
+    return pointwise.mul(pointwise.mul(v, filled(v, 0.5)), tail)
+
+
+def _gelu_tanh(v: Any) -> Any:
+    """½(1 + tanh u) is sigmoid(2u), which does not cancel."""
+    cubic = pointwise.fma(pointwise.mul(v, v), filled(v, 0.044715 * _GELU_SCALE), filled(v, _GELU_SCALE))
+    return pointwise.mul(v, pointwise.sigmoid(pointwise.mul(v, cubic)))
+
+
+def silu(x: TensorLike) -> Tensor:
+    """x · sigmoid(x).
+
+    >>> F.silu([0.0])
+    Tensor([0.], f32[1])
+    """
+    return composite("silu", x, lambda v: pointwise.mul(v, pointwise.sigmoid(v)))
+
+
+def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + e^(beta · x)) / beta, without overflow; x itself where beta · x is above the threshold.
+
+    >>> F.softplus([100.0])
+    Tensor([100.], f32[1])
+    """
+
+    def compute(v: Any) -> Any:
+        """(max(z, 0) + log1p(exp(-|z|))) / beta for z = beta v, which does not overflow."""
+        z = v if beta == 1.0 else v * beta
+        soft = _soft(z)
+        return where(z > threshold, v, soft if beta == 1.0 else soft / beta)
+
+    return composite("softplus", x, compute)
+
+
+def _soft(v: Any) -> Any:
+    """log(1 + exp(v)) as max(v, 0) + log1p(exp(-|v|))."""
+    high = pointwise.select(pointwise.le(v, filled(v, 0.0)), filled(v, 0.0), v)
+    return pointwise.add(high, pointwise.log1p(pointwise.exp(pointwise.neg(pointwise.abs_(v)))))
+
+
+def tanh(x: TensorLike) -> Tensor:
+    """The hyperbolic tangent.
+
+    >>> F.tanh([0.0])
+    Tensor([0.], f32[1])
+    """
+    return composite("tanh", x, pointwise.tanh)
+
+
+def sigmoid(x: TensorLike) -> Tensor:
+    """1 / (1 + e⁻ˣ).
+
+    >>> F.sigmoid([0.0])
+    Tensor([0.5], f32[1])
+    """
+    return composite("sigmoid", x, pointwise.sigmoid)
+
+
+def along(reduced: Any, like: Any, axis: int) -> Any:
+    """A reduced value broadcast back along the axis."""
+    axes = tuple(k for k in range(len(like.type.shape)) if k != axis)
+    return view.broadcast(reduced, like.type.shape, axes)
+
+
+def softmax(x: TensorLike, dim: int = -1) -> Tensor:
+    """exp(x − max) · (1 / Σ exp(x − max)) along an axis.
+
+    >>> F.softmax([0.0, 0.0])
+    Tensor([0.5, 0.5], f32[2])
+    """
+    held = as_tensor(x)
+    at = normal_axis(dim, len(held.type.shape), "softmax")
+
+    def compute(v: Any) -> Any:
+        """The exponentials over their sum."""
+        raised, total = exponentials(v, at)
+        return pointwise.mul(raised, along(pointwise.div(filled(total, 1.0), total), v, at))
+
+    return composite("softmax", held, compute)
+
+
+def exponentials(v: Any, axis: int) -> tuple[Any, Any]:
+    """exp(v − max) and its sum along an axis.  The result of softmax does not depend on max, so max has no node."""
+    high = stripped(reduce.max_(v, (axis,)))
+    raised = pointwise.exp(pointwise.sub(v, along(high, v, axis)))
+    return raised, reduce.sum_(raised, (axis,))
+
+
+def logsigmoid(x: TensorLike) -> Tensor:
+    """log(sigmoid(x)), without overflow.
+
+    >>> F.logsigmoid([-100.0])
+    Tensor([-100.], f32[1])
+    """
+    return composite("logsigmoid", x, lambda v: pointwise.neg(_soft(pointwise.neg(v))))
+
+
+def mish(x: TensorLike) -> Tensor:
+    """x · tanh(log(1 + eˣ)) (Misra 2019).
+
+    >>> F.mish([0.0])
+    Tensor([0.], f32[1])
+    """
+    return composite("mish", x, lambda v: pointwise.mul(v, pointwise.tanh(_soft(v))))
+
+
+def selu(x: TensorLike) -> Tensor:
+    """scale · (x above 0, alpha · (eˣ − 1) elsewhere), with the constants of Klambauer et al. (2017).
+
+    >>> F.selu([0.0, 1.0])
+    Tensor([0.      , 1.050701], f32[2])
+    """
+
+    def compute(v: Any) -> Any:
+        """One scale above zero, another below."""
+        curved = pointwise.expm1(pointwise.minimum(v, filled(v, 0.0)))
+        return where(v > 0.0, v * SELU_SCALE, curved * (SELU_ALPHA * SELU_SCALE))
+
+    return composite("selu", x, compute)
+
+
+def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
+    """x above 0, alpha · (e^(x/alpha) − 1) elsewhere (Barron 2017).
+
+    >>> F.celu([0.0, 2.0], alpha=0.5)
+    Tensor([0., 2.], f32[2])
+    """
+    if alpha == 0.0:
+        raise ArgumentError("celu: an alpha other than 0 is required; got 0")
+
+    def compute(v: Any) -> Any:
+        """The value above zero, a curve with slope 1 below."""
+        curved = pointwise.expm1(pointwise.minimum(v, filled(v, 0.0)) / alpha)
+        return where(v > 0.0, v, curved * alpha)
+
+    return composite("celu", x, compute)
+
+
+def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x limited to [min_val, max_val]; the derivative at the limits is 0.
+
+    >>> F.hardtanh([-2.0, 0.5])
+    Tensor([-1. ,  0.5], f32[2])
+    """
+    if not min_val <= max_val:
+        raise ArgumentError(f"hardtanh: min_val <= max_val is required; got {min_val} and {max_val}")
+    held: Any = as_tensor(x)
+    require("hardtanh", held.type.dtype, "iuf")
+    return where(held <= min_val, filled(held, min_val), where(held >= max_val, filled(held, max_val), held))
+
+
+def relu6(x: TensorLike) -> Tensor:
+    """x limited to [0, 6].
+
+    >>> F.relu6([-1.0, 9.0])
+    Tensor([0., 6.], f32[2])
+    """
+    return hardtanh(x, 0, 6)
+
+
+def hardsigmoid(x: TensorLike) -> Tensor:
+    """x/6 + 1/2 limited to [0, 1].
+
+    >>> F.hardsigmoid([-3.0, 0.0])
+    Tensor([0. , 0.5], f32[2])
+    """
+    return composite("hardsigmoid", x, lambda v: hardtanh(v + 3.0, 0.0, 6.0) / 6.0)
+
+
+def hardswish(x: TensorLike) -> Tensor:
+    """x · hardsigmoid(x) (Howard et al. 2019).
+
+    >>> F.hardswish([-3.0, 3.0])
+    Tensor([-0.,  3.], f32[2])
+    """
+    return composite("hardswish", x, lambda v: v * hardtanh(v + 3.0, 0.0, 6.0) / 6.0)
+
+
+def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
+    """x where it is above the threshold, else a value.
+
+    >>> F.threshold([0.5, 2.0], 1.0, -1.0)
+    Tensor([-1.,  2.], f32[2])
+    """
+    held: Any = as_tensor(x)
+    require("threshold", held.type.dtype, "iuf")
+    return where(held <= threshold, filled(held, value), held)
+
+
+def hardshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
+    """x where |x| is above lambd, else 0.
+
+    >>> F.hardshrink([0.3, -2.0])
+    Tensor([ 0., -2.], f32[2])
+    """
+
+    def compute(v: Any) -> Any:
+        """Zero between the two limits, both included."""
+        return where((v >= -lambd) & (v <= lambd), filled(v, 0.0), v)
+
+    return composite("hardshrink", x, compute)
+
+
+def softshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
+    """x moved by lambd towards 0, and 0 where |x| is at most lambd.
+
+    >>> F.softshrink([0.25, -2.0])
+    Tensor([ 0. , -1.5], f32[2])
+    """
+    if lambd < 0:
+        raise ArgumentError(f"softshrink: a lambd that is not negative is required; got {lambd}")
+
+    def compute(v: Any) -> Any:
+        """The value less lambd above it, plus lambd below its negative."""
+        return where(v > lambd, v - lambd, where(v < -lambd, v + lambd, v * 0.0))
+
+    return composite("softshrink", x, compute)
+
+
+def tanhshrink(x: TensorLike) -> Tensor:
+    """x − tanh(x).
+
+    >>> F.tanhshrink([0.0])
+    Tensor([0.], f32[1])
+    """
+    return composite("tanhshrink", x, lambda v: pointwise.sub(v, pointwise.tanh(v)))
+
+
+def softsign(x: TensorLike) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> F.softsign([1.0, -3.0])
+    Tensor([ 0.5 , -0.75], f32[2])
+    """
+    return composite("softsign", x, lambda v: v / (pointwise.abs_(v) + 1.0))
+
+
+def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
+    """x above 0, weight · x elsewhere, for a weight of one number or one for each channel (axis 1).
+
+    >>> F.prelu([[-1.0, -1.0]], [0.5, 0.25])
+    Tensor([[-0.5 , -0.25]], f32[1, 2])
+    """
+    held: Any = as_tensor(x)
+    w: Any = as_tensor(weight, held.type.dtype)
+    channels = held.type.shape[1] if len(held.type.shape) > 1 else 1
+    if w.type.shape not in ((1,), (), (channels,)):
+        raise ShapeError(f"prelu: a weight of one number or {channels} is required; got {w.type}")
+
+    def compute(v: Any) -> Any:
+        """The slope is the channel's own below zero."""
+        slope = as_tensor(w, v.type.dtype)
+        if slope.type.shape == (channels,) and len(v.type.shape) > 1:
+            slope = view.broadcast(slope, v.type.shape, (1,))
+        else:
+            slope = view.broadcast(view.reshape(slope, ()), v.type.shape, ())
+        return where(v > 0.0, v, slope * v)
+
+    return composite("prelu", held, compute)
+
+
+def rrelu(x: TensorLike, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """x above 0, a · x elsewhere, for a drawn evenly from [lower, upper) while training, else their mean.
+
+    >>> F.rrelu([-1.0, 2.0], 0.25, 0.75)
+    Tensor([-0.5,  2. ], f32[2])
+    """
+    if not lower <= upper:
+        raise ArgumentError(f"rrelu: lower <= upper is required; got {lower} and {upper}")
+
+    def compute(v: Any) -> Any:
+        """The slope is drawn for each element."""
+        slope: Any = random.uniform(v.type.shape, lower, upper, v.type.dtype) if training else (lower + upper) / 2
+        return where(v > 0.0, v, v * slope)
+
+    return composite("rrelu", x, compute)
+
+
+def glu(x: TensorLike, dim: int = -1) -> Tensor:
+    """a · sigmoid(b) for the halves a and b of x along an axis (Dauphin et al. 2017).
+
+    >>> F.glu([2.0, 0.0])
+    Tensor([1.], f32[1])
+    """
+    held = as_tensor(x)
+    at = normal_axis(dim, len(held.type.shape), "glu")
+    if not isinstance(held.type.shape[at], int) or held.type.shape[at] % 2:
+        raise ShapeError(f"glu: an even size along axis {dim} is required; got {held.type}")
+
+    def compute(v: Any) -> Any:
+        """The first half times the sigmoid of the second."""
+        first, second = split(v, 2, axis=at)
+        return pointwise.mul(first, pointwise.sigmoid(second))
+
+    return composite("glu", held, compute)
+
+
+def softmin(x: TensorLike, dim: int = -1) -> Tensor:
+    """softmax(−x) along an axis.
+
+    >>> F.softmin([0.0, 0.0])
+    Tensor([0.5, 0.5], f32[2])
+    """
+    held = as_tensor(x)
+    require("softmin", held.type.dtype, REAL)
+    return softmax(pointwise.neg(held), dim)
+
+
+def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
+    """A sample of the relaxed categorical distribution (Jang et al. 2017): softmax((logits + noise) / tau).
+
+    `hard` gives a one-hot vector with the gradient of the soft one.
+
+    >>> F.gumbel_softmax([0.0, 0.0], hard=True).sum().item()
+    1.0
+    """
+    held = as_tensor(logits)
+    require("gumbel_softmax", held.type.dtype, REAL)
+    at = normal_axis(dim, len(held.type.shape), "gumbel_softmax")
+
+    def compute(v: Any) -> Any:
+        """The noise is −log(−log u) for u in (0, 1)."""
+        drawn: Any = 1.0 - random.uniform(v.type.shape, dtype=v.type.dtype)
+        noise = pointwise.neg(pointwise.log(pointwise.neg(pointwise.log(drawn)) + 1e-20))
+        soft: Any = softmax((v + noise) / tau, at)
+        if not hard:
+            return soft
+        chosen = reductions.argmax(stripped(soft), axis=at)
+        last = view.permute(one_hot(chosen, v.type.shape[at]), _last_to(at, len(v.type.shape)))
+        return (as_tensor(last, v.type.dtype) - stripped(soft)) + soft
+
+    return composite("gumbel_softmax", held, compute)
+
+
+def _last_to(axis: int, rank: int) -> tuple[int, ...]:
+    """The permutation that puts the last axis at a place."""
+    order = list(range(rank - 1))
+    order.insert(axis, rank - 1)
+    return tuple(order)

@@ -1,0 +1,190 @@
+"""Initialisers: each fills a parameter with numbers, outside of what is recorded for `backward`, and returns it.
+
+>>> w = nn.Parameter(nc.zeros((3, 4)))
+>>> float(nn.init.constant_(w, 2.0).sum())
+24.0
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nacre.api import random
+from nacre.api.creation import eye
+from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.state import gradients
+from nacre.trace.value import stripped
+from nacre.trace.variable import Variable
+
+_Filled = TypeVar("_Filled", bound=Variable)
+
+
+def _fill(variable: _Filled, numbers: Any) -> _Filled:
+    """Hold these numbers, in the variable's dtype and shape."""
+    with gradients(False):
+        held = as_tensor(numbers, variable.dtype)
+        if held.type.shape != variable.shape:
+            raise ShapeError(f"init: numbers of shape {list(variable.shape)} are required; got {held.type}")
+        variable.assign(stripped(held))
+    return variable
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The gain that keeps the variance behind an activation: 1 for linear layers and "sigmoid", 5/3 for "tanh", …
+
+    >>> nn.init.calculate_gain("relu") ** 2
+    2.0000000000000004
+    """
+    plain = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+    plain |= {f"conv{t}{n}d": 1.0 for t in ("", "_transpose") for n in (1, 2, 3)}
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity not in plain:
+        known = sorted([*plain, "leaky_relu"])
+        raise ArgumentError(f"calculate_gain: one of {known} is required; got {nonlinearity!r}")
+    return plain[nonlinearity]
+
+
+def fans(shape: tuple[Any, ...]) -> tuple[int, int]:
+    """How many inputs an element of the result has, and how many outputs an input, for weights [out, in, ...]."""
+    if len(shape) < 2:
+        raise ShapeError(f"init: a weight of at least two axes is required; got shape {list(shape)}")
+    field = math.prod(int(n) for n in shape[2:])
+    return int(shape[1]) * field, int(shape[0]) * field
+
+
+def _fan(shape: tuple[Any, ...], mode: str) -> int:
+    if mode not in ("fan_in", "fan_out"):
+        raise ArgumentError(f'init: a mode "fan_in" or "fan_out" is required; got {mode!r}')
+    return fans(shape)[mode == "fan_out"]
+
+
+# ---- fixed numbers
+
+
+def constant_(tensor: _Filled, val: float) -> _Filled:
+    """One number everywhere."""
+    return _fill(tensor, filled(stripped(tensor.value), val))
+
+
+def zeros_(tensor: _Filled) -> _Filled:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+def ones_(tensor: _Filled) -> _Filled:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def eye_(tensor: _Filled) -> _Filled:
+    """The identity, for a matrix.
+
+    >>> nn.init.eye_(nn.Parameter(nc.zeros((2, 2)))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if len(tensor.shape) != 2:
+        raise ShapeError(f"eye_: a matrix is required; got shape {list(tensor.shape)}")
+    return _fill(tensor, eye(*tensor.shape))
+
+
+def dirac_(tensor: _Filled, groups: int = 1) -> _Filled:
+    """Filters that give back their input channels, as many as there are, for convolutions of 1 to 3 axes."""
+    shape = tuple(int(n) for n in tensor.shape)
+    if len(shape) not in (3, 4, 5) or groups < 1 or shape[0] % groups:
+        raise ShapeError(f"dirac_: filters [out, in, ...] with out divisible by {groups} are required; got {shape}")
+    numbers = np.zeros(shape)
+    each = shape[0] // groups
+    for g in range(groups):
+        for k in range(min(each, shape[1])):
+            numbers[(g * each + k, k, *(n // 2 for n in shape[2:]))] = 1.0
+    return _fill(tensor, numbers)
+
+
+# ---- drawn numbers
+
+
+def uniform_(tensor: _Filled, a: float = 0.0, b: float = 1.0) -> _Filled:
+    """Numbers evenly distributed in [a, b)."""
+    return _fill(tensor, random.uniform(tensor.shape, a, b, tensor.dtype))
+
+
+def normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0) -> _Filled:
+    """Normally distributed numbers."""
+    return _fill(tensor, random.normal(tensor.shape, mean, std, tensor.dtype))
+
+
+def trunc_normal_(
+    tensor: _Filled, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
+) -> _Filled:
+    """Normally distributed numbers within [a, b]: those outside are drawn again."""
+    if not a < b or not std > 0:
+        raise ArgumentError(f"trunc_normal_: a < b and a positive std are required; got {a}, {b}, {std}")
+    if not (a - 6 * std < mean < b + 6 * std):
+        raise ArgumentError(f"trunc_normal_: a mean near [{a}, {b}] is required; got {mean} with std {std}")
+    drawn = random.normal(tensor.shape, mean, std, tensor.dtype).numpy().copy()
+    outside = (drawn < a) | (drawn > b)
+    while outside.any():
+        drawn[outside] = random.normal((int(outside.sum()),), mean, std, tensor.dtype).numpy()
+        outside = (drawn < a) | (drawn > b)
+    return _fill(tensor, drawn)
+
+
+def xavier_uniform_(tensor: _Filled, gain: float = 1.0) -> _Filled:
+    """Evenly distributed with variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010)."""
+    bound = gain * math.sqrt(6.0 / max(1, sum(fans(tensor.shape))))
+    return uniform_(tensor, -bound, bound)
+
+
+def xavier_normal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
+    """Normally distributed with variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010)."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / max(1, sum(fans(tensor.shape)))))
+
+
+def kaiming_uniform_(
+    tensor: _Filled, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> _Filled:
+    """Evenly distributed with variance gain² / fan (He et al. 2015)."""
+    bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / max(1, _fan(tensor.shape, mode)))
+    return uniform_(tensor, -bound, bound)
+
+
+def kaiming_normal_(
+    tensor: _Filled, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> _Filled:
+    """Normally distributed with variance gain² / fan (He et al. 2015)."""
+    return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(max(1, _fan(tensor.shape, mode))))
+
+
+def orthogonal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
+    """A matrix with orthonormal rows or columns, times the gain; further axes are merged (Saxe et al. 2014).
+
+    It is factored by LAPACK, so its bits are those of the machine.
+    """
+    rows, columns = int(tensor.shape[0]), math.prod(int(n) for n in tensor.shape[1:])
+    if len(tensor.shape) < 2:
+        raise ShapeError(f"orthogonal_: a weight of at least two axes is required; got shape {list(tensor.shape)}")
+    drawn = random.normal((max(rows, columns), min(rows, columns)), dtype="float64").numpy()
+    q, r = np.linalg.qr(drawn)
+    q = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
+    return _fill(tensor, gain * (q if rows >= columns else q.T).reshape(tuple(map(int, tensor.shape))))
+
+
+def sparse_(tensor: _Filled, sparsity: float, std: float = 0.01) -> _Filled:
+    """Normally distributed, but for a share of zeros in each column (Martens 2010)."""
+    if len(tensor.shape) != 2 or not 0.0 <= sparsity <= 1.0:
+        raise ArgumentError(f"sparse_: a matrix and a share in [0, 1] are required; got {tensor.shape}, {sparsity}")
+    numbers = random.normal(tensor.shape, 0.0, std).numpy().copy()
+    order = np.argsort(random.uniform(tensor.shape).numpy(), axis=0, kind="stable")
+    zeros = math.ceil(sparsity * numbers.shape[0])
+    np.put_along_axis(numbers, order[:zeros], 0.0, axis=0)
+    return _fill(tensor, numbers)
+
+
+def copy_(tensor: _Filled, numbers: TensorLike) -> _Filled:
+    """Given numbers of the same shape."""
+    return _fill(tensor, numbers)

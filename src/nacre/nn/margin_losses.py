@@ -1,0 +1,213 @@
+"""Losses of several classes by margins, and the loss of unaligned sequences (CTC)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nacre.api.functions import REAL, require, where
+from nacre.api.indexing import take_along_axis
+from nacre.api.manipulation import concat, pad, stack
+from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers
+from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.reductions import any as any_
+from nacre.api.reductions import cumulative_sum, wide_float
+from nacre.api.reductions import sum as sum_
+from nacre.api.tensor import Tensor
+from nacre.base.dtypes import int64
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.nn.activations import logsigmoid
+from nacre.nn.losses import check_target, picked, reduced
+from nacre.transform.control import scan
+
+__all__ = [
+    "ctc_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+]
+
+
+def _rows(operation: str, input: TensorLike) -> tuple[Any, Any, bool]:
+    """The input, the same as [N, C] in at least float32, and whether it was one row."""
+    held = as_tensor(input)
+    require(operation, held.type.dtype, REAL)
+    rank = len(held.type.shape)
+    if rank not in (1, 2):
+        raise ShapeError(f"{operation}: an input [N, C] or [C] is required; got {held.type}")
+    wide = wide_float(held)
+    return held, view.reshape(wide, (1, *wide.type.shape)) if rank == 1 else wide, rank == 1
+
+
+def _finished(losses: Any, single: bool, reduction: str, held: Any) -> Any:
+    found = reduced(losses, reduction)
+    return as_tensor(view.reshape(found, ()) if single else found, held.type.dtype)
+
+
+def multi_margin_loss(
+    input: TensorLike,
+    target: TensorLike,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: TensorLike | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Σ max(0, margin − x[target] + x[i])ᵖ / C over the other classes i, for inputs [N, C] and p 1 or 2.
+
+    >>> F.multi_margin_loss([[0.0, 2.0]], [0])
+    Tensor(1.5, f32[])
+    """
+    if p not in (1, 2):
+        raise ArgumentError(f"multi_margin_loss: a p of 1 or 2 is required; got {p}")
+    held, x, single = _rows("multi_margin_loss", input)
+    wanted = as_tensor(target, int64)
+    wanted = view.reshape(wanted, (1,)) if single else wanted
+    check_target("multi_margin_loss", wanted, x, 1, -1)
+    gap: Any = margin - picked(x, wanted, 1)[:, None] + x
+    own = pointwise.eq(pointwise.iota(x.type.shape, 1, int64), view.broadcast(wanted, x.type.shape, (0,)))
+    losses = where((gap > 0.0) & ~own, gap if p == 1 else gap * gap, filled(gap, 0.0))
+    total: Any = reduce.sum_(losses, (1,)) / x.type.shape[1]
+    if weight is not None:
+        table = view.broadcast(as_tensor(weight, x.type.dtype), x.type.shape, (1,))
+        total = total * picked(table, wanted, 1)
+    return _finished(total, single, reduction, held)
+
+
+def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
+    """Σ max(0, 1 − x[t] + x[i]) / C over targets t and classes i that are none.
+
+    The targets [N, C] are class numbers up to the first −1 of each row.
+
+    >>> F.multilabel_margin_loss([[0.0, 2.0]], [[0, -1]])
+    Tensor(1.5, f32[])
+    """
+    held, x, single = _rows("multilabel_margin_loss", input)
+    wanted: Any = as_tensor(target, int64)
+    wanted = view.reshape(wanted, (1, *wanted.type.shape)) if single else wanted
+    if wanted.type.shape != x.type.shape:
+        raise ShapeError(f"multilabel_margin_loss: targets of shape {held.type} are required; got {wanted.type}")
+    classes = x.type.shape[1]
+    ended: Any = cumulative_sum((wanted < 0).astype(int64), axis=1) > 0
+    named = (wanted[:, :, None] == pointwise.iota((classes,), 0, int64)) & ~ended[:, :, None]  # [N, target, class]
+    at_target: Any = sum_(where(named, x[:, None, :], 0.0), axis=2)
+    gap: Any = 1.0 - at_target[:, :, None] + x[:, None, :]
+    counts = ~ended[:, :, None] & ~any_(named, axis=1)[:, None, :]
+    losses: Any = sum_(where(counts & (gap > 0.0), gap, 0.0), axis=(1, 2)) / classes
+    return _finished(losses, single, reduction, held)
+
+
+def multilabel_soft_margin_loss(
+    input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
+) -> Tensor:
+    """The mean over the classes of −t · log sigmoid(x) − (1 − t) · log sigmoid(−x).
+
+    >>> F.multilabel_soft_margin_loss([[0.0, 0.0]], [[1.0, 0.0]])
+    Tensor(0.6931472, f32[])
+    """
+    held = as_tensor(input)
+    require("multilabel_soft_margin_loss", held.type.dtype, REAL)
+    x: Any = wide_float(held)
+    t: Any = as_tensor(target, x.type.dtype)
+    if t.type.shape != x.type.shape or not x.type.shape:
+        raise ShapeError(f"multilabel_soft_margin_loss: targets of shape {held.type} are required; got {t.type}")
+    losses: Any = -(t * logsigmoid(x) + (1.0 - t) * logsigmoid(-x))
+    if weight is not None:
+        losses = losses * as_tensor(weight, x.type.dtype)
+    last = len(x.type.shape) - 1
+    return as_tensor(reduced(reduce.sum_(losses, (last,)) / x.type.shape[last], reduction), held.type.dtype)
+
+
+# ---- sequences without alignment
+
+_IMPOSSIBLE = -1e30  # stands for log 0, where differences still are numbers
+
+
+def ctc_loss(
+    log_probs: TensorLike,
+    targets: TensorLike,
+    input_lengths: TensorLike,
+    target_lengths: TensorLike,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """The negative log-likelihood of label sequences over all alignments (Graves et al. 2006).
+
+    `log_probs` is [T, N, C] or [T, C], `targets` [N, S] padded, [S], or one after the other [ΣS].  The mean is that of
+    each loss divided by its target's length.  Impossible targets give infinity, or 0 with `zero_infinity`.
+
+    >>> F.ctc_loss(nc.zeros((1, 1, 2)) - 0.5, [[1]], [1], [1])
+    Tensor(0.5, f32[])
+    """
+    held = as_tensor(log_probs)
+    require("ctc_loss", held.type.dtype, REAL)
+    if len(held.type.shape) not in (2, 3):
+        raise ShapeError(f"ctc_loss: log-probabilities [T, N, C] or [T, C] are required; got {held.type}")
+    single = len(held.type.shape) == 2
+    logs: Any = wide_float(held)
+    logs = logs[:, None, :] if single else logs
+    if not 0 <= blank < logs.type.shape[2]:
+        raise ArgumentError(f"ctc_loss: a blank in [0, {logs.type.shape[2]}) is required; got {blank}")
+    count = logs.type.shape[1]
+    frames, sizes = (
+        view.broadcast(view.reshape(as_tensor(n, int64), (-1,)) if single else as_tensor(n, int64), (count,), (0,))
+        for n in (input_lengths, target_lengths)
+    )
+    labels = _padded(targets, sizes, count)
+    losses = _alignments(logs, labels, frames, sizes, blank)
+    infinite = losses > -0.1 * _IMPOSSIBLE
+    losses = where(infinite, filled(losses, 0.0 if zero_infinity else np.inf), losses)
+    if reduction == "mean":
+        losses = losses / where(sizes > 0, sizes, filled(sizes, 1)).astype(losses.type.dtype)
+    return _finished(losses, single, reduction, held)
+
+
+def _padded(targets: TensorLike, sizes: Any, count: Any) -> Any:
+    """Targets as [N, S]; those that stand one after the other are cut by their lengths, which must be known."""
+    held = as_tensor(targets, int64)
+    if len(held.type.shape) == 2:
+        return held
+    if count == 1:
+        return view.reshape(held, (1, *held.type.shape))
+    lengths, flat = numbers(sizes, "ctc_loss"), numbers(held, "ctc_loss")
+    if lengths.sum() > flat.size:
+        raise ShapeError(f"ctc_loss: {lengths.sum()} targets are required; got {flat.size}")
+    rows = np.zeros((len(lengths), max(1, int(lengths.max(initial=1)))), np.int64)
+    at = 0
+    for row, n in zip(rows, lengths, strict=True):
+        row[:n] = flat[at : at + n]
+        at += n
+    return as_tensor(rows)
+
+
+def _alignments(logs: Any, labels: Any, frames: Any, sizes: Any, blank: int) -> Any:
+    """−log of the sum over all alignments, by the forward recursion over labels with blanks between them."""
+    count, longest = labels.type.shape
+    spaced = view.reshape(
+        concat([labels[:, :, None], view.broadcast(constant(blank, int64), (count, longest, 1), ())], axis=2),
+        (count, 2 * longest),
+    )
+    spaced = pad(spaced, ((0, 0), (1, 0)), blank)  # [N, 2S + 1]
+    again = pad(spaced[:, 2:] == spaced[:, :-2], ((0, 0), (2, 0)), True) | (spaced == blank)
+    low = constant(_IMPOSSIBLE, logs.type.dtype)
+    place = pointwise.iota(spaced.type.shape, 1, int64)
+    start = where((place == 0) | ((place == 1) & (sizes[:, None] > 0)), take_along_axis(logs[0], spaced, axis=1), low)
+
+    def frame(before: Any, given: Any) -> tuple[Any, Any]:
+        """From the likelihoods of all prefixes at one frame to those at the next."""
+        now, number = given
+        one = pad(before[:, :-1], ((0, 0), (1, 0)), _IMPOSSIBLE)
+        two = where(again, low, pad(before[:, :-2], ((0, 0), (2, 0)), _IMPOSSIBLE))
+        high = pointwise.maximum(pointwise.maximum(before, one), two).detach()
+        total = pointwise.log(sum((pointwise.exp(v - high) for v in (before, one, two)), 0.0)) + high
+        total = total + take_along_axis(now, spaced, axis=1)
+        return where((number < frames)[:, None], total, before), None
+
+    steps = pointwise.iota(logs.type.shape[:1], 0, int64)
+    last, _ = scan(frame, start, (logs[1:], steps[1:]))
+    ends = take_along_axis(last, stack([2 * sizes, where(sizes > 0, 2 * sizes - 1, 0)], axis=1), axis=1)
+    ends = where((sizes[:, None] > 0) | (pointwise.iota(ends.type.shape, 1, int64) == 0), ends, low)
+    high = ends.max(axis=1).detach()
+    return -(pointwise.log(sum_(pointwise.exp(ends - high[:, None]), axis=1)) + high)
+

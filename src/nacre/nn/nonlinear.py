@@ -1,0 +1,380 @@
+"""Activations and dropout as modules.
+
+`inplace` is taken where PyTorch takes it, and changes nothing: a tensor's value never changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nacre.api.creation import full
+from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ShapeError
+from nacre.nn import activations, dropping, losses
+from nacre.nn.module import Module, Parameter, settings
+
+
+class _Activation(Module):
+    """A function of a tensor, shown with its settings."""
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return settings(self)
+
+
+class ReLU(_Activation):
+    """max(x, 0)."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        pass
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.relu(x)
+
+
+class ReLU6(_Activation):
+    """x limited to [0, 6]."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        pass
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.relu6(x)
+
+
+class LeakyReLU(_Activation):
+    """x above 0, negative_slope · x elsewhere."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        self.negative_slope = negative_slope
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.leaky_relu(x, self.negative_slope)
+
+
+class PReLU(_Activation):
+    """x above 0, weight · x elsewhere, for one weight or one for each channel (axis 1), which are trained.
+
+    >>> nn.PReLU()(nc.tensor([-4.0, 1.0]))
+    Tensor([-1.,  1.], f32[2])
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None) -> None:
+        self.num_parameters = num_parameters
+        self.weight = Parameter(full((num_parameters,), init, dtype))
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.prelu(x, self.weight)
+
+
+class RReLU(_Activation):
+    """x above 0, a · x elsewhere, for a drawn from [lower, upper) while training, else their mean."""
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        self.lower, self.upper = lower, upper
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.rrelu(x, self.lower, self.upper, self.training)
+
+
+class ELU(_Activation):
+    """x above 0, alpha · (eˣ − 1) elsewhere."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        self.alpha = alpha
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.elu(x, self.alpha)
+
+
+class CELU(_Activation):
+    """x above 0, alpha · (e^(x/alpha) − 1) elsewhere."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        self.alpha = alpha
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.celu(x, self.alpha)
+
+
+class SELU(_Activation):
+    """The scaled exponential linear unit of self-normalising networks."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        pass
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.selu(x)
+
+
+class GELU(_Activation):
+    """x · Φ(x); approximate="tanh" uses the formula with a sigmoid."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        self.approximate = approximate
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.gelu(x, self.approximate)
+
+
+class SiLU(_Activation):
+    """x · sigmoid(x)."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        pass
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.silu(x)
+
+
+class Mish(_Activation):
+    """x · tanh(log(1 + eˣ))."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        pass
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.mish(x)
+
+
+class Softplus(_Activation):
+    """log(1 + e^(beta · x)) / beta; x itself where beta · x is above the threshold."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.softplus(x, self.beta, self.threshold)
+
+
+class Softsign(_Activation):
+    """x / (1 + |x|)."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.softsign(x)
+
+
+class Tanh(_Activation):
+    """The hyperbolic tangent."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.tanh(x)
+
+
+class Tanhshrink(_Activation):
+    """x − tanh(x)."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.tanhshrink(x)
+
+
+class Sigmoid(_Activation):
+    """1 / (1 + e⁻ˣ)."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.sigmoid(x)
+
+
+class LogSigmoid(_Activation):
+    """The logarithm of the sigmoid."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.logsigmoid(x)
+
+
+class Hardtanh(_Activation):
+    """x limited to [min_val, max_val]."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        self.min_val, self.max_val = min_val, max_val
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.hardtanh(x, self.min_val, self.max_val)
+
+
+class Hardsigmoid(_Activation):
+    """x/6 + 1/2 limited to [0, 1]."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        pass
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.hardsigmoid(x)
+
+
+class Hardswish(_Activation):
+    """x · hardsigmoid(x)."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        pass
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.hardswish(x)
+
+
+class Hardshrink(_Activation):
+    """x where |x| is above lambd, else 0."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        self.lambd = lambd
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.hardshrink(x, self.lambd)
+
+
+class Softshrink(_Activation):
+    """x moved by lambd towards 0, and 0 where |x| is at most lambd."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        self.lambd = lambd
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.softshrink(x, self.lambd)
+
+
+class Threshold(_Activation):
+    """x where it is above a threshold, else a value."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        self.threshold, self.value = threshold, value
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Elementwise."""
+        return activations.threshold(x, self.threshold, self.value)
+
+
+class GLU(_Activation):
+    """a · sigmoid(b) for the halves a and b along an axis."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Half the size along the axis."""
+        return activations.glu(x, self.dim)
+
+
+class Softmax(_Activation):
+    """exp(x) / Σ exp(x) along an axis."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return activations.softmax(x, self.dim)
+
+
+class Softmax2d(_Activation):
+    """Softmax over the channels of images [N, C, H, W] or [C, H, W]."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        held = as_tensor(x)
+        if held.ndim not in (3, 4):
+            raise ShapeError(f"Softmax2d: images [N, C, H, W] or [C, H, W] are required; got {held.type}")
+        return activations.softmax(held, -3)
+
+
+class Softmin(_Activation):
+    """Softmax of −x along an axis."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return activations.softmin(x, self.dim)
+
+
+class LogSoftmax(_Activation):
+    """The logarithm of softmax along an axis."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return losses.log_softmax(x, self.dim)
+
+
+# ---- dropout
+
+
+class _Dropping(_Activation):
+    """What all kinds of dropout share: a probability."""
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        dropping.check_probability(type(self).__name__, p)
+        self.p = p
+
+
+class Dropout(_Dropping):
+    """Sets elements to 0 with probability p and scales the others by 1/(1 − p), while training."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return dropping.dropout(x, self.p, self.training)
+
+
+class Dropout1d(_Dropping):
+    """Dropout of whole channels of [N, C, L]."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return dropping.dropout1d(x, self.p, self.training)
+
+
+class Dropout2d(_Dropping):
+    """Dropout of whole channels of [N, C, H, W]."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return dropping.dropout2d(x, self.p, self.training)
+
+
+class Dropout3d(_Dropping):
+    """Dropout of whole channels of [N, C, D, H, W]."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return dropping.dropout3d(x, self.p, self.training)
+
+
+class AlphaDropout(_Dropping):
+    """Dropout that keeps mean and variance where they are 0 and 1."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return dropping.alpha_dropout(x, self.p, self.training)
+
+
+class FeatureAlphaDropout(_Dropping):
+    """`AlphaDropout` of whole channels."""
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return dropping.feature_alpha_dropout(x, self.p, self.training)

@@ -1,0 +1,254 @@
+"""Normalisations as modules: of features, groups, instances and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from nacre.api.creation import ones, zeros
+from nacre.api.operands import TensorLike, as_tensor, constant
+from nacre.api.tensor import Tensor
+from nacre.base.dtypes import int64
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.nn import norms
+from nacre.nn.module import Buffer, Module, Parameter, settings
+
+
+def _shape(value: int | Sequence[int]) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+class LayerNorm(Module):
+    """(x − mean) / √(variance + eps) · weight + bias over the last axes.
+
+    >>> nn.LayerNorm(4)(nc.ones((2, 4))).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        self.normalized_shape, self.eps, self.elementwise_affine = _shape(normalized_shape), eps, elementwise_affine
+        self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
+        self.bias = Parameter(zeros(self.normalized_shape, dtype)) if elementwise_affine and bias else None
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return norms.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Shape and constants."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class RMSNorm(Module):
+    """x / √(mean(x²) + eps) · weight over the last axes; eps is the dtype's unless given.
+
+    >>> nn.RMSNorm(4)(nc.ones((2, 4))).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        self.normalized_shape, self.eps, self.elementwise_affine = _shape(normalized_shape), eps, elementwise_affine
+        self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return norms.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """Shape and constant."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Normalisation over groups of channels."""
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None
+    ) -> None:
+        if num_groups < 1 or num_channels % num_groups:
+            raise ArgumentError(
+                f"GroupNorm: channels divisible by groups are required; got {num_channels} and {num_groups}"
+            )
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.weight = Parameter(ones(num_channels, dtype)) if affine else None
+        self.bias = Parameter(zeros(num_channels, dtype)) if affine else None
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return norms.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Groups and channels."""
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha · mean(x²))^beta, the mean over `size` neighbouring channels."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return norms.local_response_norm(x, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The constants."""
+        return settings(self)
+
+
+# ---- with running statistics
+
+
+class _Running(Module):
+    """Scale and shift for each channel, and running statistics, of which a class has either, both or none."""
+
+    ranks: ClassVar[tuple[int, ...]] = ()
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        dtype: Any,
+    ) -> None:
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        self.weight = Parameter(ones(num_features, dtype)) if affine else None
+        self.bias = Parameter(zeros(num_features, dtype)) if affine else None
+        self.running_mean = Buffer(zeros(num_features, dtype)) if track_running_stats else None
+        self.running_var = Buffer(ones(num_features, dtype)) if track_running_stats else None
+        self.num_batches_tracked = Buffer(constant(0, int64)) if track_running_stats else None
+
+    def _checked(self, x: TensorLike) -> Any:
+        held: Any = as_tensor(x)
+        if held.ndim not in self.ranks:
+            raise ShapeError(f"{type(self).__name__}: a rank of {self.ranks} is required; got {held.type}")
+        return held
+
+    def _share(self) -> Any:
+        """The momentum; without one, 1 over the number of batches seen, which it counts."""
+        momentum: Any = self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            count = self.num_batches_tracked.data + 1
+            self.num_batches_tracked.assign(count)
+            if momentum is None:
+                momentum = 1.0 / count.astype("float32")
+        return momentum
+
+    def extra_repr(self) -> str:
+        """Features and constants."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_Running):
+    """What batch normalisations of all ranks share."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype)
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape; training moves the running statistics."""
+        held, share = self._checked(x), self._share()
+        return norms.batch_norm(
+            held, self.running_mean, self.running_var, self.weight, self.bias, self.training, share, self.eps
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of [N, C] or [N, C, L]."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of images [N, C, H, W].
+
+    weight and bias start as 1 and 0, running_mean and running_var too as 0 and 1; without momentum the running
+    statistics are the plain mean over the batches seen.
+
+    >>> nn.BatchNorm2d(3)(nc.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of volumes [N, C, D, H, W]."""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(_Running):
+    """What instance normalisations of all ranks share; without N a tensor is one instance."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype)
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape; training moves the running statistics, if there are any."""
+        held = self._checked(x)
+        whole = held if held.ndim == self.ranks[1] else held[None]
+        momentum = 0.0 if self.momentum is None else self.momentum
+        y = norms.instance_norm(
+            whole, self.running_mean, self.running_var, self.weight, self.bias,
+            self.training or not self.track_running_stats, momentum, self.eps,
+        )  # fmt: skip
+        return y if held.ndim == self.ranks[1] else y[0]
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of signals [N, C, L] or [C, L]."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of images [N, C, H, W] or [C, H, W].
+
+    >>> nn.InstanceNorm2d(3)(nc.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of volumes [N, C, D, H, W] or [C, D, H, W]."""
+
+    ranks = (4, 5)

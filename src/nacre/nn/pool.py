@@ -1,0 +1,311 @@
+"""How windows lie over signals [N, C, L], images [N, C, H, W] and volumes [N, C, D, H, W], and their maxima.
+
+Without the axis N they are taken as one.  A volume's windows are pooled over H and W first, then over D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nacre.api.creation import zeros
+from nacre.api.functions import REAL, require
+from nacre.api.indexing import index_update
+from nacre.api.operands import TensorLike, as_tensor, numbers
+from nacre.api.primitives import pointwise, view, window
+from nacre.api.tensor import Tensor
+from nacre.base.dims import product
+from nacre.base.dtypes import float64, int64
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.trace.value import is_concrete, stripped
+
+__all__ = [
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+]
+
+Sizes = int | Sequence[int]
+Row = tuple[int, ...]
+Margins = tuple[tuple[int, int], ...]
+
+_SHAPES = {1: "[N, C, L] or [C, L]", 2: "[N, C, H, W] or [C, H, W]", 3: "[N, C, D, H, W] or [C, D, H, W]"}
+
+
+def sizes(value: Sizes, rank: int, operation: str, what: str) -> Row:
+    """One number for all axes, or one for each."""
+    found = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
+    found = found * rank if len(found) == 1 else found
+    if len(found) != rank:
+        raise ArgumentError(f"{operation}: one number or {rank} are required as {what}; got {value!r}")
+    return found
+
+
+def batched(x: TensorLike, rank: int, operation: str) -> tuple[Any, bool]:
+    """x with the axis of the batch, and whether it was without."""
+    held: Any = as_tensor(x)
+    found = len(held.type.shape)
+    if found not in (rank + 1, rank + 2):
+        raise ShapeError(f"{operation}: a shape {_SHAPES[rank]} is required; got {held.type}")
+    single = found == rank + 1
+    return view.reshape(held, (1, *held.type.shape)) if single else held, single
+
+
+def alone(y: Any, single: bool) -> Any:
+    return view.reshape(y, y.type.shape[1:]) if single else y
+
+
+class Windows:
+    """How windows lie over the spatial axes: size, stride, margins on both sides, dilation."""
+
+    def __init__(
+        self,
+        operation: str,
+        shape: Any,
+        kernel_size: Sizes,
+        stride: Sizes | None,
+        padding: Sizes,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        rank = len(shape)
+        self.size = sizes(kernel_size, rank, operation, "kernel_size")
+        given = stride is None or (not isinstance(stride, int) and not stride)
+        self.stride = self.size if given else sizes(stride or 0, rank, operation, "stride")
+        self.dilation = sizes(dilation, rank, operation, "dilation")
+        self.padding = sizes(padding, rank, operation, "padding")
+        if any(n < 1 for n in (*self.size, *self.stride, *self.dilation)):
+            raise ArgumentError(f"{operation}: positive sizes are required; got {kernel_size}, {stride}, {dilation}")
+        if any(not 0 <= 2 * m <= s for m, s in zip(self.padding, self.size, strict=True)):
+            raise ArgumentError(
+                f"{operation}: a padding of at most half the kernel is required; got {self.padding} for {self.size}"
+            )
+        self.over = tuple(self._over(shape[k], k) if ceil_mode else 0 for k in range(rank))
+
+    def _over(self, length: int, k: int) -> int:
+        """How far the last window may reach beyond the right margin: it starts left of the margin."""
+        whole = length + 2 * self.padding[k]
+        span = self.dilation[k] * (self.size[k] - 1) + 1
+        count = -(-(whole - span) // self.stride[k]) + 1
+        if (count - 1) * self.stride[k] >= length + self.padding[k]:
+            count -= 1
+        return max(0, (count - 1) * self.stride[k] + span - whole)
+
+    @property
+    def margins(self) -> Margins:
+        """The margins before and after each axis."""
+        return tuple((m, m + more) for m, more in zip(self.padding, self.over, strict=True))
+
+
+def planes(x: Any, w: Row, f: Callable[[Any, Row], Any]) -> Any:
+    """Apply f, which pools the last two axes of [N, C, H, W], to one, two or three spatial axes.
+
+    f takes the places of the axes among the spatial ones; −1 stands for an axis of size 1.
+    """
+    count, channels, *spatial = x.type.shape
+    if len(w) == 1:
+        y = f(view.reshape(x, (count, channels, 1, *spatial)), (-1, 0))
+        return view.reshape(y, (count, channels, y.type.shape[3]))
+    if len(w) == 2:
+        return f(x, (0, 1))
+    depth, height, width = spatial
+    y = f(view.reshape(x, (count, channels * depth, height, width)), (1, 2))
+    plane = y.type.shape[2:]
+    y = f(view.reshape(y, (count, channels, depth, plane[0] * plane[1])), (0, -1))
+    return view.reshape(y, (count, channels, y.type.shape[2], *plane))
+
+
+def pick(values: Sequence[Any], axes: Row, default: Any) -> tuple[Any, Any]:
+    first, second = (default if k < 0 else values[k] for k in axes)
+    return first, second
+
+
+# ---- maxima
+
+
+def max_over(
+    operation: str,
+    rank: int,
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+    return_indices: bool = False,
+) -> Any:
+    held, single = batched(x, rank, operation)
+    w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
+
+    def pool(v: Any, axes: Row) -> Any:
+        """The maxima over two axes."""
+        return window.window_max(v, *_windows(w, axes))
+
+    found = alone(planes(held, w.size, pool), single)
+    return (found, alone(_places(held, w), single)) if return_indices else found
+
+
+def _windows(w: Windows, axes: Row) -> tuple[Any, Any, Any, Any]:
+    """Size, stride, margins and dilation over two axes."""
+    size, stride = pick(w.size, axes, 1), pick(w.stride, axes, 1)
+    return size, stride, pick(w.margins, axes, (0, 0)), pick(w.dilation, axes, 1)
+
+
+def _places(x: Any, w: Windows) -> Any:
+    """Where in the flattened spatial axes each window's maximum is: the first of equals.
+
+    Places are carried along as float64 numbers, which are exact below 2^53.
+    """
+    require("max_pool", x.type.dtype, REAL)
+    wide = stripped(as_tensor(x, float64))
+    count = product(x.type.shape[2:])
+    place = view.broadcast(
+        view.reshape(pointwise.iota((count,), 0, float64), x.type.shape[2:]), x.type.shape, tuple(range(2, x.type.rank))
+    )
+    values = [wide]  # after each stage, which the places of the next one are taken by
+
+    def pool(v: Any, axes: Row) -> Any:
+        """The places of the maxima over two axes."""
+        like = view.reshape(values[-1], v.type.shape)
+        values.append(window.window_max(like, *_windows(w, axes)))
+        return window.window_max_take(v, like, *_windows(w, axes))
+
+    return pointwise.cast(planes(place, w.size, pool), int64)
+
+
+def max_pool1d(
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window of signals [N, C, L]; the stride is the window unless given.
+
+    >>> F.max_pool1d([[1.0, 2.0, 4.0, 3.0]], 2)
+    Tensor([[2., 4.]], f32[1, 2])
+    """
+    return max_over("max_pool1d", 1, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window of images [N, C, H, W]; the stride is the window unless given.
+
+    With `ceil_mode` a last window may reach beyond the margin, if it starts within the image or its left margin.
+    With `return_indices` the result is a pair: the maxima, and their places in the flattened image.
+
+    >>> F.max_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
+    Tensor([[[[4.]]]], f32[1, 1, 1, 1])
+    """
+    return max_over("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window of volumes [N, C, D, H, W]; the stride is the window unless given.
+
+    >>> F.max_pool3d(nc.ones((1, 2, 4, 4, 4)), 2).shape
+    (1, 2, 2, 2, 2)
+    """
+    return max_over("max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _max_unpool(
+    operation: str,
+    rank: int,
+    x: TensorLike,
+    indices: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    output_size: Sequence[int] | None,
+) -> Tensor:
+    """Each element at its place, and zeros elsewhere."""
+    held, single = batched(x, rank, operation)
+    places, _ = batched(as_tensor(indices, int64), rank, operation)
+    if places.type.shape != held.type.shape:
+        raise ShapeError(f"{operation}: indices of shape {list(held.type.shape)} are required; got {places.type}")
+    w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding)
+    rows = zip(held.type.shape[2:], w.size, w.stride, w.padding, strict=True)
+    spatial = tuple((n - 1) * step - 2 * margin + size for n, size, step, margin in rows)
+    if output_size is not None:
+        wanted = tuple(output_size)[-rank:]
+        if any(abs(n - m) >= step for n, m, step in zip(wanted, spatial, w.stride, strict=True)):
+            raise ShapeError(f"{operation}: an output_size near {list(spatial)} is required; got {list(wanted)}")
+        spatial = wanted
+    outer, count = held.type.shape[:2], product(spatial)
+    if is_concrete(places) and not (numbers(places, operation) < count).all():
+        raise ArgumentError(f"{operation}: places below {count} are required for {list(spatial)}; give the output_size")
+    first = view.reshape(pointwise.iota((outer[0] * outer[1],), 0, int64) * count, outer)
+    whole = places + view.broadcast(first, places.type.shape, (0, 1))
+    empty = zeros(outer[0] * outer[1] * count, held.type.dtype)
+    found = index_update(empty, whole.flatten(), held.flatten())
+    return alone(view.reshape(found, (*outer, *spatial)), single)
+
+
+def max_unpool1d(
+    x: TensorLike,
+    indices: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """What `max_pool1d` with `return_indices` left of a signal, at its places among zeros.
+
+    >>> F.max_unpool1d([[2.0, 4.0]], [[1, 2]], 2)
+    Tensor([[0., 2., 4., 0.]], f32[1, 4])
+    """
+    return _max_unpool("max_unpool1d", 1, x, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    x: TensorLike,
+    indices: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """What `max_pool2d` with `return_indices` left of an image, at its places among zeros.
+
+    >>> F.max_unpool2d([[[4.0]]], [[[3]]], 2).tolist()
+    [[[0.0, 0.0], [0.0, 4.0]]]
+    """
+    return _max_unpool("max_unpool2d", 2, x, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    x: TensorLike,
+    indices: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """What `max_pool3d` with `return_indices` left of a volume, at its places among zeros.
+
+    >>> F.max_unpool3d([[[[4.0]]]], [[[[7]]]], 2).shape
+    (1, 2, 2, 2)
+    """
+    return _max_unpool("max_unpool3d", 3, x, indices, kernel_size, stride, padding, output_size)

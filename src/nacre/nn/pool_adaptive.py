@@ -1,0 +1,152 @@
+"""Pooling into a given number of windows, as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nacre.api.functions import REAL, require
+from nacre.api.indexing import take
+from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.nn.pool import Row, Windows, alone, batched, max_over
+from nacre.nn.pool_mean import mean_over
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+]
+
+
+OptionalSizes = int | Sequence[int | None] | None
+
+
+def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
+    """The number of windows along each axis; None keeps the axis as it is."""
+    listed = (value,) * len(spatial) if value is None or isinstance(value, int) else tuple(value)
+    listed = listed * len(spatial) if len(listed) == 1 else listed
+    if len(listed) != len(spatial) or any(v is not None and v < 1 for v in listed):
+        raise ArgumentError(f"{operation}: {len(spatial)} positive sizes are required as output_size; got {value!r}")
+    if not all(isinstance(s, int) and s > 0 for s in spatial):
+        raise ShapeError(f"{operation}: known sizes above 0 are required; got {list(spatial)}")
+    return tuple(s if v is None else v for v, s in zip(listed, spatial, strict=True))
+
+
+def _ranges(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where window k of `count` begins and ends: ⌊k · length / count⌋ and ⌈(k + 1) · length / count⌉."""
+    k = np.arange(count)
+    return k * length // count, -(-(k + 1) * length // count)
+
+
+def _gathered(x: Any, axis: int, starts: np.ndarray, ends: np.ndarray) -> tuple[Any, int]:
+    """x with the windows along an axis one after the other, each as long as the longest, ended by its last element."""
+    longest = int((ends - starts).max())
+    places = np.minimum(starts[:, None] + np.arange(longest), ends[:, None] - 1)
+    return take(x, as_tensor(places.ravel()), axis=axis), longest
+
+
+def _adaptive_max(operation: str, rank: int, x: TensorLike, output_size: OptionalSizes) -> Tensor:
+    """An element that stands twice in a window is its first one's equal, which counts, so nothing changes by it."""
+    held, single = batched(x, rank, operation)
+    counts = _wanted(output_size, held.type.shape[2:], operation)
+    longest: list[int] = []
+    for k, count in enumerate(counts):
+        length = held.type.shape[k + 2]
+        if length % count:
+            held, size = _gathered(held, k + 2, *_ranges(length, count))
+        else:
+            size = length // count
+        longest.append(size)
+    return alone(max_over(operation, rank, held, longest, None, 0, 1, False), single)
+
+
+def _adaptive_avg(operation: str, rank: int, x: TensorLike, output_size: OptionalSizes) -> Tensor:
+    """Pooling where the windows are of one size; else axis by axis, each window summed up by itself."""
+    held, single = batched(x, rank, operation)
+    require(operation, held.type.dtype, REAL)
+    spatial = held.type.shape[2:]
+    counts = _wanted(output_size, spatial, operation)
+    if not any(s % n for s, n in zip(spatial, counts, strict=True)):
+        w = Windows(operation, spatial, [s // n for s, n in zip(spatial, counts, strict=True)], None, 0)
+        return alone(mean_over(operation, rank, held, w, True, None), single)
+    for k, count in enumerate(counts):
+        held = _means(held, k + 2, count)
+    return alone(held, single)
+
+
+def _means(x: Any, axis: int, count: int) -> Any:
+    """The means of windows along one axis."""
+    starts, ends = _ranges(x.type.shape[axis], count)
+    rows, longest = _gathered(x, axis, starts, ends)
+    shape = rows.type.shape
+    apart = view.reshape(rows, (*shape[:axis], count, longest, *shape[axis + 1 :]))
+    present = view.broadcast(
+        as_tensor(np.arange(longest) < (ends - starts)[:, None]), apart.type.shape, (axis, axis + 1)
+    )
+    total = reduce.sum_(pointwise.select(present, apart, filled(apart, 0.0)), (axis + 1,))
+    share = as_tensor(1.0 / (ends - starts), x.type.dtype)
+    return pointwise.mul(total, view.broadcast(share, total.type.shape, (axis,)))
+
+
+def adaptive_max_pool1d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
+    """The maxima of a given number of windows that cover signals [N, C, L]; see `adaptive_avg_pool2d`.
+
+    >>> F.adaptive_max_pool1d([[1.0, 2.0, 3.0]], 2)
+    Tensor([[2., 3.]], f32[1, 2])
+    """
+    return _adaptive_max("adaptive_max_pool1d", 1, x, output_size)
+
+
+def adaptive_max_pool2d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
+    """The maxima of a given number of windows that cover images [N, C, H, W]; see `adaptive_avg_pool2d`.
+
+    >>> F.adaptive_max_pool2d(nc.ones((1, 2, 5, 7)), (2, None)).shape
+    (1, 2, 2, 7)
+    """
+    return _adaptive_max("adaptive_max_pool2d", 2, x, output_size)
+
+
+def adaptive_max_pool3d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
+    """The maxima of a given number of windows that cover volumes [N, C, D, H, W]; see `adaptive_avg_pool2d`.
+
+    >>> F.adaptive_max_pool3d(nc.ones((1, 2, 5, 7, 3)), 2).shape
+    (1, 2, 2, 2, 2)
+    """
+    return _adaptive_max("adaptive_max_pool3d", 3, x, output_size)
+
+
+def adaptive_avg_pool1d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
+    """The means of a given number of windows that cover signals [N, C, L]; see `adaptive_avg_pool2d`.
+
+    >>> F.adaptive_avg_pool1d([[1.0, 2.0, 3.0]], 2)
+    Tensor([[1.5, 2.5]], f32[1, 2])
+    """
+    return _adaptive_avg("adaptive_avg_pool1d", 1, x, output_size)
+
+
+def adaptive_avg_pool2d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
+    """The means of a given number of windows that cover images [N, C, H, W]; None keeps an axis as it is.
+
+    Window k of n over a length reaches from ⌊k · length / n⌋ up to ⌈(k + 1) · length / n⌉.
+
+    >>> F.adaptive_avg_pool2d(nc.ones((1, 2, 4, 7)), 3).shape
+    (1, 2, 3, 3)
+    """
+    return _adaptive_avg("adaptive_avg_pool2d", 2, x, output_size)
+
+
+def adaptive_avg_pool3d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
+    """The means of a given number of windows that cover volumes [N, C, D, H, W]; see `adaptive_avg_pool2d`.
+
+    >>> F.adaptive_avg_pool3d(nc.ones((1, 2, 5, 7, 3)), 2).shape
+    (1, 2, 2, 2, 2)
+    """
+    return _adaptive_avg("adaptive_avg_pool3d", 3, x, output_size)

@@ -1,0 +1,173 @@
+"""Means and p-norms of windows as functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nacre.api.functions import REAL, require
+from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.api.primitives import pointwise, view, window
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ArgumentError
+from nacre.nn.pool import Margins, Row, Sizes, Windows, alone, batched, pick, planes
+
+__all__ = [
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+]
+
+
+def mean_over(
+    operation: str,
+    rank: int,
+    x: TensorLike,
+    w: Windows,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Tensor:
+    """The sums of windows times the reciprocal of what they count, or divided by it where that is not one number."""
+    held, single = batched(x, rank, operation)
+    require(operation, held.type.dtype, REAL)
+    if divisor_override == 0:
+        raise ArgumentError(f"{operation}: a divisor_override other than 0 is required; got 0")
+    total = _window_sums(held, w.size, w.stride, w.margins)
+    if divisor_override is not None or (not any(w.over) and (count_include_pad or not any(w.padding))):
+        divisor = int(np.prod(w.size)) if divisor_override is None else divisor_override
+        return alone(pointwise.mul(total, filled(total, 1.0 / divisor)), single)
+    counts = np.ones(())
+    for k, length in enumerate(held.type.shape[2:]):
+        counts = np.multiply.outer(counts, _counted(w, k, length, count_include_pad))
+    shared = as_tensor(counts, held.type.dtype)
+    spatial = tuple(range(2, rank + 2))
+    return alone(pointwise.div(total, view.broadcast(shared, total.type.shape, spatial)), single)
+
+
+def _counted(w: Windows, k: int, length: int, margin: bool) -> np.ndarray:
+    """How many elements, with those of the margins or without, each window along an axis has."""
+    low, high = (-w.padding[k], length + w.padding[k]) if margin else (0, length)
+    count = (length + sum(w.margins[k]) - w.size[k]) // w.stride[k] + 1
+    starts = np.arange(count) * w.stride[k] - w.padding[k]
+    return np.minimum(starts + w.size[k], high) - np.maximum(starts, low)
+
+
+def _window_sums(x: Any, size: Row, stride: Row, margins: Margins) -> Any:
+    def pool(v: Any, axes: Row) -> Any:
+        """The sums over two axes."""
+        return window.window_sum(v, pick(size, axes, 1), pick(stride, axes, 1), pick(margins, axes, (0, 0)))
+
+    return planes(x, size, pool)
+
+
+def avg_pool1d(
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each window of signals [N, C, L]; see `avg_pool2d`.
+
+    >>> F.avg_pool1d([[1.0, 2.0, 4.0, 3.0]], 2)
+    Tensor([[1.5, 3.5]], f32[1, 2])
+    """
+    shape = batched(x, 1, "avg_pool1d")[0].type.shape[2:]
+    w = Windows("avg_pool1d", shape, kernel_size, stride, padding, 1, ceil_mode)
+    return mean_over("avg_pool1d", 1, x, w, count_include_pad, None)
+
+
+def avg_pool2d(
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The sum of each window of images [N, C, H, W] times the reciprocal of its size.
+
+    Padding counts as zeros unless `count_include_pad` is false; `divisor_override` is what a sum is divided by.
+
+    >>> F.avg_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
+    Tensor([[[[2.5]]]], f32[1, 1, 1, 1])
+    """
+    shape = batched(x, 2, "avg_pool2d")[0].type.shape[2:]
+    w = Windows("avg_pool2d", shape, kernel_size, stride, padding, 1, ceil_mode)
+    return mean_over("avg_pool2d", 2, x, w, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of each window of volumes [N, C, D, H, W]; see `avg_pool2d`.
+
+    >>> F.avg_pool3d(nc.ones((1, 1, 2, 2, 2)), 2).item()
+    1.0
+    """
+    shape = batched(x, 3, "avg_pool3d")[0].type.shape[2:]
+    w = Windows("avg_pool3d", shape, kernel_size, stride, padding, 1, ceil_mode)
+    return mean_over("avg_pool3d", 3, x, w, count_include_pad, divisor_override)
+
+
+# ---- norms
+
+
+def _lp_pool(
+    operation: str, rank: int, x: TensorLike, p: float, kernel_size: Sizes, stride: Sizes | None, ceil_mode: bool
+) -> Tensor:
+    held, single = batched(x, rank, operation)
+    require(operation, held.type.dtype, REAL)
+    w = Windows(operation, held.type.shape[2:], kernel_size, stride, 0, 1, ceil_mode)
+    powers = pointwise.mul(held, held) if p == 2 else pointwise.pow_(held, filled(held, p))
+    total: Any = _window_sums(powers, w.size, w.stride, w.margins)
+    if any(w.over):  # the mean over what is there, times the size of a whole window
+        mean: Any = mean_over(operation, rank, powers, w, True, None)
+        total = mean * float(np.prod(w.size))
+    positive = pointwise.maximum(total, filled(total, 0.0))
+    return alone(pointwise.sqrt(positive) if p == 2 else pointwise.pow_(positive, filled(total, 1.0 / p)), single)
+
+
+def lp_pool1d(
+    x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """(Σ xᵖ)^(1/p) of each window of signals [N, C, L].
+
+    >>> F.lp_pool1d([[3.0, 4.0]], 2, 2)
+    Tensor([[5.]], f32[1, 1])
+    """
+    return _lp_pool("lp_pool1d", 1, x, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """(Σ xᵖ)^(1/p) of each window of images [N, C, H, W].
+
+    >>> F.lp_pool2d([[[3.0, 4.0]]], 2, (1, 2)).item()
+    5.0
+    """
+    return _lp_pool("lp_pool2d", 2, x, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """(Σ xᵖ)^(1/p) of each window of volumes [N, C, D, H, W].
+
+    >>> F.lp_pool3d(nc.ones((1, 1, 1, 2, 2)), 1, (1, 2, 2)).item()
+    4.0
+    """
+    return _lp_pool("lp_pool3d", 3, x, norm_type, kernel_size, stride, ceil_mode)

@@ -1,0 +1,265 @@
+"""Padding, resizing, patches and shuffles as modules, and distances of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from nacre.api.operands import TensorLike
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ArgumentError
+from nacre.nn import pair_losses, resize
+from nacre.nn.module import Module, settings
+from nacre.nn.pool import Sizes
+
+
+class _Shown(Module):
+    """A module shown with its settings."""
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return settings(self)
+
+
+class _Margin(_Shown):
+    """Margins of `rank` axes: one number for all, or before and after for the last axis, then the one before …"""
+
+    rank: ClassVar[int]
+    mode: ClassVar[str]
+
+    def __init__(self, padding: Sizes) -> None:
+        found = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
+        if len(found) != 2 * self.rank:
+            raise ArgumentError(f"{type(self).__name__}: one or {2 * self.rank} margins are required; got {padding!r}")
+        self.padding = found
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The last axes are longer by their margins."""
+        return resize.pad(x, self.padding, self.mode)
+
+
+class ZeroPad1d(_Margin):
+    """Zeros around signals."""
+
+    rank, mode = 1, "constant"
+
+
+class ZeroPad2d(_Margin):
+    """Zeros around images.
+
+    >>> nn.ZeroPad2d(1)(nc.ones((1, 3, 2, 2))).shape
+    (1, 3, 4, 4)
+    """
+
+    rank, mode = 2, "constant"
+
+
+class ZeroPad3d(_Margin):
+    """Zeros around volumes."""
+
+    rank, mode = 3, "constant"
+
+
+class ReflectionPad1d(_Margin):
+    """What is inside of the edge, around signals."""
+
+    rank, mode = 1, "reflect"
+
+
+class ReflectionPad2d(_Margin):
+    """What is inside of the edge, around images."""
+
+    rank, mode = 2, "reflect"
+
+
+class ReflectionPad3d(_Margin):
+    """What is inside of the edge, around volumes."""
+
+    rank, mode = 3, "reflect"
+
+
+class ReplicationPad1d(_Margin):
+    """The edge again, around signals."""
+
+    rank, mode = 1, "replicate"
+
+
+class ReplicationPad2d(_Margin):
+    """The edge again, around images."""
+
+    rank, mode = 2, "replicate"
+
+
+class ReplicationPad3d(_Margin):
+    """The edge again, around volumes."""
+
+    rank, mode = 3, "replicate"
+
+
+class CircularPad1d(_Margin):
+    """The other side, around signals."""
+
+    rank, mode = 1, "circular"
+
+
+class CircularPad2d(_Margin):
+    """The other side, around images."""
+
+    rank, mode = 2, "circular"
+
+
+class CircularPad3d(_Margin):
+    """The other side, around volumes."""
+
+    rank, mode = 3, "circular"
+
+
+class _ConstantMargin(_Margin):
+    """A number around something."""
+
+    mode = "constant"
+
+    def __init__(self, padding: Sizes, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The last axes are longer by their margins."""
+        return resize.pad(x, self.padding, "constant", self.value)
+
+
+class ConstantPad1d(_ConstantMargin):
+    """A number around signals."""
+
+    rank = 1
+
+
+class ConstantPad2d(_ConstantMargin):
+    """A number around images."""
+
+    rank = 2
+
+
+class ConstantPad3d(_ConstantMargin):
+    """A number around volumes."""
+
+    rank = 3
+
+
+class Upsample(_Shown):
+    """Signals, images or volumes resized to a size, or by a factor; see `functional.interpolate`.
+
+    >>> nn.Upsample(scale_factor=2)(nc.ones((1, 3, 2, 2))).shape
+    (1, 3, 4, 4)
+    """
+
+    def __init__(
+        self,
+        size: Sizes | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
+        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """[N, C, ...] → [N, C, size ...]."""
+        return resize.interpolate(
+            x, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
+
+
+class UpsamplingNearest2d(Upsample):
+    """Images resized by taking the nearest pixel."""
+
+    def __init__(self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Images resized bilinearly, their corners staying where they are."""
+
+    def __init__(self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
+        super().__init__(size, scale_factor, "bilinear", True)
+
+
+class PixelShuffle(_Shown):
+    """[..., C · r², H, W] → [..., C, H · r, W · r]."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        self.upscale_factor = upscale_factor
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Channels become pixels."""
+        return resize.pixel_shuffle(x, self.upscale_factor)
+
+
+class PixelUnshuffle(_Shown):
+    """[..., C, H · r, W · r] → [..., C · r², H, W]."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        self.downscale_factor = downscale_factor
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """Pixels become channels."""
+        return resize.pixel_unshuffle(x, self.downscale_factor)
+
+
+class ChannelShuffle(_Shown):
+    """Channels in the order in which they come when groups are read side by side."""
+
+    def __init__(self, groups: int) -> None:
+        self.groups = groups
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """The same shape."""
+        return resize.channel_shuffle(x, self.groups)
+
+
+class Unfold(_Shown):
+    """The patches of images as columns [N, C · kh · kw, patches]."""
+
+    def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
+        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """[N, C, H, W] → [N, C · kh · kw, patches]."""
+        return resize.unfold(x, self.kernel_size, self.dilation, self.padding, self.stride)
+
+
+class Fold(_Shown):
+    """Patches added up to images."""
+
+    def __init__(
+        self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+    ) -> None:
+        self.output_size, self.kernel_size = output_size, kernel_size
+        self.dilation, self.padding, self.stride = dilation, padding, stride
+
+    def forward(self, x: TensorLike) -> Tensor:
+        """[N, C · kh · kw, patches] → [N, C, *output_size]."""
+        return resize.fold(x, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+
+
+class CosineSimilarity(_Shown):
+    """The cosine of the angle between vectors along an axis."""
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1: TensorLike, x2: TensorLike) -> Tensor:
+        """The shape without the axis."""
+        return pair_losses.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(_Shown):
+    """The p-norm of x1 − x2 + eps along the last axis."""
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def forward(self, x1: Any, x2: Any) -> Tensor:
+        """The shape without the last axis, which `keepdim` leaves with size 1."""
+        return pair_losses.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

@@ -1,0 +1,289 @@
+"""L-BFGS: Newton's method with curvature from the last steps, and a line search.  Vectors are float64 tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from nacre.api.creation import zeros
+from nacre.api.functions import abs as abs_
+from nacre.api.manipulation import concat
+from nacre.api.operands import as_tensor
+from nacre.base.dtypes import float64, int64
+from nacre.base.errors import ArgumentError, TraceError, explain
+from nacre.base.state import STATE, gradients
+from nacre.optim.optimiser import Optimizer
+from nacre.trace.value import stripped
+from nacre.trace.variable import Variable
+
+Point = tuple[float, float, Any, float]  # step, loss, gradient, slope along the direction
+
+
+class LBFGS(Optimizer):
+    """L-BFGS (Liu and Nocedal 1989) over all parameters as one vector, as in PyTorch.
+
+    `step(closure)` calls the closure, which computes the loss and its gradients, several times; it may be compiled,
+    `step` itself decides by numbers and is not.  `line_search_fn` is None or "strong_wolfe".
+
+    >>> p = nn.Parameter([3.0]); opt = optim.LBFGS([p], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     opt.zero_grad()
+    ...     loss = ((p - 1.0) ** 2).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> _ = opt.step(closure); round(p.item(), 4)
+    1.0
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise ArgumentError(f'LBFGS: a line_search_fn None or "strong_wolfe" is required; got {line_search_fn!r}')
+        if max_iter < 1 or history_size < 1:
+            raise ArgumentError(
+                f"LBFGS: a positive max_iter and history_size is required; got {max_iter}, {history_size}"
+            )
+        super().__init__(params, {
+            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        })  # fmt: skip
+        if len(self.param_groups) != 1:
+            raise ArgumentError(f"LBFGS: one group of parameters is required; got {len(self.param_groups)}")
+        self.memory = _Memory()
+
+    # ---- the parameters as one vector
+
+    @property
+    def _params(self) -> list[Variable]:
+        return self.param_groups[0].params
+
+    def _position(self) -> Any:
+        return concat([_flat(p.value) for p in self._params])
+
+    def _gradient(self) -> Any:
+        held = [(p, p.gradient) for p in self._params]
+        return concat([zeros(p.type.size, float64) if g is None else _flat(g) for p, g in held])
+
+    def _place(self, position: Any) -> None:
+        at = 0
+        for p in self._params:
+            size = int(p.type.size)
+            p.assign(as_tensor(position[at : at + size].reshape(*p.shape), p.dtype))
+            at += size
+
+    def _evaluate(self, closure: Callable[[], Any]) -> tuple[float, Any, Any]:
+        """The loss as a number, the gradient, and what the closure returned."""
+        with gradients(True):
+            found = closure()
+        return float(_flat(found)[0]), self._gradient(), found
+
+    # ---- stepping
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Up to max_iter iterations; returns what the closure gave first."""
+        if STATE.word:
+            raise TraceError(explain(
+                "LBFGS: numbers are required; got a function that is being traced",
+                "@nc.jit\ndef step(x, y):\n    return opt.step(closure)",
+                "The number of evaluations depends on the numbers, so a step is no graph; the closure can be one.",
+                "@nc.jit\ndef closure():\n    opt.zero_grad(); loss = f(); loss.backward()\n    return loss\n\n"
+                "opt.step(closure)",
+            ))  # fmt: skip
+        if closure is None:
+            raise ArgumentError("LBFGS: a closure that computes the loss and its gradients is required; got none")
+        with gradients(False):
+            return self._iterate(closure)
+
+    def _iterate(self, closure: Callable[[], Any]) -> Any:
+        group, memory = self.param_groups[0], self.memory
+        loss, gradient, first = self._evaluate(closure)
+        evaluations = 1
+        if not gradient.size or _largest(gradient) <= group["tolerance_grad"]:
+            return first
+        for iteration in range(1, group["max_iter"] + 1):
+            direction = memory.direction(gradient, group["history_size"])
+            memory.gradient, before = gradient, loss
+            slope = float(gradient @ direction)
+            step = group["lr"] * (min(1.0, 1.0 / float(abs_(gradient).sum())) if memory.steps == 1 else 1.0)
+            if slope > -group["tolerance_change"]:
+                break
+            start = self._position()
+            if group["line_search_fn"] is not None:
+                search = _LineSearch(partial(self._along, closure, start, direction), direction)
+                left = group["max_eval"] - evaluations
+                step, loss, gradient, used = search.run(step, (0.0, loss, gradient, slope), left)
+                self._place(start + direction * step)
+            else:
+                self._place(start + direction * step)
+                used = int(iteration < group["max_iter"])
+                if used:
+                    loss, gradient, _ = self._evaluate(closure)
+            evaluations += used
+            memory.moved = direction * step
+            if (
+                evaluations >= group["max_eval"]
+                or _largest(gradient) <= group["tolerance_grad"]
+                or _largest(memory.moved) <= group["tolerance_change"]
+                or abs(loss - before) < group["tolerance_change"]
+            ):
+                break
+        group.count.assign(as_tensor(memory.steps, int64))
+        return first
+
+    def _along(self, closure: Callable[[], Any], start: Any, direction: Any, step: float) -> tuple[float, Any]:
+        """The loss and the gradient after a step."""
+        self._place(start + direction * step)
+        loss, gradient, _ = self._evaluate(closure)
+        return loss, gradient
+
+    # ---- saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Hyper-parameters and the history, all parameters as one vector."""
+        return {**super().state_dict(), "state": {0: dict(vars(self.memory))}}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave."""
+        super().load_state_dict({**saved, "state": {}})
+        vars(self.memory).update(saved["state"][0])
+
+
+def _flat(x: Any) -> Any:
+    """A tensor's numbers in float64, in one row."""
+    held: Any = stripped(as_tensor(x, float64))
+    return held.flatten()
+
+
+def _largest(x: Any) -> float:
+    """The largest absolute number."""
+    return float(abs_(x).max())
+
+
+class _Memory:
+    """The last steps, and the changes of the gradient over them."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.gradient: Any | None = None
+        self.moved: Any | None = None
+        self.changes: list[Any] = []
+        self.moves: list[Any] = []
+        self.scale = 1.0
+
+    def direction(self, gradient: Any, limit: int) -> Any:
+        """−H · gradient for the inverse Hessian's approximation H, by the two-loop recursion."""
+        self.steps += 1
+        if self.gradient is not None and self.moved is not None:
+            change, move = gradient - self.gradient, self.moved
+            curvature = float(change @ move)
+            if curvature > 1e-10:
+                self.changes, self.moves = [*self.changes, change][-limit:], [*self.moves, move][-limit:]
+                self.scale = curvature / float(change @ change)
+        q, factors = -gradient, list[float]()
+        for change, move in zip(reversed(self.changes), reversed(self.moves), strict=True):
+            factors.append(float(move @ q) / float(change @ move))
+            q = q - change * factors[-1]
+        q = q * self.scale
+        for change, move, factor in zip(self.changes, self.moves, reversed(factors), strict=True):
+            q = q + move * (factor - float(change @ q) / float(change @ move))
+        return q
+
+
+class _LineSearch:
+    """A step that satisfies the strong Wolfe conditions (Nocedal and Wright 2006, 3.5 and 3.6), by cubics."""
+
+    decrease, curvature = 1e-4, 0.9
+    change = 1e-9
+
+    def __init__(self, at: Callable[[float], tuple[float, Any]], direction: Any) -> None:
+        self.at, self.direction, self.used = at, direction, 0
+
+    def _point(self, step: float) -> Point:
+        loss, gradient = self.at(step)
+        self.used += 1
+        return step, loss, gradient, float(gradient @ self.direction)
+
+    def _too_high(self, point: Point, origin: Point) -> bool:
+        return point[1] > origin[1] + self.decrease * point[0] * origin[3]
+
+    def _flat(self, point: Point, origin: Point) -> bool:
+        return abs(point[3]) <= -self.curvature * origin[3]
+
+    def run(self, step: float, origin: Point, limit: int) -> tuple[float, float, Any, int]:
+        """The step, and the loss and gradient there, and how many evaluations it took."""
+        low, high = self._bracket(step, origin, limit)
+        if high is not None:
+            low = self._zoom(low, high, origin, limit)
+        return low[0], low[1], low[2], self.used
+
+    def _bracket(self, step: float, origin: Point, limit: int) -> tuple[Point, Point | None]:
+        """Two points with a good one between them, the lower first; or one that is good."""
+        before, now = origin, self._point(step)
+        for k in range(limit):
+            if self._too_high(now, origin) or (k > 0 and now[1] >= before[1]) or now[3] >= 0:
+                if not self._too_high(now, origin) and not (k > 0 and now[1] >= before[1]) and self._flat(now, origin):
+                    return now, None
+                return (before, now) if before[1] <= now[1] else (now, before)
+            if self._flat(now, origin):
+                return now, None
+            bounds = now[0] + 0.01 * (now[0] - before[0]), now[0] * 10.0
+            before, now = now, self._point(_cubic(before, now, bounds))
+        return (origin, now) if origin[1] <= now[1] else (now, origin)
+
+    def _zoom(self, low: Point, high: Point, origin: Point, limit: int) -> Point:
+        """Narrow the bracket until its lower end is good."""
+        stuck, size = False, _largest(self.direction)
+        while self.used <= limit and abs(high[0] - low[0]) * size >= self.change:
+            left, right = sorted((low[0], high[0]))
+            step = _cubic(low, high, (left, right))
+            margin = 0.1 * (right - left)
+            if min(right - step, step - left) < margin:
+                if stuck or step >= right or step <= left:
+                    step = right - margin if abs(step - right) < abs(step - left) else left + margin
+                    stuck = False
+                else:
+                    stuck = True
+            else:
+                stuck = False
+            now = self._point(step)
+            if self._too_high(now, origin) or now[1] >= low[1]:
+                high = now
+                if high[1] < low[1]:
+                    low, high = high, low
+                continue
+            if self._flat(now, origin):
+                return now
+            if now[3] * (high[0] - low[0]) >= 0:
+                high = low
+            low = now
+        return low
+
+
+def _cubic(a: Point, b: Point, bounds: tuple[float, float]) -> float:
+    """The minimum of the cubic through two points and their slopes, within bounds; their middle where it has none."""
+    if b[0] < a[0]:
+        a, b = b, a
+    if a[0] == b[0]:
+        return (bounds[0] + bounds[1]) / 2
+    d1 = a[3] + b[3] - 3 * (a[1] - b[1]) / (a[0] - b[0])
+    square = d1 * d1 - a[3] * b[3]
+    if not square >= 0:
+        return (bounds[0] + bounds[1]) / 2
+    d2 = math.sqrt(square)
+    below = b[3] - a[3] + 2 * d2
+    if below == 0:
+        return (bounds[0] + bounds[1]) / 2
+    found = b[0] - (b[0] - a[0]) * ((b[3] + d2 - d1) / below)
+    return min(max(found, bounds[0]), bounds[1])
