@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from nacre.api.reductions import *
     from nacre.api.settings import *
     from nacre.api.slices import *
+    from nacre.api.sorting import *
     from nacre.api.tensor import Tensor as Tensor
     from nacre.base.dims import Dim as _Dim
     from nacre.base.dtypes import DType as DType

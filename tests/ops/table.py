@@ -6,7 +6,7 @@ True
 
 from __future__ import annotations
 
-from ops import rows_contract, rows_index, rows_pointwise, rows_reduce, rows_view
+from ops import rows_contract, rows_index, rows_pointwise, rows_reduce, rows_sort, rows_view
 from ops.row import Row
 
 ROWS: tuple[Row, ...] = (
@@ -14,6 +14,7 @@ ROWS: tuple[Row, ...] = (
     *rows_view.ROWS,
     *rows_reduce.ROWS,
     *rows_index.ROWS,
+    *rows_sort.ROWS,
     *rows_contract.ROWS,
 )
 BY_NAME = {row.name: row for row in ROWS}

@@ -48,6 +48,8 @@ CASES: list[tuple[str, tuple[TensorType, ...], Params]] = [
     ("sum", (f32(5, B),), {"axes": (1,)}),
     ("max", (f32(B, 5),), {"axes": (0, 1)}),
     ("argmax", (f32(ONE, 5),), {"axes": (0,)}),
+    ("argsort", (f32(B, 5),), {"axis": 0, "descending": True}),
+    ("argsort", (f32(5, B),), {"axis": 1, "descending": False}),
     ("cumsum", (f32(B, 5),), {"axis": 0, "reverse": True}),
     ("cumsum", (f32(5, B),), {"axis": 1, "reverse": False}),
     ("take", (f32(ONE, 5), i64(7)), {"axis": 0}),

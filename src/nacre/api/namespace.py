@@ -15,13 +15,14 @@ from nacre.api import (
     reductions,
     settings,
     slices,
+    sorting,
 )
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
 from nacre.base.dims import Dim
 from nacre.trace.variable import Variable
 
-MODULES = (creation, functions, analysis, reductions, manipulation, linalg, indexing, slices, settings)
+MODULES = (creation, functions, analysis, reductions, manipulation, linalg, indexing, slices, sorting, settings)
 
 PUBLIC: dict[str, Any] = {name: getattr(module, name) for module in MODULES for name in module.__all__}
 FUNCTIONS.__dict__.update(PUBLIC)

@@ -12,6 +12,7 @@ from nacre.ops import (
     reduce,
     rules,
     shape,
+    sort,
     view,
     window,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "reduce",
     "rules",
     "shape",
+    "sort",
     "view",
     "window",
 ]

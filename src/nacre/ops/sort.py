@@ -1,0 +1,211 @@
+"""Sorting: `argsort`, one stable order for every dtype, and `sort` and `topk`, which read at its positions.
+
+Numbers are ordered by unsigned keys of their bits: zeros of both signs are equal, NaN comes last in either direction,
+and equal elements keep their order.  Short rows count for each element how many come before it; others are sorted by
+their keys' bytes, the lowest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from nacre.base.dims import Size
+from nacre.base.dtypes import DType, bool_, int64, uint8, uint16, uint32, uint64
+from nacre.base.errors import ShapeError
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Constant, Nest, Primitive
+from nacre.kernel.ast import (
+    Accumulate,
+    Alloc,
+    Apply,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    apply,
+    const,
+    index_add,
+)
+from nacre.kernel.ast import cast as convert
+from nacre.ops.gather import gather
+from nacre.ops.reduce import loops
+from nacre.ops.rules import require_axis, require_kind
+from nacre.ops.shape import front
+from nacre.ops.view import slice_axis
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+FEW = 32  # elements of a row up to which ranks are counted
+BYTE = 256
+KEYS = {1: uint8, 8: uint8, 16: uint16, 32: uint32, 64: uint64}
+
+At = Callable[[Expr], Expr]  # the element of a row at a position
+
+
+def argsort(x: Value, axis: int, descending: bool = False) -> Value:
+    """The int64 positions that sort x along an axis; equal elements keep their order, and NaN comes last."""
+    return bind(argsort_p, x, axis=axis, descending=descending)
+
+
+def sort(x: Value, axis: int, descending: bool = False) -> Value:
+    """The elements in order along an axis."""
+    return gather(x, argsort(x, axis, descending), axis)
+
+
+def topk(x: Value, k: int, axis: int, largest: bool = True) -> tuple[Value, Value]:
+    """The k greatest (least) elements along an axis, in order, and their positions."""
+    size = x.type.shape[axis]
+    if k < 0 or (isinstance(size, int) and k > size):
+        raise ShapeError(f"topk: from 0 to {size} elements along axis {axis} of {x.type} are required; got {k}")
+    positions = slice_axis(argsort(x, axis, largest), axis, 0, k)
+    return gather(x, positions, axis), positions
+
+
+def _argsort_type(x: TensorType, axis: int, descending: bool) -> TensorType:
+    require_kind("argsort", x, "biuf")
+    require_axis("argsort", axis, x)
+    return x.with_dtype(int64)
+
+
+def key(x: Expr, descending: bool) -> Expr:
+    """An unsigned number that is ordered as x is."""
+    to = KEYS[x.dtype.bits]
+    if x.dtype is bool_:
+        found = convert(x, to)
+    elif x.dtype.is_float:
+        found = _key_of_float(x, to)
+    elif x.dtype.is_signed:
+        found = apply("xor", Apply("bitcast", (x,), to), Const(_top(to), to))
+    else:
+        found = x
+    if descending:
+        found = apply("not", found)
+    if not x.dtype.is_float:
+        return found
+    return apply("select", apply("isnan", x), Const(_all(to), to), found)
+
+
+def _key_of_float(x: Expr, to: DType) -> Expr:
+    """The bits with the top one set where positive, all inverted where negative."""
+    zero = Const(0.0, x.dtype)
+    bits = Apply("bitcast", (apply("select", apply("eq", x, zero), zero, x),), to)
+    return apply("select", apply("lt", x, zero), apply("not", bits), apply("or", bits, Const(_top(to), to)))
+
+
+def _top(dtype: DType) -> int:
+    return 1 << dtype.bits - 1
+
+
+def _all(dtype: DType) -> int:
+    return (1 << dtype.bits) - 1
+
+
+# ---- the kernel
+
+
+def _argsort_kernel(types: tuple[TensorType, ...], results: Any, axis: int, descending: bool) -> Kernel:
+    x = types[0]
+    others = [Index(f"i{k}") for k in range(x.rank) if k != axis]
+
+    def place(i: Expr) -> tuple[Expr, ...]:
+        """The index of a position in the row."""
+        return (*others[:axis], i, *others[axis:])
+
+    def element(i: Expr) -> Expr:
+        """The key of an element of the row."""
+        return key(Load("x", place(i), x.dtype), descending)
+
+    size = x.shape[axis]
+    few = isinstance(size, int) and size <= FEW
+    body = list((_ranked if few else _by_bytes)(size, KEYS[x.dtype.bits], element, place))
+    extents = [s for k, s in enumerate(x.shape) if k != axis]
+    return Kernel("argsort", (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, x.shape),),
+                  loops(others, extents, body))
+
+
+def _ranked(size: Size, dtype: DType, element: At, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
+    """Each element goes to the place that as many come before."""
+    i, j = Index("i"), Index("j")
+    own, other = Load("keys", (i,), dtype), Load("keys", (j,), dtype)
+    before = apply("or", apply("lt", other, own), apply("and", apply("eq", other, own), apply("lt", j, i)))
+    yield Alloc(Buffer("keys", dtype, (size,)))
+    yield For("e", size, (Store("keys", (Index("e"),), element(Index("e"))),))
+    yield For("i", size, (
+        Alloc(Buffer("rank", int64, ())),
+        For("j", size, (Accumulate("sum", ("rank",), (convert(before, int64),)),), vector=True),
+        Let("at", Load("rank", (), int64)),
+        Store("y", place(Local("at", int64)), i),
+    ))
+
+
+def _by_bytes(size: Size, dtype: DType, element: At, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
+    """Elements dealt out by each byte of their keys in turn, in their order so far."""
+    passes = dtype.bits // 8
+    yield Alloc(Buffer("counts", int64, (passes * BYTE,)))
+    yield from (Alloc(Buffer(f"keys{p}", dtype, (size,))) for p in range(2))
+    yield Alloc(Buffer("order", int64, (size,)))
+    yield For("z", passes * BYTE, (Store("counts", (Index("z"),), const(0)),), vector=True)
+    e = Index("e")
+    counting: list[Stmt] = [Let("key", element(e)), Store("keys0", (e,), Local("key", dtype))]
+    for p in range(passes):
+        counting += _counted(p, Local("key", dtype), f"digit{p}", const(1))
+    yield For("e", size, tuple(counting))
+    for p in range(passes):
+        yield from _starts(p)
+        yield For(f"m{p}", size, tuple(_dealt(p, passes, dtype, place)))
+
+
+def _counted(p: int, key: Expr, name: str, step: Expr) -> Iterator[Stmt]:
+    """Advance the count of the key's byte."""
+    byte = apply("and", apply("shr", key, Const(8 * p, key.dtype)), Const(BYTE - 1, key.dtype))
+    yield Let(name, index_add(convert(byte, int64), const(p * BYTE)))
+    there = Local(name, int64)
+    yield Store("counts", (there,), index_add(Load("counts", (there,), int64), step))
+
+
+def _starts(p: int) -> Iterator[Stmt]:
+    """Turn the counts of a byte into the places where its elements begin."""
+    total, here = Buffer(f"total{p}", int64, ()), Local(f"here{p}", int64)
+    at = index_add(Index(f"s{p}"), const(p * BYTE))
+    yield Alloc(total)
+    yield Store(total.name, (), const(0))
+    yield For(f"s{p}", BYTE, (
+        Let(here.name, Load("counts", (at,), int64)),
+        Store("counts", (at,), Load(total.name, (), int64)),
+        Store(total.name, (), index_add(Load(total.name, (), int64), here)),
+    ))
+
+
+def _dealt(p: int, passes: int, dtype: DType, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
+    """Put an element where its byte's elements go on; the last byte's order is the result."""
+    i, into_result = Index(f"m{p}"), (passes - 1 - p) % 2 == 0
+    source: Expr = i if p == 0 else Load("order", (i,), int64) if into_result else Load("y", place(i), int64)
+    key, place_name, old = Local(f"key{p}", dtype), f"byte{p}", f"old{p}"
+    yield Let(key.name, Load(f"keys{p % 2}", (i,), dtype))
+    yield Let(old, source)
+    counted = list(_counted(p, key, place_name, const(1)))
+    yield counted[0]
+    at = Local(f"at{p}", int64)
+    yield Let(at.name, Load("counts", (Local(place_name, int64),), int64))
+    yield counted[1]
+    if p < passes - 1:
+        yield Store(f"keys{(p + 1) % 2}", (at,), key)
+    if into_result:
+        yield Store("y", place(at), Local(old, int64))
+    else:
+        yield Store("order", (at,), Local(old, int64))
+
+
+def _argsort_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int, descending: bool) -> tuple[Value, int]:
+    return argsort(front(inputs[0], batched[0]), axis + 1, descending), 0
+
+
+argsort_p = Primitive("argsort", _argsort_type, Nest(_argsort_kernel), Constant(), _argsort_batch)

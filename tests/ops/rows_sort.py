@@ -1,0 +1,39 @@
+"""Rows of sorting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nacre.base.dtypes import DType
+from nacre.ops import sort
+from ops import samples
+from ops.row import Row
+from ops.samples import Array, Arrays
+
+
+def positions(x: Array, axis: int, descending: bool) -> Array:
+    """What sorts x: NumPy's stable order, by numbers that are negated or inverted for the other direction."""
+    wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x
+    if descending:
+        wide = -wide if wide.dtype.kind == "f" else ~wide
+    return np.argsort(wide, axis, kind="stable").astype(np.int64)
+
+
+def _rows(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
+    """Rows that are short, long, of equal elements, of edges, and of nothing."""
+    long = samples.random(dtype, (3, 300), rng)
+    long[:, 100:200] = long[:, :100]
+    edges = rng.permuted(np.stack([samples.edges(dtype)] * 5), axis=1)
+    return [(long,), (edges,), (samples.random(dtype, (33, 7), rng),), (samples.random(dtype, (0, 3), rng),),
+            (samples.random(dtype, (3, 1), rng),)]
+
+
+ROWS = [
+    Row(
+        f"argsort-{axis}-{descending}",
+        lambda x, axis=axis, descending=descending: sort.argsort(x, axis, descending),
+        lambda x, axis=axis, descending=descending: positions(x, axis, descending),
+        _rows,
+    )
+    for axis, descending in ((1, False), (0, True))
+]
