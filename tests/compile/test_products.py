@@ -48,8 +48,8 @@ def test_one_row_has_the_bits_of_a_row_of_many(n: int, k: int, transposed: bool)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_few_rows_or_columns_have_the_bits_of_many(m: int, transposed: bool) -> None:
     rng = np.random.default_rng(m)
-    a = nc.asarray(rng.standard_normal((40, 530)).astype(np.float32))
-    b = nc.asarray(rng.standard_normal((1100, 530) if transposed else (530, 1100)).astype(np.float32))
+    a = nc.asarray(rng.standard_normal((40, 2100)).astype(np.float32))
+    b = nc.asarray(rng.standard_normal((1000, 2100) if transposed else (2100, 1000)).astype(np.float32))
     b = b.T if transposed else b
     many = (a @ b).numpy()
     assert np.array_equal((a[:m] @ b).numpy(), many[:m])
@@ -62,7 +62,7 @@ def test_few_rows_or_columns_are_planned_as_thin() -> None:
     assert _thin(lambda x, w: nc.exp(x @ w), x, w)
     assert _thin(lambda x, w: w @ x.T, nc.ones((1, 200)), w)
     assert not _thin(lambda x, w: x @ w, nc.ones((8, 300)), w)
-    large = nc.ones((300, 500))
+    large = nc.ones((300, 7000))
     assert _thin(lambda x, w: x @ w, nc.ones((8, 300)), large)
     assert not _thin(lambda x, w: x @ w, nc.ones((9, 300)), large)
 

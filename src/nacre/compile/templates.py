@@ -71,7 +71,7 @@ class TemplateStep:
 
 # ---- matrix products
 
-STREAMED = 1 << 17  # elements of a matrix from which on few rows pay for a kernel of their own
+STREAMED = 1 << 21  # elements of a matrix that comes from memory: few rows are quicker by a kernel of their own
 
 
 @dataclass(frozen=True)
