@@ -91,8 +91,8 @@ def roof(bench: dict[str, Any]) -> list[str]:
     limits = bench["ceilings"]
     rates = ", ".join(f"{n >> 20} MiB {r / 1e9:.0f}" if n >= 1 << 20 else f"{n >> 10} KiB {r / 1e9:.0f}"
                       for n, r in limits["bandwidths"])
-    return [f"The floors are those of {limits['flops']['f32'] / 1e9:.0f} GFLOP/s in float32 and, by the bytes that move, "
-            f"of these GB/s: {rates}."]
+    peak = limits["flops"]["f32"] / 1e9
+    return [f"Floors: {peak:.0f} GFLOP/s in float32; by the bytes that move, in GB/s: {rates}."]
 
 
 def fresh(results: dict[str, Any]) -> list[str]:
