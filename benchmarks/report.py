@@ -1,13 +1,16 @@
 """Writes the results of the side-by-side benchmark into the documents.
 
-    python benchmarks/report.py RESULTS.json [FRESH.json]
+    python benchmarks/report.py RESULTS.json [FRESH.json] [--roofline BENCH.json]
 
-RESULTS.json is what the benchmark left for its timed cases, FRESH.json for its fresh processes.  The tables go between
-the `measured` markers of docs/performance.md and README.md, and say how often faster Nacre is than the best other.
+RESULTS.json is what the benchmark left for its timed cases, FRESH.json for its fresh processes, BENCH.json what `nacre
+bench --json` wrote on the same machine.  The tables go between the `measured` markers of docs/performance.md and
+README.md, and say how much faster Nacre is than the best other.  With a roofline each case also gets its floor: the
+time that its floating-point operations, inputs and outputs take at least, and how near to it Nacre comes.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -19,6 +22,7 @@ TITLES = {
     "W1": "training step of a 784-512-512-10 MLP, batch 128, Adam", "W2": "training step of a small convnet, batch 64",
     "W3.b1": "ResNet-18 inference, batch 1", "W3.b8": "ResNet-18 inference, batch 8",
     "W4": "training step of a 6-layer GPT, 8 × 256 tokens, AdamW", "W5": "GPT-2-small prefill, 256 tokens",
+    "W6.f32": "GPT-2-small, one token after 256", "W6.int8": "the same, int8 weights",
     "W7.chain": "ten pointwise operations on 10 M elements", "W7.softmax": "softmax 4096 × 1024",
     "W7.layernorm": "layer norm 4096 × 768", "W8.mm1024": "matrix product 1024³", "W8.mm2048": "matrix product 2048³",
     "W8.attn": "causal attention, 8 × 6 heads, 256 × 64", "W8.attn_bwd": "the same, forward and backward",
@@ -26,6 +30,12 @@ TITLES = {
     "W9.jit": "call of a tiny compiled function",
 }
 UNITS = {"W9": "µs"}
+BUILT_IN = {  # the workloads of `nacre bench` that do the same work
+    "W1": "mlp", "W2": "convnet", "W3.b1": "resnet18", "W3.b8": "resnet18-8", "W4": "gpt", "W5": "prefill",
+    "W6.f32": "decode", "W7.chain": "chain", "W7.softmax": "softmax", "W7.layernorm": "layernorm",
+    "W8.mm1024": "matmul-1024", "W8.mm2048": "matmul-2048", "W8.attn": "attention",
+    "W8.attn_bwd": "attention-gradient",
+}
 
 
 def short(name: str) -> str:
@@ -45,22 +55,44 @@ def figure(x: float) -> str:
     return f"{x:.0f}" if x >= 100 else f"{x:.3g}"
 
 
-def timed(results: dict[str, Any]) -> list[str]:
-    """The table of timed cases, min / median."""
+def timed(results: dict[str, Any], floors: dict[str, float]) -> list[str]:
+    """The table of timed cases, min / median; with floors in seconds by workload, two columns more."""
     names = list(results["versions"])
-    shown = [f"{short(n)} {v}" if (v := results["versions"][n]) else short(n) for n in names]
-    head = "| case | " + " | ".join(shown) + " | speed over the best other, min (median) |"
-    lines = [head, "|---|" + "---|" * (len(names) + 1)]
+    heads = [f"{short(n)} {v}" if (v := results["versions"][n]) else short(n) for n in names]
+    heads += ["speed over the best other, min (median)", *(["floor", "of the roof"] if floors else [])]
+    lines = ["| case | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
     for case, row in results["cases"].items():
         unit = UNITS.get(case.split(".")[0], "ms")
         good = {short(n): r for n, r in row.items() if "min" in r and r["ok"]}
-        others = [r for n, r in good.items() if n != "nacre"]
-        ratio = "–"
-        if "nacre" in good and others:
-            ratio = " (".join(f"{min(r[k] for r in others) / good['nacre'][k]:.2f}" for k in ("min", "median")) + ")"
-        cells = [cell(row.get(n, {})) for n in names]
-        lines.append(f"| {TITLES.get(case, case)}, {unit} | " + " | ".join(cells) + f" | {ratio} |")
+        cells = [cell(row.get(n, {})) for n in names] + [speed(good)]
+        if floors:
+            cells += against(good.get("nacre"), floors.get(BUILT_IN.get(case, "")))
+        lines.append(f"| {TITLES.get(case, case)}, {unit} | " + " | ".join(cells) + " |")
     return lines
+
+
+def speed(good: dict[str, dict[str, Any]]) -> str:
+    """How much faster Nacre is than the best other, by the least time and by the median."""
+    others = [r for n, r in good.items() if n != "nacre"]
+    if "nacre" not in good or not others:
+        return "–"
+    return " (".join(f"{min(r[k] for r in others) / good['nacre'][k]:.2f}" for k in ("min", "median")) + ")"
+
+
+def against(nacre: dict[str, Any] | None, floor: float | None) -> list[str]:
+    """A case's floor in milliseconds, and the part of the roof that Nacre's least time reaches."""
+    if floor is None:
+        return ["–", "–"]
+    return [figure(floor * 1e3), "–" if nacre is None else f"{floor * 1e3 / nacre['min']:.0%}"]
+
+
+def roof(bench: dict[str, Any]) -> list[str]:
+    """What the floors were computed from."""
+    limits = bench["ceilings"]
+    rates = ", ".join(f"{n >> 20} MiB {r / 1e9:.0f}" if n >= 1 << 20 else f"{n >> 10} KiB {r / 1e9:.0f}"
+                      for n, r in limits["bandwidths"])
+    peak = limits["flops"]["f32"] / 1e9
+    return [f"Floors: {peak:.0f} GFLOP/s in float32; by the bytes that move, in GB/s: {rates}."]
 
 
 def fresh(results: dict[str, Any]) -> list[str]:
@@ -88,14 +120,18 @@ def write(path: Path, lines: list[str]) -> None:
 
 def main() -> int:
     """Write the tables of the given result files."""
-    if not 2 <= len(sys.argv) <= 3:
-        print(__doc__)
-        return 2
-    lines = ["", *timed(json.loads(Path(sys.argv[1]).read_text())), ""]
-    if len(sys.argv) == 3:
-        lines += [*fresh(json.loads(Path(sys.argv[2]).read_text())), ""]
-    for name in ("docs/performance.md", "README.md"):
-        write(ROOT / name, lines)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("fresh", type=Path, nargs="?")
+    parser.add_argument("--roofline", type=Path)
+    given = parser.parse_args()
+    results = json.loads(given.results.read_text())
+    started = ["", *fresh(json.loads(given.fresh.read_text()))] if given.fresh else []
+    bench = json.loads(given.roofline.read_text()) if given.roofline else None
+    floors = {n: w["floor"] for n, w in bench["workloads"].items()} if bench else {}
+    noted = ["", *roof(bench)] if bench else []
+    write(ROOT / "README.md", ["", *timed(results, {}), *started, ""])
+    write(ROOT / "docs" / "performance.md", ["", *timed(results, floors), *noted, *started, ""])
     return 0
 
 

@@ -11,8 +11,9 @@ import nacre as nc
 from nacre import nn, optim
 from nacre.base.errors import ArgumentError
 from nacre.codegen.program import driver_text, stamped_driver_text
+from nacre.compile.clock import divided
 from nacre.inspect import ceilings as limits
-from nacre.inspect.profile import _divided, profile  # pyright: ignore[reportPrivateUsage]
+from nacre.inspect.profile import profile
 from nacre.inspect.roofline import chart
 from nacre.native.pool import pool
 
@@ -46,7 +47,7 @@ def test_epochs_are_divided_by_busy_time() -> None:
     # two threads, three steps; a barrier before the last; thread 1 has nothing to do in step 1
     stamps = np.array([[[0, 0, 10], [10, 10, 40], [40, 50, 60]],
                        [[0, 0, 30], [30, 30, 30], [30, 50, 70]]])
-    seconds, busy = _divided(stamps, np.array([False, False, True]))
+    seconds, busy = divided(stamps, np.array([False, False, True]))
     np.testing.assert_allclose(busy, [40e-9, 30e-9, 30e-9])
     np.testing.assert_allclose(seconds, [40e-9 * 4 / 7, 40e-9 * 3 / 7, 30e-9])
 

@@ -1,4 +1,4 @@
-"""The `nacre` command and its parts.  Exit status 0: done; 1: a promise failed; 2: wrong use."""
+"""The `nacre` command and its subcommands.  Exit status 0: done; 1: a promise failed; 2: wrong use."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from rich.console import Console
 
 from nacre.base.errors import Error
-from nacre.cli import bench, compile, demo, digits, doctor, explain
+from nacre.cli import bench, compile, demo, digits, doctor, explain, tune
 from nacre.cli import run as run_command
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
-EPILOG = "Environment: NACRE_ISA (avx512, avx2, neon), NACRE_NUM_THREADS, NACRE_CACHE_DIR, NACRE_CACHE_SIZE."
+EPILOG = ("Environment: NACRE_ISA (avx512, avx2, neon), NACRE_NUM_THREADS, NACRE_CACHE_DIR, NACRE_CACHE_SIZE, "
+          "NACRE_TUNE (1: search the free choices of what is compiled).")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,6 +39,8 @@ def parser() -> argparse.ArgumentParser:
                    help="passes over the training set (default: %(default)s)")
     bench.arguments(command("bench", bench.run, "time well-known workloads, and show every kernel of them under the "
                             "machine's roofline"))
+    tune.arguments(command("tune", tune.run, "measure how kernels' work is best cut on this machine, and keep it; the "
+                           "bits stay"))
     command("doctor", doctor.run, "show the machine and the installation, and check that the bits agree")
     e = command("explain", explain.run, "show every stage that a function of a file goes through")
     explain.arguments(e)

@@ -9,6 +9,7 @@ from heapq import heapreplace
 
 from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError
+from nacre.runtime.choice import choose
 from nacre.runtime.plan import Cut
 
 BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
@@ -18,6 +19,7 @@ FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache besi
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
 SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
 MANY = 16  # items for each thread from which on they are thought to even out
+MEASURED = 8  # blockings of a product that a search measures
 ITEM = 60  # vector operations that starting an item costs
 
 
@@ -83,12 +85,20 @@ def make_plan(
     tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
     axes: str,
 ) -> Plan:  # fmt: skip
-    """Cut C[batch, m, n] = A·B into items.
+    """Cut C[batch, m, n] = A·B into items as the model finds best; see `make_plans`."""
+    return make_plans(tiling, m, n, k, batch, threads, axes)[0]
+
+
+def make_plans(
+    tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
+    axes: str,
+) -> tuple[Plan, ...]:  # fmt: skip
+    """The ways worth measuring to cut C[batch, m, n] = A·B into items, the model's best first.
 
     `axes` names the contiguous axis of A ("m", "k" or "-") and of B ("k", "n" or "-").
     """
     if not (m and n and batch):
-        return Plan(0, 1, tiling.block_at, 1, 1, 0)
+        return (Plan(0, 1, tiling.block_at, 1, 1, 0),)
     turned = turn(tiling, m, n, k, axes)
     m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
     if tiling.thin and not turned.thin:
@@ -99,12 +109,21 @@ def make_plan(
     total = batch * _cost(tiling, m, n, k, b_axis == "n")
     threads = int(max(1, min(threads, total // SMALL)))
     if tiling.thin:
-        rows, columns = m, _thin_columns(tiling, m, n, k, b_axis, batch, threads)
+        cuts = [(m, _thin_columns(tiling, m, n, k, b_axis, batch, threads))]
     else:
-        rows, columns = min(
+        cuts = sorted(
             _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap)),
             key=lambda cut: _makespan(tiling, cut, (m, n, k), batch, threads, b_axis == "n"),
         )
+    return tuple(_plan(tiling, cut, (m, n, k), batch, threads, total, swap) for cut in cuts[:MEASURED])
+
+
+def _plan(
+    tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int, total: float,
+    swap: int,
+) -> Plan:  # fmt: skip
+    """The plan of blocks of a size, for a product of so many vector operations."""
+    (rows, columns), (m, n, k) = cut, size
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
     depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16
@@ -201,9 +220,15 @@ def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
     return ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
 
 
-@lru_cache(maxsize=4096)
 def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
     """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
+    return choose(f"product {tiling.bytes} {tiling.spills:d} {tiling.thin:d} {sizes} {threads}",
+                  product_cuts(tiling, sizes, threads))
+
+
+@lru_cache(maxsize=4096)
+def product_cuts(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> tuple[Cut, ...]:
+    """The ways to divide it that are worth measuring, the model's best first."""
     m, n, k, batch, am, ak, bk, bn = sizes
-    p = make_plan(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))
-    return Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap))
+    plans = make_plans(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))
+    return tuple(Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap)) for p in plans)

@@ -14,25 +14,19 @@ nothing that the function would change is changed.
 from __future__ import annotations
 
 import ctypes
-import time
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from nacre.base.errors import ArgumentError
-from nacre.codegen.program import STAMPS, STAMPS_WORD, stamped_driver_text
+from nacre.compile.clock import Clocked, Taken, timed_run
 from nacre.inspect.ceilings import Ceilings, ceilings
 from nacre.inspect.work import Step, steps, traffic
 from nacre.runtime.buffer import Buffer, allocate
-from nacre.runtime.executable import Executable, driver
-from nacre.runtime.plan import Bound
 from nacre.transform.concrete import Prepared
 from nacre.transform.jit import Jitted, jit
-
-NANO = 1e-9
 
 
 @dataclass(frozen=True)
@@ -118,93 +112,46 @@ def measured(name: str, prepared: Prepared, rounds: int) -> Profile:
     bench = _Bench(prepared)
     for _ in range(2):
         bench.plain()
-        bench.stamped()
+        bench.clocked.run()
     plain: list[float] = []
-    runs: list[tuple[float, np.ndarray]] = []
+    runs: list[Taken] = []
     for _ in range(rounds):
         plain.append(bench.plain())
-        runs.append(bench.stamped())
-    divided = [_divided(stamps, bench.barriers) for _, stamps in runs]
-    quickest = min(range(rounds), key=lambda k: runs[k][0])
-    typical = np.median([seconds for seconds, _ in divided], axis=0)
-    rows = tuple(_row(step, *divided[quickest], typical, bench.team) for step in counted)
+        runs.append(bench.clocked.run())
+    best = min(runs, key=lambda taken: taken.whole)
+    typical = np.median([taken.seconds for taken in runs], axis=0)
+    rows = tuple(_row(step, best, typical, bench.clocked.team) for step in counted)
     moved, limits = traffic(prepared.compiled, prepared.sizes), ceilings()
-    told = Profile(name, rows, sum(r.seconds for r in rows), runs[quickest][0], min(plain), median(plain), moved, 0.0,
+    told = Profile(name, rows, sum(r.seconds for r in rows), best.whole, min(plain), median(plain), moved, 0.0,
                    limits)
     return told.under(limits)
 
 
-def _row(step: Step, seconds: np.ndarray, busy: np.ndarray, typical: np.ndarray, team: int) -> Row:
+def _row(step: Step, best: Taken, typical: np.ndarray, team: int) -> Row:
     mine = slice(step.first, step.first + step.launches)
-    spent, worked = float(seconds[mine].sum()), float(busy[mine].sum())
+    spent, worked = float(best.seconds[mine].sum()), float(best.busy[mine].sum())
     return Row(step.label, step.dtype, step.launches, step.flops, step.bytes, spent, float(typical[mine].sum()),
                worked / (team * spent) if spent else 0.0)
 
 
-def _divided(stamps: np.ndarray, barriers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each step its seconds and the threads' busy seconds, from stamps[thread, step, (arrive, begin, end)].
-
-    What lies between two barriers is an epoch: it lasts from the first arrival at it to the last arrival at the next.
-    """
-    busy = (stamps[:, :, 2] - stamps[:, :, 1]).sum(axis=0) * NANO
-    seconds = np.zeros(len(busy))
-    starts = [0, *np.flatnonzero(barriers).tolist(), len(busy)]
-    begin = int(stamps[:, 0, 0].min())
-    for first, after in pairwise(starts):
-        if after == first:
-            continue
-        end = int(stamps[:, after - 1, 2].max())
-        total = busy[first:after].sum()
-        parts = busy[first:after] / total if total else np.full(after - first, 1 / (after - first))
-        seconds[first:after] = parts * (end - begin) * NANO
-        begin = end
-    return seconds, busy
-
-
 class _Bench:
-    """A program bound twice, without stamps and with them, over private copies of what it would change."""
+    """A program without stamps and with them, over private copies of what it would change."""
 
     def __init__(self, prepared: Prepared) -> None:
-        executable = prepared.compiled.executable
-        noting = replace(executable, driver_text=stamped_driver_text(), bounds={}, addresses=[], held=[])
-        self.programs = tuple(_bind(e, prepared.sizes) for e in (executable, noting))
-        bound = self.programs[1][0]
+        self.executable = prepared.compiled.executable
+        self.bound = self.executable.bound(prepared.sizes)
         self.held: list[Any] = list(prepared.inputs)
-        self.workspace = allocate(bound.workspace_bytes)
         inputs = [x.data for x in prepared.inputs]
         for k in prepared.in_place.values():
             inputs[k] = _copied(inputs[k])
         outputs = [inputs[prepared.in_place[k]] if k in prepared.in_place else allocate(n)
-                   for k, n in enumerate(bound.output_bytes)]
+                   for k, n in enumerate(self.bound.output_bytes)]
         self.held += [*inputs, *outputs]
-        self.bases = np.array([*(b.address for b in (*inputs, *outputs)), 0], np.int64)
-        self.team = int(bound.descriptor[14])
-        count = len(executable.plan.steps)
-        self.stamps = np.zeros((self.team, count, STAMPS), np.int64)
-        bound.descriptor[STAMPS_WORD] = self.stamps.ctypes.data
-        epochs = np.array(executable.plan.epochs)
-        self.barriers = np.diff(epochs, prepend=epochs[:1]) != 0 if self.team > 1 else np.ones(count, bool)
-
-    def _run(self, which: int) -> float:
-        bound, run = self.programs[which]
-        start = time.perf_counter()
-        run(bound.descriptor.ctypes.data, self.bases.ctypes.data, self.workspace.address)
-        return time.perf_counter() - start
+        self.clocked = Clocked(self.executable, prepared.sizes, [b.address for b in (*inputs, *outputs)])
 
     def plain(self) -> float:
         """The seconds of a run without stamps."""
-        return self._run(0)
-
-    def stamped(self) -> tuple[float, np.ndarray]:
-        """The seconds of a run, and its stamps: of the threads that took part."""
-        self.stamps[:] = 0
-        seconds = self._run(1)
-        present = self.stamps[:, :, 0].all(axis=1) if self.stamps.size else np.ones(self.team, bool)
-        return seconds, self.stamps[present].copy()
-
-
-def _bind(executable: Executable, sizes: dict[str, int]) -> tuple[Bound, Any]:
-    return executable.bound(sizes), driver(executable.driver_text, executable.target)[1]
+        return timed_run(self.executable, self.bound, self.clocked.bases, self.clocked.workspace.address)
 
 
 def _copied(buffer: Any) -> Buffer:

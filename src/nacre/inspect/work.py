@@ -131,6 +131,8 @@ def _dtype(stage: Stage) -> str:
 
 
 def _bytes(plan: Plan, launch: Launch, stage: Stage, sizes: Mapping[str, int]) -> int:
+    if launch.idle:
+        return 0  # it is left out where a value is updated in place
     if stage.kernel is not None:
         return moved(stage.kernel, sizes)
     given = [evaluate(plan.values[v].nbytes, sizes) for v in launch.reads]

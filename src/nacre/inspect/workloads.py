@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nacre import nn, optim
-from nacre.api import analysis, functions, manipulation, random
+from nacre.api import analysis, creation, functions, manipulation, random, slices
 from nacre.api.creation import asarray
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
+from nacre.trace.variable import Variable
 from nacre.transform.grad import vjp
 from nacre.transform.jit import Jitted, jit
 
@@ -138,19 +140,24 @@ class Gpt(nn.Module):
         x = x + outward(manipulation.reshape(joined, (n, t, width)))
         return x + down(F.gelu(up(norm2(x)), approximate="tanh"))
 
-    def decode(self, token: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
-        """Scores of the token after `token` [N, 1], and the keys and values [N, heads, T + 1, size] of every block."""
-        place = past[0].shape[2]
-        x = self.tokens(token) + self.positions.weight.value[place:place + 1]
-        kept: list[Tensor] = []
-        for k, block in enumerate(self.blocks):
-            def attend(q: Any, key: Any, value: Any, k: int = k) -> Any:
-                kept.extend(manipulation.concat(pair, axis=2) for pair in
-                            ((past[2 * k], key), (past[2 * k + 1], value)))
-                return F.scaled_dot_product_attention(q, kept[-2], kept[-1])
+    def decode(self, token: Tensor, place: Tensor, kept: list[tuple[Variable, Variable]]) -> Tensor:
+        """Scores of what comes after `token` [1, 1] at a `place` []; each block keeps its key and value."""
+        x = self.tokens(token) + manipulation.reshape(self.positions(place), (1, 1, -1))
+        for block, caches in zip(self.blocks, kept, strict=True):
+            x = self.mixed(block, x, partial(_remember, place, caches))
+        return self.scores(self.norm(x)[:, -1])
 
-            x = self.mixed(block, x, attend)
-        return self.scores(self.norm(x)[:, -1]), *kept
+
+def _remember(place: Tensor, caches: tuple[Variable, Variable], q: Any, k: Any, v: Any) -> Tensor:
+    """Put a key and a value in their place among those kept, and attend to all up to it."""
+    for cache, new in zip(caches, (k, v), strict=True):
+        cache.assign(slices.dynamic_update_slice(_value(cache), new, (0, 0, place, 0)))
+    keys, values = map(_value, caches)
+    return F.scaled_dot_product_attention(q, keys, values, creation.arange(keys.shape[2]) <= place)
+
+
+def _value(cache: Variable) -> Any:
+    return cache.value
 
 
 # ---- the workloads
@@ -203,9 +210,15 @@ def _prefill(tiny: bool) -> Made:
 
 def _decode(tiny: bool) -> Made:
     model, past = _gpt2(tiny), 24 if tiny else 256
-    blocks, width = (2, 32) if tiny else (12, 768)
-    kept = [_floats(1, model.heads, past, width // model.heads, seed=4 + k) for k in range(2 * blocks)]
-    return model.decode, (_whole(97, 1, 1), *kept)
+    blocks, width, room = (2, 32, 40) if tiny else (12, 768, 320)
+    shape = 1, model.heads, room, width // model.heads
+    kept = [(Variable(_floats(*shape, seed=4 + k)), Variable(_floats(*shape, seed=40 + k))) for k in range(blocks)]
+
+    def decode(token: Tensor, place: Tensor) -> Tensor:
+        """One token, and its keys and values kept."""
+        return model.decode(token, place, kept)
+
+    return decode, (_whole(97, 1, 1), asarray(np.int32(past)))
 
 
 def _chain(x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import numpy as np
 
 from nacre.base.dims import Size, evaluate
 from nacre.base.errors import OutOfMemory
+from nacre.runtime.choice import choose
 
 ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
@@ -193,12 +194,7 @@ def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence
         extent = evaluate(step.extent, sizes)
         cost = max(1, evaluate(step.cost, sizes))
         work += extent * cost
-        extra: tuple[int, ...] = ()
-        if step.cut is not None:
-            extent, grain, local, extra = step.cut(tuple(evaluate(n, sizes) for n in step.cut_sizes), threads)
-        else:
-            grain = _grain(extent, cost, evaluate(step.grain, sizes), threads)
-            local = evaluate(step.scratch, sizes)
+        extent, grain, local, extra = divide(step, sizes, threads)
         rows += [addresses[step.code], len(words), extent, grain, int(epoch != before), int(step.idle), 0, 0]
         before = epoch
         scratch = max(scratch, aligned(local))
@@ -228,6 +224,25 @@ def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence
     assert descriptor.size == DESCRIPTOR_WORDS
     output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, sizes) for k in range(plan.outputs))
     return Bound(descriptor, output_bytes, workspace_bytes, arena_bytes, constants, work, tables)
+
+
+def divide(step: Launch, sizes: Mapping[str, int], threads: int) -> Cut:
+    """How a step is divided among threads."""
+    if step.cut is not None:
+        return step.cut(tuple(evaluate(n, sizes) for n in step.cut_sizes), threads)
+    extent, cost = evaluate(step.extent, sizes), max(1, evaluate(step.cost, sizes))
+    grain = choose(f"grain {step.label} {extent} {cost} {threads}",
+                   grains(extent, cost, evaluate(step.grain, sizes), threads))
+    return Cut(extent, grain, evaluate(step.scratch, sizes), ())
+
+
+def grains(extent: int, cost: int, together: int, threads: int) -> tuple[int, ...]:
+    """Rounds that a thread may take at a time, the usual number first, the whole extent last."""
+    usual = _grain(extent, cost, together, threads)
+    if threads == 1 or extent <= together:
+        return (usual,)
+    pieces = (_multiple(max(1, -(-extent // (n * threads))), together) for n in (1, 2, 4, 8, 16))
+    return tuple(dict.fromkeys((usual, *pieces, extent)))
 
 
 def _grain(extent: int, cost: int, together: int, threads: int) -> int:

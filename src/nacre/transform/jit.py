@@ -25,6 +25,7 @@ from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
 from nacre.compile.executor import EXECUTOR
 from nacre.compile.flow import segments
+from nacre.compile.tune import tune, wanted
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import stage
 from nacre.interpret.tape import rebind, require_no_leaf
@@ -174,6 +175,8 @@ class Jitted:
         if segments(graph) is not None or not all(t.static for t in graph.input_types):
             return
         executable = concrete.executable
+        if wanted():
+            tune(executable)
         concrete.plain = entry(executable, _Fallback(self, concrete))
         donors = self._donors(concrete, executable.plan.donations)
         if donors:

@@ -1,0 +1,85 @@
+"""Programs with a clock: run by the driver that notes when each thread arrives at a step, begins and ends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from nacre.codegen.program import STAMPS, STAMPS_WORD, stamped_driver_text
+from nacre.runtime.buffer import allocate
+from nacre.runtime.executable import Executable, driver
+
+NANO = 1e-9
+TEAM_WORD = 14  # of a plan's descriptor: how many threads it was bound for
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One run: its seconds, and for each step its part of them and how long threads were busy with it together."""
+
+    whole: float
+    seconds: np.ndarray
+    busy: np.ndarray
+
+
+class Clocked:
+    """An executable bound anew for the current threads and choices, over buffers at given addresses.
+
+    `bases` are those of inputs and outputs.  Binding happens here, so choices that are being tried belong to this one.
+    """
+
+    def __init__(self, executable: Executable, sizes: dict[str, int], bases: Sequence[int]) -> None:
+        self.executable = replace(executable, driver_text=stamped_driver_text(), bounds={}, addresses=[], held=[])
+        self.bound = self.executable.bound(sizes)
+        self.bases = np.array([*bases, 0], np.int64)
+        self.workspace = allocate(self.bound.workspace_bytes)
+        self.team = int(self.bound.descriptor[TEAM_WORD])
+        plan = executable.plan
+        self.stamps = np.zeros((self.team, len(plan.steps), STAMPS), np.int64)
+        self.bound.descriptor[STAMPS_WORD] = self.stamps.ctypes.data
+        epochs = np.array(plan.epochs)
+        alone = np.ones(len(plan.steps), bool)
+        self.barriers = np.diff(epochs, prepend=epochs[:1]) != 0 if self.team > 1 else alone
+
+    def run(self) -> Taken:
+        """One run; what the buffers hold is overwritten as the plan says."""
+        self.stamps[:] = 0
+        seconds = timed_run(self.executable, self.bound, self.bases, self.workspace.address)
+        if not self.stamps.size:
+            return Taken(seconds, np.zeros(0), np.zeros(0))
+        present = self.stamps[:, :, 0].all(axis=1)  # a pool that is busy elsewhere leaves the caller alone
+        return Taken(seconds, *divided(self.stamps[present], self.barriers))
+
+
+def timed_run(executable: Executable, bound: Any, bases: np.ndarray, workspace: int) -> float:
+    """The seconds of one run of a bound plan."""
+    _, run = driver(executable.driver_text, executable.target)
+    start = time.perf_counter()
+    run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace)
+    return time.perf_counter() - start
+
+
+def divided(stamps: np.ndarray, barriers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each step its seconds and the threads' busy seconds, from stamps[thread, step, (arrive, begin, end)].
+
+    What lies between two barriers is an epoch: it lasts from the first arrival at it to the end of its last step, and
+    is divided among its steps by how long threads were busy with each.
+    """
+    busy = (stamps[:, :, 2] - stamps[:, :, 1]).sum(axis=0) * NANO
+    seconds = np.zeros(len(busy))
+    starts = [0, *np.flatnonzero(barriers).tolist(), len(busy)]
+    begin = int(stamps[:, 0, 0].min())
+    for first, after in pairwise(starts):
+        if after == first:
+            continue
+        end = int(stamps[:, first:after, 2].max())
+        total = busy[first:after].sum()
+        parts = busy[first:after] / total if total else np.full(after - first, 1 / (after - first))
+        seconds[first:after] = parts * (end - begin) * NANO
+        begin = end
+    return seconds, busy

@@ -1,0 +1,103 @@
+"""The search for the best free choices of a program: measured on this machine, step by step, kept for later.
+
+Each step of a plan asks for its choices (`runtime/choice`) while it is divided.  The program is bound once for every
+option, all steps taking their next one at the same time, and the bindings run in turn, round after round; the clock
+tells what each step took.  An option replaces the model's own only where it is faster by a margin, in the least and in
+the median of the rounds.  No choice changes a bit, so nothing is checked here; the tests do that for all of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from nacre.base.dims import evaluate
+from nacre.compile.clock import Clocked
+from nacre.native.pool import pool
+from nacre.runtime import choice
+from nacre.runtime.buffer import Buffer, allocate
+from nacre.runtime.executable import Executable
+from nacre.runtime.plan import divide
+
+ROUNDS = 7
+MARGIN = 0.97  # of the usual option's time, below which another one replaces it
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found about one choice: the options, the least and the median seconds of each, the one taken."""
+
+    name: str
+    options: tuple[Any, ...]
+    least: tuple[float, ...]
+    typical: tuple[float, ...]
+    taken: int
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as the usual option the one taken is."""
+        return self.least[0] / self.least[self.taken] if self.least[self.taken] else 1.0
+
+
+def wanted() -> bool:
+    """Whether the environment asks for a search in every program that is compiled (NACRE_TUNE=1)."""
+    return os.environ.get("NACRE_TUNE", "").strip() not in ("", "0")
+
+
+def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: int = ROUNDS) -> list[Found]:
+    """Search a program's free choices, on zeros, and keep what is better than the model's; what has been kept stays."""
+    sizes = sizes or {}
+    choices = _choices(executable, sizes)
+    if not choices:
+        return []
+    held = _buffers(executable, sizes)
+    bases = [b.address for b in held]
+    widest = max(len(options) for _, options in choices.values())
+    bindings: list[Clocked] = []
+    for k in range(widest):
+        with choice.trying({name: options[min(k, len(options) - 1)] for name, (_, options) in choices.items()}):
+            bindings.append(Clocked(executable, sizes, bases))
+    runs: list[list[Any]] = [[] for _ in bindings]
+    for each in bindings:
+        each.run()
+    for _ in range(rounds):
+        for k, each in enumerate(bindings):
+            runs[k].append(each.run().seconds)
+    found = [_decide(name, options, [[float(sum(seconds[s] for s in steps)) for seconds in runs[k]]
+                                     for k in range(len(options))])
+             for name, (steps, options) in choices.items()]
+    choice.keep({f.name: f.options[f.taken] for f in found})
+    return found
+
+
+def _choices(executable: Executable, sizes: dict[str, int]) -> dict[str, tuple[list[int], tuple[Any, ...]]]:
+    """The choices of a program that have not been searched: the steps that ask for each, and its options."""
+    found: dict[str, tuple[list[int], tuple[Any, ...]]] = {}
+    known = choice.best()
+    for k, step in enumerate(executable.plan.steps):
+        with choice.asked() as met:
+            divide(step, sizes, pool().threads)
+        for name, options in met.items():
+            if name not in known:
+                found.setdefault(name, ([], options))[0].append(k)
+    return found
+
+
+def _decide(name: str, options: tuple[Any, ...], seconds: Sequence[Sequence[float]]) -> Found:
+    least, typical = tuple(map(min, seconds)), tuple(map(median, seconds))
+    first = min(range(len(options)), key=lambda k: least[k])
+    better = least[first] < MARGIN * least[0] and typical[first] < MARGIN * typical[0]
+    return Found(name, options, least, typical, first if better else 0)
+
+
+def _buffers(executable: Executable, sizes: dict[str, int]) -> list[Buffer]:
+    """Zeros for a program's inputs, and its outputs."""
+    plan = executable.plan
+    made = [allocate(evaluate(v.nbytes, sizes)) for v in plan.values[:plan.inputs + plan.outputs]]
+    for buffer in made:
+        ctypes.memset(buffer.address, 0, buffer.nbytes)
+    return made

@@ -1,0 +1,131 @@
+"""Free choices: how a kernel's work is cut, which decides how fast it runs and never a bit of its result.
+
+Whoever cuts work names the choice and lists the options, the analytical model's own one first.  `choose` gives that
+one, unless a search has measured another to be faster on this machine: what it found is kept beside the code cache
+(`tuned.json`), by processor, and used from then on.
+
+    >>> choose("grain of an example", (8, 4, 16))
+    8
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Generator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from nacre.base.errors import DeviceError
+from nacre.native import cache as objects
+from nacre.native.engine import host_target
+
+Option = TypeVar("Option")
+FILE = "tuned.json"
+
+_trying: dict[str, Any] = {}  # while a search is on, what it tries
+_asked: list[dict[str, tuple[Any, ...]]] = []  # while it looks for choices, those it has met
+
+
+def choose(name: str, options: Sequence[Option]) -> Option:
+    """The option to take: what a search tries, else what one has found, else the first."""
+    if len(options) == 1:
+        return options[0]
+    for found in _asked:
+        found[name] = tuple(options)
+    if name in _trying:
+        return _trying[name]
+    kept = best().get(name)
+    if kept is not None:
+        for option in options:
+            if _plain(option) == kept:
+                return option
+    return options[0]
+
+
+@contextlib.contextmanager
+def asked() -> Generator[dict[str, tuple[Any, ...]]]:
+    """Collects the choices that are asked for meanwhile, with their options."""
+    found: dict[str, tuple[Any, ...]] = {}
+    _asked.append(found)
+    try:
+        yield found
+    finally:
+        _asked.remove(found)
+
+
+@contextlib.contextmanager
+def trying(options: Mapping[str, Any]) -> Generator[None]:
+    """Meanwhile these options are taken."""
+    before = dict(_trying)
+    _trying.update(options)
+    try:
+        yield
+    finally:
+        _trying.clear()
+        _trying.update(before)
+
+
+# ---- what is kept
+
+
+@cache
+def best() -> dict[str, Any]:
+    """The options that were found best on this processor, by choice."""
+    found = _read().get(_processor(), {})
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def keep(found: Mapping[str, Any]) -> None:
+    """Use these options from now on, in this process and in later ones.
+
+    Raises DeviceError where the cache's folder cannot be written.
+    """
+    best().update({name: _plain(option) for name, option in found.items()})
+    path = _path()
+    if path is None:
+        return
+    whole = {**_read(), _processor(): best()}
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(temporary, "w") as file:
+            json.dump(whole, file)
+        os.replace(temporary, path)
+    except OSError as fault:
+        raise DeviceError(f"tune: a folder that can be written is required to keep what was found; got {path}: "
+                          f"{fault.strerror}; set NACRE_CACHE_DIR to another") from None
+
+
+def forget() -> int:
+    """Go back to the analytical choices on this processor; says how many were kept."""
+    number = len(best())
+    best().clear()
+    keep({})
+    return number
+
+
+def _plain(option: Any) -> Any:
+    """An option as JSON gives it back."""
+    return [_plain(x) for x in cast("tuple[Any, ...]", option)] if isinstance(option, tuple) else option
+
+
+def _path() -> str | None:
+    directory = objects.shared().disk.directory
+    return None if directory is None else os.path.join(directory, FILE)
+
+
+def _processor() -> str:
+    target = host_target()
+    return f"{target.cpu} {target.isa}"
+
+
+def _read() -> dict[str, Any]:
+    path = _path()
+    try:
+        with open(path or os.devnull) as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
