@@ -96,7 +96,7 @@ def set_memory_limit(nbytes: int | None) -> None:
     Where it would be passed, `OutOfMemory` is raised, after what is kept for reuse has been given back.
 
     >>> nc.set_memory_limit(1 << 30)
-    >>> nc.zeros((1 << 30,))
+    >>> nc.zeros((1 << 30,))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     nacre.base.errors.OutOfMemory: allocate: 4.0 GiB are needed; ...
     >>> nc.set_memory_limit(None)
