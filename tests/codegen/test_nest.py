@@ -13,6 +13,8 @@ from nacre.base.dims import Dim, evaluate
 from nacre.base.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8
 from nacre.base.errors import CompileError
 from nacre.codegen import vecmath
+from nacre.codegen.isa import BY_NAME
+from nacre.codegen.nest import generate
 from nacre.kernel.ast import (
     OPERATIONS,
     Accumulate,
@@ -38,7 +40,7 @@ from nacre.kernel.ast import (
     index_mul,
     size_expr,
 )
-from nacre.kernel.schedule import default
+from nacre.kernel.schedule import default, unroll
 
 N, M, S = Dim.symbol("N"), Dim.symbol("M"), Dim.symbol("S")
 EDGES = (0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100, 255, 256, 257, 513, 1000)
@@ -345,6 +347,21 @@ def test_scan(n: int, m: int, cut: list[int]) -> None:
     (second,) = check(by_column, [data], {"N": n, "M": m}, cut)
     assert np.array_equal(first, np.cumsum(data, 1, dtype=np.float32))
     assert np.array_equal(second, np.cumsum(data, 0, dtype=np.float32))
+
+
+@pytest.mark.parametrize("m", [0, 1, 3, 4, 9])
+def test_unrolled_rounds(m: int) -> None:
+    x, y = Buffer("x", float32, (N, M)), Buffer("y", float32, (N, M))
+    s = Buffer("s", float32, ())
+    step = (Let("v", apply("add", at(s), at(x, "i", "j"))), Store("s", (), Local("v", float32)),
+            Store("y", idx("i", "j"), Local("v", float32)))
+    kernel = default(Kernel("unrolled", (x,), (y,), (loop("i", N, Alloc(s), loop("j", M, *step)),)))
+    data = numbers((5, m), float32, special=False)
+    (plain,) = check(kernel, [data], {"N": 5, "M": m})
+    (found,) = check(unroll(kernel, "j", 4), [data], {"N": 5, "M": m})
+    assert np.array_equal(found, plain) and np.array_equal(found, np.cumsum(data, 1, dtype=np.float32))
+    texts = [generate(k, BY_NAME[ISAS[0]]).text for k in (kernel, unroll(kernel, "j", 4))]
+    assert texts[1].count("fadd") == 5 * texts[0].count("fadd")
 
 
 def test_while() -> None:

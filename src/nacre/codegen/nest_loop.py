@@ -118,16 +118,23 @@ class Statements(Folds):
             self.rounds(s)
 
     def rounds(self, s: For) -> None:
-        """Emit a scalar loop that carries the accumulators its body writes."""
-        kept = self.carried(s.body)
+        """Emit a scalar loop that carries the accumulators its body writes, as many rounds at a time as it says."""
+        f, kept = self.f, self.carried(s.body)
         self.hoist(s)
-        with self.f.loop(s.index, 0, self.size(s.extent), carry=self.current(kept)) as loop:
-            self.take(kept, loop.carried)
-            self.forget(s.body)
-            with self.index(s.index, loop.index, s.extent):
-                self.block(s.body)
-            loop.next(*self.current(kept))
-        self.take(kept, loop.results)
+        extent, start = self.size(s.extent), f.i64(0)
+        parts = [(extent, 1)]
+        if s.unroll > 1:
+            parts = [(f.sub(extent, f.binary("srem", extent, f.i64(s.unroll))), s.unroll), *parts]
+        for end, step in parts:
+            with f.loop(s.index, start, end, step, carry=self.current(kept)) as loop:
+                self.take(kept, loop.carried)
+                self.forget(s.body)
+                for k in range(step):
+                    with self.index(s.index, f.add(loop.index, k), s.extent):
+                        self.block(s.body)
+                loop.next(*self.current(kept))
+            self.take(kept, loop.results)
+            start = end
         self.forget(s.body)
 
     # ---- vector loops
