@@ -81,8 +81,8 @@ class Jitted:
         values, key, types, names = self._flatten(args, kwargs)
         concrete = self._find(key, values, types, args, kwargs, names)
         if concrete.changed:
-            leaves, _ = tree.flatten((args, kwargs))
-            given = [cast("Value | np.ndarray", x) for x in leaves if isinstance(x, Value | np.ndarray)]
+            leaves: list[Any] = tree.flatten((args, kwargs))[0]
+            given: list[Any] = [x for x in leaves if isinstance(x, Value | np.ndarray)]
             self._check_changed(concrete, given)
         return self._run(concrete, values)
 
@@ -215,7 +215,7 @@ class Jitted:
                     give_up(values[k], self.name)
         return self._call(concrete, values)
 
-    def _check_changed(self, concrete: ConcreteFunction, given: Sequence[Value | np.ndarray]) -> None:
+    def _check_changed(self, concrete: ConcreteFunction, given: Sequence[Any]) -> None:
         """Arguments that the call changes are tensors, but no leaves, and each of them stands for itself."""
         for k in concrete.changed:
             x = given[k]
