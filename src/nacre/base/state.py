@@ -8,6 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from nacre.base.locks import forkable
+
 
 class State(threading.local):
     """What surrounds the code that a thread runs.
@@ -26,7 +28,7 @@ class State(threading.local):
 STATE = State()
 SILENT = (ctypes.c_uint64 * 2)()  # how many threads do not record, and which one if it is one: for native entries
 _silent: set[int] = set()
-_counting = threading.Lock()
+_counting = forkable()
 
 
 @contextmanager

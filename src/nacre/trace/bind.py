@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from nacre.base.errors import StateError
+from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
@@ -22,7 +23,7 @@ from nacre.trace.value import Payload, Value
 
 ACTIVE = ctypes.c_int64(0)  # active interpreters and numerics that are not exact, in all threads; native entries want 0
 _depths: dict[int, int] = {}  # how many of them each thread has
-_counting = threading.Lock()
+_counting = forkable()
 
 T = TypeVar("T")
 Result = Any  # Value, or a tuple of them for a primitive with several results
