@@ -168,10 +168,12 @@ def numerics(mode: str) -> Generator[None]:
     before = STATE.numerics
     try:
         STATE.numerics = mode
+        STATE.settle()
         _count(len(STATE.interpreters))
         yield
     finally:
         STATE.numerics = before
+        STATE.settle()
         _count(len(STATE.interpreters))
 
 
