@@ -182,7 +182,7 @@ class Jitted:
         if donors:
             concrete.placeholders = placeholders(concrete.donated)
             concrete.donating = entry(executable, _Fallback(self, concrete), True, donors)
-        one = concrete.structure == tree.LEAF and not concrete.statics and not concrete.changed
+        one = concrete.structure == tree.LEAF and not (concrete.statics or concrete.changed or concrete.given)
         only_positional = all(isinstance(k, TensorType) for k in key[1]) and not self.dynamic_shapes
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
         if one and only_positional and flat and not (concrete.guards or concrete.trace.captures
