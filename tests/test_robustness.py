@@ -257,6 +257,42 @@ def test_a_forked_child_computes() -> None:
     assert (made.returncode, made.stdout) == (0, "fine\n"), made.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_that_is_forked_amid_an_update_has_all_of_it_or_none() -> None:
+    made = python("""
+    import os, threading, time, warnings
+    import nacre as nc
+    from nacre.trace.variable import Variable
+    warnings.simplefilter("ignore")
+    v = Variable(nc.zeros((300, 300)))
+    @nc.jit
+    def step():
+        with_all = v.value + 1
+        v.assign(with_all)
+    step()
+    going = True
+    def update():
+        while going:
+            step()
+    thread = threading.Thread(target=update)
+    thread.start()
+    for _ in range(30):
+        time.sleep(0.002)
+        child = os.fork()
+        if child == 0:
+            found = v.value.numpy()
+            whole = float(found.min()) == float(found.max())
+            before = float(found[0, 0])
+            step()
+            os._exit(0 if whole and float(v.value[0, 0]) == before + 1 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    going = False
+    thread.join()
+    print("fine")
+    """)
+    assert (made.returncode, made.stdout) == (0, "fine\n"), made.stderr
+
+
 def test_the_end_of_a_process_waits_for_nobody() -> None:
     made = python(WORK + """
     import threading

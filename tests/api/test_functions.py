@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import nacre as nc
 from nacre.base.dtypes import ALL, PROMOTION, DType
+from nacre.base.errors import DTypeError
+from nacre.trace.bind import ACTIVE
 
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 100.0, np.inf, -np.inf, np.nan], np.float32)
 INTEGERS = np.array([0, 1, -1, 2, -7, 7, 100, -128, 127], np.int8)
@@ -177,3 +179,35 @@ def test_bits() -> None:
     np.testing.assert_array_equal((~nc.tensor(a)).numpy(), ~a)
     np.testing.assert_array_equal((nc.tensor(a) << nc.tensor(b)).numpy(), [48, 254, 0])
     np.testing.assert_array_equal((nc.tensor([True, False]) & nc.tensor([True, True])).numpy(), [True, False])
+
+
+def test_remembered_functions_refuse_what_they_refused() -> None:
+    x = nc.tensor([1, 2, 3])
+    for _ in range(3):
+        assert nc.bitwise_and(x, x).tolist() == [1, 2, 3]
+        with pytest.raises(DTypeError):
+            nc.logical_and(x, x)
+        with pytest.raises(DTypeError):
+            nc.logical_not(x)
+        assert nc.bitwise_invert(x).tolist() == [-2, -3, -4]
+
+
+def test_remembered_functions_give_objects_of_their_own() -> None:
+    x = nc.tensor([1.0, 2.0])
+    for _ in range(3):
+        y = nc.positive(x)
+        y[0] = 5.0
+        assert x.tolist() == [1.0, 2.0] and y.tolist() == [5.0, 2.0]
+
+
+def test_fast_numerics_are_told_apart() -> None:
+    x = nc.tensor([1.0, 2.0]).requires_grad_()
+    for mode in ("exact", "fast", "exact", "fast"):
+        for _ in range(3):
+            with nc.numerics(mode):
+                y = nc.exp(x * 2 + x)
+                assert ACTIVE.value == (mode == "fast") and y.requires_grad
+            x.grad = None
+            y.sum().backward()
+            assert x.grad is not None and x.grad.tolist() == (3 * y.detach()).tolist()
+    assert ACTIVE.value == 0

@@ -15,7 +15,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn, optim
-from nacre.base.errors import ArgumentError, DTypeError, Error, GradientError, ShapeError, TraceError
+from nacre.base.errors import ArgumentError, DTypeError, Error, GradientError, ShapeError, StateError, TraceError
 from nacre.base.state import STATE
 from nacre.runtime import buffer
 from nacre.trace.bind import ACTIVE
@@ -824,3 +824,29 @@ def test_functions_that_are_dropped_leave_nothing() -> None:
     gc.collect()
     assert [r for r in left if r() is not None] == []
     assert len(gc.get_objects()) - before < 200
+
+
+def test_every_call_takes_what_is_donated() -> None:
+    f = nc.jit(lambda x: x * 2 + 1, donate=["x"])
+    for _ in range(3):
+        x = nc.ones(4)
+        assert f(x).tolist() == [3.0] * 4
+        with pytest.raises(StateError, match="given up"):
+            x.tolist()
+
+
+def test_one_signature_or_several() -> None:
+    f = nc.jit(lambda x, k=1: x * 2 + k)
+    a, b = nc.ones(2), nc.ones(3)
+    for x, want in ((a, [3.0] * 2), (a, [3.0] * 2), (b, [3.0] * 3), (a, [3.0] * 2), (b, [3.0] * 3)):
+        assert f(x).tolist() == want
+    assert f(a, 5).tolist() == f(a, k=5).tolist() == [7.0, 7.0] and f(np.ones(2, np.float32)).tolist() == [3.0, 3.0]
+    assert f(nc.ones((4, 2))[::2, 1]).tolist() == [3.0, 3.0]
+    with nc.no_grad():
+        assert f(a).tolist() == [3.0, 3.0]
+    with nc.numerics("fast"):
+        assert f(a).tolist() == [3.0, 3.0]
+    assert len([c for c in f.concrete_functions if c.key[1] == (a.type,)]) == 3  # one for each ambient state
+    with pytest.raises(TypeError, match="missing"):
+        f()
+    assert f(a).tolist() == [3.0, 3.0]

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from nacre.api.memo import Memo
 from nacre.api.operands import DEFAULT_FLOAT, TensorLike, apart, as_tensor, filled, is_scalar, meet, operands, spread
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
@@ -69,8 +71,21 @@ def require(operation: str, dtype: DType, kinds: str) -> None:
         raise DTypeError(f"{operation}: {_KINDS[kinds]} is required; got {dtype.name}{remedy}")
 
 
+_memo = Memo()
+_known = _memo.known
+
+
 def unary(op: Operation, operation: str, x: TensorLike, kinds: str = NUMERIC) -> Any:
     """Apply a primitive of one operand."""
+    if type(x) is Tensor:
+        native = _known.get((operation, x.type))
+        if native is not None:
+            return native(x)
+        return _memo.first((operation, x.type), partial(_unary, op, operation, kinds), (x,))
+    return _unary(op, operation, kinds, x)
+
+
+def _unary(op: Operation, operation: str, kinds: str, x: TensorLike) -> Any:
     held = as_tensor(x)
     require(operation, held.type.dtype, kinds)
     return apart(op(held), held)
@@ -78,6 +93,15 @@ def unary(op: Operation, operation: str, x: TensorLike, kinds: str = NUMERIC) ->
 
 def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, kinds: str = NUMERIC) -> Any:
     """Apply a primitive of two operands."""
+    if type(x) is Tensor and type(y) is Tensor:
+        native = _known.get((operation, x.type, y.type))
+        if native is not None:
+            return native(x, y)
+        return _memo.first((operation, x.type, y.type), partial(_binary, op, operation, kinds), (x, y))
+    return _binary(op, operation, kinds, x, y)
+
+
+def _binary(op: Operation, operation: str, kinds: str, x: TensorLike, y: TensorLike) -> Any:
     a, b = operands(operation, x, y)
     require(operation, a.type.dtype, kinds)
     return op(a, b)

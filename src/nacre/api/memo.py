@@ -26,17 +26,16 @@ LIMIT = 20_000  # remembered combinations of an operator
 
 
 class Memo:
-    """What is remembered of one function of tensors."""
+    """What is remembered of functions of tensors."""
 
-    def __init__(self, general: Function) -> None:
-        self.general = general
+    def __init__(self) -> None:
         self.known: dict[Hashable, Function] = {}
         self.met: set[Hashable] = set()
 
     def first(self, key: Hashable, function: Function, tensors: Sequence[Value]) -> Any:
         """Answer a call that is not remembered; remember it if it was met before."""
         result = function(*tensors)
-        if STATE.word or len(self.met) > LIMIT or not all(map(is_concrete, tensors)):
+        if STATE.word or STATE.numerics != "exact" or len(self.met) > LIMIT or not all(map(is_concrete, tensors)):
             return result
         if key in self.met:
             made = _compiled(function, tuple(x.type for x in tensors))

@@ -388,7 +388,7 @@ def _forward(function: str) -> Callable[[Tensor, Any], Any]:
         """The operation through the public function, for operands not met before."""
         return getattr(FUNCTIONS, function)(self, other)
 
-    memo = Memo(general)
+    memo = Memo()
     known = memo.known
 
     def operator(self: Tensor, other: Any) -> Any:
@@ -421,7 +421,7 @@ def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
         """The operation through the public function, for operands not met before."""
         return getattr(FUNCTIONS, function)(other, self)
 
-    memo = Memo(general)
+    memo = Memo()
     known = memo.known
 
     def operator(self: Tensor, other: Any) -> Any:
@@ -440,7 +440,7 @@ def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
             return native(self)
         if not isinstance(other, OPERANDS):
             return NotImplemented
-        return getattr(FUNCTIONS, function)(other, self)
+        return general(self, other)
 
     return operator
 

@@ -14,7 +14,6 @@ whose buffer it takes over (or -1).
 from __future__ import annotations
 
 import ctypes
-import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from nacre.base.locks import forkable
 from nacre.base.types import TensorType
 from nacre.codegen import entry_view, record
 from nacre.codegen.program import driver_text
@@ -477,7 +477,7 @@ class _Self(int):
 
 
 _entries: weakref.WeakSet[_Entry] = weakref.WeakSet()
-_listing = threading.Lock()
+_listing = forkable()
 
 
 def rebind() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.entry import entry, view_entry
 from nacre.codegen.record import MOST, Recording
@@ -34,12 +35,14 @@ class CompilingExecutor:
         self.kernels: dict[object, Callable[..., Any]] = {}
         self.met: set[object] = set()
         self.strided: dict[object, Callable[..., Any]] = {}
-        self.equal: dict[Graph, Executable] = {}  # the latest programs, for graphs that are equal to them
+        self.equal: dict[tuple[Graph, str], Executable] = {}  # the latest programs, for graphs that are equal to them
 
     # ---- one primitive
 
     def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
         """The second time an operation is met, let `bind` go to native code directly."""
+        if STATE.numerics != "exact":
+            return
         if key not in self.met:
             if len(self.met) >= REMEMBERED:
                 self.met.clear()
@@ -70,6 +73,8 @@ class CompilingExecutor:
             key = (primitive, *[x.type for x in inputs], *params.items())
         else:
             key = (primitive, *[x.type for x in inputs])
+        if STATE.numerics != "exact":
+            key = (*key, STATE.numerics)
         kernel = self.kernels.get(key)
         return self.first(key, primitive, inputs, params) if kernel is None else kernel(*inputs)
 
@@ -104,7 +109,8 @@ class CompilingExecutor:
     def evaluate_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any],
                          types: tuple[TensorType, ...]) -> Any:
         """Operands that are views: their strides belong to what is compiled, their offsets to the call."""
-        key = (primitive, types, tuple([x.layout and x.layout.strides for x in inputs]), *params.items())
+        key = (primitive, types, tuple([x.layout and x.layout.strides for x in inputs]), *params.items(),
+               STATE.numerics)
         kernel = self.strided.get(key)
         if kernel is None:
             if len(self.strided) >= REMEMBERED:
@@ -146,9 +152,9 @@ class CompilingExecutor:
 
     def execute(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         """Run a graph, compiled at the first call, on its inputs."""
-        runner = graph.kept.get("runner")
+        runner = graph.kept.get(("runner", STATE.numerics))
         if runner is None:
-            runner = graph.kept["runner"] = self.runner(graph)
+            runner = graph.kept["runner", STATE.numerics] = self.runner(graph)
         return runner(inputs)
 
     def runner(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
@@ -179,14 +185,15 @@ class CompilingExecutor:
 
     def program(self, graph: Graph) -> Executable:
         """The executable of a graph, which the graph keeps; equal graphs may share it."""
-        found: Executable | None = graph.kept.get("program")
+        found: Executable | None = graph.kept.get(("program", STATE.numerics))
         if found is None:
-            found = self.equal.get(graph) or program(graph)
-            if graph not in self.equal:
+            key = graph, STATE.numerics
+            found = self.equal.get(key) or program(graph)
+            if key not in self.equal:
                 if len(self.equal) >= SHARED:
                     self.equal.pop(next(iter(self.equal)), None)
-                self.equal[graph] = found
-            graph.kept["program"] = found
+                self.equal[key] = found
+            graph.kept["program", STATE.numerics] = found
         return found
 
     def dense(self, x: Value) -> Value:

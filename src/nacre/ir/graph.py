@@ -82,7 +82,7 @@ class Graph:
         return tuple(v.type for v in self.outputs)
 
     @cached_property
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> dict[object, Any]:
         """What was made for this graph, by name; it lives as long as the graph."""
         return {}
 

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from nacre.base.errors import StateError
+from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.trace.value import Payload, Value
 
-ACTIVE = ctypes.c_int64(0)  # interpreters active in all threads; native entries leave the fast path while it is not 0
+ACTIVE = ctypes.c_int64(0)  # active interpreters and numerics that are not exact, in all threads; native entries want 0
 _depths: dict[int, int] = {}  # how many of them each thread has
-_counting = threading.Lock()
+_counting = forkable()
 
 T = TypeVar("T")
 Result = Any  # Value, or a tuple of them for a primitive with several results
@@ -160,6 +162,21 @@ def inside(interpreter: Interpreter, f: Callable[[], T]) -> T:
             raise
 
 
+@contextmanager
+def numerics(mode: str) -> Generator[None]:
+    """A block with a numerics mode; what was compiled in another one is not used in it."""
+    before = STATE.numerics
+    try:
+        STATE.numerics = mode
+        STATE.settle()
+        _count(len(STATE.interpreters))
+        yield
+    finally:
+        STATE.numerics = before
+        STATE.settle()
+        _count(len(STATE.interpreters))
+
+
 def _leave(depth: int) -> None:
     """Cut the stack of interpreters to a depth; twice is as good as once."""
     del STATE.interpreters[depth:]
@@ -170,7 +187,8 @@ def _count(depth: int) -> None:
     """State how many interpreters this thread has."""
     STATE.word = depth
     with _counting:
-        _depths[threading.get_ident()] = depth
-        if not depth:
+        held = depth + (STATE.numerics != "exact")
+        _depths[threading.get_ident()] = held
+        if not held:
             del _depths[threading.get_ident()]
         ACTIVE.value = sum(_depths.values())

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import DTypeError, ShapeError, StateError, TraceError, explain
+from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType
 from nacre.trace.value import Origin, Payload, Value, fresh, is_concrete, make, stripped
@@ -62,7 +63,7 @@ def scope() -> VariableScope | None:
     return None
 
 
-UPDATES = threading.Lock()  # held while a call updates variables in place
+UPDATES = forkable()  # held while a call updates variables in place
 _updater = [0]  # the thread that holds it
 
 

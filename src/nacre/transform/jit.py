@@ -20,7 +20,7 @@ import numpy as np
 from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, ShapeError, TraceError, explain
-from nacre.base.state import STATE
+from nacre.base.state import EXACT, STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
 from nacre.compile.executor import EXECUTOR
@@ -59,21 +59,24 @@ class Jitted:
         self._check_names()
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
-        self.fast_ambient: tuple[object, object] = (True, "exact")
+        self.fast_ambient = EXACT
+        self.only: Callable[..., Any] | None = None  # of `fast`, if there is one
         self.order: list[ConcreteFunction] = []
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
+        if not kwargs and STATE.ambient is self.fast_ambient:
+            only = self.only
+            if only is not None:  # it looks at the types itself
+                return only(*args)
             try:
                 fast = self.fast[tuple([x.type for x in args])]
             except (KeyError, AttributeError):
                 pass
             else:
-                if (STATE.gradients, STATE.numerics) == self.fast_ambient:
-                    return fast(*args)
+                return fast(*args)
         return self.slow(*args, **kwargs)
 
     # ---- the way of every call that is not plain
@@ -82,8 +85,8 @@ class Jitted:
         values, key, types, names = self._flatten(args, kwargs)
         concrete = self._find(key, values, types, args, kwargs, names)
         if concrete.changed:
-            leaves, _ = tree.flatten((args, kwargs))
-            given = [cast("Value | np.ndarray", x) for x in leaves if isinstance(x, Value | np.ndarray)]
+            leaves: list[Any] = tree.flatten((args, kwargs))[0]
+            given: list[Any] = [x for x in leaves if isinstance(x, Value | np.ndarray)]
             self._check_changed(concrete, given)
         return self._run(concrete, values)
 
@@ -182,15 +185,16 @@ class Jitted:
         if donors:
             concrete.placeholders = placeholders(concrete.donated)
             concrete.donating = entry(executable, _Fallback(self, concrete), True, donors)
-        one = concrete.structure == tree.LEAF and not concrete.statics and not concrete.changed
+        one = concrete.structure == tree.LEAF and not (concrete.statics or concrete.changed or concrete.given)
         only_positional = all(isinstance(k, TensorType) for k in key[1]) and not self.dynamic_shapes
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
         if one and only_positional and flat and not (concrete.guards or concrete.trace.captures
                                                      or concrete.trace.variables):
             if not self.fast:
-                self.fast_ambient = (STATE.gradients, STATE.numerics)
-            if self.fast_ambient == (STATE.gradients, STATE.numerics):
+                self.fast_ambient = STATE.ambient
+            if self.fast_ambient is STATE.ambient:
                 self.fast[tuple(types)] = concrete.plain
+                self.only = concrete.plain if len(self.fast) == 1 else None
 
     def _donors(self, concrete: ConcreteFunction, allowed: Sequence[tuple[int, int]]) -> dict[int, int]:
         """The outputs that are variables' new values and may be written over the old ones."""
@@ -218,7 +222,7 @@ class Jitted:
                     give_up(values[k], self.name)
         return self._call(concrete, values)
 
-    def _check_changed(self, concrete: ConcreteFunction, given: Sequence[Value | np.ndarray]) -> None:
+    def _check_changed(self, concrete: ConcreteFunction, given: Sequence[Any]) -> None:
         """Arguments that the call changes are tensors, but no leaves, and each of them stands for itself."""
         for k in concrete.changed:
             x = given[k]
@@ -447,6 +451,9 @@ class _Fallback:
     concrete: ConcreteFunction
 
     def __call__(self, *args: Any) -> Any:
+        types = self.concrete.graph.input_types
+        if len(args) != len(types) or any(getattr(x, "type", None) is not t for x, t in zip(args, types, strict=True)):
+            return self.jitted.slow(*args)
         if any(isinstance(x, Value) and type(x.data) is Updating for x in args):
             args = tuple(map(settled, args))  # variables that another thread is updating
         elif STATE.word or any(not _plain(x) for x in args):

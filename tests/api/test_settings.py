@@ -1,0 +1,37 @@
+"""Threads, memory and modes, as users set them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nacre as nc
+from nacre.base.errors import ArgumentError, OutOfMemory
+from nacre.runtime import buffer
+
+
+def test_a_memory_limit_is_an_error_when_it_is_met() -> None:
+    nc.empty_cache()
+    try:
+        nc.set_memory_limit(buffer.statistics().allocated + (1 << 20))
+        with pytest.raises(OutOfMemory, match="MiB are needed"):
+            nc.zeros((1 << 20,))
+        assert nc.zeros((1 << 10,)).sum().item() == 0
+    finally:
+        nc.set_memory_limit(None)
+    assert nc.ones((1 << 20,)).sum().item() == 1 << 20
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "1G", True])
+def test_limits_are_numbers_of_bytes(limit: Any) -> None:
+    with pytest.raises(ArgumentError, match="set_memory_limit"):
+        nc.set_memory_limit(limit)
+
+
+def test_what_is_kept_for_reuse_can_be_given_back() -> None:
+    x = nc.ones((1 << 18,))
+    del x
+    assert buffer.statistics().cached > 0
+    nc.empty_cache()
+    assert buffer.statistics().cached == 0
