@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("data", "nn", "optim")
+_PACKAGES = ("data", "deploy", "nn", "optim")
+_FORMATS = {
+    "freeze": "program",
+    "save": "safetensors",
+    "load": "safetensors",
+    "save_program": "frozen",
+    "load_program": "frozen",
+}
 _TRANSFORMS = {
     "grad": "grad",
     "value_and_grad": "grad",
@@ -33,7 +40,7 @@ _TRANSFORMS = {
 
 
 def _all() -> list[str]:
-    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_TRANSFORMS, *_PACKAGES})
+    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_TRANSFORMS, *_FORMATS, *_PACKAGES})
 
 
 def __getattr__(name: str) -> Any:
@@ -46,6 +53,10 @@ def __getattr__(name: str) -> Any:
     if name in _TRANSFORMS:
         import_module("nacre.api.namespace")  # so that values are Tensors
         found = getattr(import_module(f"nacre.transform.{_TRANSFORMS[name]}"), name)
+        globals()[name] = found
+        return found
+    if name in _FORMATS:
+        found = getattr(import_module(f"nacre.formats.{_FORMATS[name]}"), name)
         globals()[name] = found
         return found
     public = import_module("nacre.api.namespace").PUBLIC
@@ -61,6 +72,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from nacre import data as data
+    from nacre import deploy as deploy
     from nacre import nn as nn
     from nacre import optim as optim
     from nacre.api import random as random
@@ -101,6 +113,11 @@ if TYPE_CHECKING:
     from nacre.base.errors import ShapeError as ShapeError
     from nacre.base.errors import StateError as StateError
     from nacre.base.errors import TraceError as TraceError
+    from nacre.formats.frozen import load_program as load_program
+    from nacre.formats.frozen import save_program as save_program
+    from nacre.formats.program import freeze as freeze
+    from nacre.formats.safetensors import load as load
+    from nacre.formats.safetensors import save as save
     from nacre.trace.variable import Variable as Variable
     from nacre.transform.checkpoint import checkpoint as checkpoint
     from nacre.transform.control import cond as cond

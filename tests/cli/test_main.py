@@ -17,10 +17,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([]) == MISUSED
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("demo", "doctor", "explain", "cache"))
+    assert all(name in shown for name in ("demo", "doctor", "explain", "compile", "run", "cache"))
 
 
-@pytest.mark.parametrize("command", ["demo", "doctor", "explain", "cache"])
+@pytest.mark.parametrize("command", ["demo", "doctor", "explain", "compile", "run", "cache"])
 def test_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main.main([command, "--help"])

@@ -1,4 +1,4 @@
-"""The `nacre` command: demo, bench, doctor, explain, cache.  Exit status 0: done; 1: a promise failed; 2: wrong use."""
+"""The `nacre` command and its parts.  Exit status 0: done; 1: a promise failed; 2: wrong use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 from rich.console import Console
 
 from nacre.base.errors import Error
-from nacre.cli import bench, demo, digits, doctor, explain
+from nacre.cli import bench, compile, demo, digits, doctor, explain
+from nacre.cli import run as run_command
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 EPILOG = "Environment: NACRE_ISA (avx512, avx2, neon), NACRE_NUM_THREADS, NACRE_CACHE_DIR, NACRE_CACHE_SIZE."
@@ -40,6 +41,8 @@ def parser() -> argparse.ArgumentParser:
     command("doctor", doctor.run, "show the machine and the installation, and check that the bits agree")
     e = command("explain", explain.run, "show every stage that a function of a file goes through")
     explain.arguments(e)
+    compile.arguments(command("compile", compile.run, "compile a function or model to an executable or library"))
+    run_command.arguments(command("run", run_command.run, "run an executable or a saved program on .npy files"))
     c = command("cache", doctor.run_cache, "show the compiled code that is kept on disk, or remove it")
     c.add_argument("--clear", action="store_true", help="remove it all")
     return top

@@ -16,7 +16,7 @@ import os
 import platform
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -45,6 +45,7 @@ def binding() -> Any:
     llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     return llvm
 
 
@@ -138,10 +139,10 @@ def _new_machine(target: Target) -> Any:
 _machines = _Machines()
 
 
-def _parse(text: str, head: str) -> tuple[Any, Any]:
-    """The verified module, and the context of its own that it lives in."""
+def _parse(text: str, head: str, context: Any = None) -> tuple[Any, Any]:
+    """The verified module, and the context that it lives in: the given one, or one of its own."""
     llvm = binding()
-    context = llvm.create_context()
+    context = context or llvm.create_context()
     try:
         # The header shares the text's first line, so that line numbers are those of the text.
         module = llvm.parse_assembly(head + text, context)
@@ -189,22 +190,47 @@ def _emit_function() -> Any:
 
 
 def _emit(text: str, target: Target, as_object: bool) -> bytes:
-    machine, head = _machines.get(target)
+    head = _machines.get(target)[1]
     module, context = _parse(text, head)
-    llvm, emit = binding(), _emit_function()
     try:
-        with llvm.ffi.OutputString() as fault:
-            memory = emit(machine, module, int(as_object), fault)
-            if not memory:
-                raise CompileError(f"compile: code for {target.isa} ({target.cpu}) is wanted; "
-                                   f"LLVM said: {fault}; please report it")
-        try:
-            start = llvm.ffi.lib.LLVMPY_GetBufferStart(memory)
-            return ctypes.string_at(start, llvm.ffi.lib.LLVMPY_GetBufferSize(memory))
-        finally:
-            llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+        return _emit_module(module, target, as_object)
     finally:
         module.close()
+        context.close()
+
+
+def _emit_module(module: Any, target: Target, as_object: bool) -> bytes:
+    machine = _machines.get(target)[0]
+    llvm, emit = binding(), _emit_function()
+    with llvm.ffi.OutputString() as fault:
+        memory = emit(machine, module, int(as_object), fault)
+        if not memory:
+            raise CompileError(f"compile: code for {target.isa} ({target.cpu}) is wanted; "
+                               f"LLVM said: {fault}; please report it")
+    try:
+        start = llvm.ffi.lib.LLVMPY_GetBufferStart(memory)
+        return ctypes.string_at(start, llvm.ffi.lib.LLVMPY_GetBufferSize(memory))
+    finally:
+        llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+def compile_together(texts: Iterable[str], target: Target, public: Collection[str]) -> bytes:
+    """One object of many modules' texts, in which only the functions in `public` keep their names for others.
+
+    Raises CompileError, showing the line, where a text is not valid.
+    """
+    head = _machines.get(target)[1]
+    whole, context = _parse("", head)
+    try:
+        for text in texts:
+            part, _ = _parse(text, head, context)
+            whole.link_in(part)
+        for f in whole.functions:
+            if not f.is_declaration and f.name not in public:
+                f.linkage = "internal"
+        return _emit_module(whole, target, as_object=True)
+    finally:
+        whole.close()
         context.close()
 
 

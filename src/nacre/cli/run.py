@@ -1,0 +1,88 @@
+"""`nacre run`: an executable or a saved program on .npy files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from nacre.api.interchange import printable
+from nacre.base import tree
+from nacre.base.errors import ArgumentError, DeviceError
+from nacre.formats.frozen import load_program
+from nacre.formats.safetensors import replacing
+from nacre.interpret.evaluate import from_numpy
+from nacre.trace.value import Value
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Add this command's arguments."""
+    command.add_argument("program", type=Path, metavar="PROGRAM", help="an executable made by nacre compile, or a "
+                         "program written by nc.save_program")
+    command.add_argument("inputs", nargs="*", type=Path, metavar="INPUT.npy", help="its inputs, in order")
+    command.add_argument("-o", "--output", action="append", type=Path, default=[], metavar="FILE.npy",
+                         help="where to write an output; once for each (a saved program's are printed without it)")
+    command.add_argument("--json", action="store_true", help="tell what was written as JSON")
+
+
+def run(given: argparse.Namespace, console: Console) -> int:
+    """Run the program; its own exit status where it is an executable."""
+    start = time.perf_counter()
+    program: Path = given.program
+    if program.suffix == ".safetensors":
+        told = saved(program, given.inputs, given.output, None if given.json else console)
+    else:
+        status = executable(program, given.inputs, given.output)
+        if status:
+            return status
+        told = [{"file": str(path), "type": _type(path)} for path in given.output]
+    if given.json:
+        print(json.dumps({"outputs": told, "seconds": round(time.perf_counter() - start, 4)}, indent=2))
+    return 0
+
+
+def saved(path: Path, inputs: Sequence[Path], outputs: Sequence[Path], console: Console | None) -> list[dict[str, Any]]:
+    """Run a saved program; write its outputs, or print them."""
+    program = load_program(path)
+    if outputs and len(outputs) != len(program.outputs):
+        raise ArgumentError(f"run: a file for each output ({', '.join(program.outputs)}) is required, or none; got "
+                            f"{len(outputs)}")
+    found: list[Value] = tree.flatten(program(*map(_read, inputs)))[0]
+    told: list[dict[str, Any]] = []
+    for k, (name, x) in enumerate(zip(program.outputs, found, strict=True)):
+        told.append({"name": name, "type": str(x.type)} | ({"file": str(outputs[k])} if outputs else {}))
+        if outputs:
+            with replacing(outputs[k]) as made, open(made, "wb") as file:
+                np.lib.format.write_array(file, np.asarray(x), allow_pickle=False)
+        elif console is not None:
+            console.print(f"{name}: {x.type}\n{printable(x)}", markup=False, soft_wrap=True)
+    return told
+
+
+def executable(path: Path, inputs: Sequence[Path], outputs: Sequence[Path]) -> int:
+    """Run an executable in a process of its own; its exit status."""
+    if not outputs:
+        raise ArgumentError("run: a file for each output is required of an executable; name them with -o")
+    try:
+        return subprocess.run([path.resolve(), *inputs, *outputs], check=False).returncode
+    except OSError as fault:
+        raise DeviceError(f"run: an executable of this machine, or a .safetensors file, is required; {path}: "
+                          f"{fault.strerror}") from None
+
+
+def _read(path: Path) -> Value:
+    try:
+        return from_numpy(np.load(path, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as fault:
+        raise ArgumentError(f"run: a .npy file is required; {path}: {fault}") from None
+
+
+def _type(path: Path) -> str:
+    return str(_read(path).type) if str(path) != "-" else ""

@@ -1,0 +1,10 @@
+"""Ahead-of-time compilation: programs as executables, shared libraries and objects that need no Python.
+
+>>> from nacre import deploy
+>>> deploy.KINDS
+('executable', 'shared', 'object')
+"""
+
+from nacre.deploy.compile import KINDS, Deployed, compile
+
+__all__ = ["KINDS", "Deployed", "compile"]

@@ -1,0 +1,142 @@
+"""`compile`: a function or model as an executable, a shared library or an object, weights included."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nacre import __version__
+from nacre.base.errors import ArgumentError, CompileError
+from nacre.compile.flow import segments
+from nacre.compile.pipeline import compile_graph
+from nacre.deploy import library, link, main
+from nacre.deploy.library import Interface
+from nacre.deploy.objects import program_object
+from nacre.deploy.sizes import ceiling, solvers
+from nacre.deploy.target import Aim, aim
+from nacre.formats.program import DynamicShapes, Program, freeze
+from nacre.ir.graph import Equation, Graph
+from nacre.ir.primitive import Element, Flow, Nest, Reduce, Template
+from nacre.ir.rewrite import without_calls
+
+KINDS = ("executable", "shared", "object")
+COMPILED = (Element, Nest, Reduce, Template)  # lowerings that become kernels
+RESERVED_C = frozenset(re.findall(r"\w+", """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    workspace workspace_bytes"""))
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What was written: the file, its header for libraries and objects, and what it takes and gives."""
+
+    path: Path
+    header: Path | None
+    kind: str
+    target: str
+    interface: Interface
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.path.stat().st_size
+
+
+def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.PathLike[str] = "",
+            kind: str = "executable", target: str = "host", *, dynamic_shapes: DynamicShapes | None = None,
+            static: bool = False) -> Deployed:
+    """Compile a function, model or `Program` to a file that needs neither Python nor anything else of Nacre.
+
+    `kind`: an executable that reads and writes .npy files, a `shared` library or an `object`, each with a C header
+    beside it (`libgain.so` has functions called `gain_…`).  `target`: `host` (this processor and those that have all
+    it has), `x86-64-v3` (AVX2), `x86-64-v4` (AVX-512), `aarch64`, or a machine and C library such as
+    `x86_64-linux-musl`; `static` executables need no libc.
+    `dynamic_shapes` is that of `jit`: sizes that a call may choose within bounds.  Results have the bits of the same
+    function run here.
+
+    Raises CompileError, before anything is written, for what only Python can run (control flow, host calls);
+    MissingExtra where nothing can link for the target; ArgumentError for names that are not known.
+
+        deploy.compile(model.eval(), [nc.zeros((1, 1, 8, 8))], "digits",
+                       dynamic_shapes={"x": {0: nc.Dim("batch", min=1, max=512)}})
+    """
+    if kind not in KINDS:
+        raise ArgumentError(f"deploy: a kind of {', '.join(KINDS)} is required; got {kind!r}")
+    place, found = Path(path), aim(target)
+    if not os.fspath(path) or not place.parent.is_dir():
+        raise ArgumentError(f"deploy: the path of a file in a folder that exists is required; got {os.fspath(path)!r}")
+    if kind != "object":
+        link.linker(found, static)
+    program = freeze(function, *example_inputs, dynamic_shapes=dynamic_shapes)
+    stem = place.name.split(".")[0]
+    about = interface(program, _identifier(stem.removeprefix("lib") if kind == "shared" else stem, set()))
+    require_native(program.graph)
+    solvers(about.input_types)
+    executable = compile_graph(program.closed, target=found.target).executable
+    outer = [main.main_text(about, found, __version__)] if kind == "executable" else []
+    image = program_object(about, executable, found, outer, ("main",) if outer else about.public)
+    _write(image, place, kind, found, static or found.library == "musl")
+    header = None if kind == "executable" else place.with_name(f"{about.name}.h")
+    if header is not None:
+        header.write_text(library.header(about, __version__))
+    return Deployed(place, header, kind, target, about)
+
+
+def _write(image: bytes, place: Path, kind: str, found: Aim, static: bool) -> None:
+    """Write or link the file, complete or not at all."""
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".nacre-") as folder:
+        unlinked, made = Path(folder, "program.o"), Path(folder, place.name)
+        unlinked.write_bytes(image)
+        if kind == "object":
+            os.replace(unlinked, place)
+            return
+        link.link(unlinked, made, found, kind == "shared", static and kind == "executable")
+        os.replace(made, place)
+
+
+def require_native(graph: Graph) -> None:
+    """Raise CompileError, with the line it came from, for an equation that needs Python to run."""
+    whole = without_calls(graph)
+    for e in whole.equations:
+        if isinstance(e.primitive.lowering, Flow):
+            raise CompileError(f"deploy: operations that compile to kernels are required; {_named(e)} is control flow, "
+                               "which Python drives; unroll it, or choose with `where`, or compile its body")
+        if type(e.primitive.lowering) not in COMPILED:
+            raise CompileError(f"deploy: operations that compile to kernels are required; {_named(e)} calls into "
+                               "Python; compute it before or after the program")
+    assert segments(whole) is None
+
+
+def _named(e: Equation) -> str:
+    return e.primitive.name + (f" ({e.source})" if e.source else "")
+
+
+def interface(program: Program, name: str) -> Interface:
+    """The names of a program as C has them."""
+    taken = {s.name for t in program.input_types for n in t.shape if not isinstance(n, int) for s in n.symbols()}
+    names = [_identifier(n, taken) for n in (*program.inputs, *program.outputs)]
+    at = len(program.inputs)
+    values = [v.type for e in without_calls(program.graph).equations for v in e.outputs]
+    return Interface(name, tuple(names[:at]), tuple(names[at:]), program.input_types, program.output_types,
+                     ceiling([*program.graph.input_types, *values]))
+
+
+def _identifier(text: str, taken: set[str]) -> str:
+    """A C identifier like the text that is none of those taken, and now is."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII).strip("_") or "program"
+    if name[0].isdigit() or name in RESERVED_C or keyword.iskeyword(name):
+        name = f"n_{name}"
+    free = name
+    for k in range(1, len(taken) + 1):
+        if free not in taken:
+            break
+        free = f"{name}_{k}"
+    taken.add(free)
+    return free

@@ -1,0 +1,332 @@
+"""The outer part of an executable: `main`, its help, and the tables by which it reads and writes .npy files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.base.dims import LIMIT, Dim
+from nacre.base.dtypes import DType, bfloat16, bool_
+from nacre.base.types import TensorType
+from nacre.deploy.library import PROCESSOR, Interface, shapes, sizes_parameters
+from nacre.deploy.npy import npy_text
+from nacre.deploy.process import THREADS, outermost
+from nacre.deploy.sizes import Arithmetic, solvers
+from nacre.deploy.strings import string
+from nacre.deploy.target import Aim
+from nacre.native.text import Function, Module, Val
+
+DONE, FAILED, MISUSED, UNSUPPORTED = 0, 1, 2, 3
+
+RECORD = "{ ptr, ptr, ptr, ptr, i64, i64, i64 }"
+
+MAIN = """
+@program.files = internal global [{inputs} x i32] zeroinitializer
+@program.bases = internal global [{values} x ptr] zeroinitializer
+@program.axes = internal global [{axes} x i64] zeroinitializer
+@program.sizes = internal global [{symbols} x i64] zeroinitializer
+@program.fault = private constant [8 x i8] c"%s: %s\\0A\\00"
+
+declare ptr @{name}_error(i32)
+declare i32 @printf(ptr, ...)
+declare i32 @fflush(ptr)
+@program.text = private constant [3 x i8] c"%s\\00"
+
+define i32 @main(i32 %argc, ptr %argv) {attributes} {{
+entry:
+  %two = icmp eq i32 %argc, 2
+  br i1 %two, label %asked, label %count
+asked:
+  %word.at = getelementptr ptr, ptr %argv, i64 1
+  %word = load ptr, ptr %word.at
+  %h0 = call i32 @strcmp(ptr %word, ptr @program.option.help)
+  %h1 = call i32 @strcmp(ptr %word, ptr @program.option.h)
+  %h2 = mul i32 %h0, %h1
+  %helps = icmp eq i32 %h2, 0
+  br i1 %helps, label %answer, label %versions
+versions:
+  %v = call i32 @strcmp(ptr %word, ptr @program.option.version)
+  %version = icmp eq i32 %v, 0
+  br i1 %version, label %answer, label %count
+answer:
+  %text = phi ptr [ @program.help, %asked ], [ @program.version, %versions ]
+  %length = call i64 @strlen(ptr %text)
+  %said = call i1 @npy.write(i32 1, ptr %text, i64 %length)
+  %unsaid = xor i1 %said, true
+  %status = zext i1 %unsaid to i32
+  ret i32 %status
+count:
+  %right = icmp eq i32 %argc, {arguments}
+  br i1 %right, label %processor, label %usage
+usage:
+  %shown = call i64 @strlen(ptr @program.usage)
+  %ignored = call i1 @npy.write(i32 2, ptr @program.usage, i64 %shown)
+  ret i32 {misused}
+processor:
+  %able = call i1 @nacre_supported()
+  br i1 %able, label %run, label %unable
+unable:
+  %refused = call i32 @program.fail(i32 {processor})
+  ret i32 %refused
+run:
+  %result = call i32 @program.run(ptr %argv)
+  ret i32 %result
+}}
+
+; Print what an error code means; the exit status.
+define internal i32 @program.fail(i32 %code) {attributes} {{
+  %text = call ptr @{name}_error(i32 %code)
+  %r = call i32 (i32, ptr, ...) @dprintf(i32 2, ptr @program.fault, ptr @program.name, ptr %text)
+  %unsupported = icmp eq i32 %code, {processor}
+  %misused = icmp eq i32 %code, {threads}
+  %one = select i1 %misused, i32 {misused}, i32 {failed}
+  %status = select i1 %unsupported, i32 {unsupported}, i32 %one
+  ret i32 %status
+}}
+
+; Read the inputs' headers, then their elements; run; write the outputs.
+define internal i32 @program.run(ptr %argv) nounwind {{
+entry:
+  br label %header
+header:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %opened ]
+  %i.next = add i64 %i, 1
+  %i.more = icmp slt i64 %i, {inputs}
+  br i1 %i.more, label %open, label %solve
+open:
+  %path.at = getelementptr ptr, ptr %argv, i64 %i.next
+  %path = load ptr, ptr %path.at
+  %value = getelementptr %Value, ptr @program.values, i64 %i
+  %file.at = getelementptr i32, ptr @program.files, i64 %i
+  %open.status = call i32 @npy.open(ptr %path, ptr %value, ptr %file.at, ptr @program.axes)
+  %open.well = icmp eq i32 %open.status, 0
+  br i1 %open.well, label %opened, label %stop
+opened:
+  br label %header
+solve:
+  %wrong = call i64 @program.solve(ptr @program.axes, ptr @program.sizes)
+  %solved = icmp slt i64 %wrong, 0
+  br i1 %solved, label %element, label %mismatch
+mismatch:
+  %wrong.argument = add i64 %wrong, 1
+  %wrong.at = getelementptr ptr, ptr %argv, i64 %wrong.argument
+  %wrong.path = load ptr, ptr %wrong.at
+  %wrong.value = getelementptr %Value, ptr @program.values, i64 %wrong
+  call void @program.recall(ptr %wrong.value)
+  %wrong.status = call i32 @npy.mismatch(ptr %wrong.path, ptr %wrong.value)
+  ret i32 %wrong.status
+element:
+  %e = phi i64 [ 0, %solve ], [ %e.next, %loaded ]
+  %e.next = add i64 %e, 1
+  %e.more = icmp slt i64 %e, {inputs}
+  br i1 %e.more, label %load, label %outputs
+load:
+  %e.path.at = getelementptr ptr, ptr %argv, i64 %e.next
+  %e.path = load ptr, ptr %e.path.at
+  %e.value = getelementptr %Value, ptr @program.values, i64 %e
+  %e.file.at = getelementptr i32, ptr @program.files, i64 %e
+  %e.file = load i32, ptr %e.file.at
+  %e.base = getelementptr ptr, ptr @program.bases, i64 %e
+  %load.status = call i32 @npy.load(ptr %e.path, ptr %e.value, i32 %e.file, ptr @program.axes, ptr %e.base)
+  %load.well = icmp eq i32 %load.status, 0
+  br i1 %load.well, label %loaded, label %stop
+loaded:
+  br label %element
+outputs:
+  call void @program.shapes(ptr @program.sizes)
+  br label %room
+room:
+  %o = phi i64 [ {inputs}, %outputs ], [ %o.next, %roomy ]
+  %o.more = icmp slt i64 %o, {values}
+  br i1 %o.more, label %make, label %compute
+make:
+  %o.value = getelementptr %Value, ptr @program.values, i64 %o
+  %o.bytes = call i64 @npy.size(ptr %o.value, ptr @program.axes)
+  %o.room = call ptr @npy.room(i64 %o.bytes)
+  %o.base = getelementptr ptr, ptr @program.bases, i64 %o
+  store ptr %o.room, ptr %o.base
+  %o.none = icmp eq ptr %o.room, null
+  %o.next = add i64 %o, 1
+  br i1 %o.none, label %memory, label %roomy
+roomy:
+  br label %room
+memory:
+  %m.path.at = getelementptr ptr, ptr %argv, i64 %o.next
+  %m.path = load ptr, ptr %m.path.at
+  %m.status = call i32 @npy.say(ptr %m.path, ptr @npy.memory, i32 {failed})
+  ret i32 %m.status
+compute:
+  %code = call i32 @program.call(ptr @program.bases, ptr @program.sizes)
+  %ran = icmp eq i32 %code, 0
+  br i1 %ran, label %result, label %fault
+fault:
+  %fault.status = call i32 @program.fail(i32 %code)
+  ret i32 %fault.status
+result:
+  %w = phi i64 [ {inputs}, %compute ], [ %w.next, %saved ]
+  %w.more = icmp slt i64 %w, {values}
+  br i1 %w.more, label %save, label %end
+save:
+  %w.next = add i64 %w, 1
+  %w.path.at = getelementptr ptr, ptr %argv, i64 %w.next
+  %w.path = load ptr, ptr %w.path.at
+  %w.value = getelementptr %Value, ptr @program.values, i64 %w
+  %w.base.at = getelementptr ptr, ptr @program.bases, i64 %w
+  %w.base = load ptr, ptr %w.base.at
+  %save.status = call i32 @npy.save(ptr %w.path, ptr %w.value, ptr @program.axes, ptr %w.base)
+  %save.well = icmp eq i32 %save.status, 0
+  br i1 %save.well, label %saved, label %stop
+saved:
+  br label %result
+stop:
+  %stopped = phi i32 [ %open.status, %open ], [ %load.status, %load ], [ %save.status, %save ]
+  ret i32 %stopped
+end:
+  ret i32 {done}
+}}
+
+; Put a value's spelling and axes where a message takes them from.
+define internal void @program.recall(ptr %value) nounwind {{
+entry:
+  %spelling.at = getelementptr ptr, ptr %value, i64 2
+  %spelling = load ptr, ptr %spelling.at
+  %length = call i64 @strlen(ptr %spelling)
+  store ptr %spelling, ptr @npy.descr
+  store i64 %length, ptr @npy.descr.length
+  %rank.at = getelementptr i64, ptr %value, i64 5
+  %rank = load i64, ptr %rank.at
+  store i64 %rank, ptr @npy.rank
+  %first.at = getelementptr i64, ptr %value, i64 6
+  %first = load i64, ptr %first.at
+  %from = getelementptr i64, ptr @program.axes, i64 %first
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %axis ]
+  %more = icmp slt i64 %k, %rank
+  br i1 %more, label %axis, label %end
+axis:
+  %from.at = getelementptr i64, ptr %from, i64 %k
+  %n = load i64, ptr %from.at
+  %to.at = getelementptr i64, ptr @npy.axes, i64 %k
+  store i64 %n, ptr %to.at
+  %k.next = add i64 %k, 1
+  br label %next
+end:
+  ret void
+}}
+"""
+
+
+def main_text(about: Interface, aim: Aim, version: str) -> str:
+    """The text of `main` and of all that it needs to read and write files."""
+    module = Module(f"{about.name} main")
+    _strings(module, about, aim, version)
+    _records(module, about)
+    _solve(module, about)
+    at = sum(t.rank for t in about.input_types)
+    shapes(module, "program.write_shapes", about.output_types, about.symbols)
+    f = module.function("program.shapes", "void", {"sizes": "ptr"}, linkage="internal")
+    f.call("program.write_shapes", "void", [*_loaded(f, about), f.gep(Val("@program.axes", "ptr"), at, "i64")])
+    f.ret()
+    f = module.function("program.call", "i32", {"bases": "ptr", "sizes": "ptr"}, linkage="internal")
+    module.declare("core.call", "i32", ["ptr", *sizes_parameters(about.symbols).values(), "ptr", "i64"])
+    nothing = [Val("null", "ptr"), Val("0", "i64")]
+    f.ret(f.call("core.call", "i32", [f["bases"], *_loaded(f, about), *nothing]))
+    inputs, values = len(about.input_types), len(about.types)
+    written = MAIN.format(
+        name=about.name, inputs=inputs, values=values, arguments=values + 1, symbols=max(1, len(about.symbols)),
+        axes=max(1, sum(t.rank for t in about.types)), attributes=outermost(aim), done=DONE, failed=FAILED,
+        misused=MISUSED, unsupported=UNSUPPORTED, processor=PROCESSOR, threads=THREADS)
+    return module.text() + npy_text() + "declare i1 @nacre_supported()\n" + written
+
+
+def _loaded(f: Function, about: Interface) -> list[Val]:
+    return [f.load(f.gep(f["sizes"], k, "i64"), "i64") for k in range(len(about.symbols))]
+
+
+def _spellings(dtype: DType) -> tuple[str, str]:
+    """How NumPy writes a dtype, first as it is written here."""
+    if dtype is bfloat16:
+        return "<V2", "|V2"
+    if dtype is bool_:
+        return "|b1", "|b1"
+    sign = "|" if dtype.itemsize == 1 else "<"
+    return f"{sign}{dtype.kind}{dtype.itemsize}", f"={dtype.kind}{dtype.itemsize}"
+
+
+def _records(module: Module, about: Interface) -> None:
+    """The records of all values, as `deploy/npy` describes them."""
+    rows: list[str] = []
+    first = 0
+    for k, (name, t) in enumerate(zip((*about.input_names, *about.output_names), about.types, strict=True)):
+        one, two = _spellings(t.dtype)
+        texts = (string(module, f"program.value{k}.{j}", text) for j, text in enumerate((name, _shown(t), one, two)))
+        row = ", ".join([*map(str, texts), f"i64 {t.dtype.itemsize}", f"i64 {t.rank}", f"i64 {first}"])
+        rows.append(f"{RECORD} {{ {row} }}")
+        first += t.rank
+    module.constant("program.values", f"[{len(rows)} x {RECORD}]", f"[{', '.join(rows)}]", 16)
+
+
+def _shown(t: TensorType) -> str:
+    """A type and the bounds of its sizes: `f32[batch, 64] (batch from 1 to 512)`."""
+    found = sorted({s for n in t.shape if isinstance(n, Dim) for s in n.symbols()}, key=lambda s: s.name)
+    bounds = [f"{s.name} from {s.low}{'' if s.high >= LIMIT else f' to {s.high}'}" for s in found]
+    return f"{t} ({', '.join(bounds)})" if bounds else str(t)
+
+
+def _solve(module: Module, about: Interface) -> None:
+    """Write `program.solve`: sizes from the inputs' axes; -1, or the number of an input that does not fit."""
+    f = module.function("program.solve", "i64", {"axes": "ptr", "sizes": "ptr"}, linkage="internal")
+    axes = [f.load(f.gep(f["axes"], k, "i64"), "i64") for k in range(sum(t.rank for t in about.input_types))]
+    owner = [k for k, t in enumerate(about.input_types) for _ in t.shape]
+    found: dict[str, Val] = {}
+
+    def require(met: Val, place: int) -> None:
+        """Go on where a condition is met; else return the input that an axis belongs to."""
+        fine, fault = f.fresh("fine"), f.fresh("fault")
+        f.branch(met, fine, fault)
+        f.label(fault)
+        f.ret(Val(str(owner[place]), "i64"))
+        f.label(fine)
+
+    known = solvers(about.input_types)
+    for s in about.symbols:
+        place, factor, rest = known[s]
+        left = f.sub(axes[place], rest)
+        require(f.icmp("sge", left, 0), place)
+        if factor != 1:
+            require(f.icmp("eq", f.binary("urem", left, factor), 0), place)
+            left = f.binary("udiv", left, factor)
+        require(f.icmp("sge", left, s.low), place)
+        require(f.icmp("sle", left, s.high), place)
+        found[s.name] = left
+        f.store(left, f.gep(f["sizes"], len(found) - 1, "i64"))
+    a = Arithmetic(f, found)
+    for place, n in enumerate(n for t in about.input_types for n in t.shape):
+        require(f.icmp("eq", axes[place], a.size(n)), place)
+    f.ret(Val("-1", "i64"))
+
+
+def _strings(module: Module, about: Interface, aim: Aim, version: str) -> None:
+    files = " ".join(f"{n.upper()}.npy" for n in (*about.input_names, *about.output_names))
+    usage = f"usage: {about.name} {files}\n"
+    texts = {
+        "name": about.name, "option.help": "--help", "option.h": "-h", "option.version": "--version",
+        "usage": usage + f"{about.name}: {len(about.types)} files are required; {about.name} --help tells more\n",
+        "version": f"{about.name} (compiled by Nacre {version} for {aim.name}: {aim.target.cpu}, {aim.target.isa})\n",
+        "help": "\n".join([usage, *_described("reads", about.input_names, about.input_types),
+                           *_described("writes", about.output_names, about.output_types), "", *HELP, ""]),
+    }
+    for name, text in texts.items():
+        string(module, f"program.{name}", text)
+
+
+HELP = (
+    "A file is NumPy's .npy, in C order; - is standard input or output.",
+    "NACRE_NUM_THREADS says how many threads to use; the results have the same bits for any number.",
+    f"Exit status: {DONE} done, {FAILED} failed, {MISUSED} wrong arguments or files, "
+    f"{UNSUPPORTED} this processor lacks instructions.",
+)
+
+
+def _described(verb: str, names: Sequence[str], types: Sequence[TensorType]) -> list[str]:
+    return [f"{verb:6} {n.upper()}.npy  {_shown(t)}" for n, t in zip(names, types, strict=True)]

@@ -1,0 +1,40 @@
+"""A program as one object file: kernels, driver, pool, weights and interface, linked as LLVM modules.
+
+Nothing but the interface's functions is visible outside of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+
+from nacre.codegen.program import driver_text
+from nacre.deploy import library, process
+from nacre.deploy.library import Interface
+from nacre.deploy.program import Writer
+from nacre.deploy.target import Aim
+from nacre.native.engine import compile_together
+from nacre.native.region import pool_text
+from nacre.native.text import Module
+from nacre.runtime.executable import Code, Executable
+
+
+def program_object(about: Interface, executable: Executable, aim: Aim, outer: Sequence[str] = (),
+                   public: Sequence[str] = ()) -> bytes:
+    """The object of a compiled program; `outer` are further modules, `public` the functions that stay visible."""
+    codes = [distinct(code) for code in executable.codes]
+    module = Module(about.name)
+    Writer(module, executable.plan, executable.input_types, [c.name for c in codes],
+           executable.constants).write()
+    texts = list(dict.fromkeys(c.text for c in codes))
+    texts += [driver_text(), pool_text(aim.target.isa), process.TEXT, process.supported_text(aim)]
+    return compile_together([*texts, module.text(), library.library_text(about, aim), *outer], aim.target, public)
+
+
+def distinct(code: Code) -> Code:
+    """A kernel under names that no other kernel has."""
+    mark = sha256(code.text.encode()).hexdigest()[:16]
+    defined = re.findall(r"^define (?!internal|private).*?@([\w.]+)\(", code.text, re.MULTILINE)
+    pattern = r"@(" + "|".join(map(re.escape, defined)) + r")(?![\w.])"
+    return Code(re.sub(pattern, rf"@\1.{mark}", code.text), f"{code.name}.{mark}")

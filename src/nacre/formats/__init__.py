@@ -1,0 +1,1 @@
+"""Files: tensors by name as safetensors, and whole programs with their weights."""

@@ -1,0 +1,123 @@
+"""Programs as files: the graph as text and the weights by name, in one safetensors file that other readers open too.
+
+The metadata of the file: `format` (nacre-program), `version`, `graph` (the text of `ir/text`), `inputs`, `outputs`
+and `weights` (names as JSON lists, the weights in the order of the graph's inputs), `structure` (what a call returns).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from nacre.base import tree
+from nacre.base.errors import ArgumentError, GraphError
+from nacre.formats.program import DynamicShapes, Program, freeze
+from nacre.formats.safetensors import File, opened, save
+from nacre.ir.text import parse, print_graph
+
+FORMAT, VERSION = "nacre-program", "1"
+FIELDS = ("format", "version", "graph", "inputs", "outputs", "weights", "structure")
+DEEPEST = 50
+
+
+def save_program(function: Any, path: str | os.PathLike[str], *examples: Any,
+                 dynamic_shapes: DynamicShapes | None = None) -> Program:
+    """Freeze a function or model on example arguments (or take a `Program`) and write it; gives the program.
+
+    Raises what `freeze` raises, and DeviceError where the file cannot be written.
+
+    >>> _ = nc.save_program(nn.Linear(3, 2).eval(), "linear.safetensors", nc.ones((4, 3)))
+    >>> nc.load_program("linear.safetensors")
+    <program Linear(x: f32[4, 3]) -> (output: f32[4, 2]), 2 weights>
+    """
+    program = freeze(function, *examples, dynamic_shapes=dynamic_shapes)
+    listed = {"inputs": program.inputs, "outputs": program.outputs, "weights": list(program.weights),
+              "structure": _described(program.structure)}
+    texts = {name: json.dumps(value) for name, value in listed.items()}
+    save(program.weights, path, {"format": FORMAT, "version": VERSION, "graph": print_graph(program.graph), **texts})
+    return program
+
+
+def load_program(path: str | os.PathLike[str]) -> Program:
+    """Read a program; it runs on tensors and gives the bits of the function that it was.
+
+    Raises ArgumentError or GraphError, saying what is wrong, for any other file; nothing in a file is run as Python.
+    """
+    with opened(Path(path)) as file:
+        missing = [name for name in FIELDS if name not in file.metadata]
+        if missing:
+            raise _wrong(path, f"it has no {missing[0]}")
+        form, version = file.metadata["format"], file.metadata["version"]
+        if form != FORMAT:
+            raise _wrong(path, f"its format is {form[:40]!r}")
+        if version != VERSION:
+            raise _wrong(path, f"its version is {version[:20]!r}; this reads {VERSION}; use a newer Nacre")
+        try:
+            return _program(path, file)
+        except (ValueError, RecursionError) as fault:
+            if isinstance(fault, ArgumentError | GraphError):
+                raise
+            raise _wrong(path, str(fault)) from None
+
+
+def _program(path: str | os.PathLike[str], file: File) -> Program:
+    graph = parse(file.metadata["graph"])
+    inputs, outputs, weights = (_names(path, file.metadata, name) for name in ("inputs", "outputs", "weights"))
+    structure = _structure(json.loads(file.metadata["structure"]), 0)
+    if sorted(weights) != sorted(file.entries) or len(inputs) + len(weights) != len(graph.inputs):
+        raise _wrong(path, "its names are not those of the graph's inputs and of its tensors")
+    if len(outputs) != len(graph.outputs) or structure.leaves != len(outputs):
+        raise _wrong(path, "its names are not those of the graph's outputs")
+    held = {name: file.tensor(name) for name in weights}
+    for name, v in zip(weights, graph.inputs[len(inputs):], strict=True):
+        if held[name].type is not v.type:
+            raise _wrong(path, f"the graph takes {v.type} for {name}, which is {held[name].type}")
+    return Program(graph, inputs, outputs, held, structure)
+
+
+def _wrong(path: str | os.PathLike[str], text: str) -> ArgumentError:
+    return ArgumentError(f"load_program: a program of save_program is required; {os.fspath(path)} is not: {text}")
+
+
+def _names(path: str | os.PathLike[str], metadata: Mapping[str, str], name: str) -> tuple[str, ...]:
+    found = json.loads(metadata[name])
+    if not isinstance(found, list) or not all(isinstance(n, str) for n in cast("list[object]", found)):
+        raise _wrong(path, f"its {name} are no list of names")
+    names = cast("list[str]", found)
+    if len(set(names)) != len(names):
+        raise _wrong(path, f"a name stands twice in its {name}")
+    return tuple(names)
+
+
+# ---- structures: "*" a leaf, null None, ["tuple" or "list", children …], {key: child …}
+
+
+def _described(structure: tree.Structure) -> Any:
+    if structure.kind is None:
+        return "*"
+    if structure.kind is type(None):
+        return None
+    children = [_described(c) for c in structure.children]
+    if structure.kind is dict:
+        return dict(zip(map(str, cast("tuple[Any, ...]", structure.data)), children, strict=True))
+    return [structure.kind.__name__, *children]
+
+
+def _structure(found: Any, depth: int) -> tree.Structure:
+    if depth > DEEPEST:
+        raise ValueError("its structure is nested too deeply")
+    if found == "*":
+        return tree.LEAF
+    if found is None:
+        return tree.Structure(type(None))
+    if isinstance(found, dict):
+        held = cast("dict[str, Any]", found)
+        return tree.Structure(dict, tuple(held), tuple(_structure(c, depth + 1) for c in held.values()))
+    items = cast("list[Any]", found) if isinstance(found, list) else []
+    if not items or items[0] not in ("tuple", "list"):
+        raise ValueError("its structure is not made of tuples, lists and dictionaries")
+    return tree.Structure({"tuple": tuple, "list": list}[items[0]], None,
+                          tuple(_structure(c, depth + 1) for c in items[1:]))

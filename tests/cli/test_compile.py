@@ -1,0 +1,98 @@
+"""`nacre compile` and `nacre run`: from a file or a saved program to results, and sentences for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from deploy.calls import can_link
+from nacre.base.errors import ArgumentError
+from nacre.cli import compile as command
+from nacre.cli.main import DONE, MISUSED, main
+
+SOURCE = """
+import nacre as nc
+from nacre import nn
+
+nc.random.seed(0)
+model = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 3))
+
+def split(x):
+    return {"low": x * 0.5, "high": x * 2}
+"""
+X = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(SOURCE)
+    np.save("x.npy", X)
+    return tmp_path
+
+
+@pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
+def test_from_source_to_results(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "model.py:model", "f32[batch:64, 6]", "--no-color"]) == DONE
+    told = capfd.readouterr().out
+    assert "model: executable for host" in told and "input x: f32[batch, 6]" in told
+    assert main(["run", "model", "x.npy", "-o", "y.npy", "--json"]) == DONE
+    assert json.loads(capfd.readouterr().out)["outputs"] == [{"file": "y.npy", "type": "f32[3, 3]"}]
+    assert main(["run", "model", "none.npy", "-o", "y.npy"]) == MISUSED
+    assert capfd.readouterr().err == "model: none.npy: No such file or directory\n"
+    program = nc.freeze(command.load("model.py:model").eval(), nc.asarray(X))
+    nc.save_program(program, "model.safetensors")
+    assert main(["run", "model.safetensors", "x.npy", "-o", "z.npy"]) == DONE
+    assert np.load("y.npy").tobytes() == np.load("z.npy").tobytes() == program(nc.asarray(X)).numpy().tobytes()
+    assert main(["run", "model.safetensors", "x.npy"]) == DONE
+    assert "output: f32[3, 3]" in capfd.readouterr().out
+
+
+def test_objects_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "model.py:split", "f64[2:5]"]) == MISUSED
+    capfd.readouterr()
+    options = ["--kind", "object", "--target", "aarch64", "--json"]
+    assert main(["compile", "model.py:split", "f64[n:2:5]", *options]) == DONE
+    told = json.loads(capfd.readouterr().out)
+    assert told["path"] == "split.o" and told["header"] == "split.h" and told["bytes"] == Path("split.o").stat().st_size
+    assert told["outputs"] == [{"name": "low", "type": "f64[n]"}, {"name": "high", "type": "f64[n]"}]
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ("compile model.py:split", "examples of all arguments of split are required"),
+    ("compile model.py:split f32[3] f32[3]", "1 types (x) are required; got 2"),
+    ("compile model.py:split f32[3] --target pdp11", "a target of host"),
+    ("compile model.py:split f32[3] -o none/split", "a folder that exists is required"),
+    ("compile none.safetensors", "a file that can be read is required"),
+    ("compile x.safetensors f32[3]", "no types are required"),
+    ("run none.safetensors x.npy", "a file that can be read is required"),
+    ("run model.py x.npy -o y.npy", "an executable of this machine"),
+    ("run model.py x.npy", "a file for each output is required"),
+])
+def test_wrong_lines(folder: Path, line: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == MISUSED
+    assert message in capfd.readouterr().err
+
+
+def test_wrong_inputs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    nc.save_program(lambda x: x + 1, "p.safetensors", nc.ones(2))
+    Path("bad.npy").write_bytes(b"no array")
+    for line, message in (("run p.safetensors bad.npy", "a .npy file is required; bad.npy"),
+                          ("run p.safetensors x.npy", "f32[2] is required for x; got f32[3, 6]"),
+                          ("run p.safetensors", "1 tensors (x) are required"),
+                          ("run p.safetensors x.npy -o a.npy -o b.npy", "a file for each output (output)")):
+        assert main(line.split()) == MISUSED
+        assert message in capfd.readouterr().err
+
+
+def test_types() -> None:
+    x, axes = command.argument("f32[batch:512, 1, n:4:9]")
+    assert x.shape == (2, 1, 4) and {k: n.bounds() for k, n in axes.items()} == {0: (1, 512), 2: (4, 9)}
+    assert command.argument("i64[]")[0].shape == () and command.argument("bool[b:1]")[0].shape == (1,)
+    for wrong in ("f32", "f32[n]", "f32[n:]", "f32[-1]", "float[3]", "f32[1:2]", "f32[a:b]"):
+        with pytest.raises(ArgumentError, match="a type such as"):
+            command.argument(wrong)

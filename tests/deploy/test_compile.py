@@ -1,0 +1,154 @@
+"""What cannot be compiled is refused at once, by name; other machines' code is written; linkers are found."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from deploy.calls import can_link
+from nacre import deploy, nn
+from nacre.base.errors import ArgumentError, CompileError, MissingExtra, ShapeError, TraceError
+from nacre.deploy import link, tables
+from nacre.deploy.target import FEATURES, VERSION_4, aim, names
+from nacre.native.engine import ELF_MACHINES
+
+
+def double(x: Any) -> Any:
+    return x * 2
+
+
+def counted(x: Any) -> Any:
+    return nc.while_loop(lambda y: nc.sum(y) < 100, double, x)
+
+
+def test_control_flow_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"while \(.*test_compile.py:\d+ .*\) is control flow"):
+        deploy.compile(counted, [nc.ones(3)], tmp_path / "program")
+    assert not list(tmp_path.iterdir())
+
+
+def test_training_is_refused(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    with pytest.raises(TraceError, match=r"running_mean.*eval"):
+        deploy.compile(model, [nc.ones((5, 3))], tmp_path / "program")
+
+
+@pytest.mark.parametrize(("arguments", "fault", "message"), [
+    ({"kind": "wheel"}, ArgumentError, "executable, shared, object is required; got 'wheel'"),
+    ({"target": "pdp11"}, ArgumentError, "a target of host, x86-64-v3"),
+    ({"target": "x86_64-windows-gnu"}, ArgumentError, "a target of host"),
+    ({"path": "/nowhere/at/all/program"}, ArgumentError, "a folder that exists"),
+    ({"example_inputs": []}, ArgumentError, "examples of all arguments of double are required"),
+    ({"example_inputs": ["one"]}, ArgumentError, "x is not"),
+    ({"dynamic_shapes": {"x": {3: nc.Dim("n")}}}, ShapeError, "x must have an axis 3"),
+])
+def test_wrong_arguments(arguments: dict[str, Any], fault: type[Exception], message: str, tmp_path: Path) -> None:
+    given = {"example_inputs": [nc.ones(3)], "path": tmp_path / "program", "kind": "object", **arguments}
+    with pytest.raises(fault, match=message):
+        deploy.compile(double, **given)
+
+
+def test_results_must_be_tensors(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="results that are tensors"):
+        deploy.compile(lambda x: (x, "name"), [nc.ones(3)], tmp_path / "program.o", "object")
+
+
+def test_sizes_need_bounds_where_work_is_divided_by_them(tmp_path: Path) -> None:
+    batch = {"x": {0: nc.Dim("batch")}}
+    deploy.compile(double, [nc.ones(3)], tmp_path / "program.o", "object", dynamic_shapes=batch)
+    with pytest.raises(CompileError, match=r"batch from 0 to any size; write nc.Dim\('batch', max=512\)"):
+        deploy.compile(nn.Linear(3, 4), [nc.ones((5, 3))], tmp_path / "program.o", "object", dynamic_shapes=batch)
+
+
+def test_a_size_must_be_told_by_an_axis(tmp_path: Path) -> None:
+    n = nc.Dim("n", max=9)
+    with pytest.raises(CompileError, match="that its size tells it"):
+        deploy.compile(double, [nc.ones(9)], tmp_path / "program.o", "object", dynamic_shapes={"x": {0: n * n}})
+
+
+@pytest.mark.parametrize(("target", "machine"), [("x86-64-v3", "x86_64"), ("x86-64-v4", "x86_64"),
+                                                 ("aarch64", "aarch64"), ("aarch64-linux-musl", "aarch64")])
+def test_objects_for_any_machine(target: str, machine: str, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.Linear(32, 10))
+    made = deploy.compile(model, [nc.ones((4, 64))], tmp_path / "program.o", "object", target)
+    image = made.path.read_bytes()
+    assert image[:4] == b"\x7fELF" and int.from_bytes(image[18:20], "little") == ELF_MACHINES[machine]
+    assert made.header is not None and "program_run(const float *x, float *output" in made.header.read_text()
+
+
+ALLOWED = {
+    "aligned_alloc", "free", "getenv", "memcpy", "memset", "pthread_atfork", "pthread_attr_destroy",
+    "pthread_attr_init", "pthread_attr_setdetachstate", "pthread_create", "pthread_sigmask", "sched_getaffinity",
+    "sched_getcpu",
+    "sched_setaffinity", "sched_yield", "sigfillset", "strtol", "syscall", "_GLOBAL_OFFSET_TABLE_",
+}  # fmt: skip
+
+
+def test_what_an_object_needs(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.Linear(32, 10))
+    made = deploy.compile(lambda x: nc.sin(model(x)), [nc.ones((4, 64))], tmp_path / "program.o", "object")
+    try:
+        listed = subprocess.run(["nm", "-g", made.path], capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        pytest.skip("no nm")
+    assert set(re.findall(r" U (\S+)", listed)) <= ALLOWED
+    assert set(re.findall(r" T (\S+)", listed)) == set(made.interface.public)
+
+
+def test_names_become_identifiers(tmp_path: Path) -> None:
+    def f(double: Any, workspace: Any, x: Any) -> Any:
+        return {"a b": double, "1st": workspace, "x": x}
+
+    made = deploy.compile(f, [nc.ones(2)] * 3, tmp_path / "3-way.model.o", "object")
+    assert made.interface.name == "n_3_way"
+    assert made.interface.input_names == ("n_double", "n_workspace", "x")
+    assert made.interface.output_names == ("a_b", "n_1st", "x_1")
+
+
+# ---- targets and linkers
+
+
+def test_levels_and_features() -> None:
+    assert aim("x86-64-v4").features == VERSION_4 and aim("aarch64").features == ()
+    assert aim("x86-64-v3").saved_state == 0x06 and aim("x86-64-v4").saved_state == 0xE6
+    assert aim("x86-64-v3").masks[7, 0, 1] == 1 << 3 | 1 << 5 | 1 << 8
+    assert len(set(FEATURES.values())) == len(FEATURES)
+    assert {aim(n).triple for n in names()[1:]} == {
+        f"{m}-linux-{c}" for m in ("x86_64", "aarch64") for c in ("gnu", "musl")}
+
+
+def test_the_linker_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NACRE_CC", "false")
+    with pytest.raises(CompileError, match="the linker failed: false"):
+        deploy.compile(double, [nc.ones(3)], tmp_path / "program")
+    monkeypatch.setenv("NACRE_CC", "no-such-compiler -O2")
+    with pytest.raises(CompileError, match="no-such-compiler: No such file"):
+        deploy.compile(double, [nc.ones(3)], tmp_path / "program")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_a_linker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(link.shutil, "which", lambda _: None)
+    monkeypatch.setattr(link.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'nacre\[deploy\]'"):
+        deploy.compile(double, [nc.ones(3)], tmp_path / "program")
+    assert not can_link()
+
+
+def test_columns_of_a_table_are_the_template_answers() -> None:
+    program = nc.jit(lambda a, b: a @ b, dynamic_shapes={"a": {0: nc.Dim("m", min=2, max=70)}})
+    plan = program.concrete(nc.ones((2, 300)), nc.ones((300, 7))).compiled.executable.plan
+    (step,) = plan.steps
+    assert step.cut is not None
+    found = tables.table(step, 3)
+    for k, row in enumerate(found.rows):
+        sizes = [n if isinstance(n, int) else n.evaluate({"m": k + 2}) for n in step.cut_sizes]
+        cut = step.cut(tuple(sizes), 3)
+        assert row == (cut.extent, cut.grain, cut.scratch, *cut.words)
+    assert len(found.rows) == 69 and np.array_equal(found.column(0), [r[0] for r in found.rows])

@@ -1,0 +1,149 @@
+"""Programs: frozen, saved, loaded, and run with the bits of the function that they were."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nacre as nc
+from nacre import nn
+from nacre.base.errors import ArgumentError, Error, GraphError, ShapeError
+from nacre.cli.digits import network
+from nacre.formats.safetensors import opened
+
+BATCH = nc.Dim("batch", min=1, max=64)
+
+
+@pytest.fixture
+def model() -> nn.Sequential:
+    nc.random.seed(2)
+    return network().eval()
+
+
+def images(n: int) -> Any:
+    return nc.asarray(np.random.default_rng(n).normal(size=(n, 1, 8, 8)).astype(np.float32))
+
+
+def test_models(model: nn.Sequential, tmp_path: Path) -> None:
+    program = nc.save_program(model, tmp_path / "m.safetensors", images(2), dynamic_shapes={"x": {0: BATCH}})
+    assert list(program.weights) == list(model.state_dict())
+    found = nc.load_program(tmp_path / "m.safetensors")
+    assert repr(found) == repr(program) and found.graph == program.graph
+    for n in (1, 7, 64):
+        wanted = model(images(n)).numpy().tobytes()
+        assert program(images(n)).numpy().tobytes() == wanted == found(images(n)).numpy().tobytes()
+
+
+def test_what_is_frozen_stays(model: nn.Sequential) -> None:
+    program = nc.freeze(model, images(3))
+    before = program(images(3)).numpy().copy()
+    for p in model.parameters():
+        p.data = p.data * 0
+    assert np.array_equal(program(images(3)).numpy(), before)
+
+
+def test_structures_and_captures(tmp_path: Path) -> None:
+    table = nc.arange(4, dtype=nc.float32)
+
+    def f(pair: Any, rest: Any) -> Any:
+        return {"sum": pair[0] + pair[1] + table, "rest": [rest["z"], (None, rest["w"] * 2)]}
+
+    x, z, w = nc.ones(4), nc.tensor([1, 2]), nc.tensor(3.0)
+    nc.save_program(f, tmp_path / "p.safetensors", (x, x), {"z": z, "w": w})
+    program = nc.load_program(tmp_path / "p.safetensors")
+    assert program.inputs == ("pair.0", "pair.1", "rest.z", "rest.w") and list(program.weights) == ["constant0"]
+    assert program.outputs == ("sum", "rest.0", "rest.1.1")
+    got = program((x, x), {"z": z, "w": w})
+    assert got["sum"].tolist() == [2, 3, 4, 5] and got["rest"][1][0] is None and got["rest"][1][1].item() == 6
+
+
+def test_control_flow_runs_from_a_file(tmp_path: Path) -> None:
+    def f(x: Any) -> Any:
+        return nc.while_loop(lambda y: nc.sum(y) < 100, lambda y: y * 2, x)
+
+    nc.save_program(f, tmp_path / "p.safetensors", nc.ones(3))
+    assert nc.load_program(tmp_path / "p.safetensors")(nc.ones(3)).tolist() == [64, 64, 64]
+
+
+def test_jitted_functions_bring_their_sizes() -> None:
+    program = nc.freeze(nc.jit(lambda x: x + 1, dynamic_shapes={"x": {0: BATCH}}), nc.ones((2, 3)))
+    assert str(program.input_types[0]) == "f32[batch, 3]"
+    assert nc.freeze(program) is program
+
+
+@pytest.mark.parametrize(("given", "fault", "message"), [
+    ([], ArgumentError, r"1 tensors \(x\) are required; got 0"),
+    ([nc.ones((2, 3))], ShapeError, r"f32\[batch, 1, 8, 8\] is required for x; got f32\[2, 3\]"),
+    ([nc.ones((2, 1, 8, 9))], ShapeError, r"is required for x; got f32\[2, 1, 8, 9\]"),
+    ([nc.ones((65, 1, 8, 8))], ShapeError, "batch from 1 to 64 is required"),
+    ([nc.ones((2, 1, 8, 8), dtype=nc.float64)], ShapeError, "got f64"),
+])
+def test_wrong_calls(model: nn.Sequential, given: list[Any], fault: type[Exception], message: str) -> None:
+    program = nc.freeze(model, images(2), dynamic_shapes={"x": {0: BATCH}})
+    with pytest.raises(fault, match=message):
+        program(*given)
+
+
+# ---- wrong files
+
+CHANGES: dict[str, tuple[dict[str, str | None], str]] = {
+    "no format": ({"format": None}, "it has no format"),
+    "another format": ({"format": "model"}, "its format is 'model'"),
+    "a newer version": ({"version": "2"}, "this reads 1; use a newer Nacre"),
+    "no graph": ({"graph": None}, "it has no graph"),
+    "an empty graph": ({"graph": ""}, "graph is required"),
+    "a graph with an unknown operation": ({"graph": "graph f(a: f32[2]):\n  b: f32[2] = system(a)\n  return b"},
+                                          "the name of a primitive"),
+    "other inputs": ({"inputs": "[]"}, "not those of the graph's inputs"),
+    "inputs that are numbers": ({"inputs": "[1]"}, "no list of names"),
+    "weights twice": ({"weights": '["weight", "weight"]'}, "stands twice"),
+    "weights that are not there": ({"weights": '["weight", "other"]'}, "not those of the graph's inputs"),
+    "weights in another order": ({"weights": '["bias", "weight"]'}, r"the graph takes f32\[2, 3\] for bias"),
+    "no JSON": ({"outputs": "x"}, "Expecting value"),
+    "other outputs": ({"outputs": '["a", "b"]'}, "not those of the graph's outputs"),
+    "another structure": ({"structure": '["tuple", "*", "*"]'}, "not those of the graph's outputs"),
+    "a structure of classes": ({"structure": '["eval", "*"]'}, "not made of tuples"),
+    "a deep structure": ({"structure": '["list", ' * 100 + '"*"' + "]" * 100}, "nested too deeply"),
+    "a structure that never ends": ({"structure": "[" * 100_000}, "recursion"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_wrong_files(name: str, tmp_path: Path) -> None:
+    changes, message = CHANGES[name]
+    path = tmp_path / "p.safetensors"
+    nc.save_program(nn.Linear(3, 2), path, nc.ones((4, 3)))
+    with opened(path) as file:
+        tensors = {n: file.tensor(n) for n in file.entries}
+        metadata = {k: v for k, v in (file.metadata | changes).items() if v is not None}
+    nc.save(tensors, path, metadata)
+    with pytest.raises((ArgumentError, GraphError), match=message):
+        nc.load_program(path)
+    nc.save(tensors, path)
+    with pytest.raises(ArgumentError, match="it has no format"):
+        nc.load_program(path)
+
+
+@given(st.integers(0, 5000), st.text(max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_graphs_of_any_text(place: int, text: str) -> None:
+    program = nc.freeze(nn.Linear(3, 2), nc.ones((4, 3)))
+    graph = str(program.graph)
+    at = place % len(graph)
+    path = Path("/tmp", f"nacre-any-text-{id(program)}.safetensors")
+    metadata = {"format": "nacre-program", "version": "1", "graph": graph[:at] + text + graph[at + 1:],
+                "inputs": '["x"]', "outputs": '["output"]', "weights": json.dumps(list(program.weights)),
+                "structure": '"*"'}
+    nc.save(program.weights, path, metadata)
+    try:
+        nc.load_program(path)
+    except Error:
+        pass
+    finally:
+        path.unlink()

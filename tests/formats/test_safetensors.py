@@ -1,0 +1,172 @@
+"""Tensors by name as files: every dtype and its bits, others' files, and no file that is not one in every byte."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+import nacre as nc
+from nacre import nn
+from nacre.base import dtypes
+from nacre.base.errors import ArgumentError, DeviceError, Error
+from nacre.formats.safetensors import NAMES
+
+
+@pytest.mark.parametrize("name", ["safetensors", "frozen", "program"])
+def test_examples_in_docstrings(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(f"nacre.formats.{name}")
+    failed, attempted = doctest.testmod(module, extraglobs={"nc": nc, "nn": nn})
+    assert attempted > 0 and failed == 0
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3, 5), (2, 0, 4)])
+def test_every_dtype(dtype: dtypes.DType, shape: tuple[int, ...], tmp_path: Path) -> None:
+    count = int(np.prod(shape)) * dtype.itemsize
+    raw = np.random.default_rng(5).integers(0, 2 if dtype.kind == "b" else 256, count, np.uint8)
+    x = nc.asarray(raw.view(dtype.numpy).reshape(shape))
+    nc.save({"x": x, "y": nc.ones(3)}, tmp_path / "x.safetensors")
+    found = nc.load(tmp_path / "x.safetensors")
+    assert list(found) == ["x", "y"] and found["x"].type is x.type
+    assert found["x"].numpy().tobytes() == raw.tobytes()
+    assert set(NAMES.values()) == set(dtypes.ALL)
+
+
+def test_views_are_saved_as_they_look(tmp_path: Path) -> None:
+    x = nc.reshape(nc.arange(12, dtype=nc.float32), (3, 4))
+    nc.save({"t": x.T, "s": x[::2, 1:]}, tmp_path / "x.safetensors")
+    found = nc.load(tmp_path / "x.safetensors")
+    assert found["t"].tolist() == x.T.tolist() and found["s"].tolist() == x[::2, 1:].tolist()
+
+
+def test_state_dicts_of_modules(tmp_path: Path) -> None:
+    nc.random.seed(1)
+    a, b = (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)) for _ in range(2))
+    nc.save(a.state_dict(), tmp_path / "model.safetensors")
+    assert b.load_state_dict(nc.load(tmp_path / "model.safetensors")) == ([], [])
+    assert all(np.array_equal(x.numpy(), y.numpy())
+               for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+def test_the_same_files_as_the_formats_own_library(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([True, False])}
+    save_file(arrays, tmp_path / "theirs.safetensors", {"made": "elsewhere"})
+    nc.save({k: nc.asarray(v) for k, v in arrays.items()}, tmp_path / "ours.safetensors")
+    for found in (nc.load(tmp_path / "theirs.safetensors"), load_file(tmp_path / "ours.safetensors")):
+        assert all(np.array_equal(np.asarray(found[k]), v) for k, v in arrays.items())
+
+
+def test_writing_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.safetensors"
+    nc.save({"x": nc.ones(3)}, path)
+    before = path.read_bytes()
+
+    def fails(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(DeviceError, match="No space left"):
+        nc.save({"x": nc.zeros(3000)}, path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["x.safetensors"]
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("names", [{1: nc.ones}, {"__metadata__": nc.ones}, {"x": "text"}])
+def test_what_cannot_be_saved(names: Any, tmp_path: Path) -> None:
+    with pytest.raises(Error):
+        nc.save({k: v(2) if callable(v) else v for k, v in names.items()}, tmp_path / "x.safetensors")
+    assert not os.listdir(tmp_path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.safetensors", tmp_path):
+        with pytest.raises(DeviceError, match="load: a file that can be read is required"):
+            nc.load(path)
+    with pytest.raises(DeviceError, match="save: a folder that can be written is required"):
+        nc.save({}, tmp_path / "none" / "x.safetensors")
+
+
+# ---- hostile files
+
+
+def written(header: Any, data: bytes = b"", length: int | None = None) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def entry(dtype: Any = "F32", shape: Any = (2,), offsets: Any = (0, 8)) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "does not fit"),
+    "short": (b"\x02\0\0\0", "does not fit"),
+    "a huge header": (written({}, length=1 << 62), "does not fit"),
+    "a header beyond the end": (written({}, length=3), "does not fit"),
+    "no JSON": (written(b"{x}"), "no JSON"),
+    "no UTF-8": (written(b'{"\xff": 1}'), "no JSON"),
+    "nested": (written(b"[" * 100_000), "no JSON"),
+    "a list": (written([]), "no dictionary"),
+    "a name twice": (written(b'{"a": 1, "a": 1}'), "stands there twice"),
+    "metadata of numbers": (written({"__metadata__": {"a": 1}}), "metadata"),
+    "metadata as a list": (written({"__metadata__": []}), "metadata"),
+    "an entry that is a number": (written({"x": 1}), "not described"),
+    "an entry with more": (written({"x": entry() | {"more": 1}}, bytes(8)), "not described"),
+    "an unknown dtype": (written({"x": entry("F8_E4M3")}, bytes(8)), "has the dtype 'F8_E4M3'"),
+    "a dtype that is a list": (written({"x": entry(["F32"])}, bytes(8)), "has the dtype"),
+    "a negative size": (written({"x": entry(shape=[-2])}, bytes(8)), "no shape"),
+    "a size that is true": (written({"x": entry(shape=[True, 2])}, bytes(8)), "no shape"),
+    "a fraction": (written({"x": entry(shape=[2.0])}, bytes(8)), "no shape"),
+    "sizes whose product wraps": (written({"x": entry(shape=[1 << 47, 1 << 47, 0, 1 << 40])}, bytes(8)), "has 8 bytes"),
+    "too many axes": (written({"x": entry(shape=[1] * 65, offsets=[0, 4])}, bytes(4)), "no shape"),
+    "beyond the end": (written({"x": entry(offsets=[0, 16])}, bytes(8)), "outside"),
+    "backwards": (written({"x": entry(offsets=[8, 0])}, bytes(8)), "outside"),
+    "three offsets": (written({"x": entry(offsets=[0, 4, 8])}, bytes(8)), "outside"),
+    "another length": (written({"x": entry(shape=[3])}, bytes(8)), "has 8 bytes"),
+    "overlapping": (written({"x": entry(), "y": entry()}, bytes(8)), "overlap"),
+    "a gap": (written({"x": entry(), "y": entry(offsets=[12, 20])}, bytes(20)), "gaps"),
+    "more behind": (written({"x": entry()}, bytes(9)), "goes on"),
+    "bools of two": (written({"x": entry("BOOL", [2], [0, 2])}, b"\1\2"), "neither 0 nor 1"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files(name: str, tmp_path: Path) -> None:
+    data, message = HOSTILE[name]
+    (tmp_path / "x.safetensors").write_bytes(data)
+    with pytest.raises(ArgumentError, match=message):
+        nc.load(tmp_path / "x.safetensors")
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), min_size=1, max_size=5), st.integers(-60, 4))
+@settings(max_examples=200, deadline=None)
+def test_files_of_any_bytes(changes: list[tuple[int, int]], cut: int) -> None:
+    data = bytearray(written({"x": entry(), "y": entry("BF16", [2, 1], [8, 12])}, bytes(range(12))))
+    for place, value in changes:
+        data[place % len(data)] = value
+    path = Path(os.environ.get("TMPDIR", "/tmp"), f"nacre-any-bytes-{os.getpid()}.safetensors")
+    path.write_bytes(data[:cut] if cut < 0 else data + bytes(cut))
+    try:
+        nc.load(path)
+    except ArgumentError:
+        pass
+    finally:
+        path.unlink()
