@@ -32,8 +32,8 @@ class Library:
         self.native = ctypes.CDLL(str(deployed.path.resolve()))
         self.run = self.native[f"{self.about.name}_run"]
         self.run.restype = ctypes.c_int32
-        self.workspace = self.native[f"{self.about.name}_workspace"]
-        self.workspace.restype = ctypes.c_int64
+        self.native_workspace = self.native[f"{self.about.name}_workspace"]
+        self.native_workspace.restype = ctypes.c_int64
         self.threads = self.native[f"{self.about.name}_threads"]
         self.error = self.native[f"{self.about.name}_error"]
         self.error.restype = ctypes.c_char_p
@@ -44,6 +44,10 @@ class Library:
         addresses = [ctypes.c_void_p(None if a is None else a.ctypes.data) for a in arrays]
         return self.run(*addresses, *map(ctypes.c_int64, sizes), ctypes.c_void_p(workspace or None),
                         ctypes.c_int64(nbytes))
+
+    def workspace(self, *sizes: int) -> int:
+        """The bytes that a call needs, or a negative error code."""
+        return self.native_workspace(*map(ctypes.c_int64, sizes))
 
     def __call__(self, *inputs: np.ndarray, **sizes: int) -> list[np.ndarray]:
         """The outputs for dense inputs."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import io
 import os
+import platform
 import shutil
 import struct
 import subprocess
@@ -15,11 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nacre as nc
-from deploy.calls import can_link, execute, same
+from deploy.calls import Library, can_link, execute, same
 from nacre import __version__, deploy, nn
 from nacre.cli.digits import network
-from nacre.deploy.main import DONE, FAILED, MISUSED
-from nacre.native.engine import host_target
+from nacre.deploy.library import PROCESSOR
+from nacre.deploy.main import DONE, FAILED, MISUSED, UNSUPPORTED
+from nacre.deploy.target import FEATURES, aim
+from nacre.native.engine import ELF_MACHINES, host_target
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
 
@@ -229,4 +234,39 @@ def test_in_an_empty_root(model: nn.Sequential, static: bool, tmp_path: Path) ->
 def test_another_level_gives_the_same_bits(model: nn.Sequential, tmp_path: Path) -> None:
     made = deploy.compile(model, [nc.zeros((4, 1, 8, 8))], tmp_path / "digits", target="x86-64-v3")
     done = execute(made.path, "-", "-", data=saved(images(4)))
+    assert same(np.load(io.BytesIO(done.stdout)), model(nc.asarray(images(4))).numpy())
+
+
+def lacking() -> str | None:
+    """A feature that this processor does not have."""
+    return next((f for f in reversed(FEATURES) if f not in aim("host").features), None)
+
+
+@pytest.mark.skipif(host_target().isa == "neon" or lacking() is None, reason="nothing that this processor lacks")
+def test_a_processor_that_lacks_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = aim("host")
+    more = dataclasses.replace(found, features=(*found.features, str(lacking())))
+    monkeypatch.setattr(importlib.import_module("nacre.deploy.compile"), "aim", lambda _: more)
+    made = deploy.compile(lambda x: x + 1, [nc.ones(3)], tmp_path / "program")
+    done = execute(made.path, "-", "-", data=saved(np.ones(3, np.float32)))
+    assert done.returncode == UNSUPPORTED and done.stdout == b""
+    assert done.stderr == b"program: this processor lacks instructions that the program was compiled for\n"
+    assert execute(made.path, "--help").returncode == DONE
+    shared = Library(deploy.compile(lambda x: x + 1, [nc.ones(3)], tmp_path / "lib.so", "shared"))
+    assert shared.code([np.ones(3, np.float32), np.ones(3, np.float32)], []) == PROCESSOR
+    assert shared.workspace() == -PROCESSOR and shared.threads(1) == PROCESSOR
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["x86_64-linux-musl", "aarch64-linux-musl", "aarch64-linux-gnu"])
+def test_other_targets(model: nn.Sequential, target: str, tmp_path: Path) -> None:
+    if not can_link(target):
+        pytest.skip("nothing here links for it")
+    made = deploy.compile(model, [nc.zeros((4, 1, 8, 8))], tmp_path / "digits", target=target)
+    machine = target.partition("-")[0]
+    assert int.from_bytes(made.path.read_bytes()[18:20], "little") == ELF_MACHINES[machine]
+    runner = [] if machine == platform.machine() else [shutil.which(f"qemu-{machine}") or ""]
+    if "" in runner or (runner and not target.endswith("musl")):
+        pytest.skip("linked, but nothing here runs it")
+    done = subprocess.run([*runner, made.path, "-", "-"], input=saved(images(4)), capture_output=True, check=False)
     assert same(np.load(io.BytesIO(done.stdout)), model(nc.asarray(images(4))).numpy())

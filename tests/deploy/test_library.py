@@ -144,6 +144,27 @@ def test_errors(digits: Library) -> None:
     assert digits.error(0) == b"no error" and digits.error(99) == b"no such error code"
 
 
+def test_sizes_without_a_maximum_never_overflow(tmp_path: Path) -> None:
+    def outer(x: Any) -> Any:
+        return nc.sum(nc.exp(x[:, None] * x[None, :]) @ nc.ones((1,), dtype=nc.float32)[:, None], axis=0)
+
+    def squared(x: Any) -> Any:
+        return nc.sum(x[:, None] + x[None, :], axis=0) * 2
+
+    n = {"x": {0: nc.Dim("n")}}
+    with pytest.raises(nc.Error):
+        deploy.compile(outer, [np.ones(3, np.float32)], tmp_path / "outer.so", "shared", dynamic_shapes=n)
+    made = Library(deploy.compile(squared, [np.ones(3, np.float32)], tmp_path / "squared.so", "shared",
+                                  dynamic_shapes=n))
+    x = np.arange(40, dtype=np.float32)
+    assert same(made(x, n=40)[0], nc.jit(squared)(nc.asarray(x)).numpy())
+    for size in (1 << 24, 1 << 31, 1 << 32, 1 << 47, 1 << 48, (1 << 62) + 1, -1):
+        need = made.workspace(size)
+        assert need == -library.SIZE or need >= 4 * 64, size
+        if size >= 1 << 32 or size < 0:
+            assert need == -library.SIZE and made.code([x, x], [size]) == library.SIZE
+
+
 def test_nothing_outside_the_workspace_is_written(digits: Library, model: nn.Sequential) -> None:
     x = images(33)
     digits.threads(2)

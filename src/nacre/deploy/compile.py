@@ -18,7 +18,7 @@ from nacre.compile.pipeline import compile_graph
 from nacre.deploy import library, link, main
 from nacre.deploy.library import Interface
 from nacre.deploy.objects import program_object
-from nacre.deploy.sizes import solvers
+from nacre.deploy.sizes import ceiling, solvers
 from nacre.deploy.target import Aim, aim
 from nacre.formats.program import DynamicShapes, Program, freeze
 from nacre.ir.graph import Equation, Graph
@@ -82,10 +82,10 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     executable = compile_graph(program.closed, target=found.target).executable
     outer = [main.main_text(about, found, __version__)] if kind == "executable" else []
     image = program_object(about, executable, found, outer, ("main",) if outer else about.public)
+    _write(image, place, kind, found, static or found.library == "musl")
     header = None if kind == "executable" else place.with_name(f"{about.name}.h")
     if header is not None:
         header.write_text(library.header(about, __version__))
-    _write(image, place, kind, found, static or found.library == "musl")
     return Deployed(place, header, kind, target, about)
 
 
@@ -123,7 +123,9 @@ def interface(program: Program, name: str) -> Interface:
     taken = {s.name for t in program.input_types for n in t.shape if not isinstance(n, int) for s in n.symbols()}
     names = [_identifier(n, taken) for n in (*program.inputs, *program.outputs)]
     at = len(program.inputs)
-    return Interface(name, tuple(names[:at]), tuple(names[at:]), program.input_types, program.output_types)
+    values = [v.type for e in without_calls(program.graph).equations for v in e.outputs]
+    return Interface(name, tuple(names[:at]), tuple(names[at:]), program.input_types, program.output_types,
+                     ceiling([*program.graph.input_types, *values]))
 
 
 def _identifier(text: str, taken: set[str]) -> str:

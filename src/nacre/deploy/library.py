@@ -44,6 +44,7 @@ class Interface:
     output_names: tuple[str, ...]
     input_types: tuple[TensorType, ...]
     output_types: tuple[TensorType, ...]
+    ceiling: int  # what no size may pass, whatever its own bound, so that no number of bytes overflows
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -105,18 +106,19 @@ def _supported(f: Function, kind: str = "i32") -> None:
     _fail(f, f.xor(f.call("nacre_supported", "i1", []), Val("true", "i1")), PROCESSOR, kind)
 
 
-def _bounds(f: Function, symbols: Sequence[Symbol], kind: str = "i32") -> list[Val]:
+def _bounds(f: Function, about: Interface, kind: str = "i32") -> list[Val]:
     """The sizes that were given, once they are known to be within their bounds."""
-    for s in symbols:
-        _fail(f, f.icmp("ugt", f.sub(f[f"n.{s.name}"], s.low), s.high - s.low), SIZE, kind)
-    return [f[f"n.{s.name}"] for s in symbols]
+    for s in about.symbols:
+        high = max(s.low, min(s.high, about.ceiling))
+        _fail(f, f.icmp("ugt", f.sub(f[f"n.{s.name}"], s.low), high - s.low), SIZE, kind)
+    return [f[f"n.{s.name}"] for s in about.symbols]
 
 
 def _call(module: Module, about: Interface, aim: Aim) -> None:
     parameters = {"bases": "ptr"} | sizes_parameters(about.symbols) | {"workspace": "ptr", "bytes": "i64"}
     f = module.function("core.call", "i32", parameters, attributes=outermost(aim))
     _ready(f)
-    sizes = _bounds(f, about.symbols)
+    sizes = _bounds(f, about)
     for k, t in enumerate(about.types):
         address = f.load(f.gep(f["bases"], k, "ptr"), "i64", 8)
         _fail(f, f.icmp("eq", address, 0), POINTER)
@@ -183,7 +185,7 @@ def _workspace(module: Module, about: Interface, aim: Aim) -> None:
     """NAME_workspace: the bytes that a call with these sizes needs, or a negative error code."""
     f = module.function(f"{about.name}_workspace", "i64", sizes_parameters(about.symbols), attributes=outermost(aim))
     _ready(f, "i64")
-    sizes = _bounds(f, about.symbols, "i64")
+    sizes = _bounds(f, about, "i64")
     f.ret(f.call("core.measure", "i64", [*sizes, f.call("nacre_pool_threads", "i64", [])]))
 
 

@@ -7,6 +7,7 @@ descriptor, the table of steps, the kernels' arguments, counters, barrier, and e
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -188,7 +189,8 @@ class Writer:
         for k, (step, epoch, share) in enumerate(zip(self.plan.steps, self.plan.epochs, at.shares, strict=True)):
             f.comment(step.label)
             f.store(Val(f"@{self.kernels[step.code]}", "ptr"), f.gep(rows, STEP_WORDS * k, "i64"))
-            for place, value in enumerate((words, share.extent, share.grain, int(epoch != before)), 1):
+            row = (words, share.extent, share.grain, int(epoch != before), int(step.idle))
+            for place, value in enumerate(itertools.chain(row, (0,) * (STEP_WORDS - 1 - len(row))), 1):
                 put(rows, STEP_WORDS * k + place, value)
             before = epoch
             for slot in step.slots:
@@ -204,9 +206,10 @@ class Writer:
         descriptor = f.gep(workspace, at.descriptor)
         f.comment("the descriptor")
         several = f.cast("zext", f.icmp("sgt", a.value(at.team), 1), "i64")
-        for word, value in {1: words, 3: 0, 5: len(self.plan.steps), 6: at.arguments, 7: at.counters, 8: at.barrier,
-                            9: at.scratch, 10: at.stride, 11: several, 12: at.total, 13: 0, 14: at.team}.items():
-            put(descriptor, word, value)
+        written = {1: words, 5: len(self.plan.steps), 6: at.arguments, 7: at.counters, 8: at.barrier, 9: at.scratch,
+                   10: at.stride, 11: several, 12: at.total, 14: at.team}
+        for word in range(DESCRIPTOR_WORDS):
+            put(descriptor, word, written.get(word, 0))
         for word, table in ((0, arguments), (2, arguments), (4, rows)):
             f.store(table, f.gep(descriptor, word, "i64"))
         f.call("nacre_run", "void", [descriptor, f["bases"], workspace])

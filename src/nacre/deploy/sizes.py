@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nacre.base.dims import Dim, Quotient, Size, Symbol
+from nacre.base.dims import LIMIT, Dim, Quotient, Size, Symbol, evaluate
 from nacre.base.errors import CompileError
 from nacre.base.types import TensorType
 from nacre.native.text import Function, Operand, Val
 from nacre.runtime.plan import ALIGN
+
+MOST_BYTES = 1 << 50  # of one value; thousands of them fit in 64 bits
 
 
 class Arithmetic:
@@ -115,4 +117,16 @@ def solvers(types: Sequence[TensorType]) -> dict[Symbol, tuple[int, int, int]]:
     if missing:
         raise CompileError(f"deploy: an axis of an input that is a multiple of {missing[0]} and a number is required, "
                            f"so that its size tells it; got {', '.join(map(str, types))}")
+    return found
+
+
+def ceiling(types: Sequence[TensorType]) -> int:
+    """The greatest power of two that sizes may have, if no value is to pass MOST_BYTES."""
+    symbols = symbols_of(types)
+    found = LIMIT
+    while found > 1:
+        sizes = {s.name: max(s.low, min(s.high, found)) for s in symbols}
+        if all(evaluate(t.nbytes, sizes) <= MOST_BYTES for t in types):
+            break
+        found //= 2
     return found
