@@ -11,6 +11,8 @@ import pytest
 
 import nacre as nc
 from nacre import nn
+from nacre.api import memo
+from nacre.compile import executor
 
 X = np.float32([[1, 2, 3], [4, 5, 6]])
 
@@ -199,3 +201,15 @@ def test_functions_that_change_nothing_give_an_object_of_its_own(same: object) -
 def test_numbers_become_tensors_of_their_own() -> None:
     nc.tensor(2.0).requires_grad_()
     assert not nc.tensor(2.0).requires_grad and not (+nc.tensor(2.0)).requires_grad
+
+
+def test_what_operators_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memo, "LIMIT", 3)
+    monkeypatch.setattr(executor, "REMEMBERED", 3)
+    held = memo.Memo()
+    for n in (*range(1, 9), 1, 2):
+        x = nc.ones(n)
+        for _ in range(3):
+            assert (x + x).tolist() == nc.add(x, x).tolist() == [2.0] * n
+            held.first(x.type, lambda x: x * 3, (x,))
+    assert len(held.known) <= 3 and len(held.met) <= 3 and len(executor.EXECUTOR.kernels) <= 3

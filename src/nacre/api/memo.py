@@ -22,7 +22,7 @@ from nacre.ir.graph import Equation, Graph
 from nacre.trace.value import Value, is_concrete
 
 Function = Callable[..., Any]
-LIMIT = 20_000  # remembered combinations of an operator
+LIMIT = 2048  # remembered combinations of an operator; where they keep changing, old ones are compiled again
 
 
 class Memo:
@@ -35,12 +35,16 @@ class Memo:
     def first(self, key: Hashable, function: Function, tensors: Sequence[Value]) -> Any:
         """Answer a call that is not remembered; remember it if it was met before."""
         result = function(*tensors)
-        if STATE.word or STATE.numerics != "exact" or len(self.met) > LIMIT or not all(map(is_concrete, tensors)):
+        if STATE.word or STATE.numerics != "exact" or not all(map(is_concrete, tensors)):
             return result
         if key in self.met:
             made = _compiled(function, tuple(x.type for x in tensors))
             if made is not None:
+                if len(self.known) >= LIMIT:
+                    self.known.clear()
                 self.known[key] = made
+        if len(self.met) >= LIMIT:
+            self.met.clear()
         self.met.add(key)
         return result
 

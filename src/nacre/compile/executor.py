@@ -25,7 +25,7 @@ from nacre.trace.bind import NATIVE, apply, register_executor
 from nacre.trace.value import Value, is_concrete, layout_of, make
 
 SHARED = 256  # programs that are looked through for one of an equal graph
-REMEMBERED = 8192  # operations; where shapes keep changing, old ones are prepared again
+REMEMBERED = 2048  # operations; where shapes keep changing, old ones are prepared again
 
 
 class CompilingExecutor:
@@ -46,9 +46,10 @@ class CompilingExecutor:
         if key not in self.met:
             if len(self.met) >= REMEMBERED:
                 self.met.clear()
-                NATIVE.clear()
             self.met.add(key)
         elif all(map(is_concrete, inputs)):
+            if len(NATIVE) >= REMEMBERED:
+                NATIVE.clear()
             NATIVE[key] = self.quick(primitive, tuple(x.type for x in inputs), params)
 
     def quick(self, primitive: Primitive, types: tuple[TensorType, ...],
