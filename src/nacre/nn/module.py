@@ -8,6 +8,7 @@ attributes is the structure.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -47,12 +48,12 @@ class Hook(NamedTuple):
 class HookHandle:
     """What registering a hook gives: `remove` takes it away again."""
 
-    def __init__(self, module: Module, hook: Hook) -> None:
-        self.module, self.hook = module, hook
+    def __init__(self, forget: Callable[[], None]) -> None:
+        self.forget = forget
 
     def remove(self) -> None:
         """The hook is not called any more."""
-        self.module._hooks = tuple(h for h in self.module._hooks if h is not self.hook)
+        self.forget()
 
 
 class Module:
@@ -124,7 +125,10 @@ class Module:
 
     def _register(self, hook: Hook) -> HookHandle:
         self._hooks = (*self._hooks, hook)
-        return HookHandle(self, hook)
+        return HookHandle(partial(self._forget, hook))
+
+    def _forget(self, hook: Hook) -> None:
+        self._hooks = tuple(h for h in self._hooks if h is not hook)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Variable) and not value.name:
