@@ -233,7 +233,7 @@ def test_hooks() -> None:
     before.remove()
     after.remove()
     np.testing.assert_array_equal(f(x).numpy(), plain)
-    assert len(f.concrete_functions) == 2 and not net.hooks
+    assert len(f.concrete_functions) == 2 and not net._hooks
     net.register_forward_pre_hook(lambda module, args, kwargs: ((kwargs["x"],), {}), with_kwargs=True)
     net.register_forward_hook(lambda module, args, kwargs, result: result + 1, with_kwargs=True)
     np.testing.assert_array_equal(net(x=x).numpy(), plain + 1)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,3 +109,15 @@ def test_padding_and_causality_leave_out_keys() -> None:
 def test_errors(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):
         make()
+
+
+@pytest.mark.slow
+def test_training_gives_the_same_bits_everywhere() -> None:
+    def digest(threads: int, how: str, **more: str) -> str:
+        paths = os.pathsep.join(p for p in sys.path if p)
+        command = [sys.executable, str(Path(__file__).with_name("run_training.py")), str(threads), how]
+        return subprocess.run(command, env={**os.environ, "PYTHONPATH": paths, **more}, check=True,
+                              capture_output=True, text=True).stdout  # fmt: skip
+
+    told = {digest(n, "jit") for n in (1, 2, 5)} | {digest(2, "eager"), digest(2, "jit", NACRE_ISA="avx2")}
+    assert len(told) == 1 and told != {""}

@@ -216,11 +216,12 @@ class RandomRotation:
 
 def rotated(x: np.ndarray, degrees: float, fill: float) -> np.ndarray:
     """An image [..., H, W] turned counter-clockwise about its middle."""
-    height, width = x.shape[-2:]
+    height, width = (int(n) for n in x.shape[-2:])
     sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
-    down, right = np.meshgrid(np.arange(height) - (height - 1) / 2, np.arange(width) - (width - 1) / 2, indexing="ij")
-    rows = down * cosine + right * sine + (height - 1) / 2
-    columns = right * cosine - down * sine + (width - 1) / 2
+    down: np.ndarray = (np.arange(height) - (height - 1) / 2)[:, None]
+    right: np.ndarray = np.arange(width) - (width - 1) / 2
+    rows: np.ndarray = down * cosine + right * sine + (height - 1) / 2
+    columns: np.ndarray = right * cosine - down * sine + (width - 1) / 2
     top, left = np.floor(rows).astype(np.int64), np.floor(columns).astype(np.int64)
     total = np.zeros(x.shape, np.float64)
     for i in (0, 1):
@@ -249,7 +250,7 @@ class Cutout:
         held, draw = _image(x, "Cutout"), rng()
         if draw.random() >= self.p:
             return held
-        height, width = held.shape[-2:]
+        height, width = (int(n) for n in held.shape[-2:])
         row, column = int(draw.integers(height)), int(draw.integers(width))
         top, left = row - self.size[0] // 2, column - self.size[1] // 2
         found = held.copy()

@@ -98,7 +98,10 @@ class DataLoader:
     def __len__(self) -> int:
         if self.iterable:
             raise ArgumentError("DataLoader: a dataset with a length is required; got an IterableDataset")
-        return len(self._plan(self.epoch))
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)
+        whole, rest = divmod(len(self.sampler), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
 
     def _plan(self, epoch: int) -> list[Sequence[int]]:
         """The item numbers of all batches of an epoch."""

@@ -72,13 +72,15 @@ class WeightedRandomSampler(Sampler):
         held = np.asarray(weights, np.float64)
         if held.ndim != 1 or (held < 0).any() or not held.sum() > 0 or num_samples < 0:
             raise ArgumentError("WeightedRandomSampler: weights that are not negative, and not all 0, are required")
-        self.sums, self.num_samples, self.seed = np.cumsum(held), num_samples, seed
+        self.sums: np.ndarray = np.cumsum(held)
+        self.num_samples, self.seed = num_samples, seed
 
     def order(self, epoch: int) -> Sequence[int]:
         """Drawn by the sums of weights."""
         with item_randomness(self.seed, epoch, 0xFFFFFFFF):
-            drawn = rng().random(self.num_samples) * self.sums[-1]
-        return [int(k) for k in np.searchsorted(self.sums, drawn, "right")]
+            drawn: np.ndarray = rng().random(self.num_samples) * self.sums[-1]
+        found: np.ndarray = np.searchsorted(self.sums, drawn, "right")
+        return found.tolist()
 
     def __len__(self) -> int:
         return self.num_samples

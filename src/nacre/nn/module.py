@@ -8,6 +8,7 @@ attributes is the structure.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -47,12 +48,12 @@ class Hook(NamedTuple):
 class HookHandle:
     """What registering a hook gives: `remove` takes it away again."""
 
-    def __init__(self, module: Module, hook: Hook) -> None:
-        self.module, self.hook = module, hook
+    def __init__(self, forget: Callable[[], None]) -> None:
+        self.forget = forget
 
     def remove(self) -> None:
         """The hook is not called any more."""
-        self.module.hooks = tuple(h for h in self.module.hooks if h is not self.hook)
+        self.forget()
 
 
 class Module:
@@ -68,7 +69,7 @@ class Module:
     """
 
     training: bool = True
-    hooks: tuple[Hook, ...] = ()
+    _hooks: tuple[Hook, ...] = ()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; defined by each kind of module."""
@@ -84,15 +85,15 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if STATE.word:
             report(self, "fingerprint")
-        return self._hooked(args, kwargs) if self.hooks else self.forward(*args, **kwargs)
+        return self._hooked(args, kwargs) if self._hooks else self.forward(*args, **kwargs)
 
     def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`forward` with what hooks make of its arguments, and of its result."""
-        for hook in self.hooks:
+        for hook in self._hooks:
             if hook.before:
                 args, kwargs = _changed(hook, args, kwargs, hook.call(self, args, *hook.with_kwargs * [kwargs]))
         result = self.forward(*args, **kwargs)
-        for hook in self.hooks:
+        for hook in self._hooks:
             if not hook.before:
                 changed = hook.call(self, args, *hook.with_kwargs * [kwargs], result)
                 result = result if changed is None else changed
@@ -123,8 +124,11 @@ class Module:
         return self._register(Hook(hook, False, with_kwargs))
 
     def _register(self, hook: Hook) -> HookHandle:
-        self.hooks = (*self.hooks, hook)
-        return HookHandle(self, hook)
+        self._hooks = (*self._hooks, hook)
+        return HookHandle(partial(self._forget, hook))
+
+    def _forget(self, hook: Hook) -> None:
+        self._hooks = tuple(h for h in self._hooks if h is not hook)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Variable) and not value.name:
@@ -353,7 +357,7 @@ def _changed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], found: A
 def settings(module: Module) -> str:
     """A module's plain attributes, as `extra_repr` shows them."""
     plain = ((k, v) for k, v in vars(module).items() if not isinstance(v, Variable | Module))
-    return ", ".join(f"{k}={v!r}" for k, v in plain if k not in ("training", "hooks") and not k.startswith((" ", "_")))
+    return ", ".join(f"{k}={v!r}" for k, v in plain if k != "training" and not k.startswith((" ", "_")))
 
 
 def _plain_array(value: Any) -> Any:
