@@ -28,7 +28,7 @@ def layouts(graph: Graph) -> dict[Var, tuple[Size, ...]]:
         if isinstance(low, Element):
             free = low.view is None
         else:
-            free = isinstance(low, Template) and low.name == "contract"
+            free = isinstance(low, Template) and low.name in ("contract", "attend")
         if not free or e.outputs[0] in outputs:
             continue
         permute = _only(readers, e.outputs[0], "permute")
@@ -44,6 +44,9 @@ def _writes(e: Equation, strides: tuple[Size, ...]) -> bool:
     """Whether what computes a value can write it with these strides."""
     if isinstance(e.primitive.lowering, Element):
         return True
+    if e.primitive.name == "attend":
+        shape, batch = e.outputs[0].type.shape, e.inputs[0].type.rank - 2
+        return len(shape) == batch + 2 and any(batch_strides(shape, strides, split, batch) for split in splits(batch))
     return any(result_strides(e, strides, split) for split in range(max(1, len(dot_axes(e)[0][0]))))
 
 
@@ -116,3 +119,20 @@ def result_strides(e: Equation, strides: tuple[Size, ...], split: int) -> tuple[
     runs = [run(e.outputs[0].type.shape, strides, each) for each in result_groups(e, split)]
     found = tuple(r[1] for r in runs if r is not None)
     return found[:3] if len(found) == len(runs) and found[3] in (0, 1) else None
+
+
+# ---- attention
+
+
+def splits(batch: int) -> range:
+    """The places at which the axes of a batch can be split into two levels."""
+    return range(max(1, batch))
+
+
+def batch_strides(shape: Shape, strides: tuple[Size, ...], split: int,
+                  batch: int) -> tuple[Size, Size, tuple[Size, ...]] | None:
+    """The strides of outer and inner batch, and of what follows; None where a tensor does not lie that way."""
+    levels = [run(shape, strides, tuple(axes)) for axes in (range(split), range(split, batch))]
+    if levels[0] is None or levels[1] is None:
+        return None
+    return levels[0][1], levels[1][1], strides[batch:]

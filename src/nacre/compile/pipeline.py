@@ -1,6 +1,7 @@
 """The pipeline: the readable list of what happens to a graph on its way to machine code, and the executor.
 
     simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own
+    attend      softmax between two products becomes one equation, and its derivative another
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
     lower       a cluster becomes a kernel-IR nest; its sizes become symbols, so that shapes share code
@@ -24,6 +25,8 @@ from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
+from nacre.compile.attend import attend
+from nacre.compile.attend_steps import ATTENTION
 from nacre.compile.cluster import Node
 from nacre.compile.epilogue import endings
 from nacre.compile.fuse import Fusion, View, fuse
@@ -41,6 +44,7 @@ from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
 from nacre.runtime.plan import Launch, Number, Pointer, Slot, Storage
 
+TEMPLATES = BUILDERS | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
 
 
@@ -208,9 +212,9 @@ class _Planner:
         self.cluster(node)
 
     def template(self, e: Equation, low: Template) -> None:
-        if low.name not in BUILDERS:
+        if low.name not in TEMPLATES:
             raise CompileError(f"compile: no generator is registered for the template {low.name!r}")
-        self.attempt(e, BUILDERS[low.name], low.name)
+        self.attempt(e, TEMPLATES[low.name], low.name)
 
     def attempt(self, e: Equation, build: Attempt, label: str) -> bool:
         """Launch what a builder writes for an equation, over dense copies where it asks for them; False for None."""
@@ -279,7 +283,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
 
     What is made for a `target` other than this machine cannot be run here.
     """
-    simplified = simplify(graph)
+    simplified = attend(simplify(graph))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
     planner = _Planner(fusion, BY_NAME[target.isa])

@@ -1,0 +1,159 @@
+"""Attention's forward kernel: softmax(scores of Q · Kᵀ) · V without a matrix of scores in memory.
+
+    p = exp(score(q · kᵀ) − most),   mixed = p · v,   out = mixed · (1 / Σ p)
+
+A thread takes a chunk of a head's queries, packs the keys once, and works band by band: a band's scores, whole rows of
+them, stay in its scratch memory.  Every element is computed as the separate products, exponentials and sums compute
+it, so the bits are theirs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from nacre.codegen.attend_parts import Parts, Words, strides
+from nacre.codegen.attend_plan import FORWARD, forward_cut, line
+from nacre.codegen.attend_rows import Scores, emit_nest, finish, weights
+from nacre.codegen.contract_numbers import numbers
+from nacre.codegen.contract_plan import BLOCK
+from nacre.codegen.isa import Isa
+from nacre.native.text import Module, Val
+from nacre.runtime.plan import Cut
+
+RESULTS = ("out", "mixed", "most", "total")
+
+SIZES = ("inner", "queries", "keys", "depth", "width")  # depth: of queries and keys; width: of values
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What a caller of a kernel needs to know.
+
+    `slots` names the argument slots: addresses (forward `Q K V Mask Out Mixed Most Total`, of those that there are),
+    the sizes, strides in elements (columns are contiguous; what has one value a row is contiguous, too), then the
+    words of the `Cut` that `cut` gives for (heads, queries, keys, depth, width) and threads.
+    """
+
+    name: str
+    slots: tuple[str, ...]
+    cut: Callable[[tuple[int, ...], int], Cut]
+    depths: int  # products whose other sizes are queries, keys and depth
+    widths: int  # and those of queries, keys and width
+
+
+def forward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[Module, Attention]:
+    """Write the kernel that computes some of `RESULTS`."""
+    parts = Parts(numbers(isa, scores.dtype))
+    module = Module(name)
+    parts.emit(module, scores.causal)
+    masked = ("Mask",) if scores.mask is not None else ()
+    wide = [r for r in ("out", "mixed") if r in results]
+    rows = [r for r in ("most", "total") if r in results]
+    places = ("Q", "K", "V", *masked, *(r.capitalize() for r in RESULTS if r in results))
+    given = [s for n in ("Q", "K", "V", *masked, *wide) for s in strides(n)]
+    given += [s for r in rows for s in strides(r, rows=False)]
+    words = Words((*places, *SIZES, *given, *FORWARD))
+    writer = _Writer(module, isa, parts, scores, words, tuple(wide), tuple(rows))
+    writer.write(name)
+    return module, Attention(name, words.names, partial(forward_cut, parts.bands), 1, 1)
+
+
+class _Writer:
+    """Writes the kernel function."""
+
+    def __init__(self, module: Module, isa: Isa, parts: Parts, scores: Scores, words: Words, wide: tuple[str, ...],
+                 rows: tuple[str, ...]) -> None:
+        self.module, self.isa, self.parts, self.scores, self.words = module, isa, parts, scores, words
+        self.wide, self.rows = wide, rows
+        self.weights = emit_nest(module, isa, weights(scores))
+        self.finish = emit_nest(module, isa, finish(scores, wide))
+
+    def write(self, name: str) -> None:
+        """The loop over items: chunks of a head's queries, then heads."""
+        params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
+        f = self.f = self.module.function(name, "void", params, attributes=self.isa.attributes)
+        self.values = {n: self.words(f, n) for n in self.words.names}
+        self.table = f.alloca("i64", 16)
+        with f.loop("item", f["lo"], f["hi"]) as item:
+            head = f.binary("udiv", item.index, self.values["chunks"])
+            outer = f.binary("udiv", head, self.values["inner"])
+            levels = [outer, f.sub(head, f.mul(outer, self.values["inner"]))]
+            first = f.mul(f.sub(item.index, f.mul(head, self.values["chunks"])), self.values["chunk"])
+            self.chunk(levels, first, f.smin(f.add(first, self.values["chunk"]), self.values["queries"]))
+        f.ret()
+
+    def place(self, name: str) -> Val:
+        """An area of scratch memory."""
+        return self.f.gep(self.f["scratch"], self.values[f"{name}_at"])
+
+    def apart(self, name: str) -> Val:
+        """From row to row of a tensor, in bytes."""
+        return self.f.mul(self.values[f"{name}.row"], self.parts.numbers.bytes)
+
+    def chunk(self, levels: list[Val], first: Val, stop: Val) -> None:
+        """Queries `first` to `stop` of one head."""
+        f, v, n, parts = self.f, self.values, self.parts.numbers, self.parts
+        q, k, val = (self.words.at(f, name, levels, n.wide) for name in "QKV")
+        keys, skips = v["keys"], None
+        if self.scores.causal:  # keys behind the chunk's last query are skipped, unless that shows
+            skips = f.icmp("ne", f.call("finite", "i64", [val, self.apart("v"), keys, v["width"]]), 0)
+            keys = f.select(skips, f.smin(keys, stop), keys)
+        parts.pack(f, k, f.i64(1), v["k.row"], self.place("k"), v["depth"], keys)
+        parts.copy(f, val, self.apart("v"), self.place("v"), v["v_row"], keys, v["width"])
+        with f.loop("band", first, stop, parts.tall) as band:
+            rows = f.smin(f.sub(stop, band.index), parts.tall)
+            source = f.gep(q, f.mul(band.index, self.apart("q")))
+            parts.copy(f, source, self.apart("q"), self.place("q"), v["q_row"], rows, v["depth"])
+            self.band(levels, band.index, rows, val, keys, skips)
+
+    def band(self, levels: list[Val], i: Val, rows: Val, val: Val, held: Val, skips: Val | None) -> None:
+        """The queries of one band, which begins at row i, with the keys that are held packed."""
+        f, v, n, parts = self.f, self.values, self.parts.numbers, self.parts
+        size, keys = f.i64(n.bytes), v["keys"]
+        if skips is not None:
+            keys = f.select(skips, f.smin(f.add(i, rows), keys), keys)
+        parts.band(f, (self.place("q"), v["q_row"], size), (self.place("k"), f.i64(0)), v["depth"],
+                   (self.place("s"), v["s_row"]), keys, held)
+        if skips is not None:
+            f.call("fill", "void", [self.place("s"), v["s_row"], rows, f.add(i, 1), keys,
+                                    f.const(n.wide, -math.inf)])
+        total = self.weigh(levels, i, rows, keys)
+        parts.band(f, (self.place("s"), v["s_row"], size), (self.place("v"), v["v_row"]), keys,
+                   (self.place("c"), v["c_row"]), v["width"])
+        if skips is not None:
+            stop = f.smin(f.and_(f.add(keys, BLOCK - 1), -BLOCK), v["keys"])
+            more = f.cast("zext", f.icmp("slt", stop, v["keys"]), "i64")
+            with f.when(f.icmp("slt", keys, v["keys"])):
+                f.call("settle", "void", [self.place("c"), v["c_row"], rows, v["width"], val, self.apart("v"),
+                                          keys, stop, more])
+        buffers = {"c": self.place("c"), "total": total}
+        sizes = {"rows": rows, "columns": v["width"], "apart": f.lshr(v["c_row"], _log(n.bytes))}
+        for r in self.wide:
+            start = self.words.at(f, r.capitalize(), levels, n.wide)
+            buffers[r] = f.gep(start, f.mul(i, v[f"{r}.row"]), n.wide)
+            sizes[f"{r}_apart"] = v[f"{r}.row"]
+        self.finish.call(f, self.table, buffers, sizes, rows)
+
+    def weigh(self, levels: list[Val], i: Val, rows: Val, keys: Val) -> Val:
+        """Scores become weights in place; returns where their sums are."""
+        f, v, n = self.f, self.values, self.parts.numbers
+        buffers = {"x": self.place("s"), "p": self.place("s")}
+        for k, r in enumerate(("most", "total")):
+            if r in self.rows:
+                buffers[r] = f.gep(self.words.at(f, r.capitalize(), levels, n.wide), i, n.wide)
+            else:
+                buffers[r] = f.gep(self.place("row"), k * line(self.parts.tall * n.bytes))
+        sizes = {"rows": rows, "columns": keys, "apart": f.lshr(v["s_row"], _log(n.bytes))}
+        if self.scores.mask is not None:
+            start = self.words.at(f, "Mask", levels, self.scores.mask.memory)
+            buffers["mask"] = f.gep(start, f.mul(i, v["mask.row"]), self.scores.mask.memory)
+            sizes["mask_apart"] = v["mask.row"]
+        self.weights.call(f, self.table, buffers, sizes, rows)
+        return buffers["total"]
+
+
+def _log(n: int) -> int:
+    return n.bit_length() - 1

@@ -1,0 +1,208 @@
+"""What attention's kernels are made of: products of bands of rows, and what keeps skipped keys exact.
+
+A *band* is as many rows as a register tile is tall.  Everything that a band's products read and write lies in a
+thread's scratch memory, in whole vectors, so that one tile and its narrow sister serve every size.
+
+Causal attention skips keys behind the diagonal.  Their weights are +0, so they would add ±0 to a chain of
+multiply-adds, which changes nothing unless a factor is not finite (`finite` asks beforehand) or the chain stands at
+−0 (`settle` takes such chains through the skipped keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nacre.codegen.attend_plan import Bands
+from nacre.codegen.contract_numbers import Numbers, edge, load_edge, store_edge
+from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
+from nacre.codegen.contract_plan import BLOCK
+from nacre.codegen.contract_tile import Shape, emit_tile, tile_name, tile_shape
+from nacre.native.text import Function, Module, Val, vec
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The functions that attention's kernels call, for one arithmetic."""
+
+    numbers: Numbers
+
+    @property
+    def shape(self) -> Shape:
+        """The register tile."""
+        return tile_shape(self.numbers.isa)
+
+    @property
+    def tall(self) -> int:
+        """Rows of a band."""
+        return self.shape.tall
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.numbers.lanes
+
+    @property
+    def bands(self) -> Bands:
+        """What the plans of kernels made of these parts depend on."""
+        return Bands(self.lanes, self.numbers.bytes, self.tall)
+
+    def emit(self, module: Module, exact_skips: bool) -> None:
+        """Write the functions; those of skipped keys only if there are any."""
+        for vectors in (self.shape.vectors, 1):
+            emit_tile(module, self.numbers, self.tall, vectors)
+        emit_gather(module, self.numbers, "gather", self.numbers.stored)
+        emit_transpose(module, self.numbers, "transpose", self.numbers.stored)
+        emit_copy(module, self.numbers)
+        emit_pack(module, self.numbers, self.shape.vectors)
+        self._emit_band(module)
+        if exact_skips:
+            self._emit_fill(module)
+            self._emit_finite(module)
+            self._emit_settle(module)
+
+    # ---- calls
+
+    def copy(self, f: Function, source: Val, apart: Val, target: Val, target_apart: Val, rows: Val, count: Val) -> None:
+        """Copy rows of contiguous elements; distances are in bytes."""
+        f.call(self.numbers.part("copy"), "void", [source, apart, target, target_apart, rows, count])
+
+    def pack(self, f: Function, b: Val, b_k: Val, b_n: Val, target: Val, depth: Val, columns: Val) -> None:
+        """Pack a matrix of `depth` rows; strides are in elements."""
+        f.call(self.numbers.part("pack"), "void", [b, b_k, b_n, target, depth, depth, f.i64(0), columns])
+
+    def band(self, f: Function, a: tuple[Val, Val, Val], b: tuple[Val, Val], depth: Val, c: tuple[Val, Val],
+             columns: Val, held: Val | None = None) -> None:
+        """C = A · B for a band: A's address and strides, B's address and row, C's address and row, in bytes.
+
+        A row of 0 bytes tells that B is packed, with `held` columns.
+        """
+        f.call("band", "void", [*a, *b, held or f.i64(0), depth, *c, columns])
+
+    # ---- functions
+
+    def _emit_band(self, module: Module) -> None:
+        """@band(a, a_row, a_k, b, b_row, held, depth, c, c_row, columns): tiles over the columns, blocks of k inside.
+
+        See `pack` in `contract_pack` for the layout of a packed B: full panels, then strips.
+        """
+        n, vectors = self.numbers, self.shape.vectors
+        params = {"a": "ptr", "a_row": "i64", "a_k": "i64", "b": "ptr", "b_row": "i64", "held": "i64", "depth": "i64",
+                  "c": "ptr", "c_row": "i64", "columns": "i64"}
+        f = module.function("band", "void", params, linkage="internal", attributes=n.isa.attributes)
+        panel = vectors * self.lanes
+        full, panels = (f.mul(f.binary("udiv", f[c], panel), panel) for c in ("columns", "held"))
+        packed = f.icmp("eq", f["b_row"], 0)
+
+        def row(width: int) -> Val:
+            """Bytes from row to row of B in panels or strips of a width."""
+            return f.select(packed, f.i64(width * n.bytes), f["b_row"])
+
+        with f.loop("panel", 0, full, panel) as loop:
+            at = f.select(packed, f.mul(loop.index, f["depth"]), loop.index)
+            self._blocks(f, vectors, f.gep(f["b"], at, n.wide), row(panel), loop.index)
+        inside = f.icmp("slt", full, panels)  # what is left are strips of a panel
+        with f.loop("strip", full, f["columns"], self.lanes) as loop:
+            part = f.add(f.mul(full, f["depth"]), f.sub(loop.index, full))
+            at = f.select(packed, f.select(inside, part, f.mul(loop.index, f["depth"])), loop.index)
+            self._blocks(f, 1, f.gep(f["b"], at, n.wide), f.select(inside, row(panel), row(self.lanes)), loop.index)
+        f.ret()
+
+    def _blocks(self, f: Function, vectors: int, b: Val, b_k: Val, column: Val) -> None:
+        """The blocks of k of one tile of a band."""
+        n = self.numbers
+        c = f.gep(f["c"], column, n.wide)
+        blocks = f.smax(f.lshr(f.add(f["depth"], BLOCK - 1), BLOCK.bit_length() - 1), 1)
+        with f.loop("block", 0, blocks) as block:
+            k = f.mul(block.index, BLOCK)
+            f.call(tile_name(n, self.tall, vectors), "void", [
+                f.gep(f["a"], f.mul(k, f["a_k"])), f["a_row"], f["a_k"], f.gep(b, f.mul(k, b_k)), b_k,
+                c, f["c_row"], f.smin(f.sub(f["depth"], k), BLOCK), block.index])
+
+    def _emit_fill(self, module: Module) -> None:
+        """@fill(to, row, rows, first, columns, value): in row r the columns from `first` + r on become the value."""
+        n = self.numbers
+        params = {"to": "ptr", "row": "i64", "rows": "i64", "first": "i64", "columns": "i64", "value": n.wide}
+        f = module.function("fill", "void", params, linkage="internal", attributes=n.isa.attributes)
+        value = f.splat(f["value"], self.lanes)
+        with f.loop("r", 0, f["rows"]) as loop:
+            start = f.smax(f.add(f["first"], loop.index), 0)
+            row = f.gep(f["to"], f.mul(loop.index, f["row"]))
+            with f.loop("j", start, f["columns"], self.lanes) as inner:
+                mask = f.lane_mask(f.sub(f["columns"], inner.index), self.lanes)
+                f.masked_store(value, f.gep(row, inner.index, n.wide), mask)
+        f.ret()
+
+    def _emit_finite(self, module: Module) -> None:
+        """@finite(x, row, rows, columns): 1 if every element is finite, else 0."""
+        n = self.numbers
+        params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
+        f = module.function("finite", "i64", params, linkage="internal", attributes=n.isa.attributes)
+        zero = f.zero(n.vector)
+        with f.loop("r", 0, f["rows"], carry=[zero]) as loop:
+            row = f.gep(f["x"], f.mul(loop.index, f["row"]))
+            with f.loop("j", 0, f["columns"], self.lanes, carry=loop.carried) as inner:
+                x = self._load(f, row, inner.index, f["columns"])
+                inner.next(f.fma(x, zero, inner.carried[0]))  # NaN once something is not finite
+            loop.next(*inner.results)
+        bad = f.cast("zext", f.fcmp("uno", loop.results[0], zero), "i32")
+        found = f.intrinsic("vector.reduce.or", "i32", [bad], overload=[bad.ty])
+        f.ret(f.cast("zext", f.icmp("eq", found, 0), "i64"))
+
+    def _emit_settle(self, module: Module) -> None:
+        """@settle(c, c_row, rows, columns, b, b_row, next, stop, more): chains at −0 meet the keys that were skipped.
+
+        These are rows `next` to `stop` of B in the chain that was left, and more chains if `more` is not 0.
+        """
+        n = self.numbers
+        params = {"c": "ptr", "c_row": "i64", "rows": "i64", "columns": "i64", "b": "ptr", "b_row": "i64",
+                  "next": "i64", "stop": "i64", "more": "i64"}
+        f = module.function("settle", "void", params, linkage="internal", attributes=n.isa.attributes)
+        bits = vec(f"i{8 * n.bytes}", self.lanes)
+        low, zero = f.const(bits, -(1 << (8 * n.bytes - 1))), f.zero(n.vector)
+        more = f.icmp("ne", f["more"], 0)
+        with f.loop("r", 0, f["rows"]) as loop:
+            row = f.gep(f["c"], f.mul(loop.index, f["c_row"]))
+            with f.loop("j", 0, f["columns"], self.lanes) as inner:
+                x = self._load(f, row, inner.index, f["columns"])
+                below = f.cast("zext", f.icmp("eq", f.bitcast(x, bits), low), "i32")
+                found = f.intrinsic("vector.reduce.or", "i32", [below], overload=[below.ty])
+                with f.when(f.icmp("ne", found, 0)):
+                    with f.loop("k", f["next"], f["stop"], carry=[x]) as key:
+                        b = f.gep(f["b"], f.mul(key.index, f["b_row"]))
+                        y = self._load(f, b, inner.index, f["columns"])
+                        key.next(f.fma(zero, y, key.carried[0]))
+                    settled = key.results[0]
+                    settled = f.select(more, f.fadd(settled, zero), settled)
+                    lanes = edge(f, n.isa, f.sub(f["columns"], inner.index), n.vector)
+                    store_edge(f, settled, f.gep(row, inner.index, n.wide), lanes)
+        f.ret()
+
+    def _load(self, f: Function, row: Val, j: Val, columns: Val) -> Val:
+        """Columns from j on; those beyond the row are zeros."""
+        n = self.numbers
+        return load_edge(f, f.gep(row, j, n.wide), n.vector, edge(f, n.isa, f.sub(columns, j), n.vector))
+
+
+@dataclass(frozen=True)
+class Words:
+    """The names of a kernel's argument slots in order, and what they hold."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, f: Function, name: str) -> Val:
+        """Read a slot through the parameter `args`; names of addresses begin with a capital."""
+        return f.load(f.gep(f["args"], self.names.index(name), "i64"), "ptr" if name[0].isupper() else "i64", 8)
+
+    def at(self, f: Function, name: str, levels: Sequence[Val], scalar: str) -> Val:
+        """Where a tensor's matrix at a place of the batch begins."""
+        outer, inner = (f.mul(v, self(f, f"{name.lower()}.{s}")) for v, s in zip(levels, LEVELS, strict=True))
+        return f.gep(self(f, name), f.add(outer, inner), scalar)
+
+
+LEVELS = ("outer", "inner")
+
+
+def strides(name: str, rows: bool = True) -> tuple[str, ...]:
+    """The names of a tensor's stride slots."""
+    return tuple(f"{name.lower()}.{s}" for s in (*LEVELS, *(("row",) if rows else ())))

@@ -1,0 +1,73 @@
+"""How attention is cut into work items, and a thread's scratch memory into areas; no choice changes any bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nacre.codegen.contract_plan import BLOCK
+from nacre.runtime.plan import Cut
+
+LINE = 64  # bytes of a cache line
+CHUNK = 256  # queries of an item, or fewer where there are few heads
+LEAST = 32
+EACH = 4  # items that every thread is to have
+
+FORWARD = ("chunk", "chunks", "k_at", "v_at", "q_at", "s_at", "c_at", "row_at", "v_row", "q_row", "s_row", "c_row")
+BACKWARD = ("kt_at", "vt_at", "k_at", "q_at", "g_at", "p_at", "d_at", "c_at", "q_row", "g_row", "s_row", "c_row")
+
+
+@dataclass(frozen=True)
+class Bands:
+    """What of a kernel decides its plans."""
+
+    lanes: int
+    bytes: int  # of an element
+    tall: int  # rows of a register tile, and of a band
+
+    def row(self, columns: int) -> int:
+        """Bytes of a row in scratch memory: whole vectors, and a cache line to keep rows from aliasing."""
+        return line(self.wide(columns)) + LINE
+
+    def packed(self, depth: int, columns: int) -> int:
+        """Bytes of a packed matrix."""
+        return line(depth * self.wide(columns))
+
+    def wide(self, columns: int) -> int:
+        """Bytes of whole vectors."""
+        return -(-columns // self.lanes) * self.lanes * self.bytes
+
+
+def line(size: int) -> int:
+    """Bytes in whole cache lines."""
+    return -(-size // LINE) * LINE
+
+
+def forward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
+    """Items are chunks of a head's queries; the words are `FORWARD`: bytes but for the first two.
+
+    Sizes are the heads, queries, keys, elements of queries and keys, elements of values.
+    """
+    heads, queries, keys, depth, width = sizes
+    chunk = CHUNK
+    while chunk > LEAST and heads * -(-queries // chunk) < EACH * threads:
+        chunk //= 2
+    v_row, q_row, s_row = bands.row(width), bands.row(depth), bands.row(keys)
+    areas = (bands.packed(depth, keys), keys * v_row, bands.tall * q_row, bands.tall * s_row, bands.tall * v_row,
+             2 * line(bands.tall * bands.bytes))
+    chunks = -(-queries // chunk)
+    return Cut(heads * chunks, 1, sum(areas), (chunk, chunks, *_starts(areas), v_row, q_row, s_row, v_row))
+
+
+def backward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
+    """Items are heads; the words are `BACKWARD`, in bytes.  Sizes as in `forward_cut`."""
+    heads, queries, keys, depth, width = sizes
+    columns, rows = min(keys, BLOCK), min(queries, BLOCK) + bands.tall
+    q_row, g_row, s_row = bands.row(depth), bands.row(width), bands.row(columns)
+    c_row = max(q_row, g_row)
+    areas = (bands.packed(depth, columns), bands.packed(width, columns), columns * q_row, rows * q_row, rows * g_row,
+             rows * s_row, rows * s_row, bands.tall * c_row)
+    return Cut(heads, 1, sum(areas), (*_starts(areas), q_row, g_row, s_row, c_row))
+
+
+def _starts(areas: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sum(areas[:k]) for k in range(len(areas)))

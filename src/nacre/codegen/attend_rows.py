@@ -1,0 +1,182 @@
+"""What attention does to the rows of its scores, as loop nests over a band of rows in scratch memory.
+
+    weights     scores → exp(score − the row's greatest), that greatest score, the sum
+    finish      products with the values → divided by the sum
+    gradients   scores and the weights' cotangents → weights and the scores' cotangents
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nacre.base.dims import Dim
+from nacre.base.dtypes import DType, bool_
+from nacre.codegen.isa import Isa
+from nacre.codegen.nest import Writer
+from nacre.kernel.ast import (
+    Accumulate,
+    Alloc,
+    Buffer,
+    Expr,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    apply,
+    const,
+)
+from nacre.native.text import Function, Module, Val
+
+ROWS, COLUMNS, APART = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("apart")  # apart: from row to row
+I, J = Index("i"), Index("j")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What happens to the product of queries and keys before its exponential.
+
+    `steps` are "scale" and "mask" in order.  A bool mask puts −inf where it is false, another one is added;
+    `mask_columns` is the distance of its columns, 0 or 1.  `causal` scores have −inf above the diagonal from the
+    start, which the kernels see to.
+    """
+
+    dtype: DType
+    steps: tuple[str, ...]
+    scale: float = 1.0
+    mask: DType | None = None
+    mask_columns: int = 1
+    causal: bool = False
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The mask's buffer, if there is one."""
+        if self.mask is None:
+            return ()
+        return (Buffer("mask", self.mask, (ROWS, COLUMNS), (Dim.symbol("mask_apart"), self.mask_columns)),)
+
+    def __call__(self, x: Expr) -> Expr:
+        """A finished score of a product."""
+        for step in self.steps:
+            if step == "scale":
+                x = apply("mul", x, const(self.scale, self.dtype))
+            elif self.mask is bool_:
+                x = apply("select", self._mask(), x, const(-math.inf, self.dtype))
+            else:
+                x = apply("add", x, self._mask())
+        return x
+
+    def back(self, g: Expr) -> Expr:
+        """The cotangent of a product, given that of its score."""
+        for step in reversed(self.steps):
+            if step == "scale":
+                g = apply("mul", g, const(self.scale, self.dtype))
+            elif self.mask is bool_:
+                g = apply("select", self._mask(), g, const(0.0, self.dtype))
+        return g
+
+    def _mask(self) -> Expr:
+        assert self.mask is not None
+        return Load("mask", (I, J), self.mask)
+
+    def band(self, name: str) -> Buffer:
+        """Rows in scratch memory."""
+        return Buffer(name, self.dtype, (ROWS, COLUMNS), (APART, 1))
+
+    def column(self, name: str) -> Buffer:
+        """One value for each row."""
+        return Buffer(name, self.dtype, (ROWS,), (1,))
+
+    def element(self, name: str) -> Expr:
+        """The element of a band."""
+        return Load(name, (I, J), self.dtype)
+
+    def row(self, name: str) -> Expr:
+        """The value of a row."""
+        return Load(name, (I,), self.dtype)
+
+
+def weights(s: Scores) -> Kernel:
+    """x → p = exp(score − most), most, total; p may be written over x."""
+    score = s(s.element("x"))
+    raised = Local("v", s.dtype)
+    body: tuple[Stmt, ...] = (
+        Alloc(Buffer("a", s.dtype, ())),
+        For("j", COLUMNS, (Accumulate("max", ("a",), (score,)),), vector=True),
+        Let("m", Load("a", (), s.dtype)),
+        Alloc(Buffer("b", s.dtype, ())),
+        For("j", COLUMNS, (
+            Let("v", apply("exp", apply("sub", score, Local("m", s.dtype)))),
+            Store("p", (I, J), raised),
+            Accumulate("sum", ("b",), (raised,)),
+        ), vector=True),
+        Store("most", (I,), Local("m", s.dtype)),
+        Store("total", (I,), Load("b", (), s.dtype)),
+    )
+    outputs = s.band("p"), s.column("most"), s.column("total")
+    return Kernel("attend_weights", (s.band("x"), *s.buffers), outputs, (_rows(body),))
+
+
+def finish(s: Scores, results: Sequence[str]) -> Kernel:
+    """c, total → of `results` "out" = c · (1 / total) and "mixed" = c."""
+    values = {"out": apply("mul", s.element("c"), Local("u", s.dtype)), "mixed": s.element("c")}
+    share = Let("u", apply("div", const(1.0, s.dtype), s.row("total")))
+    columns = For("j", COLUMNS, tuple(Store(r, (I, J), values[r]) for r in results), vector=True)
+    outputs = tuple(Buffer(r, s.dtype, (ROWS, COLUMNS), (Dim.symbol(f"{r}_apart"), 1)) for r in results)
+    return Kernel("attend_finish", (s.band("c"), s.column("total")), outputs, (_rows((share, columns)),))
+
+
+def gradients(s: Scores) -> Kernel:
+    """x, g, most, shift → p = the weights, d = the cotangents of x; they may be written over x and g.
+
+    g are the cotangents of the weights but for `shift`, which every weight of a row has in common.
+    """
+    raised = Local("v", s.dtype)
+    moved = apply("mul", raised, apply("add", s.element("g"), Local("a", s.dtype)))
+    body: tuple[Stmt, ...] = (
+        Let("m", s.row("most")),
+        Let("a", s.row("shift")),
+        For("j", COLUMNS, (
+            Let("v", apply("exp", apply("sub", s(s.element("x")), Local("m", s.dtype)))),
+            Store("p", (I, J), raised),
+            Store("d", (I, J), s.back(moved)),
+        ), vector=True),
+    )
+    inputs = s.band("x"), s.band("g"), s.column("most"), s.column("shift"), *s.buffers
+    return Kernel("attend_gradients", inputs, (s.band("p"), s.band("d")), (_rows(body),))
+
+
+def _rows(body: tuple[Stmt, ...]) -> For:
+    return For("i", ROWS, body, parallel=True)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A nest as a function of the module at hand."""
+
+    name: str
+    buffers: tuple[str, ...]
+    sizes: tuple[str, ...]
+
+    def call(self, f: Function, table: Val, buffers: Mapping[str, Val], sizes: Mapping[str, Val], rows: Val) -> None:
+        """Run `rows` rows; `table` is memory for the addresses and sizes that the nest reads."""
+        for k, name in enumerate(self.buffers):
+            f.store(buffers[name], f.gep(table, k, "i64"), 8)
+        for k, name in enumerate(self.sizes, len(self.buffers)):
+            f.store(sizes[name], f.gep(table, k, "i64"), 8)
+        f.call(self.name, "void", [table, f.i64(0), rows, Val("null", "ptr")])
+
+
+def emit_nest(module: Module, isa: Isa, kernel: Kernel) -> Nest:
+    """Write a nest as a function of the module; its work items are rows."""
+    params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
+    f = module.function(kernel.name, "void", params, linkage="internal", attributes=isa.attributes)
+    writer = Writer(f, isa)
+    extent = writer.kernel(kernel)
+    assert extent == ROWS and writer.scratch_size == 0
+    return Nest(kernel.name, tuple(b.name for b in kernel.buffers), tuple(map(str, writer.sizes)))

@@ -1,0 +1,114 @@
+"""Attention in graphs: softmax between two products becomes one equation, and its derivative another.
+
+`attend` gives those of out, mixed, max and sum that are read (see `attend_find`), `attend_grads` the cotangents of q,
+k and v, for which it computes the weights again.  Neither keeps a matrix of scores in memory, and both give the bits
+of the equations whose place they take.  They are the compiler's own: programs are differentiated and batched before
+they get here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.base.types import TensorType
+from nacre.compile.attend_find import Finder, Match
+from nacre.compile.simplify import own_constants
+from nacre.ir.graph import Equation, Graph, Var
+from nacre.ir.primitive import Primitive, Template
+from nacre.ir.rewrite import uses, without_dead_code
+
+RESULTS = ("out", "mixed", "most", "total")
+
+
+def _attend_type(q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...],
+                 **_: object) -> tuple[TensorType, ...]:
+    rows = q.shape[:-1]
+    return tuple(q.with_shape((*rows, v.shape[-1]) if r in ("out", "mixed") else rows) for r in results)
+
+
+def _grads_type(q: TensorType, k: TensorType, v: TensorType, *rest: TensorType, results: tuple[str, ...],
+                **_: object) -> tuple[TensorType, ...]:
+    return tuple({"q": q, "k": k, "v": v}[r] for r in results)
+
+
+attend_p = Primitive("attend", _attend_type, Template("attend"), multiple=True)
+attend_grads_p = Primitive("attend_grads", _grads_type, Template("attend_grads"), multiple=True)
+
+
+def attend(graph: Graph) -> Graph:
+    """The graph with every attention as one equation, or two with its derivative."""
+    if not any(e.primitive.name == "exp" for e in graph.equations):
+        return graph
+    found = graph
+    for e in graph.equations:
+        if e.primitive.name == "exp":
+            found = _replaced(found, e) or found
+    return found if found is graph else own_constants(found)
+
+
+def _replaced(graph: Graph, exp: Equation) -> Graph | None:
+    """The graph with the attention around an exponential replaced; None if there is none."""
+    finder = Finder(graph)
+    match = finder.forward(exp)
+    if match is None or not finder.rest_is_derivative(match):
+        return None
+    gone = {id(e) for e in match.taken}
+    kept = [e for e in graph.equations if id(e) not in gone]
+    ordered = _ordered([*kept, *finder.made, *_equations(match)])
+    if ordered is None:
+        return None
+    live = without_dead_code(Graph(graph.inputs, tuple(ordered), graph.outputs, graph.name))
+    return Graph(graph.inputs, tuple(_trimmed(live)), graph.outputs, graph.name)
+
+
+def _trimmed(graph: Graph) -> list[Equation]:
+    """The equations, attentions without the results that nobody reads."""
+    read = {*uses(graph), *graph.outputs}
+    found: list[Equation] = []
+    for e in graph.equations:
+        if e.primitive in (attend_p, attend_grads_p):
+            pairs = [(r, v) for r, v in zip(e.params["results"], e.outputs, strict=True) if v in read]
+            params = {**e.params, "results": tuple(r for r, _ in pairs)}
+            e = Equation(e.primitive, e.inputs, params, tuple(v for _, v in pairs), e.source)
+        found.append(e)
+    return found
+
+
+def _ordered(equations: Sequence[Equation]) -> list[Equation] | None:
+    """The equations so that each follows what it reads, otherwise as they are; None if they go in circles."""
+    producer = {v: e for e in equations for v in e.outputs}
+    state: dict[int, bool] = {}  # being placed, or placed
+    order: list[Equation] = []
+    for start in equations:
+        todo = [(start, False)]
+        while todo:
+            e, finished = todo.pop()
+            if finished:
+                state[id(e)] = True
+                order.append(e)
+                continue
+            if id(e) in state:
+                if not state[id(e)]:
+                    return None
+                continue
+            state[id(e)] = False
+            todo.append((e, True))
+            needed = [producer[a] for a in e.inputs if isinstance(a, Var) and a in producer]
+            if any(state.get(id(n)) is False for n in needed):
+                return None
+            todo += [(n, False) for n in reversed(needed) if id(n) not in state]
+    return order
+
+
+def _equations(match: Match) -> list[Equation]:
+    """What takes an attention's place."""
+    masks = () if match.mask is None else (match.mask,)
+    names = tuple(r for r in RESULTS if r in match.results)
+    found = [Equation(attend_p, (match.q, match.k, match.v, *masks), {**match.params, "results": names},
+                      tuple(match.results[r] for r in names), match.source)]
+    if match.grads:
+        assert match.cotangent is not None and match.shift is not None
+        inputs = (match.q, match.k, match.v, match.cotangent, match.results["most"], match.shift, *masks)
+        found.append(Equation(attend_grads_p, inputs, {**match.params, "results": tuple(match.grads)},
+                              tuple(match.grads.values()), match.source))
+    return found

@@ -1,0 +1,331 @@
+"""Where an attention is in a graph: from the exponential of its weights to its operands, results and derivative.
+
+    scores = q · kᵀ, scaled, masked;   p = exp(scores − max);   mixed = p · v;   out = mixed · (1 / Σ p)
+    dv = pᵀ · g;   ds = p · (g · vᵀ + shift), masked, scaled;   dk = dsᵀ · q;   dq = ds · k
+
+Every value in between must be read by nobody else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nacre.base.dims import Dim
+from nacre.base.dtypes import bool_, float32, float64
+from nacre.base.types import TensorType
+from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
+from nacre.ir.primitive import primitive_named
+from nacre.ir.rewrite import uses
+from nacre.ops.copy import copy_p
+
+
+@dataclass
+class Match:
+    """An attention: its operands, what happens to its scores, and the values that its equations compute."""
+
+    q: Atom
+    k: Atom
+    v: Atom
+    mask: Atom | None
+    chain: list[tuple[str, Atom]]  # what is done to scores, in order: "scale", "causal", "mask", and with what
+    p: Var
+    results: dict[str, Var]
+    taken: list[Equation]
+    source: str
+    grads: dict[str, Var] = field(default_factory=dict[str, Var])
+    cotangent: Atom | None = None
+    shift: Atom | None = None
+
+    @property
+    def params(self) -> dict[str, object]:
+        """The parameters that both equations share."""
+        scale = next((float(a.array) for s, a in self.chain if s == "scale" and isinstance(a, Literal)), 1.0)
+        steps = tuple(s for s, _ in self.chain if s != "causal")
+        return {"causal": any(s == "causal" for s, _ in self.chain), "scale": scale, "steps": steps}
+
+    @property
+    def sound(self) -> bool:
+        """Whether the kernels serve it: one scale, one mask; a causal one is not undone by what follows it."""
+        names = [s for s, _ in self.chain]
+        if any(names.count(s) > 1 for s in names):
+            return False
+        if "causal" not in names:
+            return True
+        scale = self.params["scale"]
+        assert isinstance(scale, float)
+        return 0 < scale < math.inf and (self.mask is None or self.mask.type.dtype is bool_)
+
+
+class Finder:
+    """Finds the equations of an attention."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.producer = {v: e for e in graph.equations for v in e.outputs}
+        self.readers = uses(graph)
+        self.outputs = set(graph.outputs)
+        self.made: list[Equation] = []  # views that the graph lacks
+        self.known: dict[Var, Atom] = {}  # products' operands as they are read in rows
+
+    # ---- words
+
+    def by(self, a: Atom, name: str) -> Equation | None:
+        """The equation of a primitive that computes an atom."""
+        e = self.producer.get(a) if isinstance(a, Var) else None
+        return e if e is not None and e.primitive.name == name else None
+
+    def only(self, v: Var, *readers: Equation | None) -> bool:
+        """Whether nobody but the given equations reads a value."""
+        mine = {id(e) for e in readers}
+        return v not in self.outputs and all(id(e) in mine for e in self.readers.get(v, []))
+
+    def constant(self, a: Atom) -> Literal | None:
+        """The scalar that fills a value."""
+        a = self.base(a)[0]
+        if isinstance(a, Literal):
+            return None if a.type.shape else a
+        e = self.by(a, "fill")
+        return Literal(np.asarray(e.params["value"], a.type.dtype.numpy), a.type.with_shape(())) if e else None
+
+    def base(self, a: Atom) -> tuple[Atom, list[Equation]]:
+        """What a value repeats, and the broadcasts of it, the last one first."""
+        repeated: list[Equation] = []
+        while (e := self.by(a, "broadcast")) is not None:
+            repeated.append(e)
+            a = e.inputs[0]
+        return a, repeated
+
+    def spread(self, a: Atom, rows: int) -> Atom | None:
+        """The value of each row that a matrix repeats along its rows."""
+        e = self.by(a, "broadcast")
+        return e.inputs[0] if e is not None and e.params["axes"] == tuple(range(rows)) else None
+
+    def product(self, e: Equation, rank: int) -> tuple[int, int] | None:
+        """The axes that a product of matrices contracts, if all axes before the last two are its batch."""
+        batch = tuple(range(rank - 2))
+        if e.primitive.name != "dot" or e.params["batch"] != (batch, batch):
+            return None
+        (a, b) = e.params["contract"]
+        return (a[0], b[0]) if len(a) == len(b) == 1 and e.inputs[1].type.rank == rank else None
+
+    def matrix(self, a: Atom, turned: bool) -> Atom:
+        """A matrix, or its transpose, without a permutation where that is one of something."""
+        if not turned:
+            return a
+        rank = a.type.rank
+        swap = (*range(rank - 2), rank - 1, rank - 2)
+        e = self.by(a, "permute")
+        if e is not None and e.params["axes"] == swap:
+            return e.inputs[0]
+        assert isinstance(a, Var)
+        if a not in self.known:
+            result = Var(a.type.with_shape([a.type.shape[k] for k in swap]))
+            self.made.append(Equation(primitive_named("permute"), (a,), {"axes": swap}, (result,)))
+            self.known[a] = result
+        return self.known[a]
+
+    # ---- forward
+
+    def forward(self, exp: Equation) -> Match | None:
+        """The attention whose weights an exponential computes."""
+        p, sub = exp.outputs[0], self.by(exp.inputs[0], "sub")
+        rank = p.type.rank
+        if sub is None or rank < 2 or p.type.dtype not in (float32, float64) or not _plain(p.type):
+            return None
+        scores, most = sub.inputs[0], self.spread(sub.inputs[1], rank - 1)
+        greatest = None if most is None else self.by(most, "max")
+        if greatest is None or greatest.inputs[0] is not scores or greatest.params["axes"] != (rank - 1,):
+            return None
+        lowered = self.producer[sub.inputs[1]]  # type: ignore[index]
+        taken = [exp, sub, lowered, greatest]
+        if not (self.only(exp.inputs[0], exp) and self.only(sub.inputs[1], sub) and isinstance(scores, Var)):  # type: ignore[arg-type]
+            return None
+        match = Match(scores, scores, scores, None, [], p, {"most": greatest.outputs[0]}, taken, exp.source)
+        return match if self.back_to_product(match, scores, [sub, greatest]) and self.mixes(match) else None
+
+    def back_to_product(self, match: Match, x: Var, readers: list[Equation]) -> bool:
+        """From the scores back to the product of queries and keys."""
+        rank = x.type.rank
+        while self.only(x, *readers):
+            e = self.producer.get(x)
+            if e is None:
+                return False
+            match.taken.append(e)
+            axes = self.product(e, rank)
+            if axes is not None:
+                n = rank - 2
+                match.q, match.k = self.matrix(e.inputs[0], axes[0] == n), self.matrix(e.inputs[1], axes[1] == n)
+                return match.q.type.shape[-1] != 0 and match.sound
+            step = self.step(e)
+            if step is None:
+                return False
+            name, operand, before = step
+            match.chain.insert(0, (name, operand))
+            if name == "mask":
+                match.mask = self.owned(operand)
+            x, readers = before, [e]
+        return False
+
+    def step(self, e: Equation) -> tuple[str, Atom, Var] | None:
+        """What an equation does to scores: its name, with what, and the scores before it."""
+        name, inputs = e.primitive.name, e.inputs
+        if name == "mul":
+            for a, b in (inputs, inputs[::-1]):
+                scale = self.constant(b)
+                if scale is not None and isinstance(a, Var):
+                    return "scale", scale, a
+        elif name == "select":
+            chosen, a, low = inputs
+            lowest = self.constant(low)
+            if lowest is not None and float(lowest.array) == -math.inf and isinstance(a, Var):
+                return "causal" if self.is_causal(chosen) else "mask", chosen, a
+        elif name == "add":
+            found = [(a, b) for a, b in (inputs, inputs[::-1]) if isinstance(a, Var) and self.scoring(a)]
+            if len(found) == 1:
+                return "mask", found[0][1], found[0][0]  # type: ignore[return-value]
+        return None
+
+    def scoring(self, x: Var) -> bool:
+        """Whether a value is a product, or one scaled or masked."""
+        e = self.producer.get(x)
+        return e is not None and (self.product(e, x.type.rank) is not None or self.step(e) is not None)
+
+    def is_causal(self, chosen: Atom) -> bool:
+        """Whether a condition holds where the row is not less than the column."""
+        plane, repeated = self.base(chosen)
+        ends = all(e.params["axes"][-2:] == (e.outputs[0].type.rank - 2, e.outputs[0].type.rank - 1) for e in repeated)
+        compared = self.by(plane, "ge")
+        axes = [self.by(a, "iota") for a in compared.inputs] if compared is not None else []
+        rank = plane.type.rank
+        return ends and [e.params["axis"] for e in axes if e is not None] == [rank - 2, rank - 1]
+
+    def owned(self, mask: Atom) -> Atom:
+        """A mask in memory; one that is computed is written before it is repeated, and not after."""
+        plane, repeated = self.base(mask)
+        if plane not in self.producer or not repeated:
+            return mask
+        copied = Var(plane.type)
+        self.made.append(Equation(copy_p, (plane,), {}, (copied,)))
+        for e in reversed(repeated):
+            source, copied = copied, Var(e.outputs[0].type)
+            self.made.append(Equation(e.primitive, (source,), e.params, (copied,)))
+        return copied
+
+    def mixes(self, match: Match) -> bool:
+        """Whether the weights are summed and multiplied with values; notes both, and their quotient."""
+        rank, last = match.p.type.rank, match.p.type.rank - 1
+        for e in self.readers.get(match.p, []):
+            axes = self.product(e, rank)
+            if e.primitive.name == "sum" and e.params["axes"] == (last,):
+                match.results["total"] = e.outputs[0]
+            elif axes is not None and e.inputs[0] is match.p and e.inputs[1] is not match.p and axes[0] == last:
+                if "mixed" in match.results:
+                    return False
+                match.v = self.matrix(e.inputs[1], axes[1] == last)
+                match.results["mixed"] = e.outputs[0]
+            else:
+                continue
+            match.taken.append(e)
+        if "mixed" not in match.results or "total" not in match.results or match.v.type.shape[-1] == 0:
+            return False
+        for e in self.readers.get(match.results["mixed"], []):
+            if e.primitive.name == "mul" and any(self.is_share(a, match.results["total"]) for a in e.inputs):
+                match.results["out"] = e.outputs[0]
+                match.taken.append(e)
+                break
+        return True
+
+    def is_share(self, a: Atom, total: Var) -> bool:
+        """Whether a value repeats 1 / total along rows."""
+        share = self.spread(a, total.type.rank)
+        quotient = None if share is None else self.by(share, "div")
+        one = None if quotient is None else self.constant(quotient.inputs[0])
+        return quotient is not None and quotient.inputs[1] is total and one is not None and float(one.array) == 1.0
+
+    # ---- derivative
+
+    def rest_is_derivative(self, match: Match) -> bool:
+        """Whether whoever else reads the weights computes the derivative, which is noted."""
+        rest = [e for e in self.readers.get(match.p, []) if not any(e is t for t in match.taken)]
+        if not rest:
+            return match.p not in self.outputs
+        return match.p not in self.outputs and all(self.of_values(match, e) or self.of_scores(match, e) for e in rest) \
+            and match.shift is not None
+
+    def of_values(self, match: Match, e: Equation) -> bool:
+        """Whether an equation is the product of weights and cotangents."""
+        rank = match.p.type.rank
+        if self.product(e, rank) != (rank - 2, rank - 2) or e.inputs[0] is not match.p or "v" in match.grads:
+            return False
+        return self.note(match, "v", e, e.inputs[1])
+
+    def note(self, match: Match, name: str, e: Equation, cotangent: Atom) -> bool:
+        """Note a derivative, if it is of the same cotangent as others."""
+        if match.cotangent not in (None, cotangent) or e.outputs[0].type is not getattr(match, name).type:
+            return False
+        match.cotangent = cotangent
+        match.grads[name] = e.outputs[0]
+        match.taken.append(e)
+        return True
+
+    def of_scores(self, match: Match, e: Equation) -> bool:
+        """Whether an equation begins the derivative of the scores, all of which is noted."""
+        rank = match.p.type.rank
+        other = e.inputs[1] if e.inputs[0] is match.p else e.inputs[0]
+        moved = self.by(other, "add")
+        if e.primitive.name != "mul" or moved is None or match.shift is not None or not self.only(moved.outputs[0], e):
+            return False
+        for a, b in (moved.inputs, moved.inputs[::-1]):
+            g, shift = self.by(a, "dot"), self.spread(b, rank - 1)
+            if g is None or shift is None or self.product(g, rank) != (rank - 1, rank - 1):
+                continue
+            if match.cotangent not in (None, g.inputs[0]) or not self.only(g.outputs[0], moved):
+                continue
+            if g.inputs[1] is not match.v:
+                continue
+            match.cotangent, match.shift = g.inputs[0], shift
+            match.taken += [e, moved, g]
+            return self.to_operands(match, e.outputs[0])
+        return False
+
+    def to_operands(self, match: Match, g: Var) -> bool:
+        """From the weighted cotangents on to those of queries and keys."""
+        for name, operand in reversed(match.chain):
+            if name == "mask" and operand.type.dtype is not bool_:
+                continue
+            readers = self.readers.get(g, [])
+            if len(readers) != 1 or g in self.outputs or not self.undoes(readers[0], g, name, operand):
+                return False
+            match.taken.append(readers[0])
+            g = readers[0].outputs[0]
+        return g not in self.outputs and all(self.of_operand(match, g, e) for e in self.readers.get(g, []))
+
+    def undoes(self, e: Equation, g: Var, name: str, operand: Atom) -> bool:
+        """Whether an equation is the transpose of a step on scores."""
+        if name == "scale":
+            factors = [self.constant(a) for a in e.inputs if a is not g]
+            return (e.primitive.name == "mul" and len(factors) == 1 and factors[0] is not None
+                    and isinstance(operand, Literal) and factors[0].key == operand.key)
+        if e.primitive.name != "select" or e.inputs[0] is not operand or e.inputs[1] is not g:
+            return False
+        zero = self.constant(e.inputs[2])
+        return zero is not None and float(zero.array) == 0.0 and math.copysign(1.0, float(zero.array)) > 0
+
+    def of_operand(self, match: Match, g: Var, e: Equation) -> bool:
+        """Whether an equation is the product of the scores' cotangents with queries or keys."""
+        rank = g.type.rank
+        axes = self.product(e, rank)
+        if axes is None or e.inputs[0] is not g or e.inputs[1] is g:
+            return False
+        name, other = ("k", match.q) if axes[0] == rank - 2 else ("q", match.k)
+        if name in match.grads or self.matrix(e.inputs[1], axes[1] == rank - 1) is not other:
+            return False
+        assert match.cotangent is not None
+        return self.note(match, name, e, match.cotangent)
+
+
+def _plain(type: TensorType) -> bool:
+    """Whether no size of a type can be 0."""
+    return all((n.bounds()[0] if isinstance(n, Dim) else n) > 0 for n in type.shape)

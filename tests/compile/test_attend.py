@@ -1,0 +1,253 @@
+"""Attention as one equation gives the bits of its parts, with every mask, special value, size and instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn
+from nacre.compile.attend import attend
+from nacre.compile.pipeline import compile_graph
+from nacre.compile.simplify import simplify
+from nacre.interpret.evaluate import to_numpy
+from nacre.interpret.stage import stage
+from nacre.ir.text import parse
+from nacre.native.engine import host_target
+from nacre.native.pool import pool
+from nacre.runtime import plan
+from nacre.trace.value import make
+from same_bits import canonical
+
+F = nn.functional
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes around the edges of tiles, bands, chains and chunks."""
+
+    batch: tuple[int, ...]
+    queries: int
+    keys: int
+    depth: int
+    width: int
+
+    def operands(self, draw: Callable[..., Array], dtype: Any = np.float32) -> list[nc.Tensor]:
+        """Queries, keys, values, and cotangents of the result."""
+        shapes = [(self.queries, self.depth), (self.keys, self.depth), (self.keys, self.width),
+                  (self.queries, self.width)]
+        return [nc.asarray(draw((*self.batch, *s)).astype(dtype)) for s in shapes]
+
+
+def normal(seed: int) -> Callable[..., Array]:
+    return np.random.default_rng(seed).standard_normal
+
+
+def chosen(seed: int, values: Sequence[float]) -> Callable[..., Array]:
+    """Draws from a few numbers."""
+    rng = np.random.default_rng(seed)
+    return lambda shape: rng.choice(np.array(values, np.float32), shape)
+
+
+def both(mask: Any = None, causal: bool = False, scale: float | None = None) -> Callable[..., tuple[Any, ...]]:
+    """Attention and its three derivatives for a given cotangent."""
+
+    def results(q: Any, k: Any, v: Any, g: Any) -> tuple[Any, ...]:
+        def loss(q: Any, k: Any, v: Any) -> Any:
+            return nc.sum(F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale) * g)
+
+        out = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale)
+        return (out, *nc.grad(loss, argnums=(0, 1, 2))(q, k, v))
+
+    return results
+
+
+def primitives(f: Callable[..., Any], *values: nc.Tensor) -> list[str]:
+    """The primitives of a function's compiled graph."""
+    return [e.primitive.name for e in nc.jit(f).concrete(*values).compiled.simplified.equations]
+
+
+def assert_same(f: Callable[..., Any], values: list[nc.Tensor], isa: str | None = None) -> None:
+    """Compiled with attention as one equation, f gives what its parts give one by one."""
+    trace = stage(lambda *xs: list(f(*xs)), [x.type for x in values])
+    compiled = compile_graph(trace.graph, None, host_target(isa))
+    executable = compiled.executable
+    assert [s.label for s in compiled.stages if s.label.startswith("attend")] == ["attend", "attend_grads"]
+    wanted = list(map(canonical, f(*values)))
+    for threads in (1, 2, 5):
+        pool().set_threads(threads)
+        buffers = executable.run([x.data.address for x in (*values, *trace.captures)], {})
+        found = [canonical(make(t, b)) for t, b in zip(executable.output_types, buffers, strict=True)]
+        assert found == wanted, f"{threads} threads: {[a == b for a, b in zip(found, wanted, strict=True)]}"
+
+
+@pytest.fixture(autouse=True)
+def divided(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Programs that share the smallest work among threads."""
+    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
+        monkeypatch.setattr(plan, name, 1)
+    count = pool().threads
+    yield
+    pool().set_threads(count)
+
+
+ISAS = [host_target().isa, *(["avx2"] if host_target().isa == "avx512" else [])]
+SIZES = [Sizes((), 5, 5, 3, 2), Sizes((2, 3), 70, 64, 40, 17), Sizes((1, 2), 300, 260, 20, 65),
+         Sizes((1,), 20, 530, 9, 16), Sizes((1,), 530, 20, 260, 9)]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_sizes(causal: bool, isa: str) -> None:
+    for k, sizes in enumerate(SIZES):
+        assert_same(both(causal=causal), sizes.operands(normal(k)), isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_many_sizes(causal: bool) -> None:
+    rng = np.random.default_rng(5)
+    for k in range(60):
+        queries, keys, depth, width = (int(rng.choice([1, 7, 8, 9, 48, 63, 255, 256, 257, 520])) for _ in range(4))
+        sizes = Sizes((2,), queries, keys, min(depth, 300), min(width, 300))
+        assert_same(both(causal=causal), sizes.operands(normal(k)))
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_masks(causal: bool) -> None:
+    sizes = Sizes((2, 3), 37, 50, 8, 8)
+    rng = np.random.default_rng(1)
+    shapes = [(37, 50), (2, 1, 1, 50), (2, 3, 37, 1), (2, 3, 37, 50), (50,)]
+    for shape in shapes:
+        assert_same(both(nc.asarray(rng.random(shape) > 0.3), causal), sizes.operands(normal(2)))
+        if not causal:
+            assert_same(both(nc.asarray(rng.standard_normal(shape).astype(np.float32))), sizes.operands(normal(2)))
+
+
+def test_float64_and_negative_scale() -> None:
+    operands = Sizes((2,), 40, 50, 8, 9).operands(normal(0), np.float64)
+    assert_same(both(causal=True), operands)
+    assert_same(both(scale=-0.3), operands)
+
+
+SPECIAL = {
+    "zeros of both signs, tiny and large": [0.0, -0.0, 1e-45, -1e-45, 1e-30, -1e-30, 3.0, -3.0],
+    "underflow": [0.0, -0.0, -1e-42, 1e-42, 10.0, -10.0],
+    "infinities": [1.0, -1.0, np.inf, -np.inf, 0.0],
+    "nan": [1.0, -1.0] * 20 + [np.nan],
+    "rare infinity": [0.5] * 200 + [-np.inf],
+}
+
+
+@pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values(name: str, seeds: int) -> None:
+    """Skipped keys add zeros, which shows in chains at −0 and where a factor is not finite."""
+    for seed in range(seeds):
+        for sizes in (Sizes((2,), 20, 30, 1, 3), Sizes((1,), 40, 300, 2, 5), Sizes((1,), 300, 300, 3, 2))[:seeds]:
+            operands = sizes.operands(chosen(seed, SPECIAL[name]))
+            assert_same(both(causal=True, scale=1.0), operands)
+            for which in range(4):  # one operand special, the others not
+                mixed = sizes.operands(normal(seed))
+                mixed[which] = operands[which]
+                assert_same(both(causal=True, scale=30.0), mixed)
+
+
+def test_a_chain_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
+    q, k = np.ones((1, 40, 1), np.float32), np.zeros((1, 40, 1), np.float32)
+    v = np.where(np.arange(40) < 16, -0.0, 1.0).astype(np.float32).reshape(1, 40, 1)
+    k[0, 0], v[0, 0] = -103.0, -1e-3  # its weight times its value is −0, to which the others add −0 …
+    values = [nc.asarray(x) for x in (q, k, v, np.ones((1, 40, 1), np.float32))]
+    out = both(causal=True, scale=1.0)(*values)[0].numpy()
+    assert not np.signbit(out[0, 1, 0])  # … until the first that is +0
+    assert_same(both(causal=True, scale=1.0), values)
+
+
+def test_rows_without_keys_are_nan() -> None:
+    operands = Sizes((2,), 20, 20, 4, 4).operands(normal(0))
+    mask = np.ones((20, 20), bool)
+    mask[7] = False
+    assert_same(both(nc.asarray(mask), True), operands)
+    assert np.isnan(both(nc.asarray(mask), True)(*operands)[0].numpy()[:, 7]).all()
+
+
+def test_value_and_derivatives_against_float64() -> None:
+    operands = Sizes((2, 2), 65, 65, 16, 16).operands(normal(3))
+    exact = [nc.asarray(to_numpy(x).astype(np.float64)) for x in operands]
+    for found, wanted in zip(nc.jit(both(causal=True))(*operands), both(causal=True)(*exact), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=3e-5, atol=3e-6)
+
+
+def test_memory_does_not_grow_with_the_square_of_the_length() -> None:
+    f = nc.jit(both(causal=True))
+    needs = [f.memory(*Sizes((1, 1), n, n, 16, 16).operands(normal(0))).workspace for n in (2048, 4096)]
+    assert needs[1] < 2.1 * needs[0] and needs[1] < 4096 * 4096
+
+
+def test_layouts_of_heads() -> None:
+    """Heads are read and written where they lie, examples and heads apart, without copies."""
+    x, w = nc.random.normal((2, 19, 24)), nc.random.normal((24, 72))
+
+    def heads(x: Any, w: Any) -> Any:
+        parts = nc.permute_dims(nc.reshape(x @ w, (2, 19, 3, 4, 6)), (2, 0, 3, 1, 4))
+        mixed = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+        return nc.reshape(nc.permute_dims(mixed, (0, 2, 1, 3)), (2, 19, 24)) * 2.0
+
+    def step(x: Any, w: Any) -> Any:
+        return nc.sum(heads(x, w) ** 2), *nc.grad(lambda x, w: nc.sum(heads(x, w) ** 2), argnums=(0, 1))(x, w)
+
+    labels = [s.label for s in nc.jit(heads).concrete(x, w).compiled.stages]
+    assert labels == ["contract", "attend", "mul"]
+    assert "copy" not in [s.label for s in nc.jit(step).concrete(x, w).compiled.stages]
+    assert list(map(canonical, nc.jit(step)(x, w))) == list(map(canonical, step(x, w)))
+
+
+def test_strided_operands_are_made_dense() -> None:
+    q, k, v = (nc.random.normal((2, 3, 10, 9)) for _ in range(3))
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        turned = [nc.flip(nc.permute_dims(x, (1, 0, 3, 2)), axis=3) for x in (q, k, v)]
+        return F.scaled_dot_product_attention(*turned)
+
+    assert "attend" in primitives(f, q, k, v)
+    assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
+
+
+def test_batches_of_batches() -> None:
+    operands = Sizes((3, 2), 9, 9, 4, 4).operands(normal(0))
+    f = nc.vmap(nc.vmap(both(causal=True)))
+    assert primitives(f, *operands).count("attend") == 1
+    assert list(map(canonical, nc.jit(f)(*operands))) == list(map(canonical, both(causal=True)(*operands)))
+
+
+UNFUSED: dict[str, Callable[..., Any]] = {
+    "weights are read": lambda q, k, v: (lambda p: (p @ v) * nc.sum(p))(F.softmax(q @ k.mT)),
+    "derivative of the mask": lambda q, k, v: nc.grad(
+        lambda m: nc.sum(F.scaled_dot_product_attention(q, k, v, m)))(q @ q.mT),
+    "causal, then added": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, q @ k.mT, is_causal=True),
+    "causal with a negative scale": lambda q, k, v: F.scaled_dot_product_attention(
+        q, k, v, is_causal=True, scale=-1.0),
+    "half": lambda q, k, v: F.scaled_dot_product_attention(*(x.astype(nc.bfloat16) for x in (q, k, v))),
+}
+
+
+@pytest.mark.parametrize("name", UNFUSED)
+def test_what_is_left_as_it_is(name: str) -> None:
+    q, k, v = (nc.random.normal((2, 12, 12)) for _ in range(3))
+    f = UNFUSED[name]
+    assert "attend_grads" not in primitives(f, q, k, v)
+    if name != "derivative of the mask":
+        assert "attend" not in primitives(f, q, k, v)
+    assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
+
+
+def test_graph_is_text() -> None:
+    types = [x.type for x in Sizes((2,), 8, 8, 4, 4).operands(normal(0))]
+    graph = attend(simplify(stage(lambda *xs: list(both(causal=True)(*xs)), types).graph)).verify()
+    assert parse(str(graph)) == graph
+    assert [e.primitive.name for e in graph.equations].count("attend_grads") == 1
