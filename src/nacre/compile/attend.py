@@ -58,7 +58,10 @@ def _replaced(graph: Graph, exp: Equation) -> Graph | None:
     if ordered is None:
         return None
     live = without_dead_code(Graph(graph.inputs, tuple(ordered), graph.outputs, graph.name))
-    return Graph(graph.inputs, tuple(_trimmed(live)), graph.outputs, graph.name)
+    trimmed = _trimmed(live)
+    if any(e.primitive is attend_p and not {"out", "mixed"}.intersection(e.params["results"]) for e in trimmed):
+        return None
+    return Graph(graph.inputs, tuple(trimmed), graph.outputs, graph.name)
 
 
 def _trimmed(graph: Graph) -> list[Equation]:
