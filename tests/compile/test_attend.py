@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -223,6 +224,32 @@ def test_batches_of_batches() -> None:
     f = nc.vmap(nc.vmap(both(causal=True)))
     assert primitives(f, *operands).count("attend") == 1
     assert list(map(canonical, nc.jit(f)(*operands))) == list(map(canonical, both(causal=True)(*operands)))
+
+
+def ordinary(q: Any, k: Any, v: Any) -> Any:
+    """Attention as it is often written."""
+    scores = nc.where(nc.tril(nc.ones((40, 50), dtype=nc.bool), k=3), q @ k.mT / math.sqrt(8.0), -math.inf)
+    return F.softmax(scores) @ v
+
+
+@pytest.mark.parametrize("dtype", [nc.float32, nc.float64], ids=str)
+def test_ordinary_code(dtype: Any) -> None:
+    q, k, v = (nc.random.normal((2, 3, n, 8)).astype(dtype) for n in (40, 50, 50))
+    assert primitives(ordinary, q, k, v).count("attend") == 1
+    assert canonical(nc.jit(ordinary)(q, k, v)) == canonical(ordinary(q, k, v))
+    plain = nc.vmap(lambda q, k, v: F.softmax(q @ k.mT * 0.3) @ v)
+    assert primitives(plain, q, k, v) == ["attend"]
+    assert canonical(nc.jit(plain)(q, k, v)) == canonical(plain(q, k, v))
+
+
+def test_derivative_of_ordinary_code() -> None:
+    """The sums in it need whole rows: it keeps its matrix of scores."""
+    q, k, v = (nc.random.normal((2, 3, n, 8)) for n in (40, 50, 50))
+
+    def f(*xs: Any) -> tuple[Any, ...]:
+        return ordinary(*xs), *nc.grad(lambda *xs: nc.sum(ordinary(*xs)), argnums=(0, 1, 2))(*xs)
+
+    assert list(map(canonical, nc.jit(f)(q, k, v))) == list(map(canonical, f(q, k, v)))
 
 
 UNFUSED: dict[str, Callable[..., Any]] = {

@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nacre as nc
+from codegen.run_steps import assert_same_bits
 from compile.programs import Program, programs
 from compile.test_pipeline import graph_of
+from nacre import nn
 from nacre.base.dtypes import float32, int32
 from nacre.compile.memory import overwritable, plan_memory
 from nacre.compile.pipeline import compile_graph
@@ -125,3 +127,23 @@ def test_long_chains_need_little_memory() -> None:
     memory = jitted.memory(x)
     assert memory.workspace <= 2.5 * 64_000 + 20_000
     np.testing.assert_array_equal(jitted(x).numpy(), f(x).numpy())
+
+
+def test_cheap_values_are_computed_again_where_they_are_read_much_later() -> None:
+    """A derivative reads the product, the sigmoid and rows, not what a few instructions make of them."""
+    x, w, b = nc.random.normal((24, 32)), nc.random.normal((32, 48)), nc.random.normal((48,))
+
+    def loss(x: nc.Tensor, w: nc.Tensor, b: nc.Tensor) -> nc.Tensor:
+        inner = nn.functional.layer_norm(x, (32,)) @ w + b
+        return nc.sum(nn.functional.gelu(inner, approximate="tanh") ** 2)
+
+    def both(*xs: nc.Tensor) -> tuple[nc.Tensor, ...]:
+        return loss(*xs), *nc.grad(loss, argnums=(0, 1, 2))(*xs)
+
+    compiled = nc.jit(both)
+    fusion = compiled.concrete(x, w, b).compiled.fusion
+    full = [v for v in fusion.stored if v.type.rank == 2]
+    made = [fusion.producer[v].primitive.name for v in full]
+    assert not {"broadcast", "fma"}.intersection(made), made
+    for found, wanted in zip(compiled(x, w, b), both(x, w, b), strict=True):
+        assert_same_bits(found.numpy(), wanted.numpy())

@@ -35,15 +35,17 @@ from nacre.native.text import Function, Module, Val
 
 ROWS, COLUMNS, APART = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("apart")  # apart: from row to row
 I, J = Index("i"), Index("j")
+FACTORS = {"scale": "mul", "divide": "div"}  # steps with a number, and the operations that they are
 
 
 @dataclass(frozen=True)
 class Scores:
     """What happens to the product of queries and keys before its exponential.
 
-    `steps` are "scale" and "mask" in order.  A bool mask puts −inf where it is false, another one is added;
-    `mask_columns` is the distance of its columns, 0 or 1.  `causal` scores have −inf above the diagonal from the
-    start, which the kernels see to.
+    `steps` are "scale" or "divide", by `scale`, and "mask", in order.  A bool mask puts −inf where it is false,
+    another one is added; `mask_columns` is the distance of its columns, 0 or 1.  `causal` scores have −inf above the
+    diagonal from the start, which the kernels see to.  `shares` tells that weights are divided by their sum before
+    they meet the values.
     """
 
     dtype: DType
@@ -52,6 +54,7 @@ class Scores:
     mask: DType | None = None
     mask_columns: int = 1
     causal: bool = False
+    shares: bool = False
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -63,8 +66,8 @@ class Scores:
     def __call__(self, x: Expr) -> Expr:
         """A finished score of a product."""
         for step in self.steps:
-            if step == "scale":
-                x = apply("mul", x, const(self.scale, self.dtype))
+            if step in FACTORS:
+                x = apply(FACTORS[step], x, const(self.scale, self.dtype))
             elif self.mask is bool_:
                 x = apply("select", self._mask(), x, const(-math.inf, self.dtype))
             else:
@@ -74,8 +77,8 @@ class Scores:
     def back(self, g: Expr) -> Expr:
         """The cotangent of a product, given that of its score."""
         for step in reversed(self.steps):
-            if step == "scale":
-                g = apply("mul", g, const(self.scale, self.dtype))
+            if step in FACTORS:
+                g = apply(FACTORS[step], g, const(self.scale, self.dtype))
             elif self.mask is bool_:
                 g = apply("select", self._mask(), g, const(0.0, self.dtype))
         return g
@@ -102,7 +105,7 @@ class Scores:
 
 
 def weights(s: Scores) -> Kernel:
-    """x → p = exp(score − most), most, total; p may be written over x."""
+    """x → p = exp(score − most), or p = that · (1 / total), most, total; p may be written over x."""
     score = s(s.element("x"))
     raised = Local("v", s.dtype)
     body: tuple[Stmt, ...] = (
@@ -118,6 +121,10 @@ def weights(s: Scores) -> Kernel:
         Store("most", (I,), Local("m", s.dtype)),
         Store("total", (I,), Load("b", (), s.dtype)),
     )
+    if s.shares:
+        divided = Store("p", (I, J), apply("mul", s.element("p"), Local("u", s.dtype)))
+        body = (*body, Let("u", apply("div", const(1.0, s.dtype), Load("b", (), s.dtype))),
+                For("j", COLUMNS, (divided,), vector=True))
     outputs = s.band("p"), s.column("most"), s.column("total")
     return Kernel("attend_weights", (s.band("x"), *s.buffers), outputs, (_rows(body),))
 

@@ -1,6 +1,7 @@
 """Where an attention is in a graph: from the exponential of its weights to its operands, results and derivative.
 
     scores = q · kᵀ, scaled, masked;   p = exp(scores − max);   mixed = p · v;   out = mixed · (1 / Σ p)
+    or, where nobody asks for derivatives,   mixed = (p · (1 / Σ p)) · v
     dv = pᵀ · g;   ds = p · (g · vᵀ + shift), masked, scaled;   dk = dsᵀ · q;   dq = ds · k
 
 Every value in between must be read by nobody else.
@@ -16,6 +17,7 @@ import numpy as np
 from nacre.base.dims import Dim
 from nacre.base.dtypes import bool_, float32, float64
 from nacre.base.types import TensorType
+from nacre.codegen.attend_rows import FACTORS
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import primitive_named
 from nacre.ir.rewrite import uses
@@ -38,19 +40,21 @@ class Match:
     grads: dict[str, Var] = field(default_factory=dict[str, Var])
     cotangent: Atom | None = None
     shift: Atom | None = None
+    shares: bool = False  # weights are divided by their sum before they meet the values
 
     @property
     def params(self) -> dict[str, object]:
         """The parameters that both equations share."""
-        scale = next((float(a.array) for s, a in self.chain if s == "scale" and isinstance(a, Literal)), 1.0)
+        scale = next((float(a.array) for s, a in self.chain if s in FACTORS and isinstance(a, Literal)), 1.0)
         steps = tuple(s for s, _ in self.chain if s != "causal")
-        return {"causal": any(s == "causal" for s, _ in self.chain), "scale": scale, "steps": steps}
+        causal = any(s == "causal" for s, _ in self.chain)
+        return {"causal": causal, "scale": scale, "shares": self.shares, "steps": steps}
 
     @property
     def sound(self) -> bool:
         """Whether the kernels serve it: one scale, one mask; a causal one is not undone by what follows it."""
         names = [s for s, _ in self.chain]
-        if any(names.count(s) > 1 for s in names):
+        if any(names.count(s) > 1 for s in names) or len(FACTORS.keys() & names) > 1:
             return False
         if "causal" not in names:
             return True
@@ -176,6 +180,10 @@ class Finder:
                 scale = self.constant(b)
                 if scale is not None and isinstance(a, Var):
                     return "scale", scale, a
+        elif name == "div":
+            scale = self.constant(inputs[1])
+            if scale is not None and isinstance(inputs[0], Var):
+                return "divide", scale, inputs[0]
         elif name == "select":
             chosen, a, low = inputs
             lowest = self.constant(low)
@@ -215,20 +223,19 @@ class Finder:
 
     def mixes(self, match: Match) -> bool:
         """Whether the weights are summed and multiplied with values; notes both, and their quotient."""
-        rank, last = match.p.type.rank, match.p.type.rank - 1
-        for e in self.readers.get(match.p, []):
-            axes = self.product(e, rank)
-            if e.primitive.name == "sum" and e.params["axes"] == (last,):
-                match.results["total"] = e.outputs[0]
-            elif axes is not None and e.inputs[0] is match.p and e.inputs[1] is not match.p and axes[0] == last:
-                if "mixed" in match.results:
-                    return False
-                match.v = self.matrix(e.inputs[1], axes[1] == last)
-                match.results["mixed"] = e.outputs[0]
-            else:
-                continue
-            match.taken.append(e)
-        if "mixed" not in match.results or "total" not in match.results or match.v.type.shape[-1] == 0:
+        readers = self.readers.get(match.p, [])
+        sums = [e for e in readers if e.primitive.name == "sum" and e.params["axes"] == (match.p.type.rank - 1,)]
+        if len(sums) != 1:
+            return False
+        match.results["total"] = sums[0].outputs[0]
+        match.taken.append(sums[0])
+        divided = [e for e in readers if self.shared(match.p, e, match.results["total"])]
+        if divided and len(readers) == 2:
+            match.shares = True
+            match.taken.append(divided[0])
+            return self.only(divided[0].outputs[0], *self.readers.get(divided[0].outputs[0], [])[:1]) \
+                and self.meets(match, divided[0].outputs[0])
+        if not self.meets(match, match.p):
             return False
         for e in self.readers.get(match.results["mixed"], []):
             if e.primitive.name == "mul" and any(self.is_share(a, match.results["total"]) for a in e.inputs):
@@ -236,6 +243,24 @@ class Finder:
                 match.taken.append(e)
                 break
         return True
+
+    def shared(self, p: Var, e: Equation, total: Var) -> bool:
+        """Whether an equation divides weights by their sum."""
+        return e.primitive.name == "mul" and any(a is not p and self.is_share(a, total) for a in e.inputs)
+
+    def meets(self, match: Match, weights: Var) -> bool:
+        """Whether one product multiplies weights with values, which are noted."""
+        rank, last = weights.type.rank, weights.type.rank - 1
+        for e in self.readers.get(weights, []):
+            axes = self.product(e, rank)
+            if axes is None or e.inputs[0] is not weights or e.inputs[1] is weights or axes[0] != last:
+                continue
+            if "mixed" in match.results:
+                return False
+            match.v = self.matrix(e.inputs[1], axes[1] == last)
+            match.results["mixed"] = e.outputs[0]
+            match.taken.append(e)
+        return "mixed" in match.results and match.v.type.shape[-1] != 0
 
     def is_share(self, a: Atom, total: Var) -> bool:
         """Whether a value repeats 1 / total along rows."""
@@ -304,9 +329,9 @@ class Finder:
 
     def undoes(self, e: Equation, g: Var, name: str, operand: Atom) -> bool:
         """Whether an equation is the transpose of a step on scores."""
-        if name == "scale":
+        if name in FACTORS:
             factors = [self.constant(a) for a in e.inputs if a is not g]
-            return (e.primitive.name == "mul" and len(factors) == 1 and factors[0] is not None
+            return (e.primitive.name == FACTORS[name] == "mul" and len(factors) == 1 and factors[0] is not None
                     and isinstance(operand, Literal) and factors[0].key == operand.key)
         if e.primitive.name != "select" or e.inputs[0] is not operand or e.inputs[1] is not g:
             return False

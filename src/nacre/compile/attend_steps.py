@@ -84,7 +84,7 @@ def _launch(e: Equation, split: int, places: dict[str, Place], strides: dict[str
     mask = e.inputs[-1].type if "Mask" in places else None
     repeats = mask is not None and (strides["Mask"][2][1] == 0 or mask.shape[-1] == 1)
     scores = Scores(e.inputs[0].type.dtype, e.params["steps"], e.params["scale"], mask.dtype if mask else None,
-                    0 if repeats else 1, e.params["causal"])
+                    0 if repeats else 1, e.params["causal"], e.params["shares"])
     code, about = kernel(scores, e.params["results"])
     sizes = heads, queries, keys, depth, width = product(batch), q[-2], k[-2], q[-1], v[-1]
     values: dict[str, Size] = {"inner": product(batch[split:]), "queries": queries, "keys": keys, "depth": depth,

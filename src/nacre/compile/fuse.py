@@ -25,6 +25,7 @@ from nacre.kernel.ast import Expr, Index, Load
 
 INLINE_STEPS = 8  # a value made of constants in more equations than this is computed once
 INLINE_COST = 4  # a value this cheap, made of values in memory, is computed again rather than stored
+INLINE_READS = 3  # from so many values at most
 MOST_EQUATIONS = 128  # of a cluster, so that the compiler's time stays proportional to the graph
 MOST_REDUCTIONS = 8
 MOST_BESIDE = 8  # clusters that are tried because they read the same value
@@ -345,17 +346,36 @@ class _Fuser:
                 if not isinstance(x, Var):
                     continue
                 elsewhere = inside.get(x) not in (None, reader)
-                if opaque or x in self.source or (elsewhere and not self.cheap(x, stored)):
+                if opaque or x in self.source:
                     need(x)
+                elif elsewhere:
+                    for y in self.leaves(x, stored) or (x,):
+                        need(y)
 
-    def cheap(self, x: Var, stored: set[Var]) -> bool:
-        """Whether computing x again costs less than a store and a load."""
-        e = self.producer[x]
-        low = e.primitive.lowering
-        if x in stored or not isinstance(low, Element) or low.cost > 1 or not _is_pointwise(e):
-            return False
-        leaves = [y for y in self.roots(e.inputs) if isinstance(y, Var)]
-        return len(leaves) <= 2 and all(self.resident(y, stored) for y in leaves)
+    def leaves(self, x: Var, stored: set[Var]) -> set[Var] | None:
+        """What x is made of, where computing it again from that costs less than a store and a load.
+
+        That is in memory anyway, or has fewer axes than x and is put there.
+        """
+        found: set[Var] = set()
+        seen: set[Var] = set()
+        cost, todo = 0, [x]
+        while todo:
+            y = todo.pop()
+            if y in seen:
+                continue
+            seen.add(y)
+            if y is not x and (self.resident(y, stored) or y.type.rank < x.type.rank):
+                found.add(y)
+                continue
+            e = self.producer[y]
+            low = e.primitive.lowering
+            spreads = e.primitive.name == "broadcast"
+            if y in stored or not isinstance(low, Element) or not (spreads or (low.cost <= 1 and _is_pointwise(e))):
+                return None
+            cost += 0 if spreads else low.cost
+            todo += [z for z in self.roots(e.inputs) if isinstance(z, Var)]
+        return found if cost <= INLINE_COST and len(found) <= INLINE_READS else None
 
     def resident(self, x: Var, stored: set[Var]) -> bool:
         """Whether x is in memory anyway."""
