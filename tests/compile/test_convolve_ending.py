@@ -54,14 +54,33 @@ def test_bits(name: str, mode: str) -> None:
         assert labels[-1].startswith(("convolve+", "convolve_input_grad+", "winograd+", "winograd_input_grad+")), labels
 
 
-def test_a_result_that_others_read_is_kept() -> None:
-    def f(x: Any, w: Any) -> Any:
+@pytest.mark.parametrize("size", [7, 16])
+def test_all_results_are_written_at_once(size: int) -> None:
+    def f(x: Any, w: Any, bias: Any) -> Any:
         y = F.conv2d(x, w)
-        return F.relu(y), y
+        z = y + nc.reshape(bias, (1, -1, 1, 1))
+        return F.relu(z), z > 0, z, F.max_pool2d(y, 2)
 
-    (a, b), labels = launches(f, [X, W])
-    np.testing.assert_array_equal(a, np.maximum(b, 0))
-    assert not any("+" in label and "convolve" in label for label in labels)
+    operands = [rand(3, 20, size, size), W, S]
+    for mode in ("exact", "fast"):
+        with nc.numerics(mode):
+            found, labels = launches(f, operands)
+            for a, b in zip(found, f(*operands), strict=True):
+                np.testing.assert_array_equal(a, b.numpy())
+            assert labels[-2].startswith(("convolve+", "winograd+")) and labels[-1] == "window_max", labels
+
+
+def test_nothing_of_the_convolution_type() -> None:
+    (found,), labels = launches(lambda x, w: F.conv2d(x, w) > 0, [X, W])
+    np.testing.assert_array_equal(found, F.conv2d(X, W).numpy() > 0)
+    assert "convolve" in labels
+
+
+def test_an_empty_result() -> None:
+    (found,), _ = launches(lambda x, w: F.relu(F.conv2d(x, w)), [rand(0, 20, 9, 7), W])
+    assert found.shape == (0, 24, 7, 5)
+    (found,), _ = launches(lambda x, w: F.relu(F.conv2d(x, w[:0])), [X, W])
+    assert found.shape == (2, 0, 7, 5)
 
 
 def test_images_that_differ_are_not_an_ending() -> None:

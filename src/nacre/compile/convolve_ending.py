@@ -1,7 +1,7 @@
 """Convolutions with endings: a pointwise cluster that reads a convolution is computed as its pixels are finished.
 
-A normalisation by running statistics, a bias, a residual and an activation then cost no pass through memory.  What is
-computed is the same, element by element.
+A normalisation by running statistics, a bias, a residual and an activation then cost no pass through memory, nor do
+the masks and sums that a backward pass will read.  What is computed is the same, element by element.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nacre.compile.lower import lower_over
 from nacre.compile.straight import computed, straight
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer, Stmt
-from nacre.native.text import Function, Val, lanes_of, vec
+from nacre.native.text import Function, Val, lanes_of, scalar_of, vec
 
 FORMS = ("convolve", "convolve_input_grad", "winograd", "winograd_input_grad")
 WIDEST = 8  # buffers that a cluster may read and write
@@ -29,7 +29,7 @@ GROUPS = ((0,), (1,), (2, 3))  # image, channel, pixel
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer that an ending reads: whole like the result, or one number for each `step`-th channel."""
+    """A buffer of an ending: whole like the result, or read a number for each channel, `step` apart."""
 
     name: str
     dtype: DType
@@ -38,25 +38,37 @@ class Operand:
 
 @dataclass(frozen=True)
 class Ending:
-    """The straight code of a cluster over a convolution's result, and what it reads beside that."""
+    """The straight code of a cluster over a convolution's result, what it reads beside that, and what it writes.
+
+    `output` takes the place of the convolution's result; `others` are written beside it, and where it `keeps` that, the
+    convolution's own result too.
+    """
 
     body: tuple[Stmt, ...]
     raw: str
     operands: tuple[Operand, ...]
     output: str
+    others: tuple[Operand, ...]
+    keeps: bool
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The operands' buffers."""
-        return tuple(o.name for o in self.operands)
+        """The buffers beside the convolution's own, those that are written last."""
+        return (*(o.name for o in (*self.operands, *self.others)), *((self.raw,) if self.keeps else ()))
 
     def __call__(self, f: Function, value: Val, place: Place) -> Val:
         """Write the code for a vector of the convolution's results."""
         lanes = lanes_of(value.ty)
         loaded = {self.raw: value}
-        for operand, pointer in zip(self.operands, place.operands, strict=True):
-            loaded[operand.name] = _load(f, operand, pointer, place, lanes)
-        return computed(f, self.body, loaded, lanes)[self.output]
+        pointers = dict(zip(self.names, place.operands, strict=True))
+        for operand in self.operands:
+            loaded[operand.name] = _load(f, operand, pointers[operand.name], place, lanes)
+        found = computed(f, self.body, loaded, lanes)
+        for other in self.others:
+            _store(f, found[other.name], pointers[other.name], place)
+        if self.keeps:
+            _store(f, value, pointers[self.raw], place)
+        return found[self.output]
 
 
 def _load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) -> Val:
@@ -71,32 +83,47 @@ def _load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int)
     return f.cast("trunc", found, "i1") if operand.dtype.kind == "b" else found
 
 
+def _store(f: Function, value: Val, pointer: Val, place: Place) -> None:
+    """Write a vector of another result."""
+    to = f.gep(pointer, place.offset, scalar_of(value.ty))
+    if place.mask is None:
+        f.store(value, to)
+    else:
+        f.masked_store(value, to, place.mask)
+
+
 @dataclass(frozen=True)
 class Ended:
-    """An ending, the views that it reads, and the value that it writes."""
+    """An ending, the views that it reads, and the values that it writes, that in the convolution's place first."""
 
     ending: Ending
     reads: tuple[View, ...]
-    result: Var
+    writes: tuple[Var, ...]
 
 
-def ended(fusion: Fusion, node: Node, e: Equation) -> Ended | None:
-    """How a cluster ends a convolution, or None where the generator cannot write it."""
+def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
+    """How a cluster ends a convolution, whose own result others read if it `keeps` that.
+
+    None where the generator cannot write it.
+    """
     raw, dtype = e.outputs[0], e.outputs[0].type.dtype
     lowered = lower_over(fusion, node, "ending", GROUPS)
-    if lowered is None or len(lowered.kernel.buffers) > WIDEST or len(lowered.writes) != 1:
+    if lowered is None or len(lowered.kernel.buffers) > WIDEST:
         return None
     kernel = lowered.kernel
-    (output,) = kernel.outputs
     mine = [k for k, v in enumerate(lowered.reads) if v.base is raw]
-    if len(mine) != 1 or output.dtype is not dtype or not (_is_whole(output) and _is_whole(kernel.inputs[mine[0]])):
+    main = [k for k, b in enumerate(kernel.outputs) if b.dtype is dtype]
+    if len(mine) != 1 or not main or not all(map(_is_whole, (kernel.inputs[mine[0]], *kernel.outputs))):
         return None
-    others = [k for k in range(len(kernel.inputs)) if k not in mine]
-    operands = [_operand(kernel.inputs[k]) for k in others]
-    if any(o is None for o in operands):
+    read = [k for k in range(len(kernel.inputs)) if k not in mine]
+    beside = [k for k in range(len(kernel.outputs)) if k != main[0]]
+    operands, others = [_operand(kernel.inputs[k]) for k in read], [_operand(kernel.outputs[k]) for k in beside]
+    if any(o is None for o in (*operands, *others)):
         return None
-    ending = Ending(straight(kernel), kernel.inputs[mine[0]].name, tuple(o for o in operands if o), output.name)
-    return Ended(ending, tuple(lowered.reads[k] for k in others), lowered.writes[0])
+    ending = Ending(straight(kernel), kernel.inputs[mine[0]].name, tuple(o for o in operands if o),
+                    kernel.outputs[main[0]].name, tuple(o for o in others if o), keeps)
+    written = [lowered.writes[main[0]], *(lowered.writes[k] for k in beside), *([raw] if keeps else [])]
+    return Ended(ending, tuple(lowered.reads[k] for k in read), tuple(written))
 
 
 def _apparent(sizes: Sequence[Size], strides: Sequence[Size]) -> list[Size]:

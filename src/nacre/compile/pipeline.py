@@ -198,7 +198,7 @@ class _Planner:
         assert isinstance(low, Template)
         label = "+".join((low.name, *(q.primitive.name for q in node.equations[:5])))
         if low.name in convolve_ending.FORMS:
-            about = None if keeps else convolve_ending.ended(self.fusion, node, e)
+            about = convolve_ending.ended(self.fusion, node, e, keeps)
             if about is not None:
                 self.attempt(e, lambda isa, e, views, _: ended_steps(isa, e, views, about), label)
                 return

@@ -9,7 +9,7 @@ faster kernels for some of them, and says None for the rest.  Both ways give the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -267,8 +267,14 @@ def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[
         return missing
     conv, scalar = _described(e)
     steps = _ended_steps(isa, e.primitive.name, scalar, conv, about.ending)
-    more: dict[str, Place] = dict(zip(about.ending.names, about.reads, strict=True))
-    return _convolution(e, conv, steps, views, about.result, more)
+    result, *others = about.writes
+    more: dict[str, Place] = dict(zip(about.ending.names, (*about.reads, *others), strict=True))
+    launches = _convolution(e, conv, steps, views, result, more)
+    if not launches:  # a result of no elements
+        return launches
+    *before, last = launches
+    reads = tuple(place for place in last.reads if place not in others)
+    return [*before, replace(last, reads=reads, writes=(*last.writes, *others))]
 
 
 def _described(e: Equation) -> tuple[Convolution, str]:
