@@ -99,6 +99,17 @@ def test_programs(name: str, tmp_path: Path) -> None:
             assert same(got, want.numpy()), (name, sizes)
 
 
+def test_the_bits_of_the_fast_mode(tmp_path: Path) -> None:
+    nc.random.seed(4)
+    layer = nn.Conv2d(16, 16, 3, padding=1)
+    x = RNG.normal(size=(3, 16, 12, 12)).astype(np.float32)
+    exact = layer(nc.asarray(x)).numpy()
+    with nc.numerics("fast"):
+        made = Library(deploy.compile(layer, [nc.asarray(x)], tmp_path / "fast.so", "shared"))
+        wanted = layer(nc.asarray(x)).numpy()
+    assert same(made(x)[0], wanted) and not same(wanted, exact)
+
+
 def several(x: Any, pair: Any) -> Any:
     return {"total": nc.sum(x, axis=0), "scaled": [pair[0] * x, pair[1] + 1]}
 
