@@ -14,7 +14,8 @@ from nacre.base.errors import ArgumentError
 
 class _Current(threading.local):
     def __init__(self) -> None:
-        self.generator: np.random.Generator | None = None
+        self.item: tuple[int, int, int] | None = None  # seed, epoch, number
+        self.generator: np.random.Generator | None = None  # the item's, made when it is asked for
 
 
 _CURRENT = _Current()
@@ -29,19 +30,24 @@ def rng() -> np.random.Generator:
     >>> int(data.rng().integers(1))
     0
     """
-    return _CURRENT.generator or np.random.default_rng()
+    if _CURRENT.item is None:
+        return np.random.default_rng()
+    if _CURRENT.generator is None:
+        seed, epoch, number = _CURRENT.item
+        key = np.array([seed & 0xFFFFFFFFFFFFFFFF, (epoch & 0xFFFFFFFF) << 32 | number & 0xFFFFFFFF], np.uint64)
+        _CURRENT.generator = np.random.Generator(np.random.Philox(key=key))
+    return _CURRENT.generator
 
 
 @contextmanager
 def item_randomness(seed: int, epoch: int, number: int) -> Generator[None]:
     """Let `rng` give the generator of an item."""
-    before = _CURRENT.generator
-    key = np.array([seed & 0xFFFFFFFFFFFFFFFF, (epoch & 0xFFFFFFFF) << 32 | number & 0xFFFFFFFF], np.uint64)
-    _CURRENT.generator = np.random.Generator(np.random.Philox(key=key))
+    before = _CURRENT.item, _CURRENT.generator
+    _CURRENT.item, _CURRENT.generator = (seed, epoch, number), None
     try:
         yield
     finally:
-        _CURRENT.generator = before
+        _CURRENT.item, _CURRENT.generator = before
 
 
 def permutation(count: int, seed: int, epoch: int) -> np.ndarray:
