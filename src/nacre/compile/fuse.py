@@ -355,7 +355,8 @@ class _Fuser:
     def leaves(self, x: Var, stored: set[Var]) -> set[Var] | None:
         """What x is made of, where computing it again from that costs less than a store and a load.
 
-        That is in memory anyway, or has fewer axes than x and is put there.
+        That is in memory anyway and takes no more of it than x would (a mask is stored), or has fewer axes than x and
+        is put there.
         """
         found: set[Var] = set()
         seen: set[Var] = set()
@@ -366,6 +367,8 @@ class _Fuser:
                 continue
             seen.add(y)
             if y is not x and (self.resident(y, stored) or y.type.rank < x.type.rank):
+                if y.type.rank == x.type.rank and y.type.dtype.itemsize > x.type.dtype.itemsize:
+                    return None
                 found.add(y)
                 continue
             e = self.producer[y]
