@@ -13,7 +13,7 @@ import nacre.nn.functional as F
 from aarch64.programs import Case, case
 from nacre.base.dims import Dim
 from nacre.interpret.evaluate import from_numpy
-from nacre.nn import losses, spatial
+from nacre.nn.functions import losses, spatial
 from ops.samples import Array, generator
 
 Shapes = Sequence[Sequence[int]]

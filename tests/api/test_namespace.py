@@ -19,10 +19,12 @@ MODULES = [
     "nacre.api.random",
     "nacre.api.tensor",
     *(f"nacre.nn.{name}" for name in (
-        "activations", "adaptive_softmax", "attention", "containers", "convolution", "criteria", "dropping",
-        "functional", "init", "layers", "losses", "margin_losses", "module", "nonlinear", "normalisation",
-        "norms", "pair_losses", "parameter", "pool", "pool_adaptive", "pool_mean", "pooling", "recurrent",
-        "resize", "scaling", "spatial", "transformer",
+        "activation", "adaptive_softmax", "attention", "containers", "convolution", "functional", "init", "layers",
+        "loss", "module", "normalisation", "parameter", "pooling", "recurrent", "scaling", "transformer",
+    )),
+    *(f"nacre.nn.functions.{name}" for name in (
+        "activations", "dropout", "losses", "margin_losses", "norms", "pair_losses", "pool", "pool_adaptive",
+        "pool_mean", "resize", "spatial",
     )),
     *(f"nacre.optim.{name}" for name in ("adaptive", "clip", "cycle", "lbfgs")),
     *(f"nacre.data.{name}" for name in ("augment", "collate", "dataset", "loader", "randomness", "sampler")),

@@ -1,61 +1,7 @@
 """Networks: modules, layers, `functional`, the same as functions, and `init`, how parameters start."""
 
 from nacre.nn import functional, init
-from nacre.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
-from nacre.nn.attention import (
-    MultiheadAttention,
-)
-from nacre.nn.containers import (
-    ModuleDict,
-    ModuleList,
-    ParameterDict,
-    ParameterList,
-    Sequential,
-)
-from nacre.nn.convolution import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
-from nacre.nn.criteria import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CosineEmbeddingLoss,
-    CrossEntropyLoss,
-    CTCLoss,
-    GaussianNLLLoss,
-    HingeEmbeddingLoss,
-    HuberLoss,
-    KLDivLoss,
-    L1Loss,
-    MarginRankingLoss,
-    MSELoss,
-    MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss,
-    MultiMarginLoss,
-    NLLLoss,
-    PoissonNLLLoss,
-    SmoothL1Loss,
-    SoftMarginLoss,
-    TripletMarginLoss,
-    TripletMarginWithDistanceLoss,
-)
-from nacre.nn.layers import (
-    Bilinear,
-    Embedding,
-    EmbeddingBag,
-    Flatten,
-    Identity,
-    Linear,
-    Unflatten,
-)
-from nacre.nn.module import (
-    Module,
-)
-from nacre.nn.nonlinear import (
+from nacre.nn.activation import (
     CELU,
     ELU,
     GELU,
@@ -90,6 +36,60 @@ from nacre.nn.nonlinear import (
     Tanh,
     Tanhshrink,
     Threshold,
+)
+from nacre.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
+from nacre.nn.attention import (
+    MultiheadAttention,
+)
+from nacre.nn.containers import (
+    ModuleDict,
+    ModuleList,
+    ParameterDict,
+    ParameterList,
+    Sequential,
+)
+from nacre.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from nacre.nn.layers import (
+    Bilinear,
+    Embedding,
+    EmbeddingBag,
+    Flatten,
+    Identity,
+    Linear,
+    Unflatten,
+)
+from nacre.nn.loss import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CosineEmbeddingLoss,
+    CrossEntropyLoss,
+    CTCLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MarginRankingLoss,
+    MSELoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    NLLLoss,
+    PoissonNLLLoss,
+    SmoothL1Loss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
+from nacre.nn.module import (
+    Module,
 )
 from nacre.nn.normalisation import (
     BatchNorm1d,

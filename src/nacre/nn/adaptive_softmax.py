@@ -12,8 +12,8 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.containers import ModuleList, Sequential
+from nacre.nn.functions.losses import check_target, log_softmax
 from nacre.nn.layers import Linear
-from nacre.nn.losses import check_target, log_softmax
 from nacre.nn.module import Module
 
 

@@ -20,24 +20,24 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes
-from nacre.nn.activations import *
-from nacre.nn.activations import exponentials
-from nacre.nn.dropping import *
-from nacre.nn.dropping import kept, scaled
-from nacre.nn.losses import *
-from nacre.nn.margin_losses import *
-from nacre.nn.norms import *
-from nacre.nn.pair_losses import *
-from nacre.nn.pool import *
-from nacre.nn.pool_adaptive import *
-from nacre.nn.pool_mean import *
-from nacre.nn.resize import *
-from nacre.nn.spatial import conv1d as conv1d
-from nacre.nn.spatial import conv2d as conv2d
-from nacre.nn.spatial import conv_transpose2d as conv_transpose2d
-from nacre.nn.volume import conv3d as conv3d
-from nacre.nn.volume import conv_transpose1d as conv_transpose1d
-from nacre.nn.volume import conv_transpose3d as conv_transpose3d
+from nacre.nn.functions.activations import *
+from nacre.nn.functions.activations import exponentials
+from nacre.nn.functions.dropout import *
+from nacre.nn.functions.dropout import kept, scaled
+from nacre.nn.functions.losses import *
+from nacre.nn.functions.margin_losses import *
+from nacre.nn.functions.norms import *
+from nacre.nn.functions.pair_losses import *
+from nacre.nn.functions.pool import *
+from nacre.nn.functions.pool_adaptive import *
+from nacre.nn.functions.pool_mean import *
+from nacre.nn.functions.resize import *
+from nacre.nn.functions.spatial import conv1d as conv1d
+from nacre.nn.functions.spatial import conv2d as conv2d
+from nacre.nn.functions.spatial import conv_transpose2d as conv_transpose2d
+from nacre.nn.functions.volume import conv3d as conv3d
+from nacre.nn.functions.volume import conv_transpose1d as conv_transpose1d
+from nacre.nn.functions.volume import conv_transpose3d as conv_transpose3d
 from nacre.trace.value import stripped
 
 # ---- layers

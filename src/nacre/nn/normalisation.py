@@ -10,7 +10,7 @@ from nacre.api.operands import TensorLike, as_tensor, constant
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn import norms
+from nacre.nn.functions import norms
 from nacre.nn.module import Buffer, Module, Parameter, settings
 
 

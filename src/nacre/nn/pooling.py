@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
 from nacre.nn import functional
+from nacre.nn.functions.pool import Sizes
+from nacre.nn.functions.pool_adaptive import OptionalSizes
 from nacre.nn.module import Module, settings
-from nacre.nn.pool import Sizes
-from nacre.nn.pool_adaptive import OptionalSizes
 
 
 class _Pool(Module):

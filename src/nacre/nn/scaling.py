@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
-from nacre.nn import pair_losses, resize
+from nacre.nn.functions import pair_losses, resize
+from nacre.nn.functions.pool import Sizes
 from nacre.nn.module import Module, settings
-from nacre.nn.pool import Sizes
 
 
 class _Shown(Module):

@@ -16,11 +16,11 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import float32
 from nacre.base.errors import ArgumentError
 from nacre.nn import functional, init
+from nacre.nn.activation import Dropout
 from nacre.nn.attention import MultiheadAttention
 from nacre.nn.containers import ModuleList
 from nacre.nn.layers import Linear
 from nacre.nn.module import Module
-from nacre.nn.nonlinear import Dropout
 from nacre.nn.normalisation import LayerNorm
 
 Activation = str | Callable[[Any], Any]

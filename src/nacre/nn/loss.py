@@ -7,7 +7,7 @@ from typing import Any
 
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
-from nacre.nn import losses, margin_losses, pair_losses
+from nacre.nn.functions import losses, margin_losses, pair_losses
 from nacre.nn.module import Buffer, Module, settings
 
 

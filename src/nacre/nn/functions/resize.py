@@ -16,8 +16,8 @@ from nacre.api.primitives import pointwise, view
 from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.pool import Sizes, batched, sizes
-from nacre.nn.pool_adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from nacre.nn.functions.pool import Sizes, batched, sizes
+from nacre.nn.functions.pool_adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from nacre.transform.grad import vjp
 
 __all__ = [

@@ -15,7 +15,7 @@ from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.spatial import Sizes, conv_transpose2d, one
+from nacre.nn.functions.spatial import Sizes, conv_transpose2d, one
 
 Triple = tuple[int, int, int]
 

@@ -11,7 +11,7 @@ from nacre.api.creation import full
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ShapeError
-from nacre.nn import activations, dropping, losses
+from nacre.nn.functions import activations, dropout, losses
 from nacre.nn.module import Module, Parameter, settings
 
 
@@ -328,7 +328,7 @@ class _Dropping(_Activation):
     """What all kinds of dropout share: a probability."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        dropping.check_probability(type(self).__name__, p)
+        dropout.check_probability(type(self).__name__, p)
         self.p = p
 
 
@@ -337,7 +337,7 @@ class Dropout(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropping.dropout(x, self.p, self.training)
+        return dropout.dropout(x, self.p, self.training)
 
 
 class Dropout1d(_Dropping):
@@ -345,7 +345,7 @@ class Dropout1d(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropping.dropout1d(x, self.p, self.training)
+        return dropout.dropout1d(x, self.p, self.training)
 
 
 class Dropout2d(_Dropping):
@@ -353,7 +353,7 @@ class Dropout2d(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropping.dropout2d(x, self.p, self.training)
+        return dropout.dropout2d(x, self.p, self.training)
 
 
 class Dropout3d(_Dropping):
@@ -361,7 +361,7 @@ class Dropout3d(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropping.dropout3d(x, self.p, self.training)
+        return dropout.dropout3d(x, self.p, self.training)
 
 
 class AlphaDropout(_Dropping):
@@ -369,7 +369,7 @@ class AlphaDropout(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropping.alpha_dropout(x, self.p, self.training)
+        return dropout.alpha_dropout(x, self.p, self.training)
 
 
 class FeatureAlphaDropout(_Dropping):
@@ -377,4 +377,4 @@ class FeatureAlphaDropout(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropping.feature_alpha_dropout(x, self.p, self.training)
+        return dropout.feature_alpha_dropout(x, self.p, self.training)

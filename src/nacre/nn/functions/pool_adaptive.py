@@ -13,8 +13,8 @@ from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.pool import Row, Windows, alone, batched, max_over
-from nacre.nn.pool_mean import mean_over
+from nacre.nn.functions.pool import Row, Windows, alone, batched, max_over
+from nacre.nn.functions.pool_mean import mean_over
 
 __all__ = [
     "adaptive_avg_pool1d",

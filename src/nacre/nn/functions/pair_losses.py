@@ -14,8 +14,8 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, float32
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis
-from nacre.nn.losses import reduced
-from nacre.nn.norms import norm
+from nacre.nn.functions.losses import reduced
+from nacre.nn.functions.norms import norm
 
 __all__ = [
     "binary_cross_entropy",

@@ -11,7 +11,7 @@ from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, view, window
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
-from nacre.nn.pool import Margins, Row, Sizes, Windows, alone, batched, pick, planes
+from nacre.nn.functions.pool import Margins, Row, Sizes, Windows, alone, batched, pick, planes
 
 __all__ = [
     "avg_pool1d",
