@@ -6,6 +6,7 @@ import doctest
 import importlib
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,18 +14,19 @@ import pytest
 import nacre as nc
 from nacre import data, nn, optim
 from nacre.api import namespace
+from nacre.base.lazy import names_of
 
 MODULES = [
     *(m.__name__ for m in namespace.MODULES),
     "nacre.api.random",
     "nacre.api.tensor",
     *(f"nacre.nn.{name}" for name in (
-        "activation", "adaptive_softmax", "attention", "containers", "convolution", "functional", "init", "layers",
+        "activation", "adaptive_softmax", "attention", "containers", "convolution", "init", "layers",
         "loss", "module", "normalisation", "parameter", "pooling", "recurrent", "scaling", "transformer",
     )),
     *(f"nacre.nn.functions.{name}" for name in (
-        "activations", "dropout", "losses", "margin_losses", "norms", "pair_losses", "pool", "pool_adaptive",
-        "pool_mean", "resize", "spatial",
+        "activations", "attention", "dropout", "linear", "losses", "margin_losses", "norms", "pair_losses", "pool",
+        "pool_adaptive", "pool_mean", "resize", "spatial",
     )),
     *(f"nacre.optim.{name}" for name in ("adaptive", "clip", "cycle", "lbfgs")),
     *(f"nacre.data.{name}" for name in ("augment", "collate", "dataset", "loader", "randomness", "sampler")),
@@ -74,6 +76,18 @@ def test_dtypes_and_errors_are_public() -> None:
 def test_importing_loads_nothing_heavy() -> None:
     code = (
         "import sys, nacre as nc; heavy = [m for m in sys.modules if m.startswith('nacre.') or 'llvmlite' in m]; "
-        "assert not heavy, heavy; from nacre import nn; assert 'nacre.nn.layers' in sys.modules"
+        "assert not heavy, heavy; from nacre import nn; nn.Linear; assert 'nacre.nn.layers' in sys.modules; "
+        "assert 'nacre.nn.recurrent' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("package", [nn, nn.functional, optim], ids=lambda p: p.__name__)
+def test_names_that_are_loaded_late_are_those_that_are_promised(package: Any) -> None:
+    homes = names_of(package.HOMES)
+    assert set(getattr(package, "__all__", homes)) >= set(homes)
+    assert all(getattr(package, name).__module__.startswith("nacre.") for name in homes)
+    for name in getattr(package, "__all__", ()):
+        assert getattr(package, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = package.Nothing

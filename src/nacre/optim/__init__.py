@@ -1,50 +1,74 @@
-"""Optimisers, learning-rate schedules and gradient clipping."""
+"""Optimisers, learning-rate schedules and gradient clipping.
 
-from nacre.optim.adaptive import (
-    LAMB,
-    Adadelta,
-    Adagrad,
-    Adamax,
-    Lion,
-    NAdam,
-    RAdam,
-    RMSprop,
-)
-from nacre.optim.clip import (
-    clip_grad_norm_,
-    clip_grad_value_,
-)
-from nacre.optim.cycle import (
-    ChainedScheduler,
-    CyclicLR,
-    OneCycleLR,
-    ReduceLROnPlateau,
-    SequentialLR,
-)
-from nacre.optim.lbfgs import (
-    LBFGS,
-)
-from nacre.optim.optimiser import (
-    SGD,
-    Adam,
-    AdamW,
-    Optimizer,
-    ParameterGroup,
-)
-from nacre.optim.rate import (
-    ConstantLR,
-    CosineAnnealingLR,
-    CosineAnnealingWarmRestarts,
-    ExponentialLR,
-    LambdaLR,
-    LinearLR,
-    MultiplicativeLR,
-    MultiStepLR,
-    PolynomialLR,
-    Schedule,
-    StepLR,
-    warm_up,
-)
+What is behind a name is loaded when the name is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nacre.base.lazy import loader
+
+HOMES = {
+    "adaptive": "Adadelta Adagrad Adamax LAMB Lion NAdam RAdam RMSprop",
+    "clip": "clip_grad_norm_ clip_grad_value_",
+    "cycle": "ChainedScheduler CyclicLR OneCycleLR ReduceLROnPlateau SequentialLR",
+    "lbfgs": "LBFGS",
+    "optimiser": "Adam AdamW Optimizer ParameterGroup SGD",
+    "rate": (
+        "ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR LinearLR MultiStepLR "
+        "MultiplicativeLR PolynomialLR Schedule StepLR warm_up"
+    ),
+}
+
+__getattr__ = loader(__name__, HOMES)
+
+if TYPE_CHECKING:
+    from nacre.optim.adaptive import (
+        LAMB,
+        Adadelta,
+        Adagrad,
+        Adamax,
+        Lion,
+        NAdam,
+        RAdam,
+        RMSprop,
+    )
+    from nacre.optim.clip import (
+        clip_grad_norm_,
+        clip_grad_value_,
+    )
+    from nacre.optim.cycle import (
+        ChainedScheduler,
+        CyclicLR,
+        OneCycleLR,
+        ReduceLROnPlateau,
+        SequentialLR,
+    )
+    from nacre.optim.lbfgs import (
+        LBFGS,
+    )
+    from nacre.optim.optimiser import (
+        SGD,
+        Adam,
+        AdamW,
+        Optimizer,
+        ParameterGroup,
+    )
+    from nacre.optim.rate import (
+        ConstantLR,
+        CosineAnnealingLR,
+        CosineAnnealingWarmRestarts,
+        ExponentialLR,
+        LambdaLR,
+        LinearLR,
+        MultiplicativeLR,
+        MultiStepLR,
+        PolynomialLR,
+        Schedule,
+        StepLR,
+        warm_up,
+    )
 
 __all__ = [
     "LAMB",
@@ -81,3 +105,7 @@ __all__ = [
     "clip_grad_value_",
     "warm_up",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

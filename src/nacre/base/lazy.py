@@ -1,0 +1,34 @@
+"""Packages whose names are loaded when they are first used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def names_of(homes: Mapping[str, str]) -> dict[str, str]:
+    """The module of each name, from the names of each module, separated by blanks."""
+    return {name: module for module, names in homes.items() for name in names.split()}
+
+
+def loader(package: str, homes: Mapping[str, str], within: str | None = None) -> Callable[[str], Any]:
+    """A package's `__getattr__`: a name from its module, or one of the modules, imported at the first use.
+
+    The modules are those of the package `within`, by default the same one.
+    """
+    names, modules, within = names_of(homes), frozenset(homes), within or package
+
+    def load(name: str) -> Any:
+        """The value of a public name."""
+        if name in names:
+            found = getattr(import_module(f"{within}.{names[name]}"), name)
+        elif name in modules:
+            found = import_module(f"{within}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return load

@@ -1,0 +1,81 @@
+"""Attention as a function: an explicit graph of primitives, which the compiler makes one kernel of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nacre.api import linalg, reductions
+from nacre.api.functions import REAL, require
+from nacre.api.operands import TensorLike, as_tensor, filled, meet, spread
+from nacre.api.primitives import pointwise, view
+from nacre.api.tensor import Tensor
+from nacre.base.dtypes import bool_, int64
+from nacre.base.errors import DTypeError, ShapeError
+from nacre.base.types import broadcast_shapes
+from nacre.nn.functions.activations import exponentials
+from nacre.nn.functions.dropout import kept, scaled
+
+__all__ = ["scaled_dot_product_attention"]
+
+
+def scaled_dot_product_attention(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    attn_mask: TensorLike | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(query · keyᵀ · scale + mask) · value, over the last two axes ([..., L, E] and [..., S, E]).
+
+    A bool mask says which keys take part; a floating-point one is added.  The scale is 1/√E unless given.  The sum
+    of the exponentials divides the product with `value`, not each weight.
+
+    >>> F.scaled_dot_product_attention([[1.0]], [[1.0]], [[2.0]])
+    Tensor([[2.]], f32[1, 1])
+    """
+    (q, k, v), dtype = meet("attention", (query, key, value))
+    require("attention", dtype, REAL)
+    if len(q.type.shape) < 2 or q.type.shape[-1] != k.type.shape[-1] or k.type.shape[-2] != v.type.shape[-2]:
+        raise ShapeError(
+            "attention: queries [..., L, E], keys [..., S, E] and values [..., S, F] are required; got "
+            f"{q.type}, {k.type} and {v.type}"
+        )
+    scores: Any = reductions.wide_float(linalg.matmul(q, view.permute(k, _swapped(k))))
+    factor = 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
+    scores = pointwise.mul(scores, filled(scores, factor))
+    scores = _masked(scores, attn_mask, is_causal)
+    last = len(scores.type.shape) - 1
+    raised, total = exponentials(scores, last)
+    if dropout_p > 0.0:
+        raised = pointwise.select(kept(raised.type.shape, dropout_p, None), *scaled(raised, dropout_p))
+    mixed: Any = reductions.wide_float(linalg.matmul(as_tensor(raised, dtype), v))
+    share = pointwise.div(filled(total, 1.0), total)
+    share = view.broadcast(share, mixed.type.shape, tuple(range(last)))
+    return as_tensor(pointwise.mul(mixed, share), dtype)
+
+
+def _swapped(x: Any) -> tuple[int, ...]:
+    rank = len(x.type.shape)
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _masked(scores: Any, mask: TensorLike | None, causal: bool) -> Any:
+    shape = scores.type.shape
+    low = filled(scores, -math.inf)
+    if causal:
+        plane = shape[-2:]
+        below = pointwise.ge(pointwise.iota(plane, 0, int64), pointwise.iota(plane, 1, int64))
+        scores = pointwise.select(spread(below, shape), scores, low)
+    if mask is None:
+        return scores
+    held = as_tensor(mask)
+    if broadcast_shapes(held.type.shape, shape, operation="attention mask") != shape:
+        raise ShapeError(f"attention: a mask that extends to {list(shape)} is required; got {held.type}")
+    if held.type.dtype is bool_:
+        return pointwise.select(spread(held, shape), scores, low)
+    if not held.type.dtype.is_float:
+        raise DTypeError(f"attention: a bool or floating-point mask is required; got {held.type}")
+    return pointwise.add(scores, spread(as_tensor(held, scores.type.dtype), shape))

@@ -1,0 +1,141 @@
+"""Linear and bilinear maps and embeddings as functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nacre.api import reductions
+from nacre.api.functions import where
+from nacre.api.indexing import take
+from nacre.api.operands import TensorLike, as_tensor, filled, meet, numbers, spread
+from nacre.api.primitives import contract, pointwise, reduce, view
+from nacre.api.tensor import Tensor
+from nacre.base.dtypes import int64
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.trace.value import stripped
+
+__all__ = ["bilinear", "embedding", "embedding_bag", "linear"]
+
+
+def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
+    """x · weightᵀ + bias, for weight [out, in] and x [..., in].
+
+    >>> F.linear([[1.0, 2.0]], [[3.0, 4.0]])
+    Tensor([[11.]], f32[1, 1])
+    """
+    a, w = as_tensor(x), as_tensor(weight)
+    (a, w), _ = meet("linear", (a, w))
+    rank = len(a.type.shape)
+    if rank == 0 or len(w.type.shape) != 2 or a.type.shape[-1] != w.type.shape[1]:
+        raise ShapeError(
+            f"linear: an input [..., in] for a weight [out, in] is required; got {a.type} and {w.type}"
+        )
+    y = contract.dot(a, w, ((rank - 1,), (1,)), ((), ()))
+    if bias is None:
+        return y
+    b = as_tensor(bias, y.type.dtype)
+    if b.type.shape != w.type.shape[:1]:
+        raise ShapeError(f"linear: a bias of shape {list(w.type.shape[:1])} is required; got {b.type}")
+    return pointwise.add(y, spread(b, y.type.shape))
+
+
+def embedding(indices: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> Tensor:
+    """The rows of weight at integer indices; the row at padding_idx gets no gradient.
+
+    >>> F.embedding([1, 0], [[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[3., 4.],
+            [1., 2.]], f32[2, 2])
+    """
+    wanted = as_tensor(indices)
+    rows: Any = take(weight, wanted, axis=0)
+    if padding_idx is None:
+        return rows
+    padded = pointwise.eq(wanted, filled(wanted, padding_idx))
+    padded = view.broadcast(padded, rows.type.shape, tuple(range(len(wanted.type.shape))))
+    return pointwise.select(padded, stripped(rows), rows)
+
+
+def embedding_bag(
+    input: TensorLike,
+    weight: TensorLike,
+    offsets: TensorLike | None = None,
+    mode: str = "mean",
+    per_sample_weights: TensorLike | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sums, means or maxima of rows of weight over bags of indices [bags, n], or [all] that begin at `offsets`.
+
+    `per_sample_weights` weigh the rows of a sum; what is at `padding_idx` is not in the bag.  An empty bag gives 0.
+
+    >>> F.embedding_bag([[0, 1]], [[1.0, 2.0], [3.0, 4.0]])
+    Tensor([[2., 3.]], f32[1, 2])
+    """
+    if mode not in ("sum", "mean", "max"):
+        raise ArgumentError(f'embedding_bag: a mode "sum", "mean" or "max" is required; got {mode!r}')
+    if per_sample_weights is not None and mode != "sum":
+        raise ArgumentError(f'embedding_bag: mode "sum" is required with per_sample_weights; got {mode!r}')
+    wanted: Any = as_tensor(input)
+    places, present = _bags(wanted, offsets, include_last_offset)
+    wanted = take(wanted.flatten(), places)
+    if padding_idx is not None:
+        present = present & (wanted != padding_idx % as_tensor(weight).type.shape[0])
+    rows: Any = take(weight, wanted, axis=0)
+    if per_sample_weights is not None:
+        factors = take(as_tensor(per_sample_weights, rows.type.dtype).flatten(), places)
+        rows = rows * factors[..., None]
+    if places.type.shape[1] == 0:
+        return reductions.sum(rows, axis=1)
+    inside = present[..., None]
+    if mode == "max":
+        high = reductions.max(where(inside, rows, -math.inf), axis=1)
+        return where(reductions.any(present, axis=1)[..., None], high, 0.0)
+    total: Any = reductions.sum(where(inside, rows, 0.0), axis=1)
+    if mode == "sum":
+        return total
+    count = reductions.sum(present.astype(int64), axis=1)
+    return total / pointwise.maximum(count, filled(count, 1)).astype(total.type.dtype)[..., None]
+
+
+def _bags(wanted: Any, offsets: TensorLike | None, include_last: bool) -> tuple[Any, Any]:
+    """Where each bag's indices are among all of them, [bags, longest], and which of those places it has."""
+    if len(wanted.type.shape) == 2 and offsets is None:
+        count, longest = (int(n) for n in wanted.type.shape)
+        starts, lengths = np.arange(count) * longest, np.full(count, longest)
+    elif len(wanted.type.shape) == 1 and offsets is not None:
+        begun = numbers(as_tensor(offsets, int64), "embedding_bag")
+        ends = begun[1:] if include_last else np.append(begun[1:], wanted.type.shape[0])
+        starts = begun[:-1] if include_last else begun
+        lengths = ends - starts
+        if (lengths < 0).any() or (begun < 0).any() or (len(ends) and ends[-1] > wanted.type.shape[0]):
+            raise ArgumentError("embedding_bag: ascending offsets within the indices are required; got others")
+        longest = int(lengths.max(initial=0))
+    else:
+        raise ShapeError(f"embedding_bag: indices [bags, n], or [all] with offsets, are required; got {wanted.type}")
+    within = np.arange(longest) < lengths[:, None]
+    return as_tensor(np.where(within, starts[:, None] + np.arange(longest), 0)), as_tensor(within)
+
+
+def bilinear(
+    input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: TensorLike | None = None
+) -> Tensor:
+    """x₁ᵀ · W · x₂ + bias for each matrix W of weight [out, in1, in2], over the last axes.
+
+    >>> F.bilinear([1.0, 2.0], [3.0], [[[1.0], [10.0]]])
+    Tensor([63.], f32[1])
+    """
+    (a, b, w), _ = meet("bilinear", (input1, input2, weight))
+    if len(w.type.shape) != 3 or (a.type.shape[-1:], b.type.shape[-1:]) != (w.type.shape[1:2], w.type.shape[2:]) or (
+        a.type.shape[:-1] != b.type.shape[:-1]
+    ):
+        raise ShapeError(
+            "bilinear: inputs [..., in1] and [..., in2] for a weight [out, in1, in2] are required; got "
+            f"{a.type}, {b.type} and {w.type}"
+        )
+    rank = len(a.type.shape)
+    mixed = contract.dot(a, w, ((rank - 1,), (1,)), ((), ()))  # [..., out, in2]
+    y = reduce.sum_(pointwise.mul(mixed, view.broadcast(b, mixed.type.shape, (*range(rank - 1), rank))), (rank,))
+    return y if bias is None else pointwise.add(y, spread(as_tensor(bias, y.type.dtype), y.type.shape))
