@@ -1,9 +1,9 @@
 """Writes the results of the side-by-side benchmark into the documents.
 
-    python benchmarks/report.py RESULTS.json [FRESH.json] [--roofline BENCH.json]
+    python benchmarks/report.py RESULTS.json ... [--roofline BENCH.json]
 
-RESULTS.json is what the benchmark left for its timed cases, FRESH.json for its fresh processes, BENCH.json what `nacre
-bench --json` wrote on the same machine.  The tables go between the `measured` markers of docs/performance.md and
+Each RESULTS.json is what the benchmark left of timed cases or of fresh processes, BENCH.json what `nacre bench --json`
+wrote on the same machine.  The tables go between the `measured` markers of docs/performance.md and
 README.md, and say how much faster Nacre is than the best other.  With a roofline each case also gets its floor: the
 time that its floating-point operations, inputs and outputs take at least, and how near to it Nacre comes.
 """
@@ -30,6 +30,7 @@ TITLES = {
     "W9.jit": "call of a tiny compiled function",
 }
 UNITS = {"W9": "µs"}
+OURS = "nacre"  # how the names of our own contenders begin
 BUILT_IN = {  # the workloads of `nacre bench` that do the same work
     "W1": "mlp", "W2": "convnet", "W3.b1": "resnet18", "W3.b8": "resnet18-8", "W4": "gpt", "W5": "prefill",
     "W6.f32": "decode", "W7.chain": "chain", "W7.softmax": "softmax", "W7.layernorm": "layernorm",
@@ -57,26 +58,29 @@ def figure(x: float) -> str:
 
 def timed(results: dict[str, Any], floors: dict[str, float]) -> list[str]:
     """The table of timed cases, min / median; with floors in seconds by workload, two columns more."""
-    names = list(results["versions"])
-    heads = [f"{short(n)} {v}" if (v := results["versions"][n]) else short(n) for n in names]
-    heads += ["speed over the best other, min (median)", *(["floor", "of the roof"] if floors else [])]
+    names = sorted(results["versions"], key=lambda n: short(n).startswith(OURS))
+    heads = [f"{short(n)} {v.partition('-')[0]}" if (v := results["versions"][n]) else short(n) for n in names]
+    ours = [short(n) for n in names if short(n).startswith(OURS)]
+    heads += [f"speed of {n} over the best other, min (median)" for n in ours]
+    heads += ["floor", "of the roof"] if floors else []
     lines = ["| case | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
-    for case, row in results["cases"].items():
+    for case in sorted(results["cases"], key=lambda c: list(TITLES).index(c) if c in TITLES else len(TITLES)):
+        row = results["cases"][case]
         unit = UNITS.get(case.split(".")[0], "ms")
         good = {short(n): r for n, r in row.items() if "min" in r and r["ok"]}
-        cells = [cell(row.get(n, {})) for n in names] + [speed(good)]
+        cells = [cell(row.get(n, {})) for n in names] + [speed(good, n) for n in ours]
         if floors:
             cells += against(good.get("nacre"), floors.get(BUILT_IN.get(case, "")))
         lines.append(f"| {TITLES.get(case, case)}, {unit} | " + " | ".join(cells) + " |")
     return lines
 
 
-def speed(good: dict[str, dict[str, Any]]) -> str:
-    """How much faster Nacre is than the best other, by the least time and by the median."""
-    others = [r for n, r in good.items() if n != "nacre"]
-    if "nacre" not in good or not others:
+def speed(good: dict[str, dict[str, Any]], name: str) -> str:
+    """How much faster one of ours is than the best other, by the least time and by the median."""
+    others = [r for n, r in good.items() if not n.startswith(OURS)]
+    if name not in good or not others:
         return "–"
-    return " (".join(f"{min(r[k] for r in others) / good['nacre'][k]:.2f}" for k in ("min", "median")) + ")"
+    return " (".join(f"{min(r[k] for r in others) / good[name][k]:.2f}" for k in ("min", "median")) + ")"
 
 
 def against(nacre: dict[str, Any] | None, floor: float | None) -> list[str]:
@@ -121,12 +125,14 @@ def write(path: Path, lines: list[str]) -> None:
 def main() -> int:
     """Write the tables of the given result files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("fresh", type=Path, nargs="?")
+    parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--roofline", type=Path)
     given = parser.parse_args()
-    results = json.loads(given.results.read_text())
-    started = ["", *fresh(json.loads(given.fresh.read_text()))] if given.fresh else []
+    results: dict[str, Any] = {"cases": {}, "versions": {}, "fresh": {}}
+    for path in given.results:
+        for key, found in json.loads(path.read_text()).items():
+            results[key] |= found
+    started = ["", *fresh(results)] if results["fresh"] else []
     bench = json.loads(given.roofline.read_text()) if given.roofline else None
     floors = {n: w["floor"] for n, w in bench["workloads"].items()} if bench else {}
     noted = ["", *roof(bench)] if bench else []
