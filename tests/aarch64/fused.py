@@ -13,7 +13,7 @@ import nacre.nn.functional as F
 from aarch64.programs import Case, case
 from nacre.base.dims import Dim
 from nacre.interpret.evaluate import from_numpy
-from nacre.nn.functions import losses, spatial
+from nacre.nn.functions import losses
 from ops.samples import Array, generator
 
 Shapes = Sequence[Sequence[int]]
@@ -46,8 +46,8 @@ def perceptron(w1: Any, b1: Any, w2: Any, b2: Any, x: Any, target: Any) -> Any:
 
 def images(w1: Any, b1: Any, w2: Any, b2: Any, x: Any) -> Any:
     """Convolution, pooling, and a layer on what is left."""
-    h = spatial.max_pool2d(F.relu(spatial.conv2d(x, w1, b1, padding=1)), 2)
-    h = spatial.avg_pool2d(h, 2)
+    h = F.max_pool2d(F.relu(F.conv2d(x, w1, b1, padding=1)), 2)
+    h = F.avg_pool2d(h, 2)
     return ((h.reshape(h.shape[0], -1) @ w2 + b2) ** 2).mean()
 
 
