@@ -10,39 +10,46 @@ from nacre.api.operands import TensorLike, as_tensor, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.nn.functions.pool import Sizes, alone
 
 Pair = tuple[int, int]
-Sizes = int | Sequence[int]
+_NUMBERS = {1: "one number is", 2: "one or two numbers are", 3: "one or three numbers are"}
+
+
+def each(value: Sizes, rank: int, operation: str, what: str) -> tuple[int, ...]:
+    """One number for all axes, or one for each."""
+    found = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
+    if len(found) != rank:
+        raise ArgumentError(f"{operation}: {_NUMBERS[rank]} required as {what}; got {value!r}")
+    return found
 
 
 def pair(value: Sizes, operation: str, what: str) -> Pair:
     """One number for both axes, or one for each."""
-    found = (value, value) if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(found) != 2:
-        raise ArgumentError(f"{operation}: one or two numbers are required as {what}; got {value!r}")
-    return found
+    rows, columns = each(value, 2, operation, what)
+    return rows, columns
 
 
 def one(value: Sizes, operation: str, what: str) -> int:
     """One number, given as it is or as a sequence of one."""
-    found = (value,) if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(found) != 1:
-        raise ArgumentError(f"{operation}: one number is required as {what}; got {value!r}")
-    return found[0]
+    return each(value, 1, operation, what)[0]
 
 
-def _padding(value: Sizes | str, kernel: Pair, dilation: Pair, stride: Pair, operation: str) -> tuple[Pair, Pair]:
+def margins(
+    value: Sizes | str, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int], operation: str
+) -> tuple[Pair, ...]:
+    """The padding before and behind each axis, as numbers or by name."""
+    rank = len(kernel)
     if value == "valid":
-        return (0, 0), (0, 0)
+        return ((0, 0),) * rank
     if value == "same":
-        if stride != (1, 1):
+        if stride != (1,) * rank:
             raise ArgumentError(f'{operation}: stride 1 is required with padding "same"; got {stride}')
         totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
-        return (totals[0] // 2, totals[0] - totals[0] // 2), (totals[1] // 2, totals[1] - totals[1] // 2)
+        return tuple((n // 2, n - n // 2) for n in totals)
     if isinstance(value, str):
         raise ArgumentError(f'{operation}: a padding of numbers, "same" or "valid" is required; got {value!r}')
-    rows, columns = pair(value, operation, "padding")
-    return (rows, rows), (columns, columns)
+    return tuple((n, n) for n in each(value, rank, operation, "padding"))
 
 
 def _images(x: Any, operation: str) -> tuple[Any, bool]:
@@ -55,11 +62,8 @@ def _images(x: Any, operation: str) -> tuple[Any, bool]:
     return x, False
 
 
-def _alone(y: Any, single: bool) -> Any:
-    return view.reshape(y, y.type.shape[1:]) if single else y
-
-
-def _with_bias(y: Any, bias: TensorLike | None, operation: str) -> Any:
+def with_bias(y: Any, bias: TensorLike | None, operation: str) -> Any:
+    """y [N, O, …] with a number added to each channel."""
     if bias is None:
         return y
     held = as_tensor(bias, y.type.dtype)
@@ -91,9 +95,9 @@ def conv2d(
     if len(shape) != 4:
         raise ShapeError(f"conv2d: filters [O, C/groups, kh, kw] are required; got {filters.type}")
     steps, spacing = pair(stride, "conv2d", "stride"), pair(dilation, "conv2d", "dilation")
-    margins = _padding(padding, (shape[2], shape[3]), spacing, steps, "conv2d")
-    y = winograd.correlate(images, filters, steps, margins, spacing, groups)
-    return _alone(_with_bias(y, bias, "conv2d"), single)
+    around = margins(padding, shape[2:], spacing, steps, "conv2d")
+    y = winograd.correlate(images, filters, steps, around, spacing, groups)
+    return alone(with_bias(y, bias, "conv2d"), single)
 
 
 def conv1d(
@@ -164,4 +168,4 @@ def conv_transpose2d(
         dilation=spacing,
         groups=groups,
     )
-    return _alone(_with_bias(y, bias, operation), single)
+    return alone(with_bias(y, bias, operation), single)

@@ -15,30 +15,16 @@ from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.spatial import Sizes, conv_transpose2d, one
+from nacre.nn.functions.pool import Sizes, alone
+from nacre.nn.functions.spatial import conv_transpose2d, each, margins, one, with_bias
 
 Triple = tuple[int, int, int]
 
 
 def triple(value: Sizes, operation: str, what: str) -> Triple:
     """One number for all three axes, or one for each."""
-    found = (value, value, value) if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(found) != 3:
-        raise ArgumentError(f"{operation}: one or three numbers are required as {what}; got {value!r}")
-    return found
-
-
-def _margins(value: Sizes | str, kernel: Sequence[int], dilation: Triple, stride: Triple) -> list[tuple[int, int]]:
-    if value == "valid":
-        return [(0, 0)] * 3
-    if value == "same":
-        if stride != (1, 1, 1):
-            raise ArgumentError(f'conv3d: stride 1 is required with padding "same"; got {stride}')
-        totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
-        return [(n // 2, n - n // 2) for n in totals]
-    if isinstance(value, str):
-        raise ArgumentError(f'conv3d: a padding of numbers, "same" or "valid" is required; got {value!r}')
-    return [(n, n) for n in triple(value, "conv3d", "padding")]
+    depth, rows, columns = each(value, 3, operation, what)
+    return depth, rows, columns
 
 
 def _volumes(x: Any, operation: str) -> tuple[Any, bool]:
@@ -53,12 +39,7 @@ def _volumes(x: Any, operation: str) -> tuple[Any, bool]:
 
 def _finished(y: Any, bias: TensorLike | None, single: bool, dtype: Any, operation: str) -> Any:
     """With the bias added, in the dtype of the operands, and without a batch that was not given."""
-    if bias is not None:
-        held = as_tensor(bias, y.type.dtype)
-        if held.type.shape != (y.type.shape[1],):
-            raise ShapeError(f"{operation}: a bias for each of {y.type.shape[1]} channels is required; got {held.type}")
-        y = pointwise.add(y, view.broadcast(held, y.type.shape, (1,)))
-    return as_tensor(view.reshape(y, y.type.shape[1:]) if single else y, dtype)
+    return as_tensor(alone(with_bias(y, bias, operation), single), dtype)
 
 
 def conv3d(
@@ -85,10 +66,10 @@ def conv3d(
         raise ShapeError(f"conv3d: filters [O, C/groups, kd, kh, kw] are required; got {filters.type}")
     outputs, inner, *kernel = filters.type.shape
     steps, spacing = triple(stride, "conv3d", "stride"), triple(dilation, "conv3d", "dilation")
-    margins = _margins(padding, kernel, spacing, steps)
-    planes, count = _planes(volumes, kernel[0], steps[0], margins[0], spacing[0])
+    around = margins(padding, kernel, spacing, steps, "conv3d")
+    planes, count = _planes(volumes, kernel[0], steps[0], around[0], spacing[0])
     flat = view.reshape(filters, (outputs, inner * kernel[0], *kernel[1:]))
-    y = winograd.correlate(planes, flat, steps[1:], tuple(margins[1:]), spacing[1:], groups)
+    y = winograd.correlate(planes, flat, steps[1:], around[1:], spacing[1:], groups)
     batch = volumes.type.shape[0]
     y = view.permute(view.reshape(y, (batch, count, *y.type.shape[1:])), (0, 2, 1, 3, 4))
     return _finished(y, bias, single, dtype, "conv3d")
