@@ -216,11 +216,12 @@ def lives(rows: Sequence[Row], uses: Sequence[tuple[Set[int], Set[int]]],
     spans: dict[int, tuple[int, int]] = {}  # the first and the last row
     for k, row in enumerate(rows):
         met: Set[int] = {row.cell} if row.kind is Kind.BRANCH else set()
+        end = k if row.kind is Kind.LAUNCH else min(row.target, len(rows) - 1)  # nobody waits for all to have read a cell
         if row.kind is Kind.LAUNCH:
             met = uses[row.step][0] | uses[row.step][1]
-        for v in met:
-            spans.setdefault(place(v), (k, k))
-            spans[place(v)] = (spans[place(v)][0], k)
+        for v in map(place, met):
+            first, last = spans.get(v, (k, end))
+            spans[v] = (first, max(last, end))
     spans.pop(-1, None)
     found = {v: (rows[a].epoch, rows[b].epoch) for v, (a, b) in spans.items()}
     for k, row in enumerate(rows):
