@@ -130,7 +130,10 @@ def test_loops_in_loops(threads: int) -> None:
 
 def test_branches_leave_one_result(threads: int) -> None:
     def step(c: Any, x: Any) -> Any:
-        c = nc.cond(x[0, 0] > 0, lambda c: c @ W + x, lambda c: nc.cond(c.sum() > 0, lambda c: -c, lambda c: c * 2, c), c)
+        def other(c: Any) -> Any:
+            return nc.cond(c.sum() > 0, lambda c: -c, lambda c: c * 2, c)
+
+        c = nc.cond(x[0, 0] > 0, lambda c: c @ W + x, other, c)
         return c, c
 
     start = nc.ones((6, 48))

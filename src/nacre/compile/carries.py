@@ -31,10 +31,14 @@ def unchanged(e: Equation) -> dict[int, int]:
         case "while":
             return _given_back(params["body"], range(len(e.outputs)))
         case _:
-            sides: list[Graph] = [params["then"], params["orelse"]]
-            places = [{v: k for k, v in enumerate(g.inputs)} for g in sides]
-            found = [[at.get(a, -1) for a in g.outputs] for g, at in zip(sides, places, strict=True)]  # type: ignore[arg-type]
-            return {k: 1 + a for k, (a, b) in enumerate(zip(*found, strict=True)) if a == b >= 0}
+            then, orelse = _places(params["then"]), _places(params["orelse"])
+            return {k: 1 + a for k, (a, b) in enumerate(zip(then, orelse, strict=True)) if a == b >= 0}
+
+
+def _places(graph: Graph) -> list[int]:
+    """Which input each output is; -1 for one that is computed."""
+    at: dict[Atom, int] = {v: k for k, v in enumerate(graph.inputs)}
+    return [at.get(a, -1) for a in graph.outputs]
 
 
 def _given_back(body: Graph, carries: Iterable[int]) -> dict[int, int]:
@@ -98,8 +102,7 @@ def _lean(e: Equation, wanted: Sequence[int]) -> Equation:
 
 def _lean_branch(e: Equation, wanted: Sequence[int]) -> Equation:
     sides: Mapping[str, Graph] = {k: e.params[k] for k in ("then", "orelse")}
-    read = set().union(*(_reads(g, wanted) for g in sides.values()))
-    operands = sorted(read)
+    operands = sorted({k for g in sides.values() for k in _reads(g, wanted)})
     params = {k: _restricted(g, operands, wanted) for k, g in sides.items()}
     return _chosen(e, [0, *(1 + k for k in operands)], params, wanted)
 

@@ -216,7 +216,8 @@ def lives(rows: Sequence[Row], uses: Sequence[tuple[Set[int], Set[int]]],
     spans: dict[int, tuple[int, int]] = {}  # the first and the last row
     for k, row in enumerate(rows):
         met: Set[int] = {row.cell} if row.kind is Kind.BRANCH else set()
-        end = k if row.kind is Kind.LAUNCH else min(row.target, len(rows) - 1)  # nobody waits for all to have read a cell
+        # nobody waits until all have read a cell
+        end = k if row.kind is Kind.LAUNCH else min(row.target, len(rows) - 1)
         if row.kind is Kind.LAUNCH:
             met = uses[row.step][0] | uses[row.step][1]
         for v in map(place, met):
