@@ -92,6 +92,18 @@ class Storage:
     loop: int = -1
 
 
+class Located(NamedTuple):
+    """Where a value lies for a row: in which one, how many bytes into it, and how that changes after each round.
+
+    Of the loops around the row, some move it by bytes, and some exchange it for another value.
+    """
+
+    value: int
+    offset: Size
+    moves: tuple[tuple[int, Size], ...]
+    swaps: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True)
 class Plan:
     """The steps in order and the values they work on; inputs come first, then outputs."""
@@ -136,6 +148,19 @@ class Plan:
     def lifetimes(self) -> dict[int, tuple[int, int]]:
         """For each temporary with a place of its own the first and last epoch in which the place is used."""
         return lives(self.rows, self.uses, self.place)
+
+    def located(self, slot: Pointer, row: Row) -> Located:
+        """Where a slot's value lies for a row."""
+        value, offset = slot.value, slot.offset
+        moves: list[tuple[int, Size]] = []
+        while self.values[value].kind == "part":
+            part = self.values[value]
+            offset = offset + part.offset
+            if part.loop >= 0:
+                moves.append((part.loop, part.stride))
+            value = part.of
+        swaps = [(loop.number, b if value == a else a) for loop in row.inside for a, b in loop.swaps if value in (a, b)]
+        return Located(value, offset, tuple(moves), tuple(swaps))
 
     def times(self, sizes: Mapping[str, int], unknown: int = 1) -> list[int]:
         """How often each step runs; both sides of a branch count, and a loop of unknown length as so many rounds."""
@@ -229,7 +254,7 @@ class _Tables:
         self.words: list[int] = [0] if plan.tree else []  # a place is never 0
         self.fixups: list[int] = []
         self.moves: dict[int, list[int]] = {loop.number: [] for loop in loops(plan.tree)}
-        self.alone: set[int] = _alone(plan, self.cuts) if threads > 1 else set()
+        self.alone: set[int] = run_alone(plan, self.cuts) if threads > 1 else set()
         works = [evaluate(s.extent, sizes) * max(1, evaluate(s.cost, sizes)) for s in plan.steps]
         times = plan.times(sizes, UNKNOWN_TRIPS)
         self.work = sum(w * n for w, n in zip(works, times, strict=True)) + (ENDLESS if plan.endless else 0)
@@ -290,25 +315,19 @@ class _Tables:
 
     def pointer(self, row: Row, slot: Pointer) -> None:
         """Append an address, with how it moves in the loops around the row."""
-        values, sizes = self.plan.values, self.sizes
-        value, offset = slot.value, evaluate(slot.offset, sizes)
         at = len(self.words)
-        while values[value].kind == "part":
-            part = values[value]
-            offset += evaluate(part.offset, sizes)
-            if part.loop >= 0:
-                step = evaluate(part.stride, sizes)
-                self.moves[part.loop] += [at, step, step]
-            value = part.of
-        for loop in row.inside:
-            for first, second in loop.swaps:
-                if value in (first, second):
-                    apart = self.offsets[second] - self.offsets[first]
-                    apart = apart if value == first else -apart
-                    self.moves[loop.number] += [at, apart, -apart]
-        if values[value].kind == "constant":
+        value, size, moves, swaps = self.plan.located(slot, row)
+        offset = evaluate(size, self.sizes)
+        for loop, stride in moves:
+            step = evaluate(stride, self.sizes)
+            self.moves[loop] += [at, step, step]
+        for loop, other in swaps:
+            apart = self.offsets[other] - self.offsets[value]
+            self.moves[loop] += [at, apart, -apart]
+        kind = self.plan.values[value].kind
+        if kind == "constant":
             self.word(self.constants[self.number[value]] + offset)
-        elif values[value].kind == "temporary":
+        elif kind == "temporary":
             self.fixups += [self.word(0), self.shared, self.offsets.get(self.plan.root(value), 0) + offset]
         else:
             self.fixups += [self.word(0), value, offset]
@@ -328,7 +347,7 @@ class _Tables:
                 len(self.moves[number]) // 3]
 
 
-def _alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
+def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
     """The outermost loops in which nothing is divided: one thread runs them, without barriers, and the rest wait."""
     divided: set[int] = set()
     for row in plan.rows:
