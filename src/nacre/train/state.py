@@ -63,7 +63,8 @@ def unpacked(document: Any, tensors: Mapping[str, Any]) -> Any:
             return tuple(unpacked(v, tensors) for v in cast("list[Any]", held))
         if kind == "dict" and isinstance(held, list):
             return {unpacked(k, tensors): unpacked(v, tensors) for k, v in cast("list[list[Any]]", held)}
-    raise StateError(f"checkpoint: a state as this version writes it is required; got {str(cast("Any", document))[:60]!r}")
+    shown = str(cast("Any", document))[:60]
+    raise StateError(f"checkpoint: a state as this version writes it is required; got {shown!r}")
 
 
 # ---- what a model holds beside its state dict
