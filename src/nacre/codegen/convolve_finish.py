@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nacre.codegen.convolve_pack import transpose_matrix
+from nacre.codegen.convolve_pack import ask_for, transpose_matrix
 from nacre.codegen.convolve_steps import Epilogue, Kernel, Place
 from nacre.native.text import Operand, Val
 
@@ -14,7 +14,7 @@ class Finish:
     """Writes runs of pixels to the planes of a result [N,C,H,W].
 
     `plane` is the pixels of one plane, `width` the elements of a pixel in scratch and `pitch` those of a channel's
-    pixels once they are transposed.
+    pixels once they are transposed.  Of the operands, those read `along` lie like the result.
     """
 
     k: Kernel
@@ -24,6 +24,13 @@ class Finish:
     plane: int
     width: int
     pitch: int
+    along: tuple[Val, ...]
+
+    def ask(self, rows: tuple[Operand, Operand], offset: Operand, count: Operand) -> None:
+        """Prefetch what `write` will touch at some of the channels: the results and what the epilogue reads."""
+        k, f = self.k, self.k.f
+        for pointer in (self.out, *self.along):
+            ask_for(k, f.gep(pointer, offset, k.scalar), self.plane, rows, count, to_write=pointer is self.out)
 
     def write(self, by_pixel: Val, by_channel: Val, count: Val, channels: Val, channel: Operand,
               offset: Operand) -> None:
