@@ -373,8 +373,8 @@ class WinogradKernel:
                 f.store(vectors.mul(value, RESULT_SCALE[i][j]), to)
         f.ret()
 
-    def band_results(self, finish: Finish, sums: Val, by_pixel: Val, by_channel: Val, planes: Operand, group: Operand,
-                     panel: Operand, band: Operand) -> None:
+    def band_results(self, finish: Finish, sums: Val, by_pixel: Val, planes: Operand, group: Operand, panel: Operand,
+                     band: Operand) -> None:
         """Write a band of tiles of one image and group (`planes`) and panel to the result."""
         k, f, plan = self.k, self.k.f, self.plan
         width, (down, across) = plan.sides.out_shape[1], plan.sides.tiles
@@ -390,7 +390,7 @@ class WinogradKernel:
                     f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar)])
         channels, offset, count = self.place(planes, panel, band)
         channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
-        finish.write(by_pixel, by_channel, count, channels, channel, offset)
+        finish.write(by_pixel, count, channels, channel, offset)
 
     def place(self, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
         """How many channels a panel has, where its band begins in the result, and the pixels of the band."""

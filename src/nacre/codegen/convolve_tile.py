@@ -7,7 +7,7 @@ and dilation, forward or transposed, differ only in those lists.
 A work item is a band of output rows of one image and group.  A register tile is some pixels of one
 row times the channels of one panel; tiles whose pixels have the same taps share a micro-kernel, and
 absent taps are not computed.  A finished band is transposed from [pixel][channel] to rows of
-pixels, passes through the epilogue and is written to the row-major output.
+pixels, vector by vector, passes through the epilogue and is written to the row-major output.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ class CorrelationKernel:
         self._plan_scratch()
         along = tuple(self.k.pointers[name] for name in read_along(epilogue))
         self.finish = Finish(self.k, self.out, tuple(self.operands), epilogue, c.out_shape[0] * c.out_shape[1],
-                             self.layout.width, self.pixels, along)
+                             c.outputs, self.layout.width, along)
 
     def _plan_bands(self) -> None:
         """Choose the rows of a band, and whether panels are the outer or the inner loop."""
@@ -230,10 +230,9 @@ class CorrelationKernel:
         return self.layout.panels if self.outer_panels else 1
 
     def _plan_scratch(self) -> None:
-        """Lay out the scratch: the band by pixels, the band by channels, copied input rows."""
+        """Lay out the scratch: the band by pixels, copied input rows, a packed panel."""
         k, c = self.k, self.c
-        self.pixels = round_up(self.band_rows * c.out_shape[1], k.lanes)
-        band = self.pixels * self.layout.width
+        self.copied = round_up(self.band_rows * c.out_shape[1], k.lanes) * self.layout.width
         plane = c.in_shape[0] * c.in_shape[1]
         self.copies = plane * k.element % ALIAS == 0 and c.inputs > 4
         self.plane = plane
@@ -244,7 +243,6 @@ class CorrelationKernel:
             line = 64 // k.element
             self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
             size = self.plane * c.inputs
-        self.by_channel, self.copied = band, 2 * band
         self.packed = round_up(self.copied + size, k.lanes)
         whole = self.packed + (self.layout.panel_size if self.packs else 0)
         self.scratch = whole * k.element + 64
@@ -295,6 +293,13 @@ class CorrelationKernel:
             item.next(index)
         return image, panel, group
 
+    def _room(self, space: Val, done: Val) -> Val:
+        """Where a panel begins, of which so many elements are done; parts that are used once all lie at one place."""
+        f = self.k.f
+        if self.bands > 1:
+            return space
+        return f.select(f.icmp("eq", self.k.batch, 1), f.gep(space, f.sub(f.i64(0), done), self.k.scalar), space)
+
     def _pack(self, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
         """Pack blocks of a panel, unless it was packed for another band."""
         k, f = self.k, self.k.f
@@ -338,10 +343,12 @@ class CorrelationKernel:
         index = total(f, product(f, self.group, self.layout.panels), panel)
         rows = start, end
         if self.packs:
-            weights, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
+            space, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
             with f.loop("packed", 0, self.layout.blocks, step) as chunk:
                 blocks = chunk.index, f.smin(f.add(chunk.index, step), self.layout.blocks)
-                self._pack(index, blocks, f.gep(weights, f.mul(chunk.index, self.layout.block_size), k.scalar))
+                done = f.mul(chunk.index, self.layout.block_size)
+                weights = self._room(space, done)
+                self._pack(index, blocks, f.gep(weights, done, k.scalar))
                 self._rows(rows, weights, blocks, lambda row: self._ahead(index, panel, blocks[1], row, rows))
         else:
             weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
@@ -481,8 +488,7 @@ class CorrelationKernel:
         """Write the band's first `count` pixels, which begin at row `start`."""
         f = self.k.f
         channels, channel, offset = self._place(panel, start)
-        self.finish.write(f["scratch"], f.gep(f["scratch"], self.by_channel, self.k.scalar), count, channels, channel,
-                          offset)
+        self.finish.write(f["scratch"], count, channels, channel, offset)
 
     def _place(self, panel: Operand, row: Operand) -> tuple[Val, Operand, Operand]:
         """How many channels a panel has, the first of them, and where its row of the result begins."""
