@@ -2,8 +2,8 @@
 
 The text has two functions.  `measure` gives the bytes of the workspace for given sizes and threads; `start` writes
 the tables into it and has the driver (`codegen/program`) walk them.  The workspace is, in order: the arena, the
-descriptor, the table of steps, what moves in loops, the kernels' arguments (a copy for each thread where there are
-loops), counters, barrier, and each thread's scratch memory.
+descriptor, the table of steps, what moves in loops, the kernels' arguments, the steps' ends, and each thread's scratch
+memory.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 
@@ -18,13 +19,13 @@ from nacre.base.dims import LIMIT, Size
 from nacre.base.errors import CompileError
 from nacre.base.types import TensorType
 from nacre.deploy import tables
+from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import Arithmetic, symbols_of
 from nacre.native.text import Function, Module, Operand, Val
 from nacre.runtime.flow import UNKNOWN_TRIPS, Kind, Loop, Node, Row, loops
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
-    BARRIER_BYTES,
     CHUNK_COST,
     CHUNK_COST_IN_LOOPS,
     DESCRIPTOR_WORDS,
@@ -66,8 +67,7 @@ class Layout:
     rows: Operand
     moves: Operand
     arguments: Operand
-    counters: Operand
-    barrier: Operand
+    ends: Operand
     scratch: Operand
     stride: Operand
     total: Operand
@@ -84,9 +84,9 @@ class Writer:
         self.symbols = symbols_of(inputs)
         self.single = [tables.table(s, 1) if s.cut is not None else None for s in plan.steps]
         self.shared = [tables.table(s, tables.TEAM) if s.cut is not None else None for s in plan.steps]
-        self.constants = self._constants(constants)
+        self.constants, self.weights = self._place(constants)
         self.rows = plan.rows
-        self.argument_words = sum(map(self._words, self.rows)) + len(list(loops(plan.tree))) + 1
+        self.argument_words = sum(map(self._words, self.rows)) + len(list(loops(plan.tree)))
         self.first_move: dict[int, int] = {}  # of each loop, and how many moves there are
         self.moves = 0
         for loop in loops(plan.tree):
@@ -117,12 +117,12 @@ class Writer:
         return {s.name: max(s.low, UNBOUNDED) if s.high >= LIMIT else s.high for s in self.symbols}
 
     def _words(self, row: Row) -> int:
-        """The words of arguments that a row takes, that of its counter's base included."""
+        """The words of arguments that a row takes."""
         if row.kind is not Kind.LAUNCH:
             return int(row.kind is Kind.BRANCH)
         answers = self.shared[row.step]
         more = len(answers.rows[0]) - 3 if answers is not None else 0
-        return len(self.plan.steps[row.step].slots) + more + bool(row.inside)
+        return len(self.plan.steps[row.step].slots) + more
 
     def _pointers(self, row: Row) -> list[Pointer]:
         """The addresses among a row's arguments."""
@@ -138,24 +138,27 @@ class Writer:
 
     # ---- constants
 
-    def _constants(self, arrays: Sequence[np.ndarray]) -> dict[int, int]:
-        """One block of all constants, equal ones once; the place of each constant value in it."""
-        block = bytearray()
+    def _place(self, arrays: Sequence[np.ndarray]) -> tuple[dict[int, int], list[tuple[int, np.ndarray]]]:
+        """Where each constant value lies in the weights, equal ones once, and what is to be written there."""
         places: dict[bytes, int] = {}
+        written: list[tuple[int, np.ndarray]] = []
         found: list[int] = []
+        total = 0
         for array in arrays:
-            data = np.ascontiguousarray(array).tobytes()
-            if data not in places:
-                places[data] = len(block)
-                block += data.ljust(aligned(len(data)), b"\0")
-            found.append(places[data])
-        if len(block) > LARGEST_WEIGHTS:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            mark = sha256(data.data).digest()
+            if mark not in places:
+                places[mark] = total
+                written.append((total, data))
+                total += aligned(data.nbytes)
+            found.append(places[mark])
+        if total > LARGEST_WEIGHTS:
             raise CompileError(f"deploy: weights of {LARGEST_WEIGHTS:,} bytes at most are required; these are "
-                               f"{len(block):,}; store them in a smaller type")
-        if block:
-            self.module.constant("core.weights", f"[{len(block)} x i8]", quoted(bytes(block)), ALIGN)
+                               f"{total:,}; store them in a smaller type")
+        if total:
+            self.module.section("core.weights", total, SECTION, ALIGN)
         held = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
-        return dict(zip(held, found, strict=True))
+        return dict(zip(held, found, strict=True)), written
 
     # ---- the layout of the workspace
 
@@ -172,13 +175,10 @@ class Writer:
         rows = a.add(descriptor, 8 * DESCRIPTOR_WORDS)
         moves = a.add(rows, aligned(8 * STEP_WORDS * len(self.rows)))
         arguments = a.add(moves, aligned(8 * 3 * self.moves))
-        each = aligned(8 * self.argument_words)
-        counters = a.add(arguments, a.mul(each, team) if self.plan.tree else each)
-        barrier = a.add(counters, ALIGN * len(self.rows))
-        scratch = a.add(barrier, BARRIER_BYTES)
+        ends = a.add(arguments, aligned(8 * self.argument_words))
+        scratch = a.add(ends, aligned(8 * len(self.rows)))
         total = a.add(scratch, a.mul(stride, team))
-        return Layout(temporaries, descriptor, rows, moves, arguments, counters, barrier, scratch, stride, total, team,
-                      shares)
+        return Layout(temporaries, descriptor, rows, moves, arguments, ends, scratch, stride, total, team, shares)
 
     def work(self, a: Arithmetic, nodes: Sequence[Node]) -> Operand:
         """The work of nodes, those loops left out that one thread runs alone."""
@@ -251,7 +251,7 @@ class _Start:
             self.f.gep(self.workspace, place) for place in (at.arguments, at.rows, at.moves, at.descriptor))
         count = self.plan.inputs + self.plan.outputs
         self.bases = [self.f.load(self.f.gep(self.f["bases"], k, "ptr"), "ptr") for k in range(count)]
-        self.words = 1  # a place is never 0
+        self.words = 0
         self.moved = dict(writer.first_move)
 
     def put(self, table: Val, word: int, value: Operand) -> None:
@@ -267,11 +267,10 @@ class _Start:
     def write(self) -> None:
         """Write rows, arguments, moves and the descriptor; then run."""
         firsts = [self.row_arguments(row) for row in self.writer.rows]
-        bases = [self.word(0) if row.inside and row.kind is Kind.LAUNCH else 0 for row in self.writer.rows]
         turns = {number: self.word(0) for number in self.writer.first_move}
         for k, row in enumerate(self.writer.rows):
             if row.kind is Kind.LAUNCH:
-                self.launch(k, row, firsts[k], bases[k])
+                self.launch(k, row, firsts[k])
             else:
                 self.control(k, row, firsts[k], turns)
         self.run()
@@ -324,12 +323,12 @@ class _Start:
         for word, value in enumerate(itertools.chain(values, (0,) * (STEP_WORDS - 1 - len(values))), 1):
             self.put(self.rows, STEP_WORDS * k + word, value)
 
-    def launch(self, k: int, row: Row, first: int, base: int) -> None:
+    def launch(self, k: int, row: Row, first: int) -> None:
         """Write the row of a launch."""
         step, share = self.plan.steps[row.step], self.at.shares[row.step]
         self.f.comment(step.label)
         self.f.store(Val(f"@{self.writer.kernels[step.code]}", "ptr"), self.f.gep(self.rows, STEP_WORDS * k, "i64"))
-        self.fill(k, (first, share.extent, share.grain, int(row.sync), int(step.idle), base))
+        self.fill(k, (first, share.extent, share.grain, int(row.sync), int(step.idle)))
 
     def control(self, k: int, row: Row, first: int, turns: Mapping[int, int]) -> None:
         """Write a row that turns the way."""
@@ -341,7 +340,7 @@ class _Start:
         count = ENDLESS if trips is None else self.a.size(trips)
         alone = int(number in self.writer.alone)
         if row.kind is Kind.ENTER:
-            self.fill(k, (turns[number], count, row.target, int(row.sync), int(row.kind), alone, row.past))
+            self.fill(k, (turns[number], count, row.target, int(row.sync), int(row.kind), alone))
             return
         about = alone if row.kind is Kind.LEAVE else count
         first_move = self.writer.first_move[number]
@@ -351,23 +350,13 @@ class _Start:
 
     def run(self) -> None:
         """Write the descriptor and call the driver."""
-        a, f, at = self.a, self.f, self.at
+        f, at = self.f, self.at
         f.comment("the descriptor")
-        several = f.cast("zext", f.icmp("sgt", a.value(at.team), 1), "i64")
-        copies = aligned(8 * self.writer.argument_words) if self.plan.tree else 0
-        written = {1: self.words, 5: len(self.writer.rows), 6: at.arguments, 7: at.counters, 8: at.barrier,
-                   9: at.scratch, 10: at.stride, 11: several, 12: at.total, 14: at.team, 16: copies}
+        written = {1: self.words, 5: len(self.writer.rows), 6: at.arguments, 7: at.ends, 9: at.scratch, 10: at.stride,
+                   12: at.total, 14: at.team}
         for word in range(DESCRIPTOR_WORDS):
             self.put(self.descriptor, word, written.get(word, 0))
         for word, table in ((0, self.arguments), (2, self.arguments), (4, self.rows)):
             f.store(table, f.gep(self.descriptor, word, "i64"))
         f.call("nacre_run", "void", [self.descriptor, f["bases"], self.workspace])
         f.ret()
-
-
-HEX = np.array([f"\\{k:02X}".encode() for k in range(256)])
-
-
-def quoted(data: bytes) -> str:
-    """Bytes as an LLVM string constant."""
-    return f'c"{HEX[np.frombuffer(data, np.uint8)].tobytes().decode()}"'

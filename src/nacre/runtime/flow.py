@@ -216,13 +216,11 @@ def lives(rows: Sequence[Row], uses: Sequence[tuple[Set[int], Set[int]]],
     spans: dict[int, tuple[int, int]] = {}  # the first and the last row
     for k, row in enumerate(rows):
         met: Set[int] = {row.cell} if row.kind is Kind.BRANCH else set()
-        # nobody waits until all have read a cell
-        end = k if row.kind is Kind.LAUNCH else min(row.target, len(rows) - 1)
         if row.kind is Kind.LAUNCH:
             met = uses[row.step][0] | uses[row.step][1]
         for v in map(place, met):
-            first, last = spans.get(v, (k, end))
-            spans[v] = (first, max(last, end))
+            first, _ = spans.get(v, (k, k))
+            spans[v] = (first, k)
     spans.pop(-1, None)
     found = {v: (rows[a].epoch, rows[b].epoch) for v, (a, b) in spans.items()}
     for k, row in enumerate(rows):

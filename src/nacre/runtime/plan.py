@@ -20,9 +20,8 @@ from nacre.runtime.flow import UNKNOWN_TRIPS, Kind, Row, Tree, lives, loops, rou
 
 ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
-STEP_WORDS = 8  # of a launch: kernel, first argument, extent, grain, barrier, idle, place of the counter's base
-DESCRIPTOR_WORDS = 24
-BARRIER_BYTES = 128
+STEP_WORDS = 8  # of a launch: kernel, first argument, extent, grain, barrier, idle, and room to grow
+DESCRIPTOR_WORDS = 16
 ALONE_COST = 400_000  # programs with less work run on the caller alone
 SHARE_COST = 60_000  # steps with less work are not divided
 CHUNK_COST = 25_000  # the least work worth taking a chunk for
@@ -229,17 +228,13 @@ def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
 
 
 def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int],
-         constants: Sequence[int], run: int) -> Bound:
-    """Write the native tables.
-
-    `addresses` are the kernels', `constants` those of the constant values in order, `run` that of the pool's
-    region function.
-    """
+         constants: Sequence[int]) -> Bound:
+    """Write the native tables; `addresses` are the kernels', `constants` those of the constant values in order."""
     largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
     if largest > ADDRESSABLE:
         raise OutOfMemory(f"memory: values that a machine can address are required; got one of {largest:,} bytes; "
                           "use smaller shapes")
-    return _Tables(plan, sizes, threads, addresses, constants).bound(run)
+    return _Tables(plan, sizes, threads, addresses, constants).bound()
 
 
 class _Tables:
@@ -253,7 +248,7 @@ class _Tables:
         self.shared = plan.inputs + plan.outputs  # the base that is the arena
         self.rows = plan.rows
         self.cuts = [divide(step, sizes, threads) for step in plan.steps]
-        self.words: list[int] = [0] if plan.tree else []  # a place is never 0
+        self.words: list[int] = []
         self.fixups: list[int] = []
         self.moves: dict[int, list[int]] = {loop.number: [] for loop in loops(plan.tree)}
         self.alone: set[int] = run_alone(plan, self.cuts) if threads > 1 else set()
@@ -266,11 +261,10 @@ class _Tables:
         together = sum(w * n for k, (w, n) in enumerate(zip(works, times, strict=True)) if k not in single)
         self.team = 1 if together < ALONE_COST else threads
 
-    def bound(self, run: int) -> Bound:
+    def bound(self) -> Bound:
         """The tables, and the descriptor that says where they are."""
         plan, team = self.plan, self.team
         places = [self.arguments(row) for row in self.rows]
-        bases = {k: self.word(0) for k, row in enumerate(self.rows) if row.inside and row.kind is Kind.LAUNCH}
         turns = {number: self.word(0) for number in self.moves}
         moves = {number: np.array(found or [0], np.int64) for number, found in self.moves.items()}
         rows: list[int] = []
@@ -278,22 +272,19 @@ class _Tables:
             if row.kind is Kind.LAUNCH:
                 step, cut = plan.steps[row.step], self.cuts[row.step]
                 rows += [self.addresses[step.code], places[k], cut.extent, cut.grain, int(row.sync), int(step.idle),
-                         bases.get(k, 0), 0]
+                         0, 0]
             else:
                 rows += self.control(row, places[k], turns, moves)
         scratch = max((aligned(cut.scratch) for cut in self.cuts), default=0)
-        arguments = aligned(8 * len(self.words))
         args_at = aligned(self.arena_bytes)
-        counters_at = args_at + arguments * (team if plan.tree else 1)
-        barrier_at = aligned(counters_at + ALIGN * len(self.rows))
-        scratch_at = aligned(barrier_at + BARRIER_BYTES)
+        ends_at = aligned(args_at + 8 * len(self.words))
+        scratch_at = aligned(ends_at + 8 * len(self.rows))
         tables = [np.array(t or [0], np.int64) for t in (self.words, self.fixups, rows)]
         template, fix, steps = (t.ctypes.data for t in tables)
         workspace_bytes = scratch_at + scratch * team
-        descriptor = np.zeros(DESCRIPTOR_WORDS, np.int64)
-        descriptor[:17] = [template, len(self.words), fix, len(self.fixups) // 3, steps, len(self.rows), args_at,
-                           counters_at, barrier_at, scratch_at, scratch, run if team > 1 else 0, workspace_bytes,
-                           self.shared, team, 0, arguments if plan.tree else 0]
+        descriptor = np.array([template, len(self.words), fix, len(self.fixups) // 3, steps, len(self.rows), args_at,
+                               ends_at, 0, scratch_at, scratch, 0, workspace_bytes, self.shared, team, 0], np.int64)
+        assert descriptor.size == DESCRIPTOR_WORDS
         output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
         return Bound(descriptor, output_bytes, workspace_bytes, self.arena_bytes, self.constants, self.work,
                      [*tables, *moves.values()])
@@ -344,7 +335,7 @@ class _Tables:
         count = ENDLESS if trips is None else max(0, evaluate(trips, self.sizes))
         alone = int(number in self.alone)
         if row.kind is Kind.ENTER:
-            return [0, turns[number], count, row.target, int(row.sync), int(row.kind), alone, row.past]
+            return [0, turns[number], count, row.target, int(row.sync), int(row.kind), alone, 0]
         count = alone if row.kind is Kind.LEAVE else count
         table = moves[number]
         return [0, turns[number], count, row.target, int(row.sync), int(row.kind), table.ctypes.data,
