@@ -253,6 +253,8 @@ def test_transposed_convolution_is_the_adjoint() -> None:
         (lambda: F.max_pool2d(nc.ones(3), 2), "a shape"),
         (lambda: F.conv2d(nc.ones((1, 3, 5, 5)), nc.ones((4, 2, 3, 3))), "groups"),
         (lambda: F.mse_loss(nc.ones(2), nc.ones(2), "max"), "reduction"),
+        (lambda: F.batch_norm([[1.0], [2.0]], weight=[1.0, 2.0], training=True), r"of shape \[1\] are required"),
+        (lambda: F.max_unpool2d(nc.ones((1, 1, 2, 2)), nc.ones((1, 1, 2, 2)), 2), "integer indices"),
         (lambda: F.scaled_dot_product_attention(nc.ones((2, 3)), nc.ones((2, 4)), nc.ones((2, 4))), "queries"),
     ],
     ids=str,

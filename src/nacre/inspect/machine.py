@@ -34,6 +34,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
+        """Whether nothing differs."""
         return not self.differing
 
 
@@ -47,7 +48,12 @@ class Kept:
 
 
 def facts() -> dict[str, str]:
-    """What the machine and the installation are, as names and values to show."""
+    """What the machine and the installation are, as names and values to show.
+
+    >>> from nacre.inspect.machine import facts
+    >>> sorted(facts())
+    ['code cache', 'compiler', 'instruction set', 'memory', 'packages', 'processor', 'python', 'threads']
+    """
     target = host_target()
     features = {word[1:] for word in target.features.split(",") if word.startswith("+")}
     kept = cached()
@@ -77,7 +83,12 @@ def versions() -> dict[str, str]:
 
 
 def cached() -> Kept:
-    """What the cache of objects and programs holds on disk."""
+    """What the cache of objects and programs holds on disk.
+
+    >>> from nacre.inspect.machine import cached
+    >>> cached().files >= 0
+    True
+    """
     directory = objects.default_directory()
     files = _objects(directory)
     return Kept(directory, len(files), sum(p.stat().st_size for p in files))
@@ -96,7 +107,12 @@ def _objects(directory: str | None) -> list[Path]:
 
 
 def checks() -> list[Check]:
-    """Run the probes every way this machine can, and compare each with the first."""
+    """Run the probes every way this machine can, and compare each with the first.
+
+    >>> from nacre.inspect.machine import checks
+    >>> [check.name for check in checks() if not check.passed]
+    []
+    """
     reference = bits.measure()
     several = max(2, pool().threads)
     return [
