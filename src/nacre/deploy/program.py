@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from nacre.base.dims import LIMIT, Size
 from nacre.base.errors import CompileError
 from nacre.base.types import TensorType
 from nacre.deploy import tables
+from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import Arithmetic, symbols_of
 from nacre.native.text import Function, Module, Operand, Val
 from nacre.runtime.plan import (
@@ -74,7 +76,7 @@ class Writer:
         self.symbols = symbols_of(inputs)
         self.alone = [tables.table(s, 1) if s.cut is not None else None for s in plan.steps]
         self.shared = [tables.table(s, tables.TEAM) if s.cut is not None else None for s in plan.steps]
-        self.constants = self._constants(constants)
+        self.constants, self.weights = self._place(constants)
         self.argument_words = sum(len(s.slots) + len(t.rows[0]) - 3 if t is not None else len(s.slots)
                                   for s, t in zip(plan.steps, self.shared, strict=True))
 
@@ -95,24 +97,27 @@ class Writer:
 
     # ---- constants
 
-    def _constants(self, arrays: Sequence[np.ndarray]) -> dict[int, int]:
-        """One block of all constants, equal ones once; the place of each constant value in it."""
-        block = bytearray()
+    def _place(self, arrays: Sequence[np.ndarray]) -> tuple[dict[int, int], list[tuple[int, np.ndarray]]]:
+        """Where each constant value lies in the weights, equal ones once, and what is to be written there."""
         places: dict[bytes, int] = {}
+        written: list[tuple[int, np.ndarray]] = []
         found: list[int] = []
+        total = 0
         for array in arrays:
-            data = np.ascontiguousarray(array).tobytes()
-            if data not in places:
-                places[data] = len(block)
-                block += data.ljust(aligned(len(data)), b"\0")
-            found.append(places[data])
-        if len(block) > LARGEST_WEIGHTS:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            mark = sha256(data.data).digest()
+            if mark not in places:
+                places[mark] = total
+                written.append((total, data))
+                total += aligned(data.nbytes)
+            found.append(places[mark])
+        if total > LARGEST_WEIGHTS:
             raise CompileError(f"deploy: weights of {LARGEST_WEIGHTS:,} bytes at most are required; these are "
-                               f"{len(block):,}; store them in a smaller type")
-        if block:
-            self.module.constant("core.weights", f"[{len(block)} x i8]", quoted(bytes(block)), ALIGN)
+                               f"{total:,}; store them in a smaller type")
+        if total:
+            self.module.section("core.weights", total, SECTION, ALIGN)
         held = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
-        return dict(zip(held, found, strict=True))
+        return dict(zip(held, found, strict=True)), written
 
     # ---- the layout of the workspace
 
@@ -224,11 +229,3 @@ class Writer:
             place = at.temporaries.get(self.plan.root(value), 0)
             return a.f.gep(workspace, a.add(place, a.size(offset)))
         return a.f.gep(bases[value], a.size(offset))
-
-
-HEX = np.array([f"\\{k:02X}".encode() for k in range(256)])
-
-
-def quoted(data: bytes) -> str:
-    """Bytes as an LLVM string constant."""
-    return f'c"{HEX[np.frombuffer(data, np.uint8)].tobytes().decode()}"'
