@@ -58,8 +58,8 @@ def facts() -> dict[str, str]:
     """What the machine and the installation are, as names and values to show.
 
     >>> from nacre.inspect.machine import facts
-    >>> sorted(facts())
-    ['code cache', 'compiler', 'instruction set', 'memory', 'packages', 'processor', 'python', 'threads']
+    >>> {"instruction set", "memory", "processor", "threads"} <= set(facts())
+    True
     """
     target = host_target()
     features = {word[1:] for word in target.features.split(",") if word.startswith("+")}
@@ -93,7 +93,7 @@ def cached() -> Kept:
     """What the cache of kernels and programs holds on disk.
 
     >>> from nacre.inspect.machine import cached
-    >>> cached().nbytes >= 0
+    >>> cached().bytes >= 0
     True
     """
     directory = objects.default_directory()
