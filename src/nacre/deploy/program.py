@@ -2,7 +2,7 @@
 
 The text has two functions.  `measure` gives the bytes of the workspace for given sizes and threads; `start` writes
 the tables into it and has the driver (`codegen/program`) walk them.  The workspace is, in order: the arena, the
-descriptor, the table of steps, the kernels' arguments, counters, barrier, and each thread's scratch memory.
+descriptor, the table of steps, the kernels' arguments, the steps' ends, and each thread's scratch memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from nacre.native.text import Function, Module, Operand, Val
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
-    BARRIER_BYTES,
     CHUNK_COST,
     DESCRIPTOR_WORDS,
     SHARE_COST,
@@ -58,8 +57,7 @@ class Layout:
     descriptor: Operand
     rows: Operand
     arguments: Operand
-    counters: Operand
-    barrier: Operand
+    ends: Operand
     scratch: Operand
     stride: Operand
     total: Operand
@@ -135,11 +133,10 @@ class Writer:
         temporaries, descriptor = self.arena(a)
         rows = a.add(descriptor, 8 * DESCRIPTOR_WORDS)
         arguments = a.add(rows, aligned(8 * STEP_WORDS * len(self.plan.steps)))
-        counters = a.add(arguments, aligned(8 * self.argument_words))
-        barrier = a.add(counters, ALIGN * len(self.plan.steps))
-        scratch = a.add(barrier, BARRIER_BYTES)
+        ends = a.add(arguments, aligned(8 * self.argument_words))
+        scratch = a.add(ends, aligned(8 * len(self.plan.steps)))
         total = a.add(scratch, a.mul(stride, team))
-        return Layout(temporaries, descriptor, rows, arguments, counters, barrier, scratch, stride, total, team, shares)
+        return Layout(temporaries, descriptor, rows, arguments, ends, scratch, stride, total, team, shares)
 
     def arena(self, a: Arithmetic) -> tuple[Mapping[int, Operand], Operand]:
         """Places of the temporaries: each above those that are alive with it and lie below it in the plan's arena."""
@@ -210,9 +207,8 @@ class Writer:
                 words += 1
         descriptor = f.gep(workspace, at.descriptor)
         f.comment("the descriptor")
-        several = f.cast("zext", f.icmp("sgt", a.value(at.team), 1), "i64")
-        written = {1: words, 5: len(self.plan.steps), 6: at.arguments, 7: at.counters, 8: at.barrier, 9: at.scratch,
-                   10: at.stride, 11: several, 12: at.total, 14: at.team}
+        written = {1: words, 5: len(self.plan.steps), 6: at.arguments, 7: at.ends, 9: at.scratch, 10: at.stride,
+                   12: at.total, 14: at.team}
         for word in range(DESCRIPTOR_WORDS):
             put(descriptor, word, written.get(word, 0))
         for word, table in ((0, arguments), (2, arguments), (4, rows)):

@@ -430,10 +430,13 @@ class Function:
         align = Val(str(max(1, bits_of(value.ty) // 8)), "i32")
         self.intrinsic("masked.store", "void", [value, pointer, align, mask], overload=[value.ty, "ptr"])
 
-    def prefetch(self, pointer: Val) -> None:
-        """Ask for the cache line at an address that will be read soon; it need not be one of ours."""
-        read, near, data = (Val(str(n), "i32") for n in (0, 2, 1))
-        self.intrinsic("prefetch", "void", [pointer, read, near, data], overload=["ptr"])
+    def prefetch(self, pointer: Val, writes: bool = False, level: int = 2) -> None:
+        """Ask for the cache line at an address that will be read or written soon, into a level of the cache.
+
+        It need not be one of ours.
+        """
+        access, near, data = (Val(str(n), "i32") for n in (int(writes), 4 - level, 1))
+        self.intrinsic("prefetch", "void", [pointer, access, near, data], overload=["ptr"])
 
     def gather(self, pointers: Val, mask: Val, ty: str, passthrough: Val | None = None) -> Val:
         """Per-lane loads where the mask holds; other lanes come from `passthrough` (or are 0)."""
