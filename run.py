@@ -5,6 +5,7 @@
     python3 run.py test [...]      run the tests; --all adds the slow ones, the rest goes to pytest
     python3 run.py lint            ruff and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
+    python3 run.py site [...]      build the documents and the reference of all public names: build/site/index.html
     python3 run.py bench NAME ...  run benchmarks/NAME.py
     python3 run.py setup           only install
 
@@ -34,6 +35,7 @@ EXTRAS: dict[str, set[str]] = {
     "test": {"demo", "test"},
     "lint": {"lint"},
     "docs": {"test"},
+    "site": {"docs"},
     "bench": set(),
     "setup": {"demo", "test", "lint"},
 }
@@ -115,7 +117,8 @@ def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
         return [["-m", "ruff", "check", *rest, "."], types]
     if name == "bench":
         return [script(rest)]
-    begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest"], "docs": ["docs/generate.py"]}
+    begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest"], "docs": ["docs/generate.py"],
+             "site": ["docs/website/build.py"]}
     return [[*begin[name], *rest]]
 
 
