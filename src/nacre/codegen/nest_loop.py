@@ -161,18 +161,41 @@ class Statements(Folds):
         for lanes in widths:
             self.spread(s, changing, lanes)
         masked = self.isa.masks and widths[-1] > 1
+        stores = self.streamed_stores(s)
+        if stores and len(widths) == 1 and widths[0] > 1:
+            start = self.past_caches(s, stores, start, end, widths[0], masked)
         for lanes in widths[:-1] if masked and len(widths) > 1 else widths:
             whole = f.add(start, f.and_(f.sub(end, start), -lanes))
             self.strip(s, start, whole, lanes)
             start = whole
         if masked:
-            with f.loop(s.index, start, end, widths[-1]) as loop:
-                self.forget(s.body)
-                mask = f.lane_mask(f.sub(end, loop.index), widths[-1])
-                with self.lanes_are(s.index, widths[-1], loop.index, s.extent, mask):
-                    self.block(s.body)
+            self.masked_strip(s, start, end, widths[-1])
         elif widths[-1] > 1:
             self.strip(s, start, end, 1)
+        self.forget(s.body)
+
+    def past_caches(self, s: For, stores: Sequence[Store], start: Val, end: Val, lanes: int, masked: bool) -> Val:
+        """The aligned whole vectors of a loop, written past the caches, and the rounds before them."""
+        f = self.f
+        first, aligned = self.before_line(s, stores, start, end)
+        if masked:
+            self.masked_strip(s, start, first, lanes)
+        else:
+            self.strip(s, start, first, 1)
+        whole = f.select(aligned, f.add(first, f.and_(f.sub(end, first), -lanes)), first)
+        self.streaming = True
+        self.strip(s, first, whole, lanes)
+        self.streaming = False
+        return whole
+
+    def masked_strip(self, s: For, start: Val, end: Val, lanes: int) -> None:
+        """Emit the rounds from start to end, `lanes` at a time under a mask."""
+        f = self.f
+        with f.loop(s.index, start, end, lanes) as loop:
+            self.forget(s.body)
+            mask = f.lane_mask(f.sub(end, loop.index), lanes)
+            with self.lanes_are(s.index, lanes, loop.index, s.extent, mask):
+                self.block(s.body)
         self.forget(s.body)
 
     def strip(self, s: For, start: Val, end: Val, lanes: int) -> None:

@@ -23,6 +23,7 @@ from nacre.base.errors import CompileError
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.nest import Generated, generate
+from nacre.codegen.nest_stream import large_results
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
 from nacre.compile.attend import attend
@@ -118,7 +119,7 @@ class _Planner:
              label: str, equations: Sequence[Equation], idle: bool = False) -> None:
         """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
         general = generalise(kernel)
-        made = generated(general.kernel, self.isa)
+        made = generated(general.kernel, self.isa, large_results(kernel))
         slots: list[Slot] = []
         for buffer, view in zip(kernel.inputs, reads, strict=True):
             slots.append(Pointer(self.number(view.base), view.offset * buffer.dtype.itemsize))
@@ -263,9 +264,9 @@ def _few_rows(node: Node) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def generated(kernel: Kernel, isa: Isa) -> Generated:
+def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
     """The LLVM text of a general kernel; the same kernel is written once."""
-    return generate(kernel, isa)
+    return generate(kernel, isa, streams)
 
 
 def substitute(size: Size, sizes: dict[str, Size]) -> Size:
