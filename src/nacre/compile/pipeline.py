@@ -29,6 +29,7 @@ from nacre.compile import convolve_ending, epilogue
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
 from nacre.compile.cluster import Node
+from nacre.compile.cost import round_cost
 from nacre.compile.epilogue import endings
 from nacre.compile.fuse import Fusion, View, fuse
 from nacre.compile.generalise import generalise
@@ -188,7 +189,8 @@ class _Planner:
             type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
         outputs = tuple(type(b)(b.name, b.dtype, b.shape, b.strides or row_major(b.shape)) for b in kernel.outputs)
         kernel = Kernel(kernel.name, inputs, outputs, kernel.body)
-        self.nest(kernel, views, [self.number(v) for v in e.outputs], 64, e.primitive.name, [e])
+        cost = round_cost(kernel, self.isa.lanes("float"))
+        self.nest(kernel, views, [self.number(v) for v in e.outputs], cost, e.primitive.name, [e])
 
     # ---- templates
 
