@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nacre.base.dims import Size
 from nacre.base.errors import CompileError
@@ -10,8 +11,23 @@ from nacre.codegen.nest_fold import STRAIGHT, Folds
 from nacre.codegen.nest_operate import register
 from nacre.codegen.nest_shape import LIGHT, lanes_for, weight
 from nacre.codegen.nest_value import Storage
-from nacre.kernel.ast import Accumulate, Alloc, Buffer, For, If, Let, Stmt, Store, While
-from nacre.kernel.dependence import lane_obstacle, written
+from nacre.kernel.affine import names
+from nacre.kernel.ast import (
+    Accumulate,
+    Alloc,
+    Apply,
+    Buffer,
+    Const,
+    Extent,
+    For,
+    If,
+    Index,
+    Let,
+    Stmt,
+    Store,
+    While,
+)
+from nacre.kernel.dependence import lane_obstacle, varying, written
 from nacre.native.text import Val, lanes_of, vec
 
 ON_STACK = 4096  # bytes of scratch that may lie on the machine stack
@@ -156,6 +172,8 @@ class Statements(Folds):
     def strips(self, s: For, start: Val, end: Val) -> None:
         """A vector loop over [start, end): full vectors, then the rest under a mask or one by one."""
         f = self.f
+        if len(s.body) == 1 and isinstance(s.body[0], If) and self.cases(s, s.body[0], start, end):
+            return
         widths = self.widths(s)
         changing = self.hoist(s)
         for lanes in widths:
@@ -173,6 +191,33 @@ class Statements(Folds):
         elif widths[-1] > 1:
             self.strip(s, start, end, 1)
         self.forget(s.body)
+
+    def cases(self, s: For, choice: If, start: Val, end: Val) -> bool:
+        """A vector loop for each case of a choice that its index or none of its lanes makes; whether it is such."""
+        f, condition = self.f, choice.condition
+        then, other = replace(s, body=choice.body), replace(s, body=choice.orelse)
+        match condition:
+            case Apply(op="lt", args=(Index(name=name), Const() | Extent() as size)) if name == s.index:
+                middle = f.smin(f.smax(self.value(size), start), end)
+                with self.scope():
+                    self.strips(then, start, middle)
+                with self.scope():
+                    self.strips(other, middle, end)
+                return True
+            case _:
+                pass
+        if names(condition, {}) & varying(s.body, s.index):
+            return False
+        stem = f.fresh("case")
+        f.branch(self.value(condition), f"{stem}.then", f"{stem}.else")
+        for label, loop in ((f"{stem}.then", then), (f"{stem}.else", other)):
+            f.label(label)
+            with self.scope():
+                self.strips(loop, start, end)
+            f.jump(f"{stem}.end")
+        f.label(f"{stem}.end")
+        self.forget(s.body)
+        return True
 
     def past_caches(self, s: For, stores: Sequence[Store], start: Val, end: Val, lanes: int, masked: bool) -> Val:
         """The aligned whole vectors of a loop, written past the caches, and the rounds before them."""

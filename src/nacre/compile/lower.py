@@ -8,7 +8,7 @@ values.  Axes that lie next to each other in every operand are merged first, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, float32, int64
@@ -37,6 +37,7 @@ from nacre.kernel.ast import (
     cast,
     size_expr,
 )
+from nacre.kernel.cases import split_cases
 
 RECOMPUTE_COST = 4  # a full value dearer than this is kept for later passes rather than computed again
 
@@ -497,7 +498,8 @@ def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
     if apart:
         second.identity = tuple(Index(f"c{k}") for k in range(len(second.domain)))
         second.row_identity = tuple(second.identity[k] for k in second.kept_axes)
-    return second.build()
+    built = second.build()
+    return replace(built, kernel=split_cases(built.kernel)) if apart else built
 
 
 def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int, ...]]) -> Lowered | None:
