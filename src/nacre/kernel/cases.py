@@ -62,21 +62,35 @@ def split_cases(kernel: Kernel) -> Kernel:
     if not cuts:
         return kernel
     if any(s is loops[-1] for s, _ in cuts):
-        loops = _lanes_elsewhere(loops)
+        loops = _long_lanes(loops)
     nest = _cases(body, cuts, {}, scope)
     for s in reversed(loops):
         nest = (replace(s, body=nest),)
     return replace(kernel, body=nest)
 
 
-def _lanes_elsewhere(loops: list[For]) -> list[For]:
-    """The loops with another one as the lanes' where the last falls into cases and is short: a stack's last axis."""
-    *outer, before, last = [None, *loops]
-    if before is None or last is None or not (before.parallel and last.parallel and last.vector):
+def long_lanes(kernel: Kernel) -> Kernel:
+    """A nest whose last loop is short, with the loop around it as the lanes'; its loads and stores are independent."""
+    loops: list[For] = []
+    body = kernel.body
+    while len(body) == 1 and isinstance(body[0], For):
+        loops.append(body[0])
+        body = body[0].body
+    for s in reversed(_long_lanes(loops)):
+        body = (replace(s, body=body),)
+    return replace(kernel, body=body)
+
+
+def _long_lanes(loops: list[For]) -> list[For]:
+    """The loops with another one as the lanes' where the last is short: a stack's last axis."""
+    if len(loops) < 2:
+        return loops
+    *outer, before, last = loops
+    if not (before.parallel and last.parallel and last.vector):
         return loops
     if not isinstance(last.extent, int) or last.extent > SHORT or _certainly(before.extent, last.extent):
         return loops
-    return [*(s for s in outer if s is not None), replace(last, vector=False), replace(before, vector=True)]
+    return [*outer, replace(before, vector=True), replace(last, vector=False, parallel=False)]
 
 
 def _cases(body: Sequence[Stmt], cuts: Sequence[tuple[For, list[Size]]], ranges: Ranges,
