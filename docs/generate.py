@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/architecture.md", "docs/numerics.md", "docs/performance.md",
-             "docs/deploy.md")
+DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/training.md", "docs/architecture.md", "docs/numerics.md",
+             "docs/performance.md", "docs/deploy.md")
 BLOCK = re.compile(r"^```(python|text|llvm|asm)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 UNCHECKED = "asm"
 

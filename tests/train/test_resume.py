@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from train import training  # type: ignore[import-not-found]
 
 SCRIPT = Path(training.__file__)
