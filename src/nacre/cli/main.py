@@ -42,13 +42,13 @@ def parser() -> argparse.ArgumentParser:
                             "machine's roofline"))
     tune.arguments(command("tune", tune.run, "measure how kernels' work is best cut on this machine, and keep it; the "
                            "bits stay"))
-    command("doctor", doctor.run, "show the machine and the installation, and check that the bits agree")
-    e = command("explain", explain.run, "show every stage that a function of a file goes through")
-    explain.arguments(e)
+    doctor.arguments(command("doctor", doctor.run, "show the machine and the installation, and check that the bits "
+                             "agree"))
+    explain.arguments(command("explain", explain.run, "show every stage that a function of a file goes through"))
     compile.arguments(command("compile", compile.run, "compile a function or model to an executable or library"))
     run_command.arguments(command("run", run_command.run, "run an executable or a saved program on .npy files"))
-    c = command("cache", doctor.run_cache, "show the compiled code that is kept on disk, or remove it")
-    c.add_argument("--clear", action="store_true", help="remove it all")
+    doctor.cache_arguments(command("cache", doctor.run_cache, "show the compiled code that is kept on disk, or remove "
+                                   "it"))
     return top
 
 

@@ -18,6 +18,7 @@ from functools import cache
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
+from nacre.codegen.contract_ahead import emit_ahead
 from nacre.codegen.contract_block import Layout, emit_block
 from nacre.codegen.contract_finish import (
     KINDS,
@@ -150,6 +151,7 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     _emit_transposes(module, arithmetic)
     emit_copy(module, arithmetic)
     emit_pack(module, arithmetic, shape.vectors)
+    emit_ahead(module, arithmetic)
 
 
 def _emit_thin(module: Module, layout: Layout) -> None:

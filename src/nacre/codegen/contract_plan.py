@@ -21,6 +21,7 @@ SMALL = 6000  # vector operations (about 2 µs) below which another thread does 
 MANY = 16  # items for each thread from which on they are thought to even out
 MEASURED = 8  # blockings of a product that a search measures
 ITEM = 60  # vector operations that starting an item costs
+CHAINS = 8  # of multiply-adds that a tile needs at least, to hide their latency
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,11 @@ def _up(a: int, b: int) -> int:
 
 def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> float:
     """Vector operations of a block of m × n: multiplications, packing of B, its output."""
-    strips = _up(n, tiling.lanes)
-    full, rest = divmod(m, tiling.tall)
-    bands = full * tiling.tall + {0: 0, 1: 1.4}.get(rest, rest + 0.3)
+    vectors = tiling.panel // tiling.lanes
+    full, rest = divmod(_up(n, tiling.lanes), vectors)
+    strips = full * vectors + 2 * rest  # a tile of one vector waits for its elements of A
+    whole, left = divmod(m, tiling.tall)
+    bands = whole * tiling.tall + sum(max(1 << i, CHAINS / vectors) for i in range(left.bit_length()) if left >> i & 1)
     packing = (1.0 if m <= DIRECT_ROWS else 2.0) if rows_contiguous else 5.6
     return k * strips * (bands + packing) + m * strips * 3 + ITEM
 
@@ -167,7 +170,7 @@ def _cuts(
     seen: set[tuple[int, int]] = set()
     for pieces_n in range(fewest_n, fewest_n + 2 * threads):
         share = _up(n, pieces_n)
-        unit = tiling.panel if share > 2 * tiling.panel else tiling.lanes
+        unit = tiling.panel if share > tiling.panel else tiling.lanes
         columns = min(_up(share, unit) * unit, max(widest, n % tiling.lanes))
         for pieces_m in (1,) if swap else range(fewest_m, fewest_m + 2 * threads):
             if pieces_n * pieces_m > fewest_n * fewest_m + 3 * threads:

@@ -26,8 +26,10 @@ class Shape:
 
 
 def tile_shape(isa: Isa) -> Shape:
-    """8 × 3 vectors on 32 registers, 6 × 2 on 16."""
-    return Shape((8, 4, 2, 1), 3) if isa.registers >= 32 else Shape((6, 4, 2, 1), 2)
+    """14 × 2 vectors where they are so wide that sizes seldom fill three, else 8 × 3 on 32 registers, 6 × 2 on 16."""
+    if isa.registers < 32:
+        return Shape((6, 4, 2, 1), 2)
+    return Shape((14, 8, 4, 2, 1), 2) if isa.vector_bits >= 512 else Shape((8, 4, 2, 1), 3)
 
 
 # Parameters of a tile function; strides are in bytes, `add` tells to add to C instead of setting it.
