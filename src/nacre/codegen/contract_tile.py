@@ -48,7 +48,8 @@ def tile_name(numbers: Numbers, rows: int, vectors: int) -> str:
 def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int) -> None:
     """C[rows, vectors·lanes] (+)= A[rows, kc] · B[kc, vectors·lanes], k ascending from +0.
 
-    A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's.
+    A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's;
+    where packed factors are pairs, kc counts those.
     """
     f = module.function(
         tile_name(numbers, rows, vectors), "void", PARAMETERS, linkage="internal",
@@ -81,7 +82,7 @@ def _step(
         element = f.load(f.gep(bases[i // 3], offsets[i % 3]), numbers.wide)
         a = f.splat(element, numbers.lanes)
         for j in range(vectors):
-            result.append(numbers.multiply_add(f, a, row[j], chains[i * vectors + j]))
+            result.append(numbers.multiply_add_packed(f, a, row[j], chains[i * vectors + j]))
     return result
 
 
