@@ -65,7 +65,8 @@ class Layout:
 
     def tiling(self, spills: bool, thin: bool) -> Tiling:
         """What of it decides plans."""
-        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.panel, self.block_at, spills, thin)
+        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.shape.short, self.panel,
+                      self.block_at, spills, thin)
 
 
 def _line(size: int) -> int:
@@ -202,6 +203,7 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     chains = f.gep(sums, f.mul(block.rows, row))
     f.call_value(pick, "void", [
         a, a_m, a_k, b, step, sums, chains, row, k, block.rows, block.columns,
+        f.cast("zext", block.far, "i64"),
     ])  # fmt: skip
     f.call("merge", "void", [
         f["args"], sums, row, block.home, block.home_row, f["outer"], f["inner"],
@@ -265,7 +267,9 @@ def _bands(
         address = f.select(copies, store, source)
         following = ahead.band(f.binary("udiv", i, tall), source, f.icmp("slt", f.add(i, tall), block.rows))
         whole = f.icmp("eq", count, tall)
-        steps = f.select(whole, f.i64(1), f.intrinsic("ctpop", "i64", [count]))
+        short = layout.shape.short
+        steps = f.add(f.lshr(count, short.bit_length() - 1), f.intrinsic("ctpop", "i64", [f.and_(count, short - 1)]))
+        steps = f.select(whole, f.i64(1), steps)
         with f.loop("step", 0, steps, carry=[f.i64(0)]) as step:
             row = step.carried[0]
             rows = _tile_rows(f, layout.shape, f.sub(count, row))

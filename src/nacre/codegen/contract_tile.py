@@ -13,8 +13,8 @@ from nacre.native.text import Function, Module, Val, vec
 class Shape:
     """The tile of an instruction set: row counts tried in turn, and vectors of a full panel.
 
-    Accumulators, one row of B and a broadcast element of A must fit the registers: a spill halves
-    the speed.
+    The counts after the first are all powers of two from some one down.  Accumulators, one row of B
+    and a broadcast element of A must fit the registers: a spill halves the speed.
     """
 
     rows: tuple[int, ...]
@@ -24,12 +24,17 @@ class Shape:
     def tall(self) -> int:
         return self.rows[0]
 
+    @property
+    def short(self) -> int:
+        """Rows of the next tile, for what fills none of the tallest."""
+        return self.rows[1]
+
 
 def tile_shape(isa: Isa) -> Shape:
     """14 × 2 vectors where they are so wide that sizes seldom fill three, else 8 × 3 on 32 registers, 6 × 2 on 16."""
     if isa.registers < 32:
         return Shape((6, 4, 2, 1), 2)
-    return Shape((14, 8, 4, 2, 1), 2) if isa.vector_bits >= 512 else Shape((8, 4, 2, 1), 3)
+    return Shape((14, 4, 2, 1), 2) if isa.vector_bits >= 512 else Shape((8, 4, 2, 1), 3)
 
 
 # Parameters of a tile function; strides are in bytes, `add` tells to add to C instead of setting it.
