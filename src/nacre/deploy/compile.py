@@ -89,7 +89,7 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     return Deployed(place, header, kind, target, about)
 
 
-def _write(image: bytes, place: Path, kind: str, found: Aim, static: bool) -> None:
+def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static: bool) -> None:
     """Write or link the file, complete or not at all."""
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".nacre-") as folder:
         unlinked, made = Path(folder, "program.o"), Path(folder, place.name)

@@ -2,7 +2,7 @@
 
 The text has two functions.  `measure` gives the bytes of the workspace for given sizes and threads; `start` writes
 the tables into it and has the driver (`codegen/program`) walk them.  The workspace is, in order: the arena, the
-descriptor, the table of steps, the kernels' arguments, counters, barrier, and each thread's scratch memory.
+descriptor, the table of steps, the kernels' arguments, the steps' ends, and each thread's scratch memory.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 
@@ -17,12 +18,12 @@ from nacre.base.dims import LIMIT, Size
 from nacre.base.errors import CompileError
 from nacre.base.types import TensorType
 from nacre.deploy import tables
+from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import Arithmetic, symbols_of
 from nacre.native.text import Function, Module, Operand, Val
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
-    BARRIER_BYTES,
     CHUNK_COST,
     DESCRIPTOR_WORDS,
     SHARE_COST,
@@ -56,8 +57,7 @@ class Layout:
     descriptor: Operand
     rows: Operand
     arguments: Operand
-    counters: Operand
-    barrier: Operand
+    ends: Operand
     scratch: Operand
     stride: Operand
     total: Operand
@@ -74,7 +74,7 @@ class Writer:
         self.symbols = symbols_of(inputs)
         self.alone = [tables.table(s, 1) if s.cut is not None else None for s in plan.steps]
         self.shared = [tables.table(s, tables.TEAM) if s.cut is not None else None for s in plan.steps]
-        self.constants = self._constants(constants)
+        self.constants, self.weights = self._place(constants)
         self.argument_words = sum(len(s.slots) + len(t.rows[0]) - 3 if t is not None else len(s.slots)
                                   for s, t in zip(plan.steps, self.shared, strict=True))
 
@@ -95,24 +95,27 @@ class Writer:
 
     # ---- constants
 
-    def _constants(self, arrays: Sequence[np.ndarray]) -> dict[int, int]:
-        """One block of all constants, equal ones once; the place of each constant value in it."""
-        block = bytearray()
+    def _place(self, arrays: Sequence[np.ndarray]) -> tuple[dict[int, int], list[tuple[int, np.ndarray]]]:
+        """Where each constant value lies in the weights, equal ones once, and what is to be written there."""
         places: dict[bytes, int] = {}
+        written: list[tuple[int, np.ndarray]] = []
         found: list[int] = []
+        total = 0
         for array in arrays:
-            data = np.ascontiguousarray(array).tobytes()
-            if data not in places:
-                places[data] = len(block)
-                block += data.ljust(aligned(len(data)), b"\0")
-            found.append(places[data])
-        if len(block) > LARGEST_WEIGHTS:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            mark = sha256(data.data).digest()
+            if mark not in places:
+                places[mark] = total
+                written.append((total, data))
+                total += aligned(data.nbytes)
+            found.append(places[mark])
+        if total > LARGEST_WEIGHTS:
             raise CompileError(f"deploy: weights of {LARGEST_WEIGHTS:,} bytes at most are required; these are "
-                               f"{len(block):,}; store them in a smaller type")
-        if block:
-            self.module.constant("core.weights", f"[{len(block)} x i8]", quoted(bytes(block)), ALIGN)
+                               f"{total:,}; store them in a smaller type")
+        if total:
+            self.module.section("core.weights", total, SECTION, ALIGN)
         held = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
-        return dict(zip(held, found, strict=True))
+        return dict(zip(held, found, strict=True)), written
 
     # ---- the layout of the workspace
 
@@ -130,11 +133,10 @@ class Writer:
         temporaries, descriptor = self.arena(a)
         rows = a.add(descriptor, 8 * DESCRIPTOR_WORDS)
         arguments = a.add(rows, aligned(8 * STEP_WORDS * len(self.plan.steps)))
-        counters = a.add(arguments, aligned(8 * self.argument_words))
-        barrier = a.add(counters, ALIGN * len(self.plan.steps))
-        scratch = a.add(barrier, BARRIER_BYTES)
+        ends = a.add(arguments, aligned(8 * self.argument_words))
+        scratch = a.add(ends, aligned(8 * len(self.plan.steps)))
         total = a.add(scratch, a.mul(stride, team))
-        return Layout(temporaries, descriptor, rows, arguments, counters, barrier, scratch, stride, total, team, shares)
+        return Layout(temporaries, descriptor, rows, arguments, ends, scratch, stride, total, team, shares)
 
     def arena(self, a: Arithmetic) -> tuple[Mapping[int, Operand], Operand]:
         """Places of the temporaries: each above those that are alive with it and lie below it in the plan's arena."""
@@ -205,9 +207,8 @@ class Writer:
                 words += 1
         descriptor = f.gep(workspace, at.descriptor)
         f.comment("the descriptor")
-        several = f.cast("zext", f.icmp("sgt", a.value(at.team), 1), "i64")
-        written = {1: words, 5: len(self.plan.steps), 6: at.arguments, 7: at.counters, 8: at.barrier, 9: at.scratch,
-                   10: at.stride, 11: several, 12: at.total, 14: at.team}
+        written = {1: words, 5: len(self.plan.steps), 6: at.arguments, 7: at.ends, 9: at.scratch, 10: at.stride,
+                   12: at.total, 14: at.team}
         for word in range(DESCRIPTOR_WORDS):
             put(descriptor, word, written.get(word, 0))
         for word, table in ((0, arguments), (2, arguments), (4, rows)):
@@ -224,11 +225,3 @@ class Writer:
             place = at.temporaries.get(self.plan.root(value), 0)
             return a.f.gep(workspace, a.add(place, a.size(offset)))
         return a.f.gep(bases[value], a.size(offset))
-
-
-HEX = np.array([f"\\{k:02X}".encode() for k in range(256)])
-
-
-def quoted(data: bytes) -> str:
-    """Bytes as an LLVM string constant."""
-    return f'c"{HEX[np.frombuffer(data, np.uint8)].tobytes().decode()}"'

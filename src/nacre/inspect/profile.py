@@ -5,10 +5,10 @@
     >>> [row.label for row in told.rows], told.rows[0].bytes == 4 * (64 * 512 + 64)
     (['exp+mul+sum'], True)
 
-The program runs as it always does, by a driver that also notes for every thread and step when it arrived, began and
-ended.  The time between two barriers is divided among the kernels between them by how long threads were busy with
-each, so that the rows add up to the whole walk, waiting included.  Variables and donated arguments are copied first:
-nothing that the function would change is changed.
+The program runs as it always does, by a driver that also notes for every thread and step when it began and ended.  The
+time between two barriers is divided among the kernels between them by how long threads were busy with each, so that
+the rows add up to the whole walk, waiting included.  Variables and donated arguments are copied first: nothing that
+the function would change is changed.
 """
 
 from __future__ import annotations

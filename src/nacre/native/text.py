@@ -116,6 +116,12 @@ class Module:
         self.globals[name] = f"@{name} = private unnamed_addr constant {ty} {text}, align {align}"
         return Val(f"@{name}", "ptr")
 
+    def section(self, name: str, nbytes: int, section: str, align: int = 64) -> Val:
+        """A constant in a section of its own, zeros until the object file is finished; returns its address."""
+        self.globals[name] = (f"@{name} = internal externally_initialized constant [{nbytes} x i8] zeroinitializer, "
+                              f'section "{section}", align {align}')
+        return Val(f"@{name}", "ptr")
+
     def variable(self, name: str, ty: str, text: str = "zeroinitializer", align: int = 64,
                  linkage: str = "internal") -> Val:
         """A module variable; returns its address."""

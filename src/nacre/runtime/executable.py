@@ -58,11 +58,11 @@ class Code:
 
 
 @cache
-def driver(text: str, target: Target) -> tuple[int, Any]:
-    """The pool's region function and the native function that runs a bound plan."""
+def driver(text: str, target: Target) -> Any:
+    """The native function that runs a bound plan."""
     library = objects.library(text, target, pool().symbols()).keep()
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return pool().run_address, run(library.address("nacre_run"))
+    return run(library.address("nacre_run"))
 
 
 @dataclass
@@ -115,8 +115,7 @@ class Executable:
         found = self.bounds.get(key)
         if found is None:
             self.load()
-            region, _ = driver(self.driver_text, self.target)
-            found = bind(self.plan, sizes, threads, self.addresses, [b.address for b in self.held], region)
+            found = bind(self.plan, sizes, threads, self.addresses, [b.address for b in self.held])
             found = self.bounds.setdefault(key, found)  # native code refers to the first one made
         return found
 
@@ -126,7 +125,7 @@ class Executable:
         outputs = [allocate(n) for n in bound.output_bytes]
         bases = np.array([*inputs, *(b.address for b in outputs), 0], np.int64)
         workspace = allocate(bound.workspace_bytes)
-        _, run = driver(self.driver_text, self.target)
+        run = driver(self.driver_text, self.target)
         run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
         return outputs
 

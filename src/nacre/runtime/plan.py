@@ -20,7 +20,6 @@ ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
 STEP_WORDS = 8  # kernel, first argument, extent, grain, barrier, idle, and room to grow
 DESCRIPTOR_WORDS = 16
-BARRIER_BYTES = 128
 ALONE_COST = 400_000  # programs with less work run on the caller alone
 SHARE_COST = 60_000  # steps with less work are not divided
 CHUNK_COST = 25_000  # the least work worth taking a chunk for
@@ -167,12 +166,8 @@ def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
 
 
 def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int],
-         constants: Sequence[int], run: int) -> Bound:
-    """Write the native tables.
-
-    `addresses` are the kernels', `constants` those of the constant values in order, `run` that of the pool's
-    region function.
-    """
+         constants: Sequence[int]) -> Bound:
+    """Write the native tables; `addresses` are the kernels', `constants` those of the constant values in order."""
     largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
     if largest > ADDRESSABLE:
         raise OutOfMemory(f"memory: values that a machine can address are required; got one of {largest:,} bytes; "
@@ -212,15 +207,13 @@ def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence
         words += extra
     team = 1 if work < ALONE_COST else threads
     args_at = aligned(arena_bytes)
-    counters_at = aligned(args_at + 8 * len(words))
-    barrier_at = aligned(counters_at + ALIGN * len(plan.steps))
-    scratch_at = aligned(barrier_at + BARRIER_BYTES)
+    ends_at = aligned(args_at + 8 * len(words))
+    scratch_at = aligned(ends_at + 8 * len(plan.steps))
     tables = [np.array(t or [0], np.int64) for t in (words, fixups, rows)]
     template, fix, steps = (t.ctypes.data for t in tables)
     workspace_bytes = scratch_at + scratch * team
-    descriptor = np.array([template, len(words), fix, len(fixups) // 3, steps, len(plan.steps), args_at, counters_at,
-                           barrier_at, scratch_at, scratch, run if team > 1 else 0, workspace_bytes, shared, team, 0],
-                          np.int64)
+    descriptor = np.array([template, len(words), fix, len(fixups) // 3, steps, len(plan.steps), args_at, ends_at,
+                           0, scratch_at, scratch, 0, workspace_bytes, shared, team, 0], np.int64)
     assert descriptor.size == DESCRIPTOR_WORDS
     output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, sizes) for k in range(plan.outputs))
     return Bound(descriptor, output_bytes, workspace_bytes, arena_bytes, constants, work, tables)

@@ -55,7 +55,8 @@ class Jitted:
         self.name = getattr(function, "__name__", type(function).__name__)
         self.dynamic_shapes = {k: dict(v) for k, v in (dynamic_shapes or {}).items()}
         self.donate = frozenset(donate)
-        self.parameters = inspect.signature(function) if self.dynamic_shapes or donate else None
+        called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
+        self.parameters = inspect.signature(called) if self.dynamic_shapes or donate else None
         self._check_names()
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
