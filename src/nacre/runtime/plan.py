@@ -344,12 +344,15 @@ class _Tables:
 
 def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
     """The outermost loops in which nothing is divided: one thread runs them, without barriers, and the rest wait."""
+    if not plan.tree:
+        return set()
+    rows = plan.rows
     divided: set[int] = set()
-    for row in plan.rows:
+    for row in rows:
         if row.kind is Kind.LAUNCH and cuts[row.step].extent > cuts[row.step].grain:
             divided.update(loop.number for loop in row.inside)
     found: set[int] = set()
-    for row in plan.rows:
+    for row in rows:
         around = {loop.number for loop in row.inside}
         if row.kind is Kind.ENTER and row.loop is not None and not around & found \
                 and row.loop.number not in divided:
