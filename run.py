@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Set Nacre up and run it: one file, the standard library alone, Python 3.11 or newer.
 
-    python3 run.py demo [...]      train a small network on real digits, and show what is promised
+    python3 run.py demo [...]      train a small network on real digits, and show what is promised; where no C
+                                   compiler is installed, the package ziglang is, which links its executable
     python3 run.py test [...]      run the tests; --all adds the slow ones, the rest goes to pytest
     python3 run.py lint            ruff and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
@@ -108,6 +109,12 @@ def set_up(wanted: Iterable[str]) -> None:
     STAMP.write_text(json.dumps({"fingerprint": now, "extras": extras}))
 
 
+def linking() -> set[str]:
+    """The extra that links executables, where no compiler driver of this system does."""
+    has_one = os.environ.get("NACRE_CC") or any(map(shutil.which, ("cc", "gcc", "clang")))
+    return set() if has_one else {"deploy"}
+
+
 def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
     """The command lines behind a command; they run in turn, in the project's folder."""
     if name == "setup":
@@ -142,7 +149,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0 if arguments and arguments[0] in ("-h", "--help", "help") else 2
     name, rest = arguments[0], arguments[1:]
     try:
-        set_up(EXTRAS[name])
+        set_up(EXTRAS[name] | (linking() if name == "demo" else set()))
         failures = [code for line in commands(name, rest) if (code := subprocess.call([str(PYTHON), *line], cwd=ROOT))]
     except SetupError as fault:
         print(fault, file=sys.stderr)

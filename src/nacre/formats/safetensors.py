@@ -183,10 +183,20 @@ def replacing(path: Path) -> Generator[Path]:
             os.fsync(file.fileno())
         os.chmod(made, 0o666 & ~_umask())
         os.replace(made, path)
+        _sync_folder(path.parent)
     except OSError as fault:
         raise DeviceError(f"save: a file that can be written is required; {path}: {fault.strerror or fault}") from None
     finally:
         made.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:

@@ -256,6 +256,7 @@ class Optimizer:
             raise StateError(f"load_state_dict: groups of {own} parameters are required; got {sizes}")
         for mine, theirs in zip(self.param_groups, groups, strict=True):
             mine.update({k: v for k, v in theirs.items() if k in mine and k != "params"})
+        self._forget_steps(groups, saved["state"])
         places = [n for g in groups for n in g["params"]]
         owners = [(p, g) for g in self.param_groups for p in g.params]
         for number, (p, group) in zip(places, owners, strict=True):
@@ -268,6 +269,14 @@ class Optimizer:
                 if cell is not None and v is not None:
                     array = v.detach().numpy() if not isinstance(v, Value) and hasattr(v, "detach") else v
                     cell.assign(as_tensor(array, cell.dtype))
+
+    def _forget_steps(self, groups: Sequence[Mapping[str, Any]], state: Mapping[int, Any]) -> None:
+        """Groups of which nothing was saved have taken no step."""
+        for mine, theirs in zip(self.param_groups, groups, strict=True):
+            if not any(n in state for n in theirs["params"]):
+                first = {"step": Variable(constant(0, int64)), **self.shared()}
+                for name, cell in mine.shared.items():
+                    cell.assign(first[name].value)
 
     def __repr__(self) -> str:
         groups = [", ".join(f"{k}={v}" for k, v in g.items() if k != "params") for g in self.param_groups]

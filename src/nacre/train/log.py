@@ -177,9 +177,44 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else value
 
 
+class Writers:
+    """Several writers as one."""
+
+    def __init__(self, writers: Sequence[Writer]) -> None:
+        self.listed = list(writers)
+
+    def _named(self) -> dict[str, Writer]:
+        """The writers by kind, and by number among those of a kind."""
+        found: dict[str, Writer] = {}
+        for writer in self.listed:
+            kind = type(writer).__name__
+            found[f"{kind} {sum(name.startswith(f'{kind} ') for name in found)}"] = writer
+        return found
+
+    def begin(self, positions: Any) -> None:
+        """Go on from positions; a writer that has none begins at the beginning."""
+        held: dict[str, Any] = positions or {}
+        for name, writer in self._named().items():
+            writer.begin(held.get(name))
+
+    def write(self, kind: str, row: Row) -> None:
+        """Give a row to all."""
+        for writer in self.listed:
+            writer.write(kind, row)
+
+    def position(self) -> dict[str, Any]:
+        """All positions, by writer."""
+        return {name: writer.position() for name, writer in self._named().items()}
+
+    def close(self) -> None:
+        """Close all."""
+        for writer in self.listed:
+            writer.close()
+
+
 def files(out: Path) -> list[Writer]:
     """The logs that every training with a folder writes."""
     return [JsonLines(out / "log.jsonl"), Csv(out / "steps.csv", "step"), Csv(out / "epochs.csv", "epoch")]
 
 
-__all__ = ["Csv", "JsonLines", "Row", "Writer", "files", "read_json_lines"]
+__all__ = ["Csv", "JsonLines", "Row", "Writer", "Writers", "files", "read_json_lines"]
