@@ -82,9 +82,13 @@ def _stores(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
         yield from _stores(t, name)
 
 
-def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int, outputs: int) -> Plan:
-    """A plan with barriers where they are needed and operands' memory passed on where that is allowed."""
-    at = epochs(steps)
+def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int, outputs: int,
+                at: tuple[int, ...] | None = None) -> Plan:
+    """A plan with operands' memory passed on where that is allowed.
+
+    `at` says how many barriers stand before each step; without it there are those that the order of the steps needs.
+    """
+    at = epochs(steps) if at is None else at
     last: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for k, step in enumerate(steps):

@@ -6,7 +6,7 @@
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
     lower       a cluster becomes a kernel-IR nest; its sizes become symbols, so that shapes share code
     generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached
-    plan        launches in order, barriers between them, the arena
+    plan        launches in an order with few barriers, the arena
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
+from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
 from nacre.compile.cluster import Node
@@ -42,7 +43,7 @@ from nacre.kernel.ast import Const, For, Kernel
 from nacre.kernel.split import split
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
-from nacre.runtime.plan import Launch, Number, Pointer, Slot, Storage
+from nacre.runtime.plan import Launch, Number, Plan, Pointer, Slot, Storage
 
 TEMPLATES = BUILDERS | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
@@ -111,6 +112,19 @@ class _Planner:
     def scalar(self, number: Const) -> Literal:
         """The constant in memory that a number became, one for equal numbers."""
         return self.scalars.setdefault(number, literal(number))
+
+    # ---- the order
+
+    def plan(self) -> Plan:
+        """The launches as they were written, or in an order with fewer barriers; the stages follow."""
+        ends = len(self.fusion.graph.inputs), len(self.fusion.graph.outputs)
+        written = plan_memory(self.values, self.launches, *ends)
+        order, epochs = arranged(self.launches)
+        found = plan_memory(self.values, [self.launches[k] for k in order], *ends, epochs)
+        if not better(found, written):
+            return written
+        self.stages = [self.stages[k] for k in order]
+        return found
 
     # ---- nests
 
@@ -307,7 +321,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
             planner.template(e, low)
         else:
             raise CompileError(f"compile: {e.primitive.name} is control flow inside a straight program")
-    plan = plan_memory(planner.values, planner.launches, len(graph.inputs), len(graph.outputs))
+    plan = planner.plan()
     executable = Executable(tuple(planner.codes), plan, tuple(planner.constants), graph.input_types,
                             graph.output_types, driver_text(), target)
     return Compiled(graph, simplified, fusion, planner.stages, executable)

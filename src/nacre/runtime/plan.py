@@ -21,8 +21,8 @@ ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 
 STEP_WORDS = 8  # kernel, first argument, extent, grain, barrier, idle, and room to grow
 DESCRIPTOR_WORDS = 16
 ALONE_COST = 400_000  # programs with less work run on the caller alone
-SHARE_COST = 60_000  # steps with less work are not divided
-CHUNK_COST = 25_000  # the least work worth taking a chunk for
+SHARE_COST = 10_000  # steps with less work are not divided
+CHUNK_COST = 5_000  # the least work worth taking a chunk for
 
 
 @dataclass(frozen=True, slots=True)
