@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("data", "deploy", "nn", "optim")
+_PACKAGES = ("data", "deploy", "nn", "optim", "train")
 _FORMATS = {
     "freeze": "program",
     "save": "safetensors",
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from nacre import deploy as deploy
     from nacre import nn as nn
     from nacre import optim as optim
+    from nacre import train as train
     from nacre.api import random as random
     from nacre.api.analysis import *
     from nacre.api.creation import *

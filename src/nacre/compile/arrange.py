@@ -16,8 +16,8 @@ FURTHEST = 4  # epochs that a launch moves up
 UNBOUNDED = 64  # what a size without a maximum is taken for where memory is compared
 
 
-def arranged(steps: Sequence[Launch]) -> tuple[list[int], tuple[int, ...]]:
-    """The launches' numbers in the new order, and how many barriers stand before each."""
+def arranged(steps: Sequence[Launch]) -> list[int]:
+    """The launches' numbers in the new order, for launches that run one after the other."""
     level: list[int] = []
     latest = 0
     wrote: dict[int, int] = {}  # value -> the last level that writes it
@@ -36,8 +36,7 @@ def arranged(steps: Sequence[Launch]) -> tuple[list[int], tuple[int, ...]]:
             wrote[v] = least
         level.append(least)
         latest = max(latest, least)
-    order = sorted(range(len(steps)), key=lambda k: (level[k], k))
-    return order, tuple(level[k] for k in order)
+    return sorted(range(len(steps)), key=lambda k: (level[k], k))
 
 
 def better(new: Plan, old: Plan) -> bool:

@@ -318,7 +318,12 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of `LSTM`, for a state (h, c)."""
+    """One step of `LSTM`, for a state (h, c).
+
+    >>> h, c = nn.LSTMCell(3, 5)(nc.ones((2, 3)))
+    >>> h.shape, c.shape
+    ((2, 5), (2, 5))
+    """
 
     gates, cells = 4, 2
 
@@ -328,7 +333,11 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of `GRU`."""
+    """One step of `GRU`.
+
+    >>> nn.GRUCell(3, 5)(nc.ones((2, 3))).shape
+    (2, 5)
+    """
 
     gates = 3
 
