@@ -8,7 +8,7 @@
     lower       a cluster becomes a kernel-IR nest; its sizes become symbols, so that shapes share code
     generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached
     control     bodies of loops and branches go the same way; they become nodes of the plan
-    plan        launches in order, barriers between them, the arena
+    plan        launches in an order with few barriers, the arena
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from nacre.codegen.nest import Generated, generate
 from nacre.codegen.nest_stream import large_results
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
+from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
 from nacre.compile.cluster import Node
@@ -49,7 +50,7 @@ from nacre.kernel.split import split
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
 from nacre.runtime.flow import Node as Step
-from nacre.runtime.plan import Launch, Number, Pointer, Slot, Storage
+from nacre.runtime.plan import Launch, Number, Plan, Pointer, Slot, Storage
 
 TEMPLATES = BUILDERS | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
@@ -167,6 +168,21 @@ class _Planner:
     def scalar(self, number: Const) -> Literal:
         """The constant in memory that a number became, one for equal numbers."""
         return self.scalars.setdefault(number, literal(number))
+
+    # ---- the order
+
+    def plan(self) -> Plan:
+        """The launches as they were written, or in an order with fewer barriers; the stages follow."""
+        ends = len(self.fusion.graph.inputs), len(self.fusion.graph.outputs)
+        if not all(isinstance(n, int) for n in self.tree):
+            return plan_memory(self.values, self.launches, *ends, tuple(self.tree), self.carries)
+        written = plan_memory(self.values, self.launches, *ends)
+        order = arranged(self.launches)
+        found = plan_memory(self.values, [self.launches[k] for k in order], *ends)
+        if not better(found, written):
+            return written
+        self.stages = [self.stages[k] for k in order]
+        return found
 
     # ---- nests
 
@@ -344,9 +360,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     planner = _Planner(fusion, BY_NAME[target.isa])
     planner.declare(simplified)
     planner.write()
-    straight = all(isinstance(n, int) for n in planner.tree)
-    plan = plan_memory(planner.values, planner.launches, len(graph.inputs), len(graph.outputs),
-                       () if straight else tuple(planner.tree), planner.carries)
+    plan = planner.plan()
     executable = Executable(tuple(planner.codes), plan, tuple(planner.constants), graph.input_types,
                             graph.output_types, driver_text(), target)
     return Compiled(graph, simplified, fusion, planner.stages, executable)
