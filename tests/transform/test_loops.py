@@ -205,6 +205,17 @@ def test_a_small_loop_stops_at_an_interrupt(threads: int) -> None:
         nc.while_loop(lambda c: c < 5, lambda c: c * 1, nc.tensor(0))
 
 
+def test_a_loop_over_symbolic_sizes_stops_at_an_interrupt(threads: int) -> None:
+    f = nc.jit(lambda x, n: nc.while_loop(lambda c: c.sum() < n, lambda c: c * 1.0, x),
+               dynamic_shapes={"x": {0: nc.Dim("rows", max=64)}})
+    assert f(nc.ones(5), nc.tensor(1.0)).shape == (5,)
+    killer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
+    killer.start()
+    with pytest.raises(KeyboardInterrupt):
+        f(nc.ones(3), nc.tensor(100.0))
+    assert f(nc.ones(4), nc.tensor(1.0)).tolist() == [1.0] * 4
+
+
 def test_loops_from_several_python_threads(threads: int) -> None:
     f = nc.jit(lambda h, x: nc.scan(recurrent, h, x))
     wanted = bits(f(nc.zeros((6, 48)), XS))
@@ -247,3 +258,58 @@ def test_a_cache_is_updated_where_it_lies(threads: int) -> None:
     (loop,) = [n for n in plan.tree if not isinstance(n, int)]
     handed = {plan.values[v].nbytes for pair in loop.swaps for v in pair}  # type: ignore[union-attr]
     assert handed == {8, 4 * 48}, "the counter and the token change places, the cache does not"
+
+
+SMALL = nc.tensor(RANDOM.standard_normal((16, 16)).astype(np.float32) / 4)
+
+
+def random_body(seed: int) -> Any:
+    """A round that computes at random with four carries and a row, and hands on some of it, inputs among them."""
+    def body(carry: Any, x: Any) -> Any:
+        random = np.random.default_rng(seed)
+        known = [*carry, x]
+
+        def some() -> Any:
+            return known[random.integers(len(known))]
+
+        for _ in range(random.integers(1, 9)):
+            match random.integers(7):
+                case 0:
+                    known.append(some() + some())
+                case 1:
+                    known.append(nc.tanh(some()) * 0.5)
+                case 2:
+                    known.append(nc.tanh(some() @ SMALL))
+                case 3:
+                    known.append(some().sum(axis=1, keepdims=True) * 0.1 + some())
+                case 4:
+                    known.append(nc.cond(some()[0, 0] > 0, nc.sin, nc.cos, some()))
+                case 5:
+                    known.append(nc.fori_loop(0, 2, lambda _, c: nc.tanh(c @ SMALL), some()))
+                case _:
+                    known.append(some() - some())
+        return tuple(some() for _ in carry), (some(), some().sum(axis=0))
+
+    return body
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_rounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST", "SHARE_COST_IN_LOOPS", "CHUNK_COST_IN_LOOPS"):
+        monkeypatch.setattr(planning, name, 1)
+    body = random_body(seed)
+    start = tuple(nc.tensor(RANDOM.standard_normal((5, 16)).astype(np.float32)) for _ in range(4))
+    xs = nc.tensor(RANDOM.standard_normal((5, 5, 16)).astype(np.float32))
+    step = nc.jit(lambda c, x: body(c, x))
+    carry, rows, sums = start, [], []
+    for k in range(5):
+        carry, (row, total) = step(carry, xs[k])
+        rows.append(row)
+        sums.append(total)
+    wanted = [*bits(carry), *bits((nc.stack(rows), nc.stack(sums)))]
+    for reverse in (False, True):
+        given = nc.tensor(np.ascontiguousarray(xs.numpy()[::-1])) if reverse else xs
+        ends, (ys, totals) = nc.jit(lambda c, x, back=reverse: nc.scan(body, c, x, reverse=back))(start, given)
+        if reverse:
+            ys, totals = nc.tensor(ys.numpy()[::-1].copy()), nc.tensor(totals.numpy()[::-1].copy())
+        assert [*bits(ends), *bits((ys, totals))] == wanted
