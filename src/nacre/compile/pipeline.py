@@ -99,10 +99,9 @@ class _Planner:
     # ---- control flow
 
     def within(self, graph: Graph, places: Mapping[Var, Place]) -> _Planner:
-        """A planner for the body of a loop or a side of a branch, whose inputs lie at places."""
-        lean = attend(simplify(graph))
-        fusion = fuse(lean, [places[v][1] for v in lean.inputs])  # type: ignore[misc]
-        numbers: dict[Atom, int] = {v: places[v][0] for v in lean.inputs}
+        """A planner for the body of a loop or a side of a branch, simplified, whose inputs lie at places."""
+        fusion = fuse(graph, [places[v][1] for v in graph.inputs])  # type: ignore[misc]
+        numbers: dict[Atom, int] = {v: places[v][0] for v in graph.inputs}
         return replace(self, fusion=fusion, numbers=numbers, tree=[])
 
     def next_loop(self) -> int:
