@@ -18,6 +18,9 @@ model = nn.Sequential(nn.Linear(6, 4), nn.GELU())
 
 def affine(x, w):
     return nc.tanh(x @ w) + 1
+
+def summed(x):
+    return nc.scan(lambda total, row: (total + row, total * 2), nc.zeros(3), x)
 """
 
 
@@ -58,6 +61,12 @@ def test_a_model_for_any_batch(file: str, capsys: pytest.CaptureFixture[str]) ->
     assert "f32[batch, 6]" in shown and "frozen" not in shown and "main.py" not in shown
 
 
+def test_a_loop_counts_all_its_rounds(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["explain", f"{file}:summed", "f32[9, 3]", "--show", "plan", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["flops"] == 9 * 3 * 2 and "9 times" in told["parts"]["plan"]
+
+
 @pytest.mark.parametrize("place", ["model.py", ":f", "absent.py:f"])
 def test_a_wrong_place(place: str) -> None:
     with pytest.raises(ArgumentError, match="explain: "):
@@ -66,7 +75,7 @@ def test_a_wrong_place(place: str) -> None:
 
 def test_a_name_that_is_not_there(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:linear"]) == 2
-    assert "there are affine, model" in capsys.readouterr().err
+    assert "there are affine, model, summed" in capsys.readouterr().err
 
 
 def test_too_many_types(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ PARTS: dict[str, Callable[[Told], str]] = {
 USUAL = ("graph", "simplified", "clusters", "kernels", "work", "plan")
 ABOUT = """parts: graph (as traced, with your lines), simplified (after the passes), clusters (what is fused), kernels
 (the loops, with operations and bytes), general (the kernel for every size), llvm, assembly, work (a table of all
-kernels), plan (launches, barriers, memory)"""
+kernels; a loop whose end is not known counts one round), plan (launches, barriers, memory)"""
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
