@@ -7,6 +7,12 @@ a chunk finds the step that it belongs to.  A caller that is alone runs each ste
 has nothing to do where its two addresses are the same.  Before each of its chunks the caller may ask whether to stop;
 then what is left of the epoch is taken without work, and no other epoch begins.
 
+A row without a kernel turns the way (see `runtime/flow`), which is the caller's alone: nothing is under way then.  Its
+words: none, the place of a loop's rounds or of a cell's address, trips, target, barrier, kind, and two more.  ENTER:
+whether the caller runs the loop alone.  TURN and LEAVE: the address and number of the loop's moves; LEAVE has whether
+the loop was run alone in place of trips.  A move is three words: the place of an address among the arguments, what is
+added to it after even rounds, and after odd ones.
+
 The stamped driver is the same with a clock: it notes for each thread and step when the first chunk began, when the
 last one ended, and how long the thread was busy (see `inspect/profile`).  Its table is the last word of the descriptor.
 """
@@ -15,6 +21,7 @@ from __future__ import annotations
 
 import time
 
+from nacre.runtime.flow import Kind
 from nacre.runtime.plan import DESCRIPTOR_WORDS, STEP_WORDS
 
 STAMPS_WORD = 15  # of the descriptor: the address of the stamps, int64[threads, steps, STAMPS]
@@ -155,24 +162,40 @@ end:
   ret void
 }}
 
-; All steps in order, each whole, on the caller.
-define internal void @alone(ptr %context) nounwind {{
+; The caller's way through the table: epochs on all threads of the pool, or each step whole where it is alone.
+define internal void @walk(ptr %context, i1 %several) nounwind {{
 entry:
   %descriptor = load ptr, ptr %context
+  %args.at = getelementptr i64, ptr %context, i64 1
+  %args = load ptr, ptr %args.at
   %steps.at = getelementptr i64, ptr %descriptor, i64 4
   %steps = load ptr, ptr %steps.at
   %count.at = getelementptr i64, ptr %descriptor, i64 5
   %count = load i64, ptr %count.at
+  %ends.at = getelementptr i64, ptr %context, i64 2
+  %ends = load ptr, ptr %ends.at
+  %stopped.at = getelementptr i64, ptr %context, i64 6
+  %first.at = getelementptr i64, ptr %context, i64 7
   br label %head
 
 head:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %done ]
+  %k = phi i64 [ 0, %entry ], [ %k.next, %done ], [ %l.next, %share ], [ %to, %turned ]
+  %many = phi i1 [ %several, %entry ], [ %many, %done ], [ %many, %share ], [ %together, %turned ]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %step, label %end
 
 step:
+  %k.next = add i64 %k, 1
   %row.index = mul i64 %k, {STEP_WORDS}
   %row = getelementptr i64, ptr %steps, i64 %row.index
+  %kernel = load ptr, ptr %row
+  %launches = icmp ne ptr %kernel, null
+  br i1 %launches, label %launch, label %control
+
+launch:
+  br i1 %many, label %open, label %alone
+
+alone:
   %extent = call i64 @extent(ptr %context, ptr %row)
   %any = icmp sgt i64 %extent, 0
   br i1 %any, label %ask, label %done
@@ -186,67 +209,160 @@ whole:
   br label %done
 
 done:
-  %k.next = add i64 %k, 1
   br label %head
 
-end:
-  ret void
-}}
+open:                                             ; an epoch: launches up to a barrier, or to a row that turns
+  store i64 %k, ptr %first.at
+  br label %count.one
 
-; Epoch after epoch, on all threads of the pool.
-define internal void @together(ptr %context) nounwind {{
-entry:
-  %descriptor = load ptr, ptr %context
-  %steps.at = getelementptr i64, ptr %descriptor, i64 4
-  %steps = load ptr, ptr %steps.at
-  %count.at = getelementptr i64, ptr %descriptor, i64 5
-  %count = load i64, ptr %count.at
-  %ends.at = getelementptr i64, ptr %context, i64 2
-  %ends = load ptr, ptr %ends.at
-  %stopped.at = getelementptr i64, ptr %context, i64 6
-  %first.at = getelementptr i64, ptr %context, i64 7
-  br label %epoch
-
-epoch:
-  %first = phi i64 [ 0, %entry ], [ %k.next, %share ]
-  %more = icmp slt i64 %first, %count
-  br i1 %more, label %open, label %end
-
-open:
-  store i64 %first, ptr %first.at
-  br label %step
-
-step:
-  %k = phi i64 [ %first, %open ], [ %k.next, %follow ]
+count.one:
+  %l = phi i64 [ %k, %open ], [ %l.next, %follow ]
   %chunks = phi i64 [ 0, %open ], [ %chunks.next, %follow ]
-  %row.index = mul i64 %k, {STEP_WORDS}
-  %row = getelementptr i64, ptr %steps, i64 %row.index
-  %extent = call i64 @extent(ptr %context, ptr %row)
-  %grain.at = getelementptr i64, ptr %row, i64 3
+  %l.index = mul i64 %l, {STEP_WORDS}
+  %l.row = getelementptr i64, ptr %steps, i64 %l.index
+  %l.extent = call i64 @extent(ptr %context, ptr %l.row)
+  %grain.at = getelementptr i64, ptr %l.row, i64 3
   %grain.given = load i64, ptr %grain.at
   %grain = call i64 @llvm.smax.i64(i64 %grain.given, i64 1)
-  %above = add i64 %extent, %grain
+  %above = add i64 %l.extent, %grain
   %full = sub i64 %above, 1
   %pieces = udiv i64 %full, %grain
   %chunks.next = add i64 %chunks, %pieces
-  %end.at = getelementptr i64, ptr %ends, i64 %k
+  %end.at = getelementptr i64, ptr %ends, i64 %l
   store i64 %chunks.next, ptr %end.at
-  %k.next = add i64 %k, 1
-  %last = icmp sge i64 %k.next, %count
-  br i1 %last, label %share, label %follow
+  %l.next = add i64 %l, 1
+  %last = icmp sge i64 %l.next, %count
+  br i1 %last, label %share, label %look
 
-follow:
-  %row.next = getelementptr i64, ptr %row, i64 {STEP_WORDS}
+look:
+  %row.next = getelementptr i64, ptr %l.row, i64 {STEP_WORDS}
+  %kernel.next = load ptr, ptr %row.next
+  %turns = icmp eq ptr %kernel.next, null
+  br i1 %turns, label %share, label %follow.maybe
+
+follow.maybe:
   %barrier.at = getelementptr i64, ptr %row.next, i64 4
   %barrier = load i64, ptr %barrier.at
   %ends.here = icmp ne i64 %barrier, 0
-  br i1 %ends.here, label %share, label %step
+  br i1 %ends.here, label %share, label %follow
+
+follow:
+  br label %count.one
 
 share:
   call void @nacre_pool_share(ptr @chunk, ptr %context, i64 %chunks.next)
   %stopped = load atomic i64, ptr %stopped.at monotonic, align 8
   %on = icmp eq i64 %stopped, 0
-  br i1 %on, label %epoch, label %end
+  br i1 %on, label %head, label %end
+
+control:                                          ; a row that turns the way
+  %first.word.at = getelementptr i64, ptr %row, i64 1
+  %first.word = load i64, ptr %first.word.at
+  %number.at = getelementptr i64, ptr %row, i64 2
+  %number = load i64, ptr %number.at
+  %target.at = getelementptr i64, ptr %row, i64 3
+  %target = load i64, ptr %target.at
+  %kind.at = getelementptr i64, ptr %row, i64 5
+  %kind = load i64, ptr %kind.at
+  %sixth.at = getelementptr i64, ptr %row, i64 6
+  %sixth = load i64, ptr %sixth.at
+  %seventh.at = getelementptr i64, ptr %row, i64 7
+  %seventh = load i64, ptr %seventh.at
+  %place = getelementptr i64, ptr %args, i64 %first.word
+  switch i64 %kind, label %jump [ i64 {Kind.ENTER}, label %enter
+                                  i64 {Kind.TURN}, label %move
+                                  i64 {Kind.LEAVE}, label %leave
+                                  i64 {Kind.BRANCH}, label %branch ]
+
+jump:
+  br label %turned
+
+branch:
+  %cell = load ptr, ptr %place
+  %held = load i8, ptr %cell
+  %holds = icmp ne i8 %held, 0
+  %side = select i1 %holds, i64 %k.next, i64 %target
+  br label %turned
+
+enter:
+  store i64 0, ptr %place
+  %any.round = icmp sgt i64 %number, 0
+  %inside = select i1 %any.round, i64 %k.next, i64 %target
+  %divides = icmp eq i64 %sixth, 0
+  %entered.many = and i1 %many, %divides
+  br label %turned
+
+move:                                             ; addresses for the next round
+  %round = load i64, ptr %place
+  %odd = and i64 %round, 1
+  %move.column = add i64 %odd, 1
+  %moves = inttoptr i64 %sixth to ptr
+  br label %move.next
+
+move.next:
+  %m = phi i64 [ 0, %move ], [ %m.next, %move.one ]
+  %m.more = icmp slt i64 %m, %seventh
+  br i1 %m.more, label %move.one, label %moved
+
+move.one:
+  %m.index = mul i64 %m, 3
+  %m.row = getelementptr i64, ptr %moves, i64 %m.index
+  %m.place = load i64, ptr %m.row
+  %m.step.at = getelementptr i64, ptr %m.row, i64 %move.column
+  %m.step = load i64, ptr %m.step.at
+  %m.word = getelementptr i64, ptr %args, i64 %m.place
+  %m.old = load i64, ptr %m.word
+  %m.new = add i64 %m.old, %m.step
+  store i64 %m.new, ptr %m.word
+  %m.next = add i64 %m, 1
+  br label %move.next
+
+moved:
+  %round.next = add i64 %round, 1
+  store i64 %round.next, ptr %place
+  %round.more = icmp slt i64 %round.next, %number
+  %moved.to = select i1 %round.more, i64 %target, i64 %k.next
+  br label %turned
+
+leave:                                            ; addresses as they were before the first round
+  %rounds = load i64, ptr %place
+  %odd.rounds = lshr i64 %rounds, 1
+  %even.rounds = sub i64 %rounds, %odd.rounds
+  %back = inttoptr i64 %sixth to ptr
+  %was.alone = icmp ne i64 %number, 0
+  %ends.alone = and i1 %was.alone, %several
+  %left.many = or i1 %many, %ends.alone
+  br label %leave.next
+
+leave.next:
+  %b = phi i64 [ 0, %leave ], [ %b.next, %leave.one ]
+  %b.more = icmp slt i64 %b, %seventh
+  br i1 %b.more, label %leave.one, label %turned
+
+leave.one:
+  %b.index = mul i64 %b, 3
+  %b.row = getelementptr i64, ptr %back, i64 %b.index
+  %b.place = load i64, ptr %b.row
+  %b.even.at = getelementptr i64, ptr %b.row, i64 1
+  %b.even = load i64, ptr %b.even.at
+  %b.odd.at = getelementptr i64, ptr %b.row, i64 2
+  %b.odd = load i64, ptr %b.odd.at
+  %b.evens = mul i64 %b.even, %even.rounds
+  %b.odds = mul i64 %b.odd, %odd.rounds
+  %b.whole = add i64 %b.evens, %b.odds
+  %b.word = getelementptr i64, ptr %args, i64 %b.place
+  %b.old = load i64, ptr %b.word
+  %b.new = sub i64 %b.old, %b.whole
+  store i64 %b.new, ptr %b.word
+  %b.next = add i64 %b, 1
+  br label %leave.next
+
+turned:
+  %to = phi i64 [ %target, %jump ], [ %side, %branch ], [ %inside, %enter ], [ %moved.to, %moved ],
+                [ %k.next, %leave.next ]
+  %together = phi i1 [ %many, %jump ], [ %many, %branch ], [ %entered.many, %enter ], [ %many, %moved ],
+                     [ %left.many, %leave.next ]
+  br label %head
 
 end:
   ret void
@@ -335,12 +451,12 @@ enter:
   br i1 %several, label %share, label %single
 
 share:
-  call void @together(ptr %context)
+  call void @walk(ptr %context, i1 true)
   call void @nacre_pool_leave()
   br label %end
 
 single:
-  call void @alone(ptr %context)
+  call void @walk(ptr %context, i1 false)
   br label %end
 
 end:

@@ -71,6 +71,10 @@ def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
     Raises ArgumentError, saying what is wrong, for a file that is not one in every byte; DeviceError where it cannot
     be read.  Nothing in a file is run.
+
+    >>> nc.save({"scale": nc.tensor([1.0, 2.0])}, "scale.safetensors")
+    >>> nc.load("scale.safetensors")
+    {'scale': Tensor([1., 2.], f32[2])}
     """
     with opened(Path(path)) as file:
         return {name: cast("Tensor", file.tensor(name)) for name in file.entries}

@@ -90,6 +90,19 @@ class Optimizer:
 
     `params` is an iterable of parameters, or of dicts with "params" and their own hyper-parameters.  A kind of
     optimiser defines `update`, which gives a parameter's new value, and its state's, from its gradient.
+
+    Raises ArgumentError without parameters, for one that is given twice, and for hyper-parameters that it does not
+    have.
+
+    >>> class SignDescent(optim.Optimizer):
+    ...     def __init__(self, params, lr=0.1): super().__init__(params, {"lr": lr})
+    ...     def scalars(self, group, count): return {"lr": group.rate.value}
+    ...     def fresh(self, p, group): return {}
+    ...     def update(self, p, g, state, scalars, group): return p - scalars["lr"] * nc.sign(g), {}
+    >>> p = nn.Parameter([1.0, -2.0])
+    >>> opt = SignDescent([p], lr=0.5)
+    >>> (p * p).sum().backward(); opt.step(); p.tolist()
+    [0.5, -1.5]
     """
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:

@@ -168,6 +168,11 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint, every byte of which is checked.
 
     Raises DamagedCheckpoint, saying why, for what is not whole, and StateError for what another version wrote.
+
+    >>> path = train.Checkpoints("run").save(10, {"w": nc.ones(2)}, {"epoch": 1})
+    >>> held = train.read(path)
+    >>> held.step, held.model["w"].tolist(), held.state
+    (10, [1.0, 1.0], {'epoch': 1})
     """
     found = Path(path)
     manifest = _manifest(found)
@@ -208,5 +213,12 @@ def restore_model(model: Module, path: str | os.PathLike[str]) -> None:
     """Give a model the weights of a checkpoint, such as `out/checkpoints/best`.
 
     Raises StateError for what is no checkpoint, ArgumentError or ShapeError for one of another model.
+
+    >>> model = nn.Linear(2, 1)
+    >>> path = train.Checkpoints("runs").save(10, model.state_dict(), {})
+    >>> other = nn.Linear(2, 1)
+    >>> train.restore_model(other, path)
+    >>> bool(nc.all(other.weight.value == model.weight.value))
+    True
     """
     model.load_state_dict(read(path).model)
