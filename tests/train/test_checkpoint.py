@@ -112,8 +112,11 @@ def test_a_damaged_checkpoint_is_refused_or_put_aside_and_said(kept: train.Check
 def test_where_all_are_damaged_nothing_is_begun_anew(kept: train.Checkpoints) -> None:
     for path in kept.paths():
         (path / "state.json").write_bytes(b"")
-    with pytest.raises(StateError, match="at least one that is whole"):
-        kept.latest(lambda text: None)
+    before = names(kept)
+    for _ in range(2):
+        with pytest.raises(StateError, match="at least one that is whole"):
+            kept.latest(lambda text: None)
+    assert names(kept) == before
     assert train.Checkpoints(kept.folder / "other").latest() is None
 
 
@@ -135,6 +138,22 @@ def test_what_a_killed_writer_left_is_swept(kept: train.Checkpoints) -> None:
     assert names(kept) == ["last", "notes.txt", "step-00000004", "step-00000005"]
 
 
+def test_a_process_killed_while_it_replaces_its_only_checkpoint_leaves_it(tmp_path: Path) -> None:
+    kept = train.Checkpoints(tmp_path, keep=1)
+    path = kept.save(1, {}, {"epoch": 1})
+    path.rename(path.with_name(".replaced-" + path.name))  # and the new one has not come yet
+    (tmp_path / ".writing-step-00000001").mkdir()
+    kept.sweep()
+    found = kept.latest()
+    assert found is not None and found.state == {"epoch": 1} and names(kept) == ["last", path.name]
+    path.rename(path.with_name(".replaced-" + path.name))
+    kept.save(1, {}, {"epoch": 2})  # sweeps too
+    (tmp_path / ".replaced-step-00000001").mkdir()  # and the new one has come
+    kept.sweep()
+    found = kept.latest()
+    assert found is not None and found.state == {"epoch": 2} and names(kept) == ["last", path.name]
+
+
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(nc.DeviceError, match="folder that can be written"):
@@ -146,7 +165,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 def test_a_damaged_last_checkpoint_costs_only_its_steps(tmp_path: Path) -> None:
     def run(out: Path) -> str:
-        trainer, loader, validation = training.build(out)
+        trainer, loader, validation = training.build(out, keep=3)
         trainer.fit(loader, validation, training.EPOCHS, resume=True)
         return training.digest(out / "checkpoints")
 

@@ -101,7 +101,8 @@ def test_schedules_go_on_by_epoch_or_update_and_plateaus_by_what_is_watched() ->
         return optim.ExponentialLR(optimizer, 0.5)
 
     assert trained(3, scheduled=halved).history["lr"] == [0.02, 0.01, 0.005]
-    assert trained(1, scheduled=halved, schedule_every="step").optimizer.param_groups[0]["lr"] == 0.02 / 8
+    by_update = trained(1, scheduled=halved, schedule_every="step")
+    assert by_update.history["lr"] == [0.02 / 4] and by_update.optimizer.param_groups[0]["lr"] == 0.02 / 8
     assert trained(3, scheduled=halved, validate_every=2).history["lr"] == [0.02, 0.01, 0.005]
 
     def plateau(optimizer: Any) -> Any:

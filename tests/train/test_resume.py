@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from nacre import train
 from train import training  # type: ignore[import-not-found]
 
 SCRIPT = Path(training.__file__)
@@ -59,14 +60,25 @@ def killed_by_clock(kills: int, seed: int, folder: Path, undisturbed: tuple[str,
     return done
 
 
+def last_step(out: Path) -> int:
+    """The update of the last checkpoint; each of them must be whole."""
+    kept = train.Checkpoints(out / "checkpoints")
+    kept.sweep()
+    found = [train.read(path) for path in kept.paths()]
+    return found[-1].step if found else 0
+
+
 def killed_by_event(events: list[int], folder: Path, wanted: str) -> None:
     """Kill each process before its so-manieth change to the folder, and resume; every folder must end the same."""
-    folders, out = 0, folder / "out0"
+    folders, out, reached = 0, folder / "out0", 0
     for event in events:
         if finished(start(out, event)):
             assert training.digest(out) == wanted, f"event {event}, folder {out}"
-            folders += 1
+            folders, reached = folders + 1, 0
             out = folder / f"out{folders}"
+        else:
+            before, reached = reached, last_step(out)
+            assert reached >= before, f"event {event}, folder {out}: a checkpoint was lost"
     assert finished(start(out))
     assert training.digest(out) == wanted, f"folder {out}"
 

@@ -67,6 +67,11 @@ class Checkpoints:
         found = [(int(m[1]), p) for p in self.folder.iterdir() if (m := NAME.fullmatch(p.name)) and p.is_dir()]
         return [path for _, path in sorted(found)]
 
+    def sweep(self) -> None:
+        """Take back what a killed process has left half done; no other one may be writing."""
+        if self.folder.is_dir():
+            folder.sweep(self.folder)
+
     # ---- writing
 
     def save(self, step: int, model: Mapping[str, Any], state: Mapping[str, Any], best: int = -1) -> Path:
@@ -84,10 +89,7 @@ class Checkpoints:
             made = self.folder / (folder.UNDER_WAY + path.name)
             made.mkdir()
             self._fill(made, model, tensors, {"step": step, "state": document})
-            if path.exists():  # of a run that was there before, or damaged
-                folder.discard(path)
-            os.rename(made, path)
-            folder.synced(self.folder)
+            folder.take_place(made, path)
             self.arrange(best)
         except OSError as fault:
             raise DeviceError(f"checkpoint: a folder that can be written, with room, is required; got {path}: "
@@ -104,8 +106,7 @@ class Checkpoints:
         folder.synced(made)
 
     def arrange(self, best: int = -1) -> None:
-        """Point the links at the best checkpoint and the last one; remove what is not to be kept, or unfinished."""
-        folder.sweep(self.folder)
+        """Point the links at the best checkpoint and the last one, and remove those that are not to be kept."""
         paths = self.paths()
         chosen = self.folder / f"step-{best:08}"
         for link, target in ((BEST, chosen if chosen in paths else None), (LAST, paths[-1] if paths else None)):
@@ -123,21 +124,24 @@ class Checkpoints:
         """The last checkpoint; None where there is none.
 
         One that is damaged is put aside under another name, which `say` is told, and the one before it is taken.
-        Raises StateError where all are damaged, or where one was written by something else.
+        Raises StateError where all are damaged, which leaves them as they are, or where something else wrote one.
         """
-        paths = self.paths()
-        faults: list[str] = []
-        for path in reversed(paths):
+        faults: list[tuple[Path, DamagedCheckpoint]] = []
+        for path in reversed(self.paths()):
             try:
-                return read(path)
+                found = read(path)
             except DamagedCheckpoint as fault:
                 if say is None:
                     raise
-                faults.append(str(fault))
-                say(f"{fault}; it is put aside as {_put_aside(path).name}")
+                faults.append((path, fault))
+                continue
+            for damaged, fault in faults:
+                if say is not None:
+                    say(f"{fault}; it is put aside as {_put_aside(damaged).name}")
+            return found
         if faults:
             raise StateError(f"checkpoint: at least one that is whole is required; in {self.folder} there is none: "
-                             f"{faults[0]}; or begin anew in another folder")
+                             f"{faults[0][1]}; or begin anew in another folder")
         return None
 
     def best(self) -> Checkpoint | None:

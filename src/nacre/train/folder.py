@@ -12,7 +12,8 @@ from pathlib import Path
 from nacre.base.errors import DeviceError, StateError
 
 LOCK = ".lock"
-UNDER_WAY, DISCARDED = ".writing-", ".discarded-"  # what a folder or link is called before, and after, it is one
+UNDER_WAY, DISCARDED = ".writing-", ".discarded-"  # what a folder or file is called before, and after, it is one
+REPLACED = ".replaced-"  # what a folder is called while another takes its place
 
 
 @contextmanager
@@ -83,10 +84,27 @@ def discard(path: Path) -> None:
     shutil.rmtree(aside)
 
 
+def take_place(made: Path, path: Path) -> None:
+    """Let a folder be another one, which may be there already: a killed process leaves the one or the other."""
+    aside = path.with_name(REPLACED + path.name)
+    if path.exists():
+        os.rename(path, aside)
+    os.rename(made, path)
+    synced(path.parent)
+    if aside.exists():
+        shutil.rmtree(aside)
+
+
 def sweep(folder: Path) -> None:
-    """Remove what a killed process has left unfinished in a folder."""
-    for path in folder.iterdir():
-        if path.name.startswith((UNDER_WAY, DISCARDED)):
+    """Remove what a killed process has left unfinished in a folder, and give back what it was replacing."""
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(REPLACED):
+            whole = path.with_name(path.name.removeprefix(REPLACED))
+            if whole.exists():
+                shutil.rmtree(path)
+            else:
+                os.rename(path, whole)
+        elif path.name.startswith((UNDER_WAY, DISCARDED)):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:

@@ -113,6 +113,7 @@ class Trainer:
         self.watch = Watch(mode, early_stopping)
         self.history = History()
         self.means = Means()
+        self.rates: dict[str, float] = {}  # learning rates of the last update
         self.epochs = self.updates = self.batches = 0  # done; the batches, of the epoch that is under way
         self.passed = self.stopped = self._begun = False  # the epoch's batches are all done; stopped early
         self._place: Any = None  # of the loader in the epoch that is under way
@@ -170,7 +171,7 @@ class Trainer:
     def _epoch(self, training: Iterable[Any], validation: Iterable[Any] | None, ear: Ear) -> None:
         """What is left of an epoch."""
         self._train(training, ear)
-        row: dict[str, Any] = {EPOCH: self.epochs + 1, STEP: self.updates, **self.means.values(), **self._rates()}
+        row: dict[str, Any] = {EPOCH: self.epochs + 1, STEP: self.updates, **self.means.values(), **self.rates}
         if validation is not None and (self.epochs + 1) % self.validate_every == 0:
             row |= {VALID + name: value for name, value in self._validate(validation, ear).items()}
         self._finish_epoch(row)
@@ -188,9 +189,10 @@ class Trainer:
                 self.batches, self.updates = self.batches + len(group), self.updates + 1
                 self._require_finite(found)
                 self.means.add(found)
+                self.rates = self._rates()
                 if self.updates % self.log_every == 0:
-                    self.writers.write(STEP, {STEP: self.updates, EPOCH: self.epochs + 1, **means(found),
-                                              **self._rates()})
+                    row = {STEP: self.updates, EPOCH: self.epochs + 1, **means(found), **self.rates}
+                    self.writers.write(STEP, row)
                 if self.schedule_every == STEP:
                     self._move_schedules(STEP, None)
                 self.display.step(self.batches, found)
@@ -278,9 +280,10 @@ class Trainer:
 
     def _end(self, ear: Ear) -> None:
         """End where a signal was heard; all is saved."""
-        saved = f"saved after update {self.updates} in {self.out}; to go on: {self.hint}" if self.out else ""
+        saved = (f"saved after update {self.updates} in {self.out}; to go on: {self.hint}" if self.out else
+                 "interrupted; nothing is saved without out=")
         self.display.close()
-        self.display.say(saved or "interrupted; nothing is saved without out=")
+        self.display.say(saved)
         raise Interrupted(saved)
 
     # ---- saving
@@ -296,6 +299,7 @@ class Trainer:
         return {
             "settings": self._settings(), "epochs": self.epochs, "updates": self.updates, "batches": self.batches,
             "passed": self.passed, "stopped": self.stopped, "place": self._place, "means": dict(self.means.sums),
+            "rates": self.rates,
             "history": self.history.rows, "watch": self.watch.state_dict(), "model": beside(self.model),
             "optimizer": self.optimizer.state_dict(), "schedules": [s.state_dict() for s in self.schedules],
             "random": generator().state.value, "also": {name: x.state_dict() for name, x in self.also.items()},
@@ -335,7 +339,7 @@ class Trainer:
             thing.load_state_dict(state["also"][name])
         self.watch.load_state_dict(state["watch"])
         self.history = History(state["history"])
-        self.means.sums = dict(state["means"])
+        self.means.sums, self.rates = dict(state["means"]), dict(state["rates"])
         self.epochs, self.updates, self.batches = state["epochs"], state["updates"], state["batches"]
         self.passed, self.stopped, self._place = state["passed"], state["stopped"], state["place"]
         own = self._notes()
@@ -361,6 +365,7 @@ class Trainer:
         if self.out is not None:
             sweep(self.out)
         if self.checkpoints is not None and (resume or not self._begun):
+            self.checkpoints.sweep()
             held = self.checkpoints.paths()
             if held and not resume:
                 raise ArgumentError(f"Trainer: a folder without a training, or resume=True, is required; {self.out} "
