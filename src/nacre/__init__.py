@@ -34,6 +34,7 @@ _TRANSFORMS = {
     "jit": "jit",
     "cond": "control",
     "while_loop": "control",
+    "fori_loop": "control",
     "scan": "control",
     "checkpoint": "checkpoint",
 }
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
     from nacre.trace.variable import Variable as Variable
     from nacre.transform.checkpoint import checkpoint as checkpoint
     from nacre.transform.control import cond as cond
+    from nacre.transform.control import fori_loop as fori_loop
     from nacre.transform.control import scan as scan
     from nacre.transform.control import while_loop as while_loop
     from nacre.transform.grad import grad as grad

@@ -38,16 +38,16 @@ ISAS = machines()
 
 
 @lru_cache(maxsize=256)
-def compiled(kernel: Kernel, isa: str) -> tuple[Generated, engine.Library, object]:
-    made = generate(kernel, BY_NAME[isa])
+def compiled(kernel: Kernel, isa: str, streams: frozenset[str] = frozenset()) -> tuple[Generated, engine.Library, object]:
+    made = generate(kernel, BY_NAME[isa], streams)
     library = engine.load(engine.compile_text(made.text, engine.host_target(isa)))
     return made, library, FUNCTION(library.address(made.name))
 
 
 def execute(kernel: Kernel, isa: str, inputs: Sequence[np.ndarray], sizes: Mapping[str, int], cuts: Sequence[int] = (),
-            outputs: Sequence[np.ndarray] | None = None) -> list[np.ndarray]:
+            outputs: Sequence[np.ndarray] | None = None, streams: frozenset[str] = frozenset()) -> list[np.ndarray]:
     """Run compiled code; `cuts` split the work items (each taken modulo their number plus one)."""
-    made, _, function = compiled(kernel, isa)
+    made, _, function = compiled(kernel, isa, streams)
     if outputs is None:
         outputs = [np.zeros([evaluate(s, sizes) for s in b.shape], b.dtype.numpy) for b in kernel.outputs]
     slots = [x.ctypes.data for x in (*inputs, *outputs)] + [evaluate(s, sizes) for s in made.sizes]
@@ -74,13 +74,13 @@ def canonical(x: np.ndarray) -> np.ndarray:
 
 
 def check(kernel: Kernel, inputs: Sequence[np.ndarray], sizes: Mapping[str, int] | None = None,
-          cuts: Sequence[int] = ()) -> list[np.ndarray]:
+          cuts: Sequence[int] = (), streams: frozenset[str] = frozenset()) -> list[np.ndarray]:
     """Compiled code on every instruction set, whole and in chunks, equals the interpreter."""
     sizes = sizes or {}
     expected = nest_oracle.run(kernel, inputs, sizes)
     for isa in ISAS:
         for split in ((), cuts) if cuts else ((),):
-            found = execute(kernel, isa, inputs, sizes, split)
+            found = execute(kernel, isa, inputs, sizes, split, streams=streams)
             for b, x, y in zip(kernel.outputs, found, expected, strict=True):
                 same = canonical(x) == canonical(y)
                 if not same.all():

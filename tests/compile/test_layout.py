@@ -34,9 +34,9 @@ CASES: dict[str, Case] = {  # function, operands, launches, values that are not 
     "cluster": (lambda p, v: nc.sum(merged(nc.exp(v) * 2.0), axis=1), [P, V], 2, 1),
     "rows": (lambda x: merged(nc.sum(x, axis=4) * 2.0) + 1.0, [tensor(2, 3, 5, 4, 6)], 2, 1),
     "few long rows": (lambda x: merged(nc.sum(x, axis=4) * 2.0) + 1.0, [tensor(1, 2, 3, 2, 9000)], 3, 1),
-    "read twice": (lambda p, v: (lambda y: merged(y) + nc.sum(y))(p @ v), [P, V], 3, 0),
+    "read twice": (lambda p, v: (lambda y: merged(y) + nc.sum(y))(p @ v), [P, V], 4, 0),
     "a view": (lambda p, v: nc.reshape(nc.permute_dims(v * 2.0, (1, 0, 2, 3)), (3, 2, 20)) + 1.0, [P, V], 2, 0),
-    "columns not last": (lambda p, v: nc.reshape(nc.permute_dims(p @ v, (0, 3, 1, 2)), (2, 60)) + 1.0, [P, V], 2, 0),
+    "columns not last": (lambda p, v: nc.reshape(nc.permute_dims(p @ v, (0, 3, 1, 2)), (2, 60)) + 1.0, [P, V], 3, 0),
 }
 
 

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 import nacre as nc
 from deploy.calls import Library, can_link, execute, same
 from nacre import __version__, deploy, nn
-from nacre.cli.digits import network
 from nacre.deploy.library import PROCESSOR
 from nacre.deploy.main import DONE, FAILED, MISUSED, UNSUPPORTED
 from nacre.deploy.target import FEATURES, aim
+from nacre.examples.digits import network
 from nacre.native.engine import ELF_MACHINES, host_target
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")

@@ -17,8 +17,8 @@ import nacre as nc
 from deploy.calls import Library, can_link, outputs_of, same
 from nacre import deploy, nn
 from nacre.base import dtypes
-from nacre.cli.digits import network
 from nacre.deploy import library
+from nacre.examples.digits import network
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,8 @@ MODULES = ("checkpoint", "history", "loop", "metrics", "state", "stopping")
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_in_docstrings(name: str) -> None:
+def test_examples_in_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names = {"nc": nc, "nn": nn, "optim": optim, "data": data, "train": train, "packed": packed, "unpacked": unpacked,
              "Means": train.Means}
     failed, attempted = doctest.testmod(importlib.import_module(f"nacre.train.{name}"), extraglobs=names)

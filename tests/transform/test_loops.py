@@ -227,3 +227,23 @@ def test_what_is_known_before_it_runs() -> None:
     given = nc.zeros((6, 48)), XS, W
     assert f.cost(*given).flops == 9 * 2 * 6 * 48 * 48
     assert f.memory(*given).peak > 0
+
+
+def test_a_cache_is_updated_where_it_lies(threads: int) -> None:
+    def decode(x: Any, cache: Any, w: Any) -> Any:
+        def token(k: Any, state: Any) -> Any:
+            x, cache = state
+            x = nc.tanh(x @ w)
+            cache = nc.dynamic_update_slice(cache, x[None], (k, 0))
+            return x + (cache * x).sum(axis=1).sum(), cache
+
+        return nc.fori_loop(0, 40, token, (x, cache))
+
+    f = nc.jit(decode)
+    given = nc.ones(48), nc.zeros((40, 48)), W
+    wanted = bits(decode(*given))
+    assert bits(f(*given)) == wanted and float(given[1].sum()) == 0.0
+    plan = f.concrete(*given).executable.plan
+    (loop,) = [n for n in plan.tree if not isinstance(n, int)]
+    handed = {plan.values[v].nbytes for pair in loop.swaps for v in pair}  # type: ignore[union-attr]
+    assert handed == {8, 4 * 48}, "the counter and the token change places, the cache does not"

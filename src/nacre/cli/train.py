@@ -13,6 +13,9 @@ from rich.console import Console
 from nacre import examples
 from nacre.base.errors import ArgumentError, DeviceError
 from nacre.examples import Settings
+from nacre.train.log import Writer
+from nacre.train.mlflow import MLflow
+from nacre.train.tensorboard import TensorBoard
 
 RUNS = Path("runs")
 
@@ -28,6 +31,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--resume", action="store_true", help="go on from the folder's last checkpoint, if it has one")
     command.add_argument("--save-every", type=int, metavar="N", help="save after every N updates too (default: after "
                          "every epoch)")
+    command.add_argument("--tensorboard", action="store_true", help="also write events for TensorBoard into DIR/events")
+    command.add_argument("--mlflow", metavar="NAME", help="also write to this experiment of MLflow")
     command.add_argument("--eager", action="store_true", help="do not compile; the bits are the same")
     command.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
 
@@ -45,7 +50,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
         raise ArgumentError(f"train: positive epochs and a seed in [0, 2^32) are required; got {epochs}, {given.seed}")
     out: Path = given.out or RUNS / given.example
     options: dict[str, Any] = {"out": out, "jit": not given.eager, "progress": console, "save_every": given.save_every,
-                               "hint": again(given, out)}
+                               "hint": again(given, out), "writers": writers(given, out)}
     ready = example.build(Settings(given.seed, epochs, options))
     history = ready.trainer.fit(ready.training, ready.validation, epochs, resume=given.resume)
     results = dict(ready.results())
@@ -60,6 +65,13 @@ def run(given: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def writers(given: argparse.Namespace, out: Path) -> list[Writer]:
+    """The writers that are asked for."""
+    found: list[Writer] = [TensorBoard(out / "events")] if given.tensorboard else []
+    parameters = {"example": given.example, "seed": given.seed}
+    return [*found, *([MLflow(given.mlflow, parameters=parameters)] if given.mlflow else [])]
+
+
 def again(given: argparse.Namespace, out: Path) -> str:
     """The command that resumes this one."""
     parts = [f"nacre train {given.example}"]
@@ -67,6 +79,9 @@ def again(given: argparse.Namespace, out: Path) -> str:
     parts += [f"--seed {given.seed}"] if given.seed else []
     parts += [f"--out {out}"] if given.out else []
     parts += [f"--save-every {given.save_every}"] if given.save_every else []
+    parts += ["--tensorboard"] if given.tensorboard else []
+    parts += [f"--mlflow {given.mlflow}"] if given.mlflow else []
+    parts += ["--eager"] if given.eager else []
     return " ".join([*parts, "--resume"])
 
 

@@ -65,7 +65,8 @@ class Layout:
 
     def tiling(self, spills: bool, thin: bool) -> Tiling:
         """What of it decides plans."""
-        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.panel, self.block_at, spills, thin)
+        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.shape.short, self.panel,
+                      self.block_at, spills, thin)
 
 
 def _line(size: int) -> int:
@@ -202,6 +203,7 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     chains = f.gep(sums, f.mul(block.rows, row))
     f.call_value(pick, "void", [
         a, a_m, a_k, b, step, sums, chains, row, k, block.rows, block.columns,
+        f.cast("zext", block.far, "i64"),
     ])  # fmt: skip
     f.call("merge", "void", [
         f["args"], sums, row, block.home, block.home_row, f["outer"], f["inner"],
@@ -220,6 +222,18 @@ def _pack_b(block: _Block, b: Val, kc: Val) -> None:
         f.call(block.layout.numbers.part("pack"), "void", [
             b, stride_k, stride_n, block.packed, block.depth, kc, start, block.columns,
         ])  # fmt: skip
+    if block.layout.numbers.pairs:
+        _pair_b(block, kc)
+
+
+def _pair_b(block: _Block, kc: Val) -> None:
+    """Join neighbours in k of a packed block of B: in its panels, then in its strips."""
+    f, layout, numbers = block.f, block.layout, block.layout.numbers
+    full = f.mul(f.binary("udiv", block.columns, layout.panel), layout.panel)
+    for start, end, width in ((f.i64(0), full, layout.panel), (full, block.columns, layout.lanes)):
+        with f.loop("pairs", start, end, width) as loop:
+            at = f.gep(block.packed, f.mul(loop.index, block.depth), numbers.wide)
+            f.call(numbers.part("pair_rows"), "void", [at, f.i64(width * numbers.bytes), kc])
 
 
 def _reach(block: _Block) -> Reach:
@@ -248,10 +262,14 @@ def _bands(
         source = f.gep(a, f.mul(i, block.stride_a[0]), numbers.stored)
         with f.when(copies):
             _pack_a(block, source, store, count, kc, by_row, by_column)
+            if numbers.pairs:
+                _pair_a(block, store, count, kc, columns_first)
         address = f.select(copies, store, source)
         following = ahead.band(f.binary("udiv", i, tall), source, f.icmp("slt", f.add(i, tall), block.rows))
         whole = f.icmp("eq", count, tall)
-        steps = f.select(whole, f.i64(1), f.intrinsic("ctpop", "i64", [count]))
+        short = layout.shape.short
+        steps = f.add(f.lshr(count, short.bit_length() - 1), f.intrinsic("ctpop", "i64", [f.and_(count, short - 1)]))
+        steps = f.select(whole, f.i64(1), steps)
         with f.loop("step", 0, steps, carry=[f.i64(0)]) as step:
             row = step.carried[0]
             rows = _tile_rows(f, layout.shape, f.sub(count, row))
@@ -293,6 +311,15 @@ def _pack_a(
             )
 
 
+def _pair_a(block: _Block, store: Val, count: Val, kc: Val, columns_first: Val) -> None:
+    """Join neighbours in k of a packed band of A."""
+    f, layout, numbers = block.f, block.layout, block.layout.numbers
+    with f.when(columns_first):
+        f.call(numbers.part("pair_rows"), "void", [store, f.i64(layout.across * numbers.bytes), kc])
+    with f.when(f.xor(columns_first, f.const("i1", True))):
+        f.call(numbers.part("pair_along"), "void", [store, f.i64(layout.row * numbers.bytes), kc, count])
+
+
 def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
     """The tallest tile that the rows left fill."""
     rows = f.i64(1)
@@ -316,6 +343,7 @@ def _tiles(
     home = f.gep(block.home, f.mul(row, block.home_row))
     later = f.cast("zext", f.icmp("ne", index, 0), "i64")
     final = f.cast("zext", last, "i64")
+    depth = f.lshr(f.add(kc, 1), 1) if numbers.pairs else kc
     with f.loop("panel", 0, f.add(whole, strips), carry=[f.i64(0)]) as loop:
         j = loop.carried[0]
         panel = f.icmp("slt", loop.index, whole)
@@ -333,7 +361,7 @@ def _tiles(
         adds = f.select(at_home, later, f.i64(0))
         following.ask(loop.index, j, width, (c, block.home_row, rows))
         f.call_value(f.select(panel, wide, narrow), "void",
-                     [*a, b_at, b_k, target, target_row, kc, adds])  # fmt: skip
+                     [*a, b_at, b_k, target, target_row, depth, adds])  # fmt: skip
         with f.when(f.icmp("eq", at_home, f.const("i1", False))):
             f.call("merge", "void", [
                 f["args"], target, target_row, c, block.home_row, f["outer"], f["inner"],

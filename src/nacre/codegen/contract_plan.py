@@ -14,6 +14,7 @@ from nacre.runtime.plan import Cut
 
 BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
 FEW = 8  # rows up to which B is read once, by the thin kernel
+STRIPS = 2  # vectors of columns that the thin kernel advances together where columns are contiguous
 DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
@@ -35,6 +36,7 @@ class Tiling:
     lanes: int
     bytes: int  # of an element of packed factors
     tall: int  # rows of a register tile
+    short: int  # rows of the next one: what fills no tall tile takes these, then smaller powers of two
     panel: int  # columns of one
     block_at: int  # where packed B begins in scratch memory
     spills: bool
@@ -133,12 +135,12 @@ def _plan(
 
 
 def _thin_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
-    """Long rows of B are read through; of long columns, one vector's width, so that each is a stream."""
+    """Long rows of B are read through; of long columns, as many as advance together, so that each is a stream."""
     share = _up(n, _up(threads, batch))
     if axis == "n":
         wanted = min(share, FIRST_CACHE // (m * tiling.bytes))
     else:
-        wanted = min(share, max(tiling.lanes, SMALL * tiling.lanes // (6 * max(k, 1))))
+        wanted = min(share, max(STRIPS * tiling.lanes, SMALL * tiling.lanes // (6 * max(k, 1))))
     return _up(wanted, tiling.lanes) * tiling.lanes
 
 
@@ -152,7 +154,9 @@ def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> floa
     full, rest = divmod(_up(n, tiling.lanes), vectors)
     strips = full * vectors + 2 * rest  # a tile of one vector waits for its elements of A
     whole, left = divmod(m, tiling.tall)
-    bands = whole * tiling.tall + sum(max(1 << i, CHAINS / vectors) for i in range(left.bit_length()) if left >> i & 1)
+    shorts, rest = divmod(left, tiling.short)
+    least = max(1.0, CHAINS / vectors)  # rows whose time a shorter tile takes
+    bands = whole * tiling.tall + shorts * max(tiling.short, least) + rest.bit_count() * least
     packing = (1.0 if m <= DIRECT_ROWS else 2.0) if rows_contiguous else 5.6
     return k * strips * (bands + packing) + m * strips * 3 + ITEM
 

@@ -6,7 +6,7 @@ that extent; when the innermost of them is a vector loop too, its share is count
 
 The parts: `nest_value` (expressions, loads), `nest_operate` (scalar operations), `nest_hoist` (loop invariants),
 `nest_loop` (statements and loops), `nest_fold` and `nest_reduce` (canonical reductions), `nest_tile` (transposed
-accesses), `nest_shape` (what is read off a nest beforehand).
+accesses), `nest_stream` (stores past the caches), `nest_shape` (what is read off a nest beforehand).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Generated:
     scratch: Size
 
 
-def generate(kernel: Kernel, isa: Isa) -> Generated:
-    """Write a kernel for an instruction set.
+def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
+    """Write a kernel for an instruction set; results named in `streams` go past the caches where they can.
 
     Raises CompileError for statements that are not loop nests (`Call`).
     """
@@ -53,6 +53,7 @@ def generate(kernel: Kernel, isa: Isa) -> Generated:
     module = Module(name)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     writer = Writer(module.function(name, "void", params, attributes=isa.attributes), isa)
+    writer.streams = streams
     extent = writer.kernel(kernel)
     return Generated(module.text(), name, tuple(writer.sizes), extent, writer.scratch_size)
 
@@ -73,6 +74,7 @@ class Writer(Tiles):
             extent: Size = 1
         else:
             extent = self.items(nest)
+        self.drain()
         self.f.ret()
         return extent
 

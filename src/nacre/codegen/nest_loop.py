@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nacre.base.dims import Size
 from nacre.base.errors import CompileError
@@ -10,8 +11,23 @@ from nacre.codegen.nest_fold import STRAIGHT, Folds
 from nacre.codegen.nest_operate import register
 from nacre.codegen.nest_shape import LIGHT, lanes_for, weight
 from nacre.codegen.nest_value import Storage
-from nacre.kernel.ast import Accumulate, Alloc, Buffer, For, If, Let, Stmt, Store, While
-from nacre.kernel.dependence import lane_obstacle, written
+from nacre.kernel.affine import names
+from nacre.kernel.ast import (
+    Accumulate,
+    Alloc,
+    Apply,
+    Buffer,
+    Const,
+    Extent,
+    For,
+    If,
+    Index,
+    Let,
+    Stmt,
+    Store,
+    While,
+)
+from nacre.kernel.dependence import lane_obstacle, varying, written
 from nacre.native.text import Val, lanes_of, vec
 
 ON_STACK = 4096  # bytes of scratch that may lie on the machine stack
@@ -156,23 +172,75 @@ class Statements(Folds):
     def strips(self, s: For, start: Val, end: Val) -> None:
         """A vector loop over [start, end): full vectors, then the rest under a mask or one by one."""
         f = self.f
+        if len(s.body) == 1 and isinstance(s.body[0], If) and self.cases(s, s.body[0], start, end):
+            return
         widths = self.widths(s)
         changing = self.hoist(s)
         for lanes in widths:
             self.spread(s, changing, lanes)
         masked = self.isa.masks and widths[-1] > 1
+        stores = self.streamed_stores(s)
+        if stores and len(widths) == 1 and widths[0] > 1:
+            start = self.past_caches(s, stores, start, end, widths[0], masked)
         for lanes in widths[:-1] if masked and len(widths) > 1 else widths:
             whole = f.add(start, f.and_(f.sub(end, start), -lanes))
             self.strip(s, start, whole, lanes)
             start = whole
         if masked:
-            with f.loop(s.index, start, end, widths[-1]) as loop:
-                self.forget(s.body)
-                mask = f.lane_mask(f.sub(end, loop.index), widths[-1])
-                with self.lanes_are(s.index, widths[-1], loop.index, s.extent, mask):
-                    self.block(s.body)
+            self.masked_strip(s, start, end, widths[-1])
         elif widths[-1] > 1:
             self.strip(s, start, end, 1)
+        self.forget(s.body)
+
+    def cases(self, s: For, choice: If, start: Val, end: Val) -> bool:
+        """A vector loop for each case of a choice that its index or none of its lanes makes; whether it is such."""
+        f, condition = self.f, choice.condition
+        then, other = replace(s, body=choice.body), replace(s, body=choice.orelse)
+        match condition:
+            case Apply(op="lt", args=(Index(name=name), Const() | Extent() as size)) if name == s.index:
+                middle = f.smin(f.smax(self.value(size), start), end)
+                with self.scope():
+                    self.strips(then, start, middle)
+                with self.scope():
+                    self.strips(other, middle, end)
+                return True
+            case _:
+                pass
+        if names(condition, {}) & varying(s.body, s.index):
+            return False
+        stem = f.fresh("case")
+        f.branch(self.value(condition), f"{stem}.then", f"{stem}.else")
+        for label, loop in ((f"{stem}.then", then), (f"{stem}.else", other)):
+            f.label(label)
+            with self.scope():
+                self.strips(loop, start, end)
+            f.jump(f"{stem}.end")
+        f.label(f"{stem}.end")
+        self.forget(s.body)
+        return True
+
+    def past_caches(self, s: For, stores: Sequence[Store], start: Val, end: Val, lanes: int, masked: bool) -> Val:
+        """The aligned whole vectors of a loop, written past the caches, and the rounds before them."""
+        f = self.f
+        first, aligned = self.before_line(s, stores, start, end)
+        if masked:
+            self.masked_strip(s, start, first, lanes)
+        else:
+            self.strip(s, start, first, 1)
+        whole = f.select(aligned, f.add(first, f.and_(f.sub(end, first), -lanes)), first)
+        self.streaming = True
+        self.strip(s, first, whole, lanes)
+        self.streaming = False
+        return whole
+
+    def masked_strip(self, s: For, start: Val, end: Val, lanes: int) -> None:
+        """Emit the rounds from start to end, `lanes` at a time under a mask."""
+        f = self.f
+        with f.loop(s.index, start, end, lanes) as loop:
+            self.forget(s.body)
+            mask = f.lane_mask(f.sub(end, loop.index), lanes)
+            with self.lanes_are(s.index, lanes, loop.index, s.extent, mask):
+                self.block(s.body)
         self.forget(s.body)
 
     def strip(self, s: For, start: Val, end: Val, lanes: int) -> None:

@@ -351,10 +351,15 @@ class Values:
         if place.kind == "each":
             f.scatter(v, place.pointer, self._active())
         elif self.mask is None or place.kind == "one":
-            f.store(self._backwards(v, place), place.pointer)
+            line = self.alignment(buffer, lanes_of(v.ty)) if place.kind == "row" else None
+            f.store(self._backwards(v, place), place.pointer, line, nontemporal=line is not None)
         else:
             f.masked_store(self._backwards(v, place), place.pointer, self._backwards(self.mask, place))
         self.written(buffer)
+
+    def alignment(self, buffer: str, lanes: int) -> int | None:
+        """The alignment of a whole vector that goes past the caches; None where it does not."""
+        return None
 
     def _active(self) -> Val:
         return self.mask if self.mask is not None else self.f.const(vec("i1", self.lanes), True)

@@ -6,26 +6,30 @@ A body is compiled as a graph of its own whose inputs and outputs lie where the 
     rows of xs, and of ys             in the whole tensor, an address that moves on with each round
     carries                           in two places that change roles, or updated in place (see `compile/memory`)
 
-Nothing is stacked, sliced or copied between rounds.  Launches of a body that read nothing a round changes (the packing
-of a weight, say) run once, before the loop.
+Nothing is stacked, sliced or copied between rounds.  Launches of a body that read nothing a round changes run once,
+before the loop.  So does the transposition of a matrix that products of every round would read across.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from nacre.base.dims import Size
+from nacre.base.dims import Size, product
 from nacre.base.types import TensorType, row_major
+from nacre.codegen.contract_plan import FEW
+from nacre.compile.attend import attend
 from nacre.compile.carries import unchanged
 from nacre.compile.fuse import Fusion, View
 from nacre.compile.lower import copy_kernel
 from nacre.compile.memory import Carry
+from nacre.compile.simplify import simplify
 from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.kernel.ast import Kernel
 from nacre.runtime.flow import Branch, Loop, Node, launches
 from nacre.runtime.plan import Launch, Storage, holder
 
+MANY_ROUNDS = 8  # from which on a matrix is transposed before them
 Place = tuple[int, tuple[Size, ...]]  # the number of a value, and the strides with which it is read
 
 
@@ -53,7 +57,7 @@ class Planner(Protocol):
         ...
 
     def within(self, graph: Graph, places: Mapping[Var, Place]) -> Planner:
-        """A planner for a graph whose inputs lie at places; nothing of it is written yet."""
+        """A planner for a simplified graph whose inputs lie at places; nothing of it is written yet."""
         ...
 
     def write(self) -> None:
@@ -110,7 +114,49 @@ def _results(child: Planner, places: Sequence[int]) -> None:
         child.numbers[a] = place
 
 
+def lean(graph: Graph) -> Graph:
+    """A body as it is compiled."""
+    return attend(simplify(graph))
+
+
 # ---- loops
+
+
+def _turn_matrices(p: Planner, e: Equation, body: Graph, fixed: Iterable[int], places: dict[Var, Place]) -> None:
+    """Launch transpositions of the matrices that no round changes, where products read them across."""
+    for k in fixed:
+        v, x = body.inputs[k], e.inputs[k]
+        if x.type.rank != 2 or _view(p, x).strides[1] != 1 or not _read_across(body, v):
+            continue
+        turned, strides = TensorType(x.type.shape[::-1], x.type.dtype), _view(p, x).strides
+        copied = Var(turned)
+        view = View(_view(p, x).base, _view(p, x).offset, strides[::-1])
+        kernel = copy_kernel(turned, view.strides, turned.dtype, "copy")
+        p.nest(kernel, [view], [p.number(copied)], 2, "copy", [e])
+        places[v] = p.number(copied), row_major(turned.shape)[::-1]
+
+
+def _read_across(body: Graph, v: Var) -> bool:
+    """Whether all that reads a matrix is products of many rows that sum along its rows."""
+    found = False
+    todo: list[tuple[Var, int]] = [(v, 1)]  # a matrix, and which of its axes is contiguous
+    while todo:
+        x, axis = todo.pop()
+        if x in body.outputs:
+            return False
+        for e in (e for e in body.equations if x in e.inputs):
+            if e.primitive.name == "permute":
+                todo.append((e.outputs[0], tuple(e.params["axes"]).index(axis)))
+                continue
+            if e.primitive.name != "dot" or e.inputs.count(x) != 1 or e.params["batch"][0]:
+                return False
+            at = e.inputs.index(x)
+            other = e.inputs[1 - at].type.shape
+            rows = product([n for k, n in enumerate(other) if k not in e.params["contract"][1 - at]])
+            if tuple(e.params["contract"][at]) != (axis,) or not isinstance(rows, int) or rows <= FEW:
+                return False
+            found = True
+    return found
 
 
 class _Carries:
@@ -156,7 +202,10 @@ def _scan(p: Planner, e: Equation) -> None:
     rows = [_rows(p, x, length, reverse, number) for x in e.inputs[count:]]
     places = dict(zip(body.inputs, [*carries.places, *rows], strict=True))
     outputs = [body.outputs[k] for k in (*carries.moving, *range(count, len(body.outputs)))]
-    child = p.within(Graph(body.inputs, body.equations, tuple(outputs), body.name), places)
+    round_ = lean(Graph(body.inputs, body.equations, tuple(outputs), body.name))
+    if not isinstance(length, int) or length >= MANY_ROUNDS:
+        _turn_matrices(p, e, round_, carries.fixed, places)
+    child = p.within(round_, places)
     stacked = [_rows(p, y, length, reverse, number)[0] for y in e.outputs[count:]]
     _results(child, [*carries.made, *stacked])
     child.write()
@@ -170,11 +219,11 @@ def _while(p: Planner, e: Equation) -> None:
     number = p.next_loop()
     carries = _Carries(p, e, len(e.outputs), number)
     cell = p.new(Storage("temporary", test.outputs[0].type.nbytes))
-    asks = p.within(test, dict(zip(test.inputs, carries.places, strict=True)))
+    asks = p.within(lean(test), dict(zip(test.inputs, carries.places, strict=True)))
     _results(asks, [cell])
     asks.write()
     outputs = tuple(body.outputs[k] for k in carries.moving)
-    child = p.within(Graph(body.inputs, body.equations, outputs, body.name),
+    child = p.within(lean(Graph(body.inputs, body.equations, outputs, body.name)),
                      dict(zip(body.inputs, carries.places, strict=True)))
     _results(child, carries.made)
     child.write()
@@ -223,7 +272,7 @@ def _branch(p: Planner, e: Equation) -> None:
     sides: list[tuple[Node, ...]] = []
     for name in ("then", "orelse"):
         graph: Graph = e.params[name]
-        child = p.within(graph, dict(zip(graph.inputs, places, strict=True)))
+        child = p.within(lean(graph), dict(zip(graph.inputs, places, strict=True)))
         _results(child, results)
         child.write()
         sides.append(tuple(child.tree))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.kernel.ast import Apply, Expr, Let, Load, Stmt, Store
+from nacre.base.dims import Size
+from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Kernel, Let, Load, Stmt, Store, While
 
 HEAVY = frozenset((
     *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "cbrt", "sigmoid", "erf", "erfc"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
 ))
+
+UNKNOWN = 64  # rounds of a loop whose length is not known
 
 
 def instructions(block: Sequence[Stmt]) -> int:
@@ -24,6 +27,42 @@ def instructions(block: Sequence[Stmt]) -> int:
             case _:
                 total += 1
     return total
+
+
+def round_cost(kernel: Kernel, lanes: int) -> int:
+    """Instructions of a round of a nest's parallel loops, times the lanes that do as many rounds at once.
+
+    Loops inside count with their rounds, a `while` and a loop of unknown length as often as `UNKNOWN` says.
+    """
+    body, vector = kernel.body, False
+    while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
+        vector = body[0].vector
+        body = body[0].body
+    total = _scalar(body, lanes)
+    return max(1, total if vector else total * lanes)
+
+
+def _scalar(body: Sequence[Stmt], lanes: int) -> int:
+    """Instructions of a body, its loops done round by round or by lanes."""
+    total = instructions([s for s in body if not isinstance(s, For | If | While)])
+    for s in body:
+        match s:
+            case For():
+                inner = _rounds(s.extent) * _scalar(s.body, lanes)
+                total += -(-inner // lanes) if s.vector else inner
+            case If():
+                total += 1 + _scalar(s.body, lanes) + _scalar(s.orelse, lanes)
+            case While():
+                total += UNKNOWN * _scalar(s.body, lanes)
+            case Accumulate():
+                total += sum(map(_weight, s.values))
+            case _:
+                pass
+    return total
+
+
+def _rounds(extent: Size) -> int:
+    return extent if isinstance(extent, int) else UNKNOWN
 
 
 def _weight(e: Expr) -> int:

@@ -11,6 +11,7 @@ values in memory cost nothing and belong to no node.  Fusion decides where value
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -50,6 +51,7 @@ class Fusion:
     producer: dict[Var, Equation]
     inside: dict[Var, Node]  # the cluster that computes a value
     stored: set[Var]
+    flat: dict[Var, Atom]  # a value that is another one's elements in order, computed over the other's axes
 
     def in_memory(self, atom: Atom) -> bool:
         """Whether the atom can be read from a buffer."""
@@ -68,6 +70,11 @@ class _Fuser:
         self.source: dict[Var, Var] = {}  # view -> the value it is a view of
         self.inline: dict[Var, int] = {}  # constants, index patterns: computed wherever they are read, in so many steps
         self.readers: dict[Atom, dict[Node, None]] = {}  # nodes that read a value, in order
+        self.flat: dict[Var, Atom] = {}
+        self.moved: dict[Var, Equation] = {}  # reshapes that are done by the copy that alone reads them
+        self.uses = Counter(x for e in graph.equations for x in e.inputs)
+        self.copied = {e.inputs[0] for e in graph.equations
+                       if e.primitive.name == "copy" and e.outputs[0] not in self.strides}
         self.count = 0
 
     # ---- nodes
@@ -124,6 +131,9 @@ class _Fuser:
                 return
             if low.view is not None and self.visit_view(e, low):
                 return
+            if e.primitive.name == "reshape" or e.inputs and e.inputs[0] in self.moved:
+                self.flatten(e)
+                return
             self.cluster(e, e.outputs[0].type.shape, None)
         elif isinstance(low, Reduce):
             axes = e.params["axes"]
@@ -170,6 +180,21 @@ class _Fuser:
         if node is not None:
             self.node_of[v] = node
         return True
+
+    def flatten(self, e: Equation) -> None:
+        """Copy, over the operand's axes, what a reshape cannot be a view of: no index is divided.
+
+        Where another copy is all that reads the result, that is the one.
+        """
+        v = e.outputs[0]
+        if v in self.copied and self.uses[v] == 1:
+            self.moved[v] = e
+            return
+        moved = self.moved.get(e.inputs[0])  # type: ignore[call-overload]
+        if moved is not None:
+            e = self.producer[v] = Equation(e.primitive, moved.inputs, e.params, e.outputs, e.source)
+        self.flat[v] = e.inputs[0]
+        self.new(e, e.inputs[0].type.shape)
 
     def dense_strides(self, x: Atom) -> tuple[Size, ...]:
         """The strides of a value that has memory of its own: as they were given or chosen, else row-major."""
@@ -292,7 +317,7 @@ class _Fuser:
         views: dict[Atom, View] = {}
         stored: set[Var] = set()
         inside = {v: n for v in self.node_of if v not in self.source and (n := self.node(v)) and not n.opaque}
-        fusion = Fusion(self.graph, nodes, views, self.producer, inside, stored)
+        fusion = Fusion(self.graph, nodes, views, self.producer, inside, stored, self.flat)
         for v in self.graph.inputs:
             views[v] = View(v, 0, self.strides[v])
         for e in self.graph.equations:

@@ -1,7 +1,8 @@
 """Kernels for any size and constant: numbers in shapes and strides become symbols, constants scalar operands.
 
-Sizes 0 and 1 stay, because whether an axis is dense or broadcast decides the code.  Two layers of different
-widths, or an eager operation on another shape, then share one compiled kernel; so do two that scale by other factors.
+Sizes 0 and 1 stay, and the stride -1, because whether an axis is dense, broadcast or reversed decides the code.  Two
+layers of different widths, or an eager operation on another shape, then share one compiled kernel; so do two that scale
+by other factors.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class _Symbols:
         self.names: dict[Size, Dim] = {}
 
     def __call__(self, size: Size) -> Size:
-        if isinstance(size, int) and 0 <= size <= 1:
+        if isinstance(size, int) and -1 <= size <= 1:
             return size
         if size not in self.names:
             self.names[size] = Dim.symbol(f"n{len(self.names)}")

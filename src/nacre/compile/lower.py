@@ -8,7 +8,7 @@ values.  Axes that lie next to each other in every operand are merged first, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, float32, int64
@@ -37,6 +37,7 @@ from nacre.kernel.ast import (
     cast,
     size_expr,
 )
+from nacre.kernel.cases import long_lanes, split_cases
 
 RECOMPUTE_COST = 4  # a full value dearer than this is kept for later passes rather than computed again
 
@@ -138,6 +139,8 @@ class _Lowering:
     def element(self, e: Equation, index: tuple[Expr, ...]) -> Expr:
         """The scalar expression of the equation's result at an index."""
         low = e.primitive.lowering
+        if e.outputs[0] in self.fusion.flat:
+            return self.read(e.inputs[0], index)
         if e.primitive.name == "broadcast" and e.outputs[0] in self.level:
             axes: tuple[int, ...] = e.params["axes"]
             return self.read(e.inputs[0], tuple(index[k] for k in axes))
@@ -216,7 +219,7 @@ class _Lowering:
         """The buffer that a variable is stored to, made at its first use."""
         if v not in self.outputs:
             row = v in self.row_level
-            strides = self.fusion.views[v].strides
+            strides = row_major(self.domain) if v in self.fusion.flat else self.fusion.views[v].strides
             full = self.spread(strides) if row else strides
             if self.plain:
                 self.own_strides.append(full)
@@ -497,7 +500,10 @@ def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
     if apart:
         second.identity = tuple(Index(f"c{k}") for k in range(len(second.domain)))
         second.row_identity = tuple(second.identity[k] for k in second.kept_axes)
-    return second.build()
+    built = second.build()
+    if node.equations[0].outputs[0] in fusion.flat:
+        return replace(built, kernel=long_lanes(built.kernel))
+    return replace(built, kernel=split_cases(built.kernel)) if apart else built
 
 
 def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int, ...]]) -> Lowered | None:

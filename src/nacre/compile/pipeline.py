@@ -26,12 +26,14 @@ from nacre.base.errors import CompileError
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.nest import Generated, generate
+from nacre.codegen.nest_stream import large_results
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
 from nacre.compile.cluster import Node
 from nacre.compile.control import Place, write_flow
+from nacre.compile.cost import round_cost
 from nacre.compile.epilogue import endings
 from nacre.compile.fuse import Fusion, View, fuse
 from nacre.compile.generalise import generalise
@@ -97,10 +99,9 @@ class _Planner:
     # ---- control flow
 
     def within(self, graph: Graph, places: Mapping[Var, Place]) -> _Planner:
-        """A planner for the body of a loop or a side of a branch, whose inputs lie at places."""
-        lean = attend(simplify(graph))
-        fusion = fuse(lean, [places[v][1] for v in lean.inputs])  # type: ignore[misc]
-        numbers: dict[Atom, int] = {v: places[v][0] for v in lean.inputs}
+        """A planner for the body of a loop or a side of a branch, simplified, whose inputs lie at places."""
+        fusion = fuse(graph, [places[v][1] for v in graph.inputs])  # type: ignore[misc]
+        numbers: dict[Atom, int] = {v: places[v][0] for v in graph.inputs}
         return replace(self, fusion=fusion, numbers=numbers, tree=[])
 
     def next_loop(self) -> int:
@@ -173,7 +174,7 @@ class _Planner:
              label: str, equations: Sequence[Equation], idle: bool = False) -> None:
         """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
         general = generalise(kernel)
-        made = generated(general.kernel, self.isa)
+        made = generated(general.kernel, self.isa, large_results(kernel))
         slots: list[Slot] = []
         for buffer, view in zip(kernel.inputs, reads, strict=True):
             slots.append(Pointer(self.number(view.base), view.offset * buffer.dtype.itemsize))
@@ -241,7 +242,8 @@ class _Planner:
             type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
         outputs = tuple(type(b)(b.name, b.dtype, b.shape, b.strides or row_major(b.shape)) for b in kernel.outputs)
         kernel = Kernel(kernel.name, inputs, outputs, kernel.body)
-        self.nest(kernel, views, [self.number(v) for v in e.outputs], 64, e.primitive.name, [e])
+        cost = round_cost(kernel, self.isa.lanes("float"))
+        self.nest(kernel, views, [self.number(v) for v in e.outputs], cost, e.primitive.name, [e])
 
     # ---- templates
 
@@ -316,9 +318,9 @@ def _few_rows(node: Node) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def generated(kernel: Kernel, isa: Isa) -> Generated:
+def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
     """The LLVM text of a general kernel; the same kernel is written once."""
-    return generate(kernel, isa)
+    return generate(kernel, isa, streams)
 
 
 def substitute(size: Size, sizes: dict[str, Size]) -> Size:

@@ -65,6 +65,10 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
 
         deploy.compile(model.eval(), [nc.zeros((1, 1, 8, 8))], "digits",
                        dynamic_shapes={"x": {0: nc.Dim("batch", min=1, max=512)}})
+
+    >>> made = deploy.compile(lambda x: x * 2, [nc.zeros(3)], "twice.o", "object")
+    >>> made.size > 0, made.header.name
+    (True, 'twice.h')
     """
     if kind not in KINDS:
         raise ArgumentError(f"deploy: a kind of {', '.join(KINDS)} is required; got {kind!r}")

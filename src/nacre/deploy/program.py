@@ -27,9 +27,11 @@ from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
     CHUNK_COST,
+    CHUNK_COST_IN_LOOPS,
     DESCRIPTOR_WORDS,
     ENDLESS,
     SHARE_COST,
+    SHARE_COST_IN_LOOPS,
     STEP_WORDS,
     Launch,
     Number,
@@ -39,6 +41,7 @@ from nacre.runtime.plan import (
     arena,
     divide,
     run_alone,
+    shared_steps,
 )
 
 LARGEST_WEIGHTS = 1_900_000_000  # bytes that small-model code reaches
@@ -92,6 +95,7 @@ class Writer:
         largest = self._largest()
         cuts = [divide(s, largest, tables.TEAM) for s in plan.steps] if plan.tree else []
         self.alone = run_alone(plan, cuts) if plan.tree else set[int]()
+        self.looped = frozenset(shared_steps(self.rows, self.alone))
 
     def write(self) -> None:
         """Write `measure` and `start`."""
@@ -223,9 +227,12 @@ class Writer:
             extent, grain, scratch, *words = (a.choose(little, x, y) for x, y in zip(one, many, strict=True))
             return Share(extent, grain, scratch, tuple(words))
         extent, cost, together = a.size(step.extent), a.max(a.size(step.cost), 1), a.size(step.grain)
-        parts = a.max(a.max(a.ceil(extent, a.mul(threads, 4)), a.floor(CHUNK_COST, cost)), 1)
+        looped = k in self.looped
+        chunk, least = (CHUNK_COST_IN_LOOPS, SHARE_COST_IN_LOOPS) if looped else (CHUNK_COST, SHARE_COST)
+        pieces = a.mul(threads, 1 if looped else 4)
+        parts = a.max(a.max(a.ceil(extent, pieces), a.floor(chunk, cost)), 1)
         grain = a.mul(a.ceil(parts, together), together)
-        small = a.f.icmp("slt", a.value(a.mul(extent, cost)), SHARE_COST)
+        small = a.f.icmp("slt", a.value(a.mul(extent, cost)), least)
         return Share(extent, a.choose(small, a.max(extent, 1), grain), a.size(step.scratch), ())
 
     # ---- the tables

@@ -24,12 +24,12 @@ from nacre.examples import Run, Settings
 from nacre.train import Trainer
 
 EPOCHS = 6
-BATCH = 32
+BATCH = 16
 PAGE = 2000  # characters, about: text is held back by pages
 HELD_BACK = 10  # one page in so many is held back
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # stands for every character that the training text has not
 PEAK_RATE, LAST_RATE, WARM = 2e-3, 1e-4, 0.05  # learning rates, and the share of updates that leads up to the first
-SAMPLE, TEMPERATURE = 400, 0.8  # characters that are written when the training has ended
+START, SAMPLE, TEMPERATURE = 40, 400, 0.8  # characters of unseen text that are read, and written when all is trained
 
 
 # ---- the text
@@ -133,12 +133,13 @@ class Trigram:
         A context that was never seen tells what the shorter one does.
         """
         a, b, c = codes[:-2], codes[1:-1], codes[2:]
-        pairs, ones = self.counts.sum(0), self.counts.sum((0, 1))
-        one = ones[c] / ones.sum()
-        before = pairs.sum(1)[b]
-        two = np.where(before > 0, pairs[b, c] / np.maximum(before, 1), one)
-        seen = self.counts.sum(2)[a, b]
-        three = np.where(seen > 0, self.counts[a, b, c] / np.maximum(seen, 1), two)
+        pairs: np.ndarray = self.counts.sum(0)
+        ones: np.ndarray = pairs.sum(0)
+        one: np.ndarray = ones[c] / ones.sum()
+        before: np.ndarray = pairs.sum(1)[b]
+        two: np.ndarray = np.where(before > 0, pairs[b, c] / np.maximum(before, 1), one)
+        seen: np.ndarray = self.counts.sum(2)[a, b]
+        three: np.ndarray = np.where(seen > 0, self.counts[a, b, c] / np.maximum(seen, 1), two)
         all_alike = np.full(len(c), 1.0 / self.size)
         return np.stack([three, two, one, all_alike], 1), np.frexp(seen.astype(np.float64))[1]
 
@@ -262,6 +263,6 @@ def build(settings: Settings, size: Size = Size(), text: str | None = None) -> R
         same = np.concatenate([codes[-1:], unseen[:whole + 1]])  # the first two are context
         return {"validation_loss": found, "trigram_loss": trigram.loss(same),
                 "characters": whole, "parameters": sum(p.value.size for p in model.parameters()),
-                "text": written(model, alphabet, size, "The ", SAMPLE, settings.seed)}
+                "text": written(model, alphabet, size, held[0][:START], SAMPLE, settings.seed)}
 
     return Run(trainer, batches, validation, results)

@@ -16,7 +16,7 @@ from nacre.base.errors import MissingExtra
 from nacre.data import DataLoader, TensorDataset
 from nacre.data.randomness import permutation
 from nacre.examples import Run, Settings
-from nacre.nn import Conv2d, Flatten, Linear, MaxPool2d, ReLU, Sequential
+from nacre.nn import BatchNorm2d, Conv2d, Dropout, Flatten, Linear, MaxPool2d, ReLU, Sequential
 from nacre.nn.functional import cross_entropy
 from nacre.optim import AdamW, CosineAnnealingLR
 from nacre.train.loop import Trainer
@@ -49,9 +49,9 @@ def split() -> tuple[TensorDataset, TensorDataset]:
 def network() -> Sequential:
     """A small convolutional network: (n, 1, 8, 8) → scores (n, 10)."""
     return Sequential(
-        Conv2d(1, 16, 3, padding=1), ReLU(), MaxPool2d(2),
-        Conv2d(16, 32, 3, padding=1), ReLU(), MaxPool2d(2),
-        Flatten(), Linear(128, 64), ReLU(), Linear(64, 10),
+        Conv2d(1, 16, 3, padding=1), BatchNorm2d(16), ReLU(), MaxPool2d(2),
+        Conv2d(16, 32, 3, padding=1), BatchNorm2d(32), ReLU(), MaxPool2d(2),
+        Flatten(), Linear(128, 64), ReLU(), Dropout(0.3), Linear(64, 10),
     )  # fmt: skip
 
 

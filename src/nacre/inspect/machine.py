@@ -36,6 +36,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
+        """Whether nothing differs."""
         return not self.differing
 
 
@@ -54,7 +55,12 @@ class Kept:
 
 
 def facts() -> dict[str, str]:
-    """What the machine and the installation are, as names and values to show."""
+    """What the machine and the installation are, as names and values to show.
+
+    >>> from nacre.inspect.machine import facts
+    >>> {"instruction set", "memory", "processor", "threads"} <= set(facts())
+    True
+    """
     target = host_target()
     features = {word[1:] for word in target.features.split(",") if word.startswith("+")}
     kept = cached()
@@ -84,7 +90,12 @@ def versions() -> dict[str, str]:
 
 
 def cached() -> Kept:
-    """What the cache of kernels and programs holds on disk."""
+    """What the cache of kernels and programs holds on disk.
+
+    >>> from nacre.inspect.machine import cached
+    >>> cached().bytes >= 0
+    True
+    """
     directory = objects.default_directory()
     kernels, programs = (_sizes(folder) for folder in _folders(directory))
     return Kept(directory, len(kernels), len(programs), sum(kernels.values()) + sum(programs.values()),
@@ -117,7 +128,12 @@ def _sizes(folder: Path | None) -> dict[Path, int]:
 
 
 def checks() -> list[Check]:
-    """Run the probes every way this machine can, and compare each with the first."""
+    """Run the probes every way this machine can, and compare each with the first.
+
+    >>> from nacre.inspect.machine import checks
+    >>> [check.name for check in checks() if not check.passed]
+    []
+    """
     reference = bits.measure()
     several = max(2, pool().threads)
     return [

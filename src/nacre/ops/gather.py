@@ -12,7 +12,7 @@ from typing import Any
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, int64, uint64
 from nacre.base.errors import ShapeError
-from nacre.base.types import Shape, TensorType
+from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.primitive import Element, Linear, Nest, Operand, Primitive
 from nacre.kernel.ast import (
     Buffer,
@@ -67,6 +67,7 @@ from nacre.trace.value import Value
 Types = tuple[TensorType, ...]
 Operands = tuple[Operand, ...]
 Batched = Sequence[int | None]
+PARTS = 16  # of an axis to whose slices threads add
 _Place = tuple[tuple[Expr, ...], tuple[Expr, ...]]  # of an index and of an update in their buffers
 
 
@@ -202,6 +203,48 @@ def _take_add_type(
     return x
 
 
+def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
+    """Slices are added one after another; parts of the axis are independent, as are the axes before it.
+
+    Each part looks at all updates, in their order, and adds those that belong to it.
+    """
+    x, indices, _ = types
+    size = x.shape[axis]
+    end = axis + indices.rank
+    if axis == x.rank - 1:
+        return _adding(
+            "take_add", types, axis, indices.shape, lambda place: (tuple(place[axis:end]), tuple(place))
+        )
+    place = [Index(f"i{k}") for k in range(x.rank)]
+    before, part, after = place[:axis], Index("part"), place[axis + 1 :]
+    steps = [Index(f"j{k}") for k in range(indices.rank)]
+    length = (size + (PARTS - 1)) // PARTS
+    target, within = Local("at", int64), Local("within", int64)
+    at = (*before, part, within, *after)
+    total = apply("add", Load("y", at, x.dtype), Load("u", (*before, *steps, *after), x.dtype))
+    addition: tuple[Stmt, ...] = (Store("y", at, total),)
+    for k in reversed(range(axis + 1, x.rank)):
+        addition = (For(f"i{k}", x.shape[k], addition, vector=k == x.rank - 1),)
+    start = apply("mul", part, size_expr(length))
+    body: tuple[Stmt, ...] = (
+        Let("at", _signed(Load("k", tuple(steps), indices.dtype))),
+        Let("within", apply("sub", target, start)),
+        If(apply("and", _inside(within, length), apply("lt", target, size_expr(size))), addition),
+    )
+    for j, n in reversed(list(zip(steps, indices.shape, strict=True))):
+        body = (For(j.name, n, body),)
+    nest = loops([*before, part], [*x.shape[:axis], PARTS], body, lanes=False)
+    inputs = tuple(Buffer(b, t.dtype, t.shape) for b, t in zip("ku", types[1:], strict=True))
+    strides = row_major(x.shape)
+    parted = Buffer(
+        "y",
+        x.dtype,
+        (*x.shape[:axis], PARTS, length, *x.shape[axis + 1 :]),
+        (*strides[:axis], strides[axis] * length, *strides[axis:]),
+    )
+    return Kernel("take_add", inputs, (parted,), nest)
+
+
 def _adding(
     name: str, types: Types, axis: int, counted: Shape, place: Callable[[Sequence[Index]], _Place]
 ) -> Kernel:
@@ -231,15 +274,8 @@ def _adding(
         additions = (For(j.name, n, additions),)
     inputs = tuple(Buffer(b, t.dtype, t.shape) for b, t in zip("ku", types[1:], strict=True))
     output = Buffer("y", x.dtype, x.shape)
-    return Kernel(name, inputs, (output,), loops(others, extents, additions))
-
-
-def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
-    indices = types[1]
-    end = axis + indices.rank
-    return _adding(
-        "take_add", types, axis, indices.shape, lambda place: (tuple(place[axis:end]), tuple(place))
-    )
+    along_rows = axis == x.rank - 1  # then neighbouring lanes would be whole rows apart
+    return Kernel(name, inputs, (output,), loops(others, extents, additions, lanes=not along_rows))
 
 
 def _take_add_batch(inputs: Sequence[Value], batched: Batched, axis: int) -> tuple[Value, int]:

@@ -165,12 +165,12 @@ def _cumsum_type(x: TensorType, axis: int, reverse: bool) -> TensorType:
 
 
 def loops(
-    indices: Sequence[Index], extents: Sequence[Size], body: Sequence[Stmt]
+    indices: Sequence[Index], extents: Sequence[Size], body: Sequence[Stmt], lanes: bool = True
 ) -> tuple[Stmt, ...]:
-    """Independent loops around a body; the innermost may be done in vectors."""
+    """Independent loops around a body; the innermost may be done in vectors, unless `lanes` says no."""
     inner = tuple(body)
     for k in reversed(range(len(indices))):
-        vector = k == len(indices) - 1
+        vector = lanes and k == len(indices) - 1
         inner = (For(indices[k].name, extents[k], inner, parallel=True, vector=vector),)
     return inner
 

@@ -1,8 +1,10 @@
 """Sorting: `argsort`, one stable order for every dtype, and `sort` and `topk`, which read at its positions.
 
+`first_positions` finds the beginning of that order without the rest.
+
 Numbers are ordered by unsigned keys of their bits: zeros of both signs are equal, NaN comes last in either direction,
 and equal elements keep their order.  Short rows count for each element how many come before it; others are sorted by
-their keys' bytes, the lowest first.
+their keys' bytes, the lowest first.  A few first elements are kept in order while a row is read.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from nacre.kernel.ast import (
     Const,
     Expr,
     For,
+    If,
     Index,
     Kernel,
     Let,
@@ -30,9 +33,11 @@ from nacre.kernel.ast import (
     Local,
     Stmt,
     Store,
+    While,
     apply,
     const,
     index_add,
+    size_expr,
 )
 from nacre.kernel.ast import cast as convert
 from nacre.ops.gather import gather
@@ -44,6 +49,8 @@ from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
 FEW = 32  # elements of a row up to which ranks are counted
+MANY = 64  # first elements that are kept in order rather than sorted with the rest
+RUN = 64  # elements that are compared with the last of the first ones together
 BYTE = 256
 KEYS = {1: uint8, 8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
@@ -65,8 +72,16 @@ def topk(x: Value, k: int, axis: int, largest: bool = True) -> tuple[Value, Valu
     size = x.type.shape[axis]
     if k < 0 or (isinstance(size, int) and k > size):
         raise ShapeError(f"topk: from 0 to {size} elements along axis {axis} of {x.type} are required; got {k}")
-    positions = slice_axis(argsort(x, axis, largest), axis, 0, k)
+    if isinstance(size, int) and size > FEW and 0 < k <= min(MANY, size // 4):
+        positions = first_positions(x, k, axis, largest)
+    else:
+        positions = slice_axis(argsort(x, axis, largest), axis, 0, k)
     return gather(x, positions, axis), positions
+
+
+def first_positions(x: Value, count: int, axis: int, descending: bool = False) -> Value:
+    """The first `count` of the positions that sort x along an axis."""
+    return bind(first_positions_p, x, count=count, axis=axis, descending=descending)
 
 
 def _argsort_type(x: TensorType, axis: int, descending: bool) -> TensorType:
@@ -209,3 +224,81 @@ def _argsort_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int, d
 
 
 argsort_p = Primitive("argsort", _argsort_type, Nest(_argsort_kernel), Constant(), _argsort_batch)
+
+# ---- the first positions
+
+
+def _first_type(x: TensorType, count: int, axis: int, descending: bool) -> TensorType:
+    require_kind("first_positions", x, "biuf")
+    require_axis("first_positions", axis, x)
+    size = x.shape[axis]
+    if count < 1 or not size >= count:
+        raise ShapeError(f"first_positions: from 1 to {size} positions along axis {axis} of {x} are required; got {count}")
+    return x.with_dtype(int64).with_shape((*x.shape[:axis], count, *x.shape[axis + 1 :]))
+
+
+def _first_kernel(types: tuple[TensorType, ...], results: Any, count: int, axis: int, descending: bool) -> Kernel:
+    """A row is read in runs; one whose least key is not less than the last that is kept has nothing to keep."""
+    x, to = types[0], KEYS[types[0].dtype.bits]
+    others = [Index(f"i{k}") for k in range(x.rank) if k != axis]
+    size = x.shape[axis]
+    runs = (size - count) // RUN
+
+    def place(i: Expr) -> tuple[Expr, ...]:
+        """The index of a position in the row."""
+        return (*others[:axis], i, *others[axis:])
+
+    def element(i: Expr) -> Expr:
+        """The key of an element of the row."""
+        return key(Load("x", place(i), x.dtype), descending)
+
+    def insertion(i: Expr, name: str, kept: Expr) -> tuple[Stmt, ...]:
+        """Put an element before the kept ones whose keys are greater; the last of them goes if there are enough."""
+        own, at = Local(f"key{name}", to), Load(f"at{name}", (), int64)
+        before = apply("maximum", apply("sub", at, const(1)), const(0))
+        later = apply("lt", own, Load("keys", (before,), to))
+        return (
+            Alloc(Buffer(f"at{name}", int64, ())),
+            Store(f"at{name}", (), kept),
+            While(apply("and", apply("gt", at, const(0)), later), (
+                Store("keys", (at,), Load("keys", (before,), to)),
+                Store("y", place(at), Load("y", place(before), int64)),
+                Store(f"at{name}", (), before),
+            )),
+            Store("keys", (at,), own),
+            Store("y", place(at), i),
+        )
+
+    def better(i: Expr, name: str) -> tuple[Stmt, ...]:
+        """Keep an element if it comes before the last that is kept."""
+        comes = apply("lt", Local(f"key{name}", to), Load("keys", (const(count - 1),), to))
+        return Let(f"key{name}", element(i)), If(comes, insertion(i, name, const(count - 1)))
+
+    first, run, one, again, rest = (Index(name) for name in ("f", "r", "e", "g", "t"))
+    start = index_add(apply("mul", run, const(RUN)), const(count))
+    after = index_add(apply("mul", size_expr(runs), const(RUN)), const(count))
+    least = Load("least", (), to)
+    body = (
+        Alloc(Buffer("keys", to, (count,))),
+        For("f", count, (Let("keyf", element(first)), *insertion(first, "f", first))),
+        For("r", runs, (
+            Alloc(Buffer("least", to, ())),
+            For("e", RUN, (Accumulate("min", ("least",), (element(index_add(start, one)),)),), vector=True),
+            If(apply("lt", least, Load("keys", (const(count - 1),), to)), (
+                For("g", RUN, better(index_add(start, again), "g")),
+            )),
+        )),
+        For("t", size - count - runs * RUN, better(index_add(after, rest), "t")),
+    )
+    shape = results[0].shape
+    extents = [s for k, s in enumerate(x.shape) if k != axis]
+    return Kernel("first_positions", (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, shape),),
+                  loops(others, extents, body, lanes=False))
+
+
+def _first_batch(inputs: Sequence[Value], batched: Sequence[int], count: int, axis: int,
+                 descending: bool) -> tuple[Value, int]:
+    return first_positions(front(inputs[0], batched[0]), count, axis + 1, descending), 0
+
+
+first_positions_p = Primitive("first_positions", _first_type, Nest(_first_kernel), Constant(), _first_batch)

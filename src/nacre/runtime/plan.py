@@ -7,7 +7,7 @@ Loops and branches are in `runtime/flow`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ DESCRIPTOR_WORDS = 16
 ALONE_COST = 400_000  # programs with less work run on the caller alone
 SHARE_COST = 60_000  # steps with less work are not divided
 CHUNK_COST = 25_000  # the least work worth taking a chunk for
+SHARE_COST_IN_LOOPS = 12_000  # the same for steps of a loop that all threads are in: nobody has to be woken
+CHUNK_COST_IN_LOOPS = 5_000
 ENDLESS = 1 << 40  # the work of a loop that nobody knows the end of
 
 
@@ -250,6 +252,8 @@ class _Tables:
         self.fixups: list[int] = []
         self.moves: dict[int, list[int]] = {loop.number: [] for loop in loops(plan.tree)}
         self.alone: set[int] = run_alone(plan, self.cuts) if threads > 1 else set()
+        for k in shared_steps(self.rows, self.alone):
+            self.cuts[k] = divide(plan.steps[k], sizes, threads, True)
         works = [evaluate(s.extent, sizes) * max(1, evaluate(s.cost, sizes)) for s in plan.steps]
         times = plan.times(sizes, UNKNOWN_TRIPS)
         self.work = sum(w * n for w, n in zip(works, times, strict=True)) + (ENDLESS if plan.endless else 0)
@@ -340,12 +344,15 @@ class _Tables:
 
 def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
     """The outermost loops in which nothing is divided: one thread runs them, without barriers, and the rest wait."""
+    if not plan.tree:
+        return set()
+    rows = plan.rows
     divided: set[int] = set()
-    for row in plan.rows:
+    for row in rows:
         if row.kind is Kind.LAUNCH and cuts[row.step].extent > cuts[row.step].grain:
             divided.update(loop.number for loop in row.inside)
     found: set[int] = set()
-    for row in plan.rows:
+    for row in rows:
         around = {loop.number for loop in row.inside}
         if row.kind is Kind.ENTER and row.loop is not None and not around & found \
                 and row.loop.number not in divided:
@@ -353,35 +360,43 @@ def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
     return found
 
 
-def divide(step: Launch, sizes: Mapping[str, int], threads: int) -> Cut:
-    """How a step is divided among threads."""
+def shared_steps(rows: Sequence[Row], alone: Set[int]) -> list[int]:
+    """The steps that stand in a loop, and in none that one thread runs alone."""
+    launches = (row for row in rows if row.kind is Kind.LAUNCH and row.inside)
+    return [row.step for row in launches if alone.isdisjoint(loop.number for loop in row.inside)]
+
+
+def divide(step: Launch, sizes: Mapping[str, int], threads: int, looped: bool = False) -> Cut:
+    """How a step is divided among threads; `looped` is one in a loop that all of them run."""
     if step.cut is not None:
         return step.cut(tuple(evaluate(n, sizes) for n in step.cut_sizes), threads)
     extent, cost = evaluate(step.extent, sizes), max(1, evaluate(step.cost, sizes))
-    grain = choose(f"grain {step.label} {extent} {cost} {threads}",
-                   grains(extent, cost, evaluate(step.grain, sizes), threads))
+    where = " in a loop" if looped else ""
+    grain = choose(f"grain {step.label} {extent} {cost} {threads}{where}",
+                   grains(extent, cost, evaluate(step.grain, sizes), threads, looped))
     return Cut(extent, grain, evaluate(step.scratch, sizes), ())
 
 
-def grains(extent: int, cost: int, together: int, threads: int) -> tuple[int, ...]:
+def grains(extent: int, cost: int, together: int, threads: int, looped: bool = False) -> tuple[int, ...]:
     """Rounds that a thread may take at a time, the usual number first, the whole extent last."""
-    usual = _grain(extent, cost, together, threads)
+    usual = _grain(extent, cost, together, threads, looped)
     if threads == 1 or extent <= together:
         return (usual,)
     pieces = (_multiple(max(1, -(-extent // (n * threads))), together) for n in (1, 2, 4, 8, 16))
     return tuple(dict.fromkeys((usual, *pieces, extent)))
 
 
-def _grain(extent: int, cost: int, together: int, threads: int) -> int:
+def _grain(extent: int, cost: int, together: int, threads: int, looped: bool) -> int:
     """Rounds a thread takes at a time: few chunks for little work, otherwise four for each thread or a few more.
 
     With few rounds, four chunks a thread may leave a thread idle for a chunk; of up to eight, the number is taken that
-    leaves the least idle.
+    leaves the least idle.  In a loop that all threads are in, one chunk for each will do.
     """
-    if extent * cost < SHARE_COST:
+    if extent * cost < (SHARE_COST_IN_LOOPS if looped else SHARE_COST):
         return max(1, extent)
-    least = max(CHUNK_COST // cost, 1)
-    grains = [_multiple(max(-(-extent // (n * threads)), least), together) for n in range(4, 9)]
+    least = max((CHUNK_COST_IN_LOOPS if looped else CHUNK_COST) // cost, 1)
+    parts = range(1, 9) if looped and extent * cost < SHARE_COST else range(4, 9)
+    grains = [_multiple(max(-(-extent // (n * threads)), least), together) for n in parts]
     return min(grains, key=lambda grain: -(-extent // (grain * threads)) * grain)
 
 

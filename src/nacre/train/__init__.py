@@ -21,9 +21,11 @@ HOMES = {
     "history": "History",
     "interrupt": "Interrupted",
     "log": "Csv JsonLines Writer read_json_lines",
+    "mlflow": "MLflow",
     "loop": "Trainer",
     "metrics": "Means accuracy top",
     "stopping": "EarlyStopping",
+    "tensorboard": "TensorBoard",
 }
 
 __getattr__ = loader(__name__, HOMES)
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from nacre.train.log import Csv, JsonLines, Writer, read_json_lines
     from nacre.train.loop import Trainer
     from nacre.train.metrics import Means, accuracy, top
+    from nacre.train.mlflow import MLflow
     from nacre.train.stopping import EarlyStopping
+    from nacre.train.tensorboard import TensorBoard
 
 __all__ = [
     "Checkpoint",
@@ -46,7 +50,9 @@ __all__ = [
     "History",
     "Interrupted",
     "JsonLines",
+    "MLflow",
     "Means",
+    "TensorBoard",
     "Trainer",
     "Writer",
     "accuracy",

@@ -80,7 +80,7 @@ class Checkpoints:
         document = packed(state, "", tensors)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            folder.sweep(self.folder)
+            folder.sweep(self.folder)  # a killed process may have left one of this name
             made = self.folder / (folder.UNDER_WAY + path.name)
             made.mkdir()
             self._fill(made, model, tensors, {"step": step, "state": document})
@@ -104,7 +104,8 @@ class Checkpoints:
         folder.synced(made)
 
     def arrange(self, best: int = -1) -> None:
-        """Point the links at the best checkpoint and the last one, and remove those that are not to be kept."""
+        """Point the links at the best checkpoint and the last one; remove what is not to be kept, or unfinished."""
+        folder.sweep(self.folder)
         paths = self.paths()
         chosen = self.folder / f"step-{best:08}"
         for link, target in ((BEST, chosen if chosen in paths else None), (LAST, paths[-1] if paths else None)):
@@ -133,10 +134,10 @@ class Checkpoints:
                 if say is None:
                     raise
                 faults.append(str(fault))
-                say(f"{fault}\n{path.name} is put aside as {_put_aside(path).name}; the one before it is taken")
+                say(f"{fault}; it is put aside as {_put_aside(path).name}")
         if faults:
             raise StateError(f"checkpoint: at least one that is whole is required; in {self.folder} there is none: "
-                             f"{faults[0]}; begin anew in another folder")
+                             f"{faults[0]}; or begin anew in another folder")
         return None
 
     def best(self) -> Checkpoint | None:
@@ -163,6 +164,11 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint, every byte of which is checked.
 
     Raises DamagedCheckpoint, saying why, for what is not whole, and StateError for what another version wrote.
+
+    >>> path = train.Checkpoints("run").save(10, {"w": nc.ones(2)}, {"epoch": 1})
+    >>> held = train.read(path)
+    >>> held.step, held.model["w"].tolist(), held.state
+    (10, [1.0, 1.0], {'epoch': 1})
     """
     found = Path(path)
     manifest = _manifest(found)
@@ -195,12 +201,20 @@ def _manifest(found: Path) -> dict[str, Any]:
 
 
 def _damaged(found: Path, text: str) -> DamagedCheckpoint:
-    return DamagedCheckpoint(f"checkpoint: every byte as it was written is required; {found} is damaged: {text}")
+    return DamagedCheckpoint(f"checkpoint: every byte as it was written is required; {found} is damaged: "
+                             f"{text}; put it back, or resume, which takes the one before it")
 
 
 def restore_model(model: Module, path: str | os.PathLike[str]) -> None:
     """Give a model the weights of a checkpoint, such as `out/checkpoints/best`.
 
     Raises StateError for what is no checkpoint, ArgumentError or ShapeError for one of another model.
+
+    >>> model = nn.Linear(2, 1)
+    >>> path = train.Checkpoints("runs").save(10, model.state_dict(), {})
+    >>> other = nn.Linear(2, 1)
+    >>> train.restore_model(other, path)
+    >>> bool(nc.all(other.weight.value == model.weight.value))
+    True
     """
     model.load_state_dict(read(path).model)

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nacre.train.history import VALID
+from nacre.train.metrics import means
 
 BETWEEN = 0.1  # seconds between two looks of the bar
 PLACES = ("epoch", "step")
@@ -44,6 +45,11 @@ class Display:
         if self.console is not None:
             self.console.print(escape(text), soft_wrap=True)
 
+    def show(self, drawn: Any) -> None:
+        """Something that is drawn."""
+        if self.console is not None:
+            self.console.print(drawn, soft_wrap=True)
+
     def begin(self, epochs: int) -> None:
         """The training begins."""
         self.epochs = epochs
@@ -67,8 +73,7 @@ class Display:
             return
         self.next = now + BETWEEN
         rate = (batches - self.done) / max(now - self.began, 1e-9)
-        means = shown({k: total / weight if weight else total for k, (total, weight) in values.items()})
-        self.progress.update(self.task, completed=batches, values=f"{means}  {rate:.3g} batches/s")
+        self.progress.update(self.task, completed=batches, values=f"{shown(means(values))}  {rate:.3g} batches/s")
         self.progress.refresh()
 
     def epoch(self, row: Mapping[str, Any], best: bool) -> None:

@@ -22,7 +22,16 @@ Row = Mapping[str, Any]
 
 
 class Writer(Protocol):
-    """Where rows are written to."""
+    """Where rows are written to.
+
+    >>> class Printed(train.Writer):
+    ...     def begin(self, position): pass
+    ...     def write(self, kind, row): print(kind, row)
+    ...     def position(self): return None
+    ...     def close(self): pass
+    >>> Printed().write("step", {"step": 1, "epoch": 0, "loss": 0.25})
+    step {'step': 1, 'epoch': 0, 'loss': 0.25}
+    """
 
     def begin(self, position: Any) -> None:
         """Go on from a position; None is the beginning."""
@@ -88,6 +97,13 @@ class JsonLines(_Lines):
     """A JSON object a line: `{"kind": "epoch", "step": 44, "epoch": 2, "loss": 0.5, …}`.
 
     Numbers have all their digits; one that is not finite is a text.
+
+    >>> log = train.JsonLines("log.jsonl")
+    >>> log.begin(None)
+    >>> log.write("epoch", {"step": 44, "epoch": 2, "loss": 0.5})
+    >>> log.close()
+    >>> train.read_json_lines("log.jsonl")
+    [{'step': 44, 'epoch': 2, 'loss': 0.5}]
     """
 
     def write(self, kind: str, row: Row) -> None:
@@ -96,7 +112,17 @@ class JsonLines(_Lines):
 
 
 class Csv(_Lines):
-    """The rows of one kind as comma-separated values, under a line with their names."""
+    """The rows of one kind as comma-separated values, under a line with their names.
+
+    Raises ArgumentError for a row with a name that the first one had not.
+
+    >>> log = train.Csv("epochs.csv", "epoch")
+    >>> log.begin(None)
+    >>> log.write("epoch", {"step": 44, "epoch": 2, "loss": 0.5})
+    >>> log.close()
+    >>> open("epochs.csv").read().splitlines()
+    ['step,epoch,loss', '44,2,0.5']
+    """
 
     def __init__(self, path: str | os.PathLike[str], kind: str) -> None:
         super().__init__(path)
@@ -137,7 +163,12 @@ def _line(values: Sequence[Any]) -> str:
 
 
 def read_json_lines(path: str | os.PathLike[str], kind: str = "epoch") -> list[dict[str, Any]]:
-    """The rows of a kind in a file that `JsonLines` wrote."""
+    """The rows of a kind in a file that `JsonLines` wrote.
+
+    >>> _ = open("one.jsonl", "w").write('{"kind": "epoch", "step": 44, "loss": "nan"}')
+    >>> train.read_json_lines("one.jsonl")
+    [{'step': 44, 'loss': nan}]
+    """
     rows: list[dict[str, Any]] = [json.loads(line) for line in Path(path).read_text().splitlines()]
     return [{k: _number(v) for k, v in row.items() if k != "kind"} for row in rows if row["kind"] == kind]
 
@@ -146,9 +177,44 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else value
 
 
+class Writers:
+    """Several writers as one."""
+
+    def __init__(self, writers: Sequence[Writer]) -> None:
+        self.listed = list(writers)
+
+    def _named(self) -> dict[str, Writer]:
+        """The writers by kind, and by number among those of a kind."""
+        found: dict[str, Writer] = {}
+        for writer in self.listed:
+            kind = type(writer).__name__
+            found[f"{kind} {sum(name.startswith(f'{kind} ') for name in found)}"] = writer
+        return found
+
+    def begin(self, positions: Any) -> None:
+        """Go on from positions; a writer that has none begins at the beginning."""
+        held: dict[str, Any] = positions or {}
+        for name, writer in self._named().items():
+            writer.begin(held.get(name))
+
+    def write(self, kind: str, row: Row) -> None:
+        """Give a row to all."""
+        for writer in self.listed:
+            writer.write(kind, row)
+
+    def position(self) -> dict[str, Any]:
+        """All positions, by writer."""
+        return {name: writer.position() for name, writer in self._named().items()}
+
+    def close(self) -> None:
+        """Close all."""
+        for writer in self.listed:
+            writer.close()
+
+
 def files(out: Path) -> list[Writer]:
     """The logs that every training with a folder writes."""
     return [JsonLines(out / "log.jsonl"), Csv(out / "steps.csv", "step"), Csv(out / "epochs.csv", "epoch")]
 
 
-__all__ = ["Csv", "JsonLines", "Row", "Writer", "files", "read_json_lines"]
+__all__ = ["Csv", "JsonLines", "Row", "Writer", "Writers", "files", "read_json_lines"]

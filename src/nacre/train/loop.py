@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -17,14 +17,16 @@ from nacre.base.errors import ArgumentError, StateError
 from nacre.nn.module import Module
 from nacre.optim.cycle import ReduceLROnPlateau
 from nacre.optim.optimiser import Optimizer
-from nacre.train import log
+from nacre.train.batches import begin_epoch, length, place, remaining
 from nacre.train.checkpoint import Checkpoint, Checkpoints
+from nacre.train.curves import drawn
 from nacre.train.display import Display
-from nacre.train.folder import locked
+from nacre.train.folder import locked, replace, sweep
 from nacre.train.history import VALID, History
 from nacre.train.interrupt import Ear, Interrupted, listening
-from nacre.train.log import Writer
-from nacre.train.metrics import Means, Metric
+from nacre.train.log import Writer, Writers, files
+from nacre.train.metrics import Means, Metric, means
+from nacre.train.report import page
 from nacre.train.state import beside, put_beside
 from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
@@ -106,7 +108,7 @@ class Trainer:
         self.step = Step(work, step, evaluate, jit)
         self.out = None if out is None else Path(out)
         self.checkpoints = None if self.out is None else Checkpoints(self.out / "checkpoints", keep)
-        self.writers: list[Writer] = [*(log.files(self.out) if self.out else ()), *writers]
+        self.writers = Writers([*(files(self.out) if self.out else ()), *writers])
         self.display = Display(progress if isinstance(progress, Console) else Console() if progress else None)
         self.watch = Watch(mode, early_stopping)
         self.history = History()
@@ -114,7 +116,7 @@ class Trainer:
         self.epochs = self.updates = self.batches = 0  # done; the batches, of the epoch that is under way
         self.passed = self.stopped = self._begun = False  # the epoch's batches are all done; stopped early
         self._place: Any = None  # of the loader in the epoch that is under way
-        self._positions: list[Any] = []  # of the writers, where `fit` has left
+        self._positions: Any = None  # of the writers, where `fit` has left
         self._best: Mapping[str, Any] | None = None  # the best weights, where there is no folder
 
     def _check(self, loss: Loss | None) -> None:
@@ -152,15 +154,15 @@ class Trainer:
                 stack.enter_context(locked(self.out))
             self._begin(resume)
             ear = stack.enter_context(listening(self.display.say))
-            for writer in self.writers:
-                stack.enter_context(closing(writer))
+            stack.enter_context(closing(self.writers))
             stack.enter_context(closing(self.display))
             self.display.begin(epochs)
             try:
                 while self.epochs < epochs and not self.stopped:
                     self._epoch(training, validation, ear)
             finally:
-                self._positions = [writer.position() for writer in self.writers]
+                self._positions = self.writers.position()
+            self._tell()
         if self.watch.stopping is not None and self.watch.stopping.restore_best:
             self._restore_best()
         return self.history
@@ -179,21 +181,22 @@ class Trainer:
         """The rest of an epoch's batches."""
         if self.passed:
             return
-        total = len(training) if hasattr(training, "__len__") else None  # type: ignore[arg-type]
-        with self._rest(training) as batches:
-            self.display.epoch_begins(self.epochs + 1, total, self.batches)
+        with remaining(training, self.epochs, self.batches, self._place) as batches:
+            self.display.epoch_begins(self.epochs + 1, length(training), self.batches)
             while group := list(islice(batches, self.accumulate)):
                 found = self.step.train(group, self.accumulate == 1)
                 self.batches, self.updates = self.batches + len(group), self.updates + 1
                 self._require_finite(found)
                 self.means.add(found)
                 if self.updates % self.log_every == 0:
-                    self._write(STEP, {STEP: self.updates, EPOCH: self.epochs + 1, **_means(found), **self._rates()})
+                    self.writers.write(STEP, {STEP: self.updates, EPOCH: self.epochs + 1, **means(found),
+                                              **self._rates()})
                 if self.schedule_every == STEP:
                     self._move_schedules(STEP, None)
                 self.display.step(self.batches, found)
                 if ear.heard or (self.save_every and self.updates % self.save_every == 0):
-                    self._place = _place(training)
+                    self.passed = len(group) < self.accumulate  # then the loader has been asked for more, in vain
+                    self._place = None if self.passed else place(training)
                     self.save()
                     if ear.heard:
                         self._end(ear)
@@ -201,44 +204,25 @@ class Trainer:
             raise ArgumentError("Trainer: a loader that gives batches is required; got one that gave none")
         self.passed, self._place = True, None
 
-    @contextmanager
-    def _rest(self, training: Iterable[Any]) -> Generator[Iterator[Any]]:
-        """The batches of the epoch that are to come."""
-        skip = 0
-        if not self.batches:
-            if hasattr(training, "set_epoch"):
-                training.set_epoch(self.epochs)  # type: ignore[attr-defined]
-        elif self._place is not None and hasattr(training, "load_state_dict"):
-            training.load_state_dict(self._place)  # type: ignore[attr-defined]
-        else:
-            skip = self.batches
-        batches = iter(training)
-        try:
-            yield islice(batches, skip, None)
-        finally:
-            if hasattr(batches, "close"):
-                batches.close()  # type: ignore[attr-defined]
-
     def validate(self, validation: Iterable[Any]) -> dict[str, float]:
         """The means of loss and metrics over validation data, in evaluation mode."""
         return self._validate(validation, Ear())
 
     def _validate(self, validation: Iterable[Any], ear: Ear) -> dict[str, float]:
         """The means over the validation data; where a signal is heard, the training ends."""
-        means = Means()
-        if hasattr(validation, "set_epoch"):
-            validation.set_epoch(0)  # type: ignore[attr-defined]
+        found = Means()
+        begin_epoch(validation, 0)
         with evaluating(self.model):
             for batch in validation:
-                means.add(self.step.evaluate(batch))
+                found.add(self.step.evaluate(batch))
                 if ear.heard:
                     break
         if ear.heard:
             self.save()
             self._end(ear)
-        if not means.sums:
+        if not found.sums:
             raise ArgumentError("Trainer: validation data with batches are required; got none")
-        return means.values()
+        return found.values()
 
     def _finish_epoch(self, row: dict[str, Any]) -> None:
         """Take an epoch's row in: history, schedules, the best, whether to stop, logs, checkpoint."""
@@ -253,8 +237,9 @@ class Trainer:
             self._best = self.model.state_dict()
         self.stopped = self.watch.stops
         self.epochs, self.batches, self.passed, self.means, self._place = self.epochs + 1, 0, False, Means(), None
-        self._write(EPOCH, row)
+        self.writers.write(EPOCH, row)
         self.save()
+        self._report()
         self.display.epoch(row, best)
         if self.stopped:
             self.display.say(f"stopped: {self.monitor} has not got better for {self.watch.bad} epochs")
@@ -279,9 +264,17 @@ class Trainer:
             raise StateError(f"Trainer: a finite loss is required; got {total} in update {self.updates}; lower the "
                              "learning rate, clip gradients (clip_norm), or look at the data; what was saved is sound")
 
-    def _write(self, kind: str, row: Mapping[str, Any]) -> None:
-        for writer in self.writers:
-            writer.write(kind, row)
+    def _report(self) -> None:
+        """Write the curves so far."""
+        if self.out is not None and self.history.rows:
+            replace(self.out / "report.html", page(self.history, "Training", self.watch.best_step).encode())
+
+    def _tell(self) -> None:
+        """Show the curves, and what they say."""
+        curves = drawn(self.history) if self.history.compared() else None
+        if curves is not None:
+            self.display.show(curves)
+            self.display.say(self.history.verdict())
 
     def _end(self, ear: Ear) -> None:
         """End where a signal was heard; all is saved."""
@@ -306,7 +299,7 @@ class Trainer:
             "history": self.history.rows, "watch": self.watch.state_dict(), "model": beside(self.model),
             "optimizer": self.optimizer.state_dict(), "schedules": [s.state_dict() for s in self.schedules],
             "random": generator().state.value, "also": {name: x.state_dict() for name, x in self.also.items()},
-            "writers": [writer.position() for writer in self.writers],
+            "writers": self.writers.position(), "notes": self._notes(),
         }  # fmt: skip
 
     def _settings(self) -> dict[str, Any]:
@@ -315,10 +308,17 @@ class Trainer:
             "accumulate": self.accumulate, "clip_norm": self.clip[0], "clip_value": self.clip[1],
             "optimizer": type(self.optimizer).__name__, "schedules": [type(s).__name__ for s in self.schedules],
             "schedule_every": self.schedule_every, "monitor": self.monitor, "mode": self.mode,
-            "also": sorted(self.also), "writers": [type(w).__name__ for w in self.writers],
+            "also": sorted(self.also),
         }  # fmt: skip
 
-    def load(self, checkpoint: Checkpoint) -> list[Any]:
+    def _notes(self) -> dict[str, Any]:
+        """The schedules' plain settings: where they are others, the training goes on, but not to the same bits."""
+        kept = [set(s.state_dict()) for s in self.schedules]
+        return {f"{type(s).__name__} {k}": v for s, own in zip(self.schedules, kept, strict=True)
+                for k, v in cast("dict[str, Any]", vars(s)).items()
+                if isinstance(v, bool | int | float | str) and k not in own}
+
+    def load(self, checkpoint: Checkpoint) -> Any:
         """Take a checkpoint's state; gives the writers' positions.
 
         Raises StateError where it is one of another training; nothing is changed then.
@@ -338,6 +338,10 @@ class Trainer:
         self.means.sums = dict(state["means"])
         self.epochs, self.updates, self.batches = state["epochs"], state["updates"], state["batches"]
         self.passed, self.stopped, self._place = state["passed"], state["stopped"], state["place"]
+        own = self._notes()
+        changed = [f"{k} was {v}, is {own.get(k)}" for k, v in state["notes"].items() if own.get(k) != v]
+        if changed:
+            self.display.say(f"resumed with other settings, so not to the same bits: {'; '.join(changed)}")
         return state["writers"]
 
     def _require_alike(self, checkpoint: Checkpoint) -> None:
@@ -353,7 +357,9 @@ class Trainer:
 
     def _begin(self, resume: bool) -> None:
         """Begin at the beginning, or where a checkpoint or an earlier call of `fit` has left."""
-        positions: list[Any] = [None] * len(self.writers)
+        positions: Any = self._positions
+        if self.out is not None:
+            sweep(self.out)
         if self.checkpoints is not None and (resume or not self._begun):
             held = self.checkpoints.paths()
             if held and not resume:
@@ -365,13 +371,11 @@ class Trainer:
                 self.checkpoints.arrange(self.watch.best_step)
                 self.display.say(f"resumed after update {self.updates}, {self.epochs} epochs done, from "
                                  f"{checkpoint.path.name}")
+                self._report()
             elif resume:
                 self.display.say(f"no checkpoint in {self.out}: begun at the beginning")
-        elif self._begun:
-            positions = self._positions
         self._begun = True
-        for writer, position in zip(self.writers, positions, strict=True):
-            writer.begin(position)
+        self.writers.begin(positions)
 
     def _restore_best(self) -> None:
         """Give the model the weights of its best epoch."""
@@ -379,13 +383,3 @@ class Trainer:
         if best is not None:
             self.model.load_state_dict(best)
             self.display.say(f"the weights are those after update {self.watch.best_step}, the best")
-
-
-def _means(found: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Totals and weights as means."""
-    return {name: total / weight if weight else float("nan") for name, (total, weight) in found.items()}
-
-
-def _place(training: Any) -> Any:
-    """Where a loader is, if it tells."""
-    return training.state_dict() if hasattr(training, "state_dict") else None

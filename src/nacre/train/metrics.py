@@ -88,7 +88,7 @@ def _number(name: str, value: Any) -> float:
 
 
 class Means:
-    """Means of named values over batches, kept as exact totals and weights, so that they can be saved half-way.
+    """Means of named values over batches, kept as totals and weights, so that they can be saved half-way.
 
     >>> means = Means()
     >>> means.add({"loss": (6.0, 2.0)}); means.add({"loss": (1.0, 2.0)}); means.values()
@@ -109,4 +109,9 @@ class Means:
 
     def values(self) -> dict[str, float]:
         """The means; NaN for what has no weight."""
-        return {name: total / weight if weight else float("nan") for name, (total, weight) in self.sums.items()}
+        return means(self.sums)
+
+
+def means(found: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Totals and weights as means; NaN for what has no weight."""
+    return {name: total / weight if weight else float("nan") for name, (total, weight) in found.items()}

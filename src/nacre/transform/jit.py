@@ -82,6 +82,7 @@ class Jitted:
     # ---- the way of every call that is not plain
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call gives, by the way that any arguments can take: their variant is found or made, then run."""
         values, key, types, names = self._flatten(args, kwargs)
         concrete = self._find(key, values, types, args, kwargs, names)
         if concrete.changed:

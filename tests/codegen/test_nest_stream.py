@@ -1,0 +1,63 @@
+"""Stores past the caches: the same bits from any start, for any type and length; only where results are large."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codegen.run_nest import ISAS, check, numbers
+from nacre.base.dims import Dim
+from nacre.base.dtypes import DType, bool_, float16, float32, float64, int8, int64
+from nacre.codegen.isa import BY_NAME
+from nacre.codegen.nest import generate
+from nacre.codegen.nest_stream import LARGE, large_results
+from nacre.kernel.ast import Buffer, For, Index, Kernel, Load, Store, apply, cast
+
+N, M = Dim.symbol("N"), Dim.symbol("M")
+I, J = Index("i"), Index("j")
+
+
+def converted(dtypes: tuple[DType, ...], rows: bool) -> Kernel:
+    """Each output is the doubled input in a type of its own; along rows of M, or along all."""
+    shape, index = ((N, M), (I, J)) if rows else ((M,), (J,))
+    source = Buffer("x", float32, shape)
+    outputs = tuple(Buffer(f"y{k}", d, shape) for k, d in enumerate(dtypes))
+    twice = apply("add", Load("x", index, float32), Load("x", index, float32))
+    body = tuple(Store(b.name, index, cast(twice, b.dtype)) for b in outputs)
+    loop = For("j", M, body, parallel=True, vector=True)
+    return Kernel("converted", (source,), outputs, (For("i", N, (loop,), parallel=True),) if rows else (loop,))
+
+
+@pytest.mark.parametrize("dtypes", [(float32,), (float64,), (float16,), (int64,), (bool_,), (int8,),
+                                    (float32, float32), (float32, float64), (float16, int64, float32)], ids=str)
+@pytest.mark.parametrize("rows", [False, True])
+@settings(max_examples=12)
+@given(n=st.integers(0, 4), m=st.sampled_from((0, 1, 3, 15, 16, 17, 64, 100, 257, 1024, 1037)),
+       cuts=st.lists(st.integers(0, 5000), max_size=3))
+def test_bits_do_not_depend_on_the_way_of_storing(dtypes: tuple[DType, ...], rows: bool, n: int, m: int,
+                                                  cuts: list[int]) -> None:
+    kernel = converted(dtypes, rows)
+    x = numbers((n, m) if rows else (m,), float32, special=False)
+    check(kernel, [x], {"N": n, "M": m}, cuts, frozenset(b.name for b in kernel.outputs))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_whole_lines_go_past_the_caches(isa: str) -> None:
+    kernel = converted((float32,), True)
+    plain, streamed = (generate(kernel, BY_NAME[isa], streams).text for streams in (frozenset[str](), frozenset(("y0",))))
+    assert "nontemporal" not in plain and "sfence" not in plain
+    assert "nontemporal" in streamed and ("sfence" in streamed) == isa.startswith("avx")
+
+
+def test_only_large_results_that_are_not_read_again() -> None:
+    def kernel(size: int | Dim, reads: str) -> Kernel:
+        buffers = [Buffer(name, float32, (size,)) for name in "xy"]
+        body = For("j", size, (Store("y", (J,), Load(reads, (J,), float32)),), vector=True)
+        return Kernel("copied", (buffers[0],), (buffers[1],), (body,))
+
+    count = LARGE // 4
+    assert large_results(kernel(count, "x")) == {"y"}
+    assert not large_results(kernel(count - 1, "x"))
+    assert not large_results(kernel(count, "y"))
+    assert not large_results(kernel(N, "x"))
