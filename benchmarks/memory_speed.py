@@ -165,7 +165,8 @@ def moves(n: int) -> dict[str, Case]:
                                   lambda t, x: x.permute(0, 2, 3, 1).contiguous()),
         "transpose and reshape": of(x, lambda nc, x: nc.reshape(nc.permute_dims(x, (1, 0)), (-1,)),
                                     lambda t, x: x.t().reshape(-1)),
-        "concatenate rows": two(half, half, lambda nc, a, b: nc.concat((a, b), axis=0), lambda t, a, b: t.cat((a, b), 0)),
+        "concatenate rows": two(half, half, lambda nc, a, b: nc.concat((a, b), axis=0),
+                                lambda t, a, b: t.cat((a, b), 0)),
         "concatenate columns": two(half, half, lambda nc, a, b: nc.concat((a, b), axis=1),
                                    lambda t, a, b: t.cat((a, b), 1)),
         "concatenate a column": two(x, floats(side, 1), lambda nc, a, b: nc.concat((a, b), axis=1),
@@ -177,11 +178,14 @@ def moves(n: int) -> dict[str, Case]:
         "reverse columns": of(x, lambda nc, x: nc.flip(x, axis=1), lambda t, x: x.flip(1)),
         "reverse rows": of(x, lambda nc, x: nc.flip(x, axis=0), lambda t, x: x.flip(0)),
         "roll": of(x, lambda nc, x: nc.roll(x, 5, axis=1), lambda t, x: x.roll(5, 1)),
-        "pad": of(x, lambda nc, x: nc.pad(x, ((1, 1), (1, 1))), lambda t, x: t.nn.functional.pad(x, (1, 1, 1, 1)), padded),
+        "pad": of(x, lambda nc, x: nc.pad(x, ((1, 1), (1, 1))),
+                  lambda t, x: t.nn.functional.pad(x, (1, 1, 1, 1)), padded),
         "broadcast a row": of(floats(1, side), lambda nc, x: nc.broadcast_to(x, (side, side)) + 0.0,
                               lambda t, x: x.expand(side, side).clone(), x.nbytes),
-        "repeat each": of(floats(n // 4), lambda nc, x: nc.repeat(x, 4), lambda t, x: x.repeat_interleave(4), x.nbytes * 5 // 4),
-        "tile": of(floats(side, side // 2), lambda nc, x: nc.tile(x, (1, 2)), lambda t, x: x.repeat(1, 2), x.nbytes * 3 // 2),
+        "repeat each": of(floats(n // 4), lambda nc, x: nc.repeat(x, 4),
+                          lambda t, x: x.repeat_interleave(4), x.nbytes * 5 // 4),
+        "tile": of(floats(side, side // 2), lambda nc, x: nc.tile(x, (1, 2)),
+                   lambda t, x: x.repeat(1, 2), x.nbytes * 3 // 2),
     }
 
 
@@ -203,8 +207,9 @@ def indexed(n: int) -> dict[str, Case]:
 
     return {
         "take rows": Case((table, at), moved, lambda nc, x, k: nc.take(x, k, axis=0), lambda t, x, k: x[k]),
-        "take anywhere": Case((flat, anywhere), 2 * n + 2 * n, lambda nc, x, k: nc.take(x, k), lambda t, x, k: x[k]),
-        "take along rows": Case((x, along), 2 * x.nbytes + along.nbytes, lambda nc, x, k: nc.take_along_axis(x, k, axis=1),
+        "take anywhere": Case((flat, anywhere), 4 * n, lambda nc, x, k: nc.take(x, k), lambda t, x, k: x[k]),
+        "take along rows": Case((x, along), 2 * x.nbytes + along.nbytes,
+                                lambda nc, x, k: nc.take_along_axis(x, k, axis=1),
                                 lambda t, x, k: x.gather(1, k)),
         "gradient of an embedding": Case((table, at, table), moved, embedded, scatter),
         "gradient of a read along rows": Case(
@@ -212,7 +217,8 @@ def indexed(n: int) -> dict[str, Case]:
             lambda nc, x, k, u: nc.grad(lambda x: nc.sum(nc.take_along_axis(x, k, axis=1) * u))(x),
             lambda t, x, k, u: t.zeros_like(x).scatter_add_(1, k, u)),
         "sort": Case((row,), 2 * row.nbytes, lambda nc, x: nc.sort(x), lambda t, x: x.sort(stable=True)[0]),
-        "sort rows of 1024": Case((best,), 2 * best.nbytes, lambda nc, x: nc.sort(x), lambda t, x: x.sort(stable=True)[0]),
+        "sort rows of 1024": Case((best,), 2 * best.nbytes, lambda nc, x: nc.sort(x),
+                                  lambda t, x: x.sort(stable=True)[0]),
         "argsort rows of 1024": Case((best,), 3 * best.nbytes, lambda nc, x: nc.argsort(x),
                                      lambda t, x: x.argsort(stable=True)),
         "sort rows of 16": rowwise(n, 16, lambda nc, x: nc.sort(x), lambda t, x: x.sort(stable=True)[0]),
@@ -300,8 +306,8 @@ def serve(library: str) -> None:
 def start(python: str, library: str) -> subprocess.Popen[str]:
     """A process that serves a library."""
     steady = {**os.environ, "OMP_PROC_BIND": "true"}  # two threads that share a core for a while tell nothing
-    return subprocess.Popen([python, __file__, "--serve", library], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                            env=steady)
+    return subprocess.Popen([python, __file__, "--serve", library], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            text=True, env=steady)
 
 
 def ask(process: subprocess.Popen[str], name: str, size: str, budget: float) -> Any:
@@ -317,7 +323,9 @@ def ask(process: subprocess.Popen[str], name: str, size: str, budget: float) -> 
 
 def compared(name: str, one: list[float] | None, other: list[float] | None) -> str:
     """A remark where two results differ."""
-    if one is None or other is None or len(one) == len(other) and np.allclose(one, other, 1e-2, 1e-2 * max(1, one[0] ** 0.5)):
+    if one is None or other is None:
+        return ""
+    if len(one) == len(other) and np.allclose(one, other, 1e-2, 1e-2 * max(1.0, one[0] ** 0.5)):
         return ""
     return f"  differs from torch: {one[:4]} and {other[:4]}"
 
@@ -354,7 +362,8 @@ def main() -> None:
         share = moved / ours / ceilings.bandwidth(moved)
         beside = f"{theirs * 1e3:9.3f} {theirs / ours:11.2f}" if theirs else ""
         remark = compared(name, results["nacre"], results.get("torch")) if theirs else ""
-        print(f"{name + ', ' + size:34} {ours * 1e3:9.3f} {moved / ours / 1e9:7.1f} {share:6.0%} {beside}{remark}", flush=True)
+        print(f"{name + ', ' + size:34} {ours * 1e3:9.3f} {moved / ours / 1e9:7.1f} {share:6.0%} {beside}{remark}",
+              flush=True)
         found.append({"name": name, "size": size, "moved": moved, "share": share, **least})
     if given.json:
         with open(given.json, "w") as file:

@@ -38,7 +38,8 @@ ISAS = machines()
 
 
 @lru_cache(maxsize=256)
-def compiled(kernel: Kernel, isa: str, streams: frozenset[str] = frozenset()) -> tuple[Generated, engine.Library, object]:
+def compiled(kernel: Kernel, isa: str,
+             streams: frozenset[str] = frozenset()) -> tuple[Generated, engine.Library, object]:
     made = generate(kernel, BY_NAME[isa], streams)
     library = engine.load(engine.compile_text(made.text, engine.host_target(isa)))
     return made, library, FUNCTION(library.address(made.name))

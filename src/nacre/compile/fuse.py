@@ -131,7 +131,7 @@ class _Fuser:
                 return
             if low.view is not None and self.visit_view(e, low):
                 return
-            if e.primitive.name == "reshape" or e.inputs and e.inputs[0] in self.moved:
+            if e.primitive.name == "reshape" or (e.inputs and e.inputs[0] in self.moved):
                 self.flatten(e)
                 return
             self.cluster(e, e.outputs[0].type.shape, None)

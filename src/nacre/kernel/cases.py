@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import bool_, int64
@@ -36,7 +37,7 @@ from nacre.kernel.rewrite import map_expression
 
 MOST = 32  # cases of a kernel
 SHORT = 8  # rounds of a loop that are not worth lanes
-COMPARED = {"lt": 0, "ge": 0, "le": 1, "gt": 1, "minimum": 1, "maximum": 0}  # what a cut is beyond the difference's root
+COMPARED = {"lt": 0, "ge": 0, "le": 1, "gt": 1, "minimum": 1, "maximum": 0}  # a cut beyond the difference's root
 
 Ranges = Mapping[str, tuple[Size, Size]]  # from which round to before which one an index goes
 
@@ -101,7 +102,7 @@ def _cases(body: Sequence[Stmt], cuts: Sequence[tuple[For, list[Size]]], ranges:
     (loop, own), *rest = cuts
     edges = [0, *own, loop.extent]
     stretches = [_cases(body, rest, {**ranges, loop.index: (low, high)}, scope)
-                 for low, high in zip(edges, edges[1:], strict=False)]
+                 for low, high in pairwise(edges)]
     found = stretches[-1]
     for cut, case in zip(reversed(own), reversed(stretches[:-1]), strict=True):
         if case != found:

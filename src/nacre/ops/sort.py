@@ -233,7 +233,8 @@ def _first_type(x: TensorType, count: int, axis: int, descending: bool) -> Tenso
     require_axis("first_positions", axis, x)
     size = x.shape[axis]
     if count < 1 or not size >= count:
-        raise ShapeError(f"first_positions: from 1 to {size} positions along axis {axis} of {x} are required; got {count}")
+        raise ShapeError(f"first_positions: from 1 to {size} positions along axis {axis} of {x} are required; "
+                         f"got {count}; take fewer")
     return x.with_dtype(int64).with_shape((*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
