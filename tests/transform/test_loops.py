@@ -205,17 +205,6 @@ def test_a_small_loop_stops_at_an_interrupt(threads: int) -> None:
         nc.while_loop(lambda c: c < 5, lambda c: c * 1, nc.tensor(0))
 
 
-def test_a_loop_over_symbolic_sizes_stops_at_an_interrupt(threads: int) -> None:
-    f = nc.jit(lambda x, n: nc.while_loop(lambda c: c.sum() < n, lambda c: c * 1.0, x),
-               dynamic_shapes={"x": {0: nc.Dim("rows", max=64)}})
-    assert f(nc.ones(5), nc.tensor(1.0)).shape == (5,)
-    killer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
-    killer.start()
-    with pytest.raises(KeyboardInterrupt):
-        f(nc.ones(3), nc.tensor(100.0))
-    assert f(nc.ones(4), nc.tensor(1.0)).tolist() == [1.0] * 4
-
-
 def test_loops_from_several_python_threads(threads: int) -> None:
     f = nc.jit(lambda h, x: nc.scan(recurrent, h, x))
     wanted = bits(f(nc.zeros((6, 48)), XS))

@@ -368,12 +368,6 @@ end:
   ret void
 }}
 
-; A question whose answer stands in memory, where another thread may write it.
-define i64 @nacre_told(ptr %answer) nounwind {{
-  %told = load atomic i64, ptr %answer monotonic, align 8
-  ret i64 %told
-}}
-
 ; Run a bound plan: bases are the addresses of inputs and outputs, workspace holds the arena and what follows it.
 define void @nacre_run(ptr %descriptor, ptr %bases, ptr %workspace) nounwind {{
   %stopped = call i64 @nacre_run_unless(ptr %descriptor, ptr %bases, ptr %workspace, ptr null, ptr null)

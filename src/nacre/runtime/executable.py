@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -23,8 +23,6 @@ from nacre.native.engine import Library, Target
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.plan import Bound, Plan, bind
-
-PATIENCE = 0.1  # seconds between looks at signals
 
 
 @dataclass(frozen=True)
@@ -65,28 +63,6 @@ def driver(text: str, target: Target) -> Any:
     library = objects.library(text, target, pool().symbols()).keep()
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     return run(library.address("nacre_run"))
-
-
-@cache
-def _stoppable(text: str, target: Target) -> tuple[Any, int]:
-    """The native function that runs a bound plan until it is told to stop, and the address of what it asks."""
-    library = objects.library(text, target, pool().symbols()).keep()
-    run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 5)
-    return run(library.address("nacre_run_unless")), library.address("nacre_told")
-
-
-def _interruptible(run: Callable[[int], object]) -> None:
-    """Run natively beside the main thread, which stays free for signals; what they raise stops the program first."""
-    told = np.zeros(1, np.int64)
-    work = threading.Thread(target=run, args=(told.ctypes.data,), daemon=True)
-    work.start()
-    try:
-        while work.is_alive():
-            work.join(PATIENCE)
-    except BaseException:
-        told[0] = 1
-        work.join()
-        raise
 
 
 @dataclass
@@ -149,12 +125,8 @@ class Executable:
         outputs = [allocate(n) for n in bound.output_bytes]
         bases = np.array([*inputs, *(b.address for b in outputs), 0], np.int64)
         workspace = allocate(bound.workspace_bytes)
-        given = bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address
-        if self.plan.endless and threading.current_thread() is threading.main_thread():
-            unless, asks = _stoppable(self.driver_text, self.target)
-            _interruptible(lambda told: unless(*given, asks, told))
-        else:
-            driver(self.driver_text, self.target)(*given)
+        run = driver(self.driver_text, self.target)
+        run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
         return outputs
 
     def peak_bytes(self, sizes: Mapping[str, int]) -> int:
