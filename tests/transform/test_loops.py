@@ -284,7 +284,7 @@ def random_body(seed: int) -> Any:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_rounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST", "SHARE_COST_IN_LOOPS", "CHUNK_COST_IN_LOOPS"):
+    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
         monkeypatch.setattr(planning, name, 1)
     body = random_body(seed)
     start = tuple(nc.tensor(RANDOM.standard_normal((5, 16)).astype(np.float32)) for _ in range(4))
