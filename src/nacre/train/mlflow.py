@@ -17,6 +17,8 @@ class MLflow:
     training goes on with its run, and writes no value that is there already.
 
     Raises MissingExtra where mlflow is not installed.
+
+    >>> writer = train.MLflow("digits", parameters={"lr": 3e-3})  # doctest: +SKIP
     """
 
     def __init__(self, experiment: str = "nacre", run_name: str | None = None, tracking_uri: str | None = None,

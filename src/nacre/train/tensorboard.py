@@ -17,6 +17,8 @@ class TensorBoard:
     `tensorboard --logdir runs`.  What was written after the checkpoint that a training is resumed from is taken back.
 
     Raises MissingExtra where tensorboardX is not installed.
+
+    >>> writer = train.TensorBoard("runs/first/events")  # doctest: +SKIP
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
