@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Set Nacre up and run it: one file, the standard library alone, Python 3.11 or newer.
 
-    python3 run.py demo [...]      train a small network on real digits, and show what is promised
+    python3 run.py demo [...]      train a small network on real digits, and show what is promised; where no C
+                                   compiler is installed, the package ziglang is, which links its executable
     python3 run.py test [...]      run the tests; --all adds the slow ones, the rest goes to pytest
     python3 run.py lint            ruff and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
+    python3 run.py site [...]      build the documents and the reference of all public names: build/site/index.html
     python3 run.py bench NAME ...  run benchmarks/NAME.py
     python3 run.py setup           only install
 
@@ -34,6 +36,7 @@ EXTRAS: dict[str, set[str]] = {
     "test": {"demo", "test"},
     "lint": {"lint"},
     "docs": {"test"},
+    "site": {"docs"},
     "bench": set(),
     "setup": {"demo", "test", "lint"},
 }
@@ -106,6 +109,12 @@ def set_up(wanted: Iterable[str]) -> None:
     STAMP.write_text(json.dumps({"fingerprint": now, "extras": extras}))
 
 
+def linking() -> set[str]:
+    """The extra that links executables, where no compiler driver of this system does."""
+    has_one = os.environ.get("NACRE_CC") or any(map(shutil.which, ("cc", "gcc", "clang")))
+    return set() if has_one else {"deploy"}
+
+
 def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
     """The command lines behind a command; they run in turn, in the project's folder."""
     if name == "setup":
@@ -115,7 +124,8 @@ def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
         return [["-m", "ruff", "check", *rest, "."], types]
     if name == "bench":
         return [script(rest)]
-    begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest"], "docs": ["docs/generate.py"]}
+    begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest"], "docs": ["docs/generate.py"],
+             "site": ["docs/website/build.py"]}
     return [[*begin[name], *rest]]
 
 
@@ -139,7 +149,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0 if arguments and arguments[0] in ("-h", "--help", "help") else 2
     name, rest = arguments[0], arguments[1:]
     try:
-        set_up(EXTRAS[name])
+        set_up(EXTRAS[name] | (linking() if name == "demo" else set()))
         failures = [code for line in commands(name, rest) if (code := subprocess.call([str(PYTHON), *line], cwd=ROOT))]
     except SetupError as fault:
         print(fault, file=sys.stderr)

@@ -18,9 +18,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import nacre
+
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/architecture.md", "docs/numerics.md", "docs/performance.md",
-             "docs/deploy.md")
+DOCUMENTS = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^```(python|text|llvm|asm)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 UNCHECKED = "asm"
 
@@ -45,7 +46,8 @@ def run(code: str, names: dict[str, Any]) -> str:
 
 
 def renewed(text: str, names: dict[str, Any] | None = None, keep: Sequence[str] = ()) -> str:
-    """A document with what its examples print now; blocks of the languages in `keep` stay."""
+    """A document with what its examples print now, in a new process; blocks of the languages in `keep` stay."""
+    nacre.random.seed(0)  # as it is there
     held = {} if names is None else names
     parts: list[str] = []
     at = 0

@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from deploy.calls import can_link
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -26,6 +28,8 @@ DOCUMENTS = [ROOT / name for name in GENERATE.DOCUMENTS]
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
 def test_examples_print_what_is_written(path: Path) -> None:
+    if path.name == "tutorial.md" and not can_link():
+        pytest.skip("nothing here links the executable at its end")
     assert not (found := GENERATE.difference(path)), f"run `python3 run.py docs`:\n{found}"
 
 

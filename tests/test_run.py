@@ -117,6 +117,17 @@ def test_arguments_are_passed_on(run: ModuleType, monkeypatch: pytest.MonkeyPatc
     assert called[0][-len(arguments) + 1:] == arguments[1:]
 
 
+def test_the_demo_gets_a_linker_where_there_is_none(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[set[str]] = []
+    monkeypatch.setattr(run, "set_up", wanted.append)
+    monkeypatch.setattr(run.subprocess, "call", lambda line, **_: 0)
+    monkeypatch.delenv("NACRE_CC", raising=False)
+    for found in (None, "/usr/bin/cc"):
+        monkeypatch.setattr(run.shutil, "which", lambda _, found=found: found)
+        assert run.main(["demo"]) == run.main(["test"]) == 0
+    assert wanted == [{"demo", "deploy"}, {"demo", "test"}, {"demo"}, {"demo", "test"}]
+
+
 def test_lint_runs_both_linters_and_tells_failure(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[list[str]] = []
     monkeypatch.setattr(run, "set_up", lambda _: None)

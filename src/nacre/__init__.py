@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("data", "deploy", "nn", "optim")
+_PACKAGES = ("data", "deploy", "nn", "optim", "train")
 _FORMATS = {
     "freeze": "program",
     "save": "safetensors",
@@ -34,6 +34,7 @@ _TRANSFORMS = {
     "jit": "jit",
     "cond": "control",
     "while_loop": "control",
+    "fori_loop": "control",
     "scan": "control",
     "checkpoint": "checkpoint",
 }
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from nacre import deploy as deploy
     from nacre import nn as nn
     from nacre import optim as optim
+    from nacre import train as train
     from nacre.api import random as random
     from nacre.api.analysis import *
     from nacre.api.creation import *
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
     from nacre.trace.variable import Variable as Variable
     from nacre.transform.checkpoint import checkpoint as checkpoint
     from nacre.transform.control import cond as cond
+    from nacre.transform.control import fori_loop as fori_loop
     from nacre.transform.control import scan as scan
     from nacre.transform.control import while_loop as while_loop
     from nacre.transform.grad import grad as grad

@@ -38,7 +38,7 @@ HEADER_WORDS = 2  # programs, bytes of outputs
 CALL_WORDS = 3  # of each program: descriptor, bases, workspace
 
 START = f"""
-        .global _start, memcpy, memset, nacre_barrier, nacre_pool_run
+        .global _start, memcpy, memset, nacre_pool_enter, nacre_pool_share, nacre_pool_leave
 _start: ldr     x0, ={MEMORY}           // mmap, private, fixed, anonymous, not reserved
         mov     x1, #{3 * PART}
         mov     x2, #3
@@ -102,15 +102,32 @@ memset: mov     x3, x0
         b       1b
 2:      ret
 
-nacre_barrier:                          // the one thread never waits
+nacre_pool_enter:                       // be the first thread of as many as the plan is for
         ret
 
-nacre_pool_run:                         // be the first thread of as many as the plan is for
-        mov     x3, x0
-        mov     x0, x1
-        mov     x1, #0
-        mov     x2, #0xffff
-        br      x3
+nacre_pool_share:                       // all chunks, one after the other
+        stp     x29, x30, [sp, #-48]!
+        stp     x25, x26, [sp, #16]
+        stp     x27, x28, [sp, #32]
+        mov     x25, x0
+        mov     x26, x1
+        mov     x27, x2
+        mov     x28, #0
+1:      cmp     x28, x27
+        b.ge    2f
+        mov     x0, x26
+        mov     x1, x28
+        mov     x2, #0
+        blr     x25
+        add     x28, x28, #1
+        b       1b
+2:      ldp     x27, x28, [sp, #32]
+        ldp     x25, x26, [sp, #16]
+        ldp     x29, x30, [sp], #48
+        ret
+
+nacre_pool_leave:
+        ret
 """
 
 
@@ -203,7 +220,7 @@ class Block:
         """Write a job's operands, constants and tables."""
         constants = [self.put(c.tobytes()) for c in job.executable.constants]
         sizes = job.executable.sizes([x.shape for x in job.inputs])
-        bound = bind(job.executable.plan, sizes, job.threads, kernels, constants, run=1)
+        bound = bind(job.executable.plan, sizes, job.threads, kernels, constants)
         descriptor = bound.descriptor.copy()
         for place, table in zip((0, 2, 4), bound.tables, strict=True):
             descriptor[place] = self.put(table.tobytes())

@@ -10,9 +10,8 @@ import pytest
 
 import nacre as nc
 from deploy.calls import can_link
-from nacre.base.errors import ArgumentError
-from nacre.cli import compile as command
 from nacre.cli.main import DONE, MISUSED, main
+from nacre.cli.source import load
 
 SOURCE = """
 import nacre as nc
@@ -44,7 +43,7 @@ def test_from_source_to_results(folder: Path, capfd: pytest.CaptureFixture[str])
     assert json.loads(capfd.readouterr().out)["outputs"] == [{"file": "y.npy", "type": "f32[3, 3]"}]
     assert main(["run", "model", "none.npy", "-o", "y.npy"]) == MISUSED
     assert capfd.readouterr().err == "model: none.npy: No such file or directory\n"
-    program = nc.freeze(command.load("model.py:model").eval(), nc.asarray(X))
+    program = nc.freeze(load("model.py:model", "compile").eval(), nc.asarray(X))
     nc.save_program(program, "model.safetensors")
     assert main(["run", "model.safetensors", "x.npy", "-o", "z.npy"]) == DONE
     assert np.load("y.npy").tobytes() == np.load("z.npy").tobytes() == program(nc.asarray(X)).numpy().tobytes()
@@ -87,12 +86,3 @@ def test_wrong_inputs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
                           ("run p.safetensors x.npy -o a.npy -o b.npy", "a file for each output (output)")):
         assert main(line.split()) == MISUSED
         assert message in capfd.readouterr().err
-
-
-def test_types() -> None:
-    x, axes = command.argument("f32[batch:512, 1, n:4:9]")
-    assert x.shape == (2, 1, 4) and {k: n.bounds() for k, n in axes.items()} == {0: (1, 512), 2: (4, 9)}
-    assert command.argument("i64[]")[0].shape == () and command.argument("bool[b:1]")[0].shape == (1,)
-    for wrong in ("f32", "f32[n]", "f32[n:]", "f32[-1]", "float[3]", "f32[1:2]", "f32[a:b]"):
-        with pytest.raises(ArgumentError, match="a type such as"):
-            command.argument(wrong)

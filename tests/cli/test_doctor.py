@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+import nacre
 from nacre.cli import doctor, main
+from nacre.deploy import link
 from nacre.inspect import machine
 from nacre.inspect.machine import Check
+from nacre.native.cache import default_size
 
 
 def test_doctor_passes_here(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,15 +31,37 @@ def test_a_check_that_could_not_run_is_said() -> None:
     assert "only avx2" in doctor.check_line(Check("instruction sets", None, "this machine has only avx2"))
 
 
-def test_cache_shows_and_clears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["doctor", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["bits_agree"] and len(told["checks"]) == 3 and told["seconds"] > 0
+    assert told["facts"]["nacre"] == nacre.__version__ and "linked by" in told["facts"]["executables"]
+
+
+def test_a_missing_linker_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link.shutil, "which", lambda _: None)
+    monkeypatch.setattr(link.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.delenv("NACRE_CC", raising=False)
+    assert "pip install 'nacre[deploy]'" in doctor.linked_by()
+
+
+def test_cache_shows_and_clears_its_own_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("NACRE_CACHE_DIR", str(tmp_path))
-    (tmp_path / "a.o").write_bytes(b"123")
-    (tmp_path / "other").write_bytes(b"")
+    (tmp_path / "programs").mkdir()
+    (tmp_path / f"{'a1' * 32}.o").write_bytes(b"123")
+    (tmp_path / "programs" / f"{'b2' * 32}.o").write_bytes(b"4567")
+    for name in ("other", "main.o", "programs/main.o"):
+        (tmp_path / name).write_bytes(b"")
     assert main.main(["cache"]) == 0
-    assert "1 objects, 3 bytes" in capsys.readouterr().out.replace("\n", " ")
-    assert main.main(["cache", "--clear"]) == 0
-    assert [p.name for p in tmp_path.iterdir()] == ["other"]
+    assert "1 kernels and 1 programs, 7 bytes" in capsys.readouterr().out
+    assert main.main(["cache", "--clear", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"directory": str(tmp_path), "kernels": 1, "programs": 1, "bytes": 7,
+                                                   "limit": default_size(), "cleared": True}
+    assert {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")} == {"other", "main.o", "programs",
+                                                                           "programs/main.o"}
+    assert main.main(["cache", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernels"] == 0
 
 
 def test_cache_that_is_off(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

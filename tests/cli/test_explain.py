@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from nacre.base.errors import ArgumentError
-from nacre.cli import explain, main
+from nacre.cli import main, source
 
 SOURCE = """
 import nacre as nc
+from nacre import nn
+
+model = nn.Sequential(nn.Linear(6, 4), nn.GELU())
 
 def affine(x, w):
     return nc.tanh(x @ w) + 1
+
+def summed(x):
+    return nc.scan(lambda total, row: (total + row, total * 2), nc.zeros(3), x)
 """
 
 
@@ -27,7 +34,9 @@ def file(tmp_path: Path) -> str:
 def test_usual_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:affine", "f32[4, 3]", "f32[3, 2]", "--no-color"]) == 0
     shown = capsys.readouterr().out
-    for part in ("== graph ==", "graph affine(", "tanh(", "== clusters ==", "== kernels ==", "== plan ==", "arena"):
+    for part in ("== graph ==", "graph affine(", "tanh(", "model.py:8", "== simplified ==", "== clusters ==",
+                 "== kernels ==", "# step 0: contract", "operations, ", "== work ==", "op/byte", "== plan ==", "arena",
+                 "memory of a call: "):
         assert part in shown
     assert "== llvm ==" not in shown
 
@@ -38,21 +47,49 @@ def test_all_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "define void @" in shown and ".text" in shown
 
 
+def test_as_json(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["explain", f"{file}:affine", "f32[4, 3]", "f32[3, 2]", "--show", "plan", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told["parts"]) == ["plan"] and told["function"] == "affine"
+    assert told["flops"] == sum(s["flops"] for s in told["steps"]) >= 2 * 4 * 3 * 2
+    assert told["memory"]["inputs"] == 4 * (4 * 3 + 3 * 2) and told["memory"]["peak"] >= told["memory"]["inputs"]
+
+
+def test_a_model_for_any_batch(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["explain", f"{file}:model", "f32[batch:512, 6]", "--show", "graph", "--show", "work"]) == 0
+    shown = capsys.readouterr().out
+    assert "f32[batch, 6]" in shown and "frozen" not in shown and "main.py" not in shown
+
+
+def test_a_loop_counts_all_its_rounds(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["explain", f"{file}:summed", "f32[9, 3]", "--show", "plan", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["flops"] == 9 * 3 * 2 and "9 times" in told["parts"]["plan"]
+
+
 @pytest.mark.parametrize("place", ["model.py", ":f", "absent.py:f"])
 def test_a_wrong_place(place: str) -> None:
     with pytest.raises(ArgumentError, match="explain: "):
-        explain.load(place)
+        source.load(place, "explain")
 
 
 def test_a_name_that_is_not_there(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:linear"]) == 2
-    assert "there are affine" in capsys.readouterr().err
+    assert "there are affine, model, summed" in capsys.readouterr().err
+
+
+def test_too_many_types(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["explain", f"{file}:affine", *["f32[2]"] * 3]) == 2
+    assert "explain: 2 types (x, w) are required; got 3" in capsys.readouterr().err
 
 
 def test_types() -> None:
-    made = explain.argument(" bf16[2,3] ")
-    assert str(made.type) == "bf16[2, 3]"
-    assert str(explain.argument("i64[]").type) == "i64[]"
-    for wrong in ("f32", "float[2]", "f32[a]", "f32[2"):
-        with pytest.raises(ArgumentError, match="a type such as"):
-            explain.argument(wrong)
+    made, axes = source.argument(" bf16[2,3] ", "explain")
+    assert str(made.type) == "bf16[2, 3]" and axes == {}
+    assert str(source.argument("i64[]", "explain")[0].type) == "i64[]"
+    x, axes = source.argument("f32[batch:512, 1, n:4:9]", "explain")
+    assert x.shape == (2, 1, 4) and {k: n.bounds() for k, n in axes.items()} == {0: (1, 512), 2: (4, 9)}
+    assert source.argument("bool[b:1]", "explain")[0].shape == (1,)
+    for wrong in ("f32", "float[2]", "f32[a]", "f32[2", "f32[n:]", "f32[-1]", "f32[1:2]", "f32[a:b]"):
+        with pytest.raises(ArgumentError, match="explain: a type such as"):
+            source.argument(wrong, "explain")

@@ -148,6 +148,26 @@ def test_other_types(isa: str, name: str) -> None:
             assert same_bits(out, expected(a, b)), (m, n, k, layout)
 
 
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("isa", ISAS)
+def test_extreme_integers_wrap(isa: str, name: str) -> None:
+    """The greatest products of neighbours in k, and a k without a neighbour."""
+    dtype = dtypes.dtype_named(name)
+    info = np.iinfo(dtype.numpy)
+    rng = np.random.default_rng(5)
+    for k in (1, 2, 255, 257, 513):
+        for layout in ("nn", "tt"):
+            a, b = matrix(rng, (1, 17, k), layout[0], dtype), matrix(rng, (1, k, 49), layout[1], dtype)
+            a[:] = rng.choice([info.min, info.max], a.shape)
+            b[:] = rng.choice([info.min, info.max], b.shape)
+            a[0, 0], b[0, :, 0] = info.min, info.min
+            out = np.empty((1, 17, 49), np.int32)
+            Product(isa, dtype, outputs=[dtypes.int32])(a, b, [out])
+            with np.errstate(over="ignore"):
+                want = a.astype(np.int64) @ b.astype(np.int64)
+            assert same_bits(out, want.astype(np.int32)), (k, layout)
+
+
 def test_int8_into_int32() -> None:
     rng = np.random.default_rng(3)
     a, b = matrix(rng, (1, 9, 300), "n", dtypes.int8), matrix(rng, (1, 300, 20), "t", dtypes.int8)

@@ -80,6 +80,7 @@ SHAPES = {
     "planes that alias": (square(6, 32, 7, 3, pad=1), 1),
     "many panels": (square(20, 5, 70, 3, pad=1), 2),
     "weights beyond the cache": (square(160, 4, 128, 3, pad=1), 2),
+    "weights beyond the cache, used once": (square(160, 4, 128, 3, pad=1), 1),
     "a panel beyond the cache": (square(110, 8, 33, 7), 1),
     "padding wider than the kernel": (square(2, 3, 3, 2, pad=3), 2),
     "few channels": (square(19, 37, 3, 3, pad=1), 2),
@@ -180,6 +181,30 @@ def test_epilogue(conv: order.Convolution) -> None:
     Compiled(steps, isa.name).run(2, arrays, 1)
     plain = order.forward(conv, arrays["x"], arrays["w"]) + arrays["bias"][:, None, None]
     assert_same_bits(arrays["y"], np.where(plain > 0, plain, np.float32(0)))
+
+
+class Residual:
+    """An epilogue that adds an operand which lies like the result, and says so."""
+
+    along = ("residual",)
+
+    def __call__(self, f: Function, value: Val, place: Place) -> Val:
+        at = f.gep(place.operands[0], place.offset, "float")
+        other = f.load(at, value.ty) if place.mask is None else f.masked_load(at, place.mask, value.ty)
+        return f.fadd(value, other)
+
+
+@pytest.mark.parametrize("conv", [square(20, 7, 18, 3, pad=1), square(160, 4, 127, 3, pad=1)], ids=["inner", "outer"])
+def test_epilogue_that_reads_along_the_result(conv: order.Convolution) -> None:
+    isa = ISAS[0]
+    arrays = tensors(conv, 2, "float32", 1)
+    arrays["residual"] = arrays["dy"].copy()
+    compiled = Compiled(convolve.forward(isa, "float", conv, epilogue=Residual(), operands=Residual.along), isa.name)
+    expected = order.forward(conv, arrays["x"], arrays["w"]) + arrays["residual"]
+    for at_end in (True, False):  # what is asked for ahead may lie outside of the buffers
+        arrays["y"].fill(np.nan)
+        compiled.run_guarded(2, {n: arrays[n] for n in ("x", "w", "y", "residual")}, at_end)
+        assert_same_bits(arrays["y"], expected)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -123,7 +123,7 @@ def test_a_program_that_is_told_to_stop_does(threads: int) -> None:
     address = ctypes.c_void_p
     call = ctypes.CFUNCTYPE(ctypes.c_int64, address, address, address, address, address)(
         library.address("nacre_run_unless"))
-    bound = bind(executable.plan, {}, threads, executable.addresses, [], pool().run_address)
+    bound = bind(executable.plan, {}, threads, executable.addresses, [])
     workspace = np.zeros(bound.workspace_bytes + 64, np.uint8)
     start = -workspace.ctypes.data % 64 + workspace.ctypes.data
     asked: list[int] = []
@@ -151,14 +151,14 @@ def test_a_program_that_is_told_to_stop_does(threads: int) -> None:
 def test_tables_of_a_bound_plan() -> None:
     executable = chain([100] * 4, [0, 1, 1, 3], [1, 8, 1, 1])
     executable.load()
-    bound = bind(executable.plan, {}, 4, executable.addresses, [], 1)
+    bound = bind(executable.plan, {}, 4, executable.addresses, [])
     assert executable.plan.epochs == (0, 1, 1, 2)
     words, fixups, rows = bound.tables
     assert [int(rows[8 * k + 4]) for k in range(4)] == [0, 1, 0, 1], "barriers"
     assert int(rows[8 + 3]) % 8 == 0, "rounds that belong together are not divided"
     assert bound.output_bytes == (800,) and bound.arena_bytes % 64 == 0
     assert len(words) == 12 and len(fixups) == 3 * 8
-    assert all(int(d) % 64 == 0 for d in bound.descriptor[[7, 8, 9, 10]])
+    assert all(int(d) % 64 == 0 for d in bound.descriptor[[6, 7, 9, 10]])
     assert bound.workspace_bytes >= int(bound.descriptor[9]) + 4 * int(bound.descriptor[10])
 
 
@@ -166,12 +166,12 @@ def test_little_work_stays_on_the_caller(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(planning, "ALONE_COST", 10_000)
     executable = chain([100], [0], [1])
     executable.load()
-    alone = bind(executable.plan, {}, 4, executable.addresses, [], 77)
-    assert (int(alone.descriptor[11]), int(alone.descriptor[14])) == (0, 1)
+    alone = bind(executable.plan, {}, 4, executable.addresses, [])
+    assert int(alone.descriptor[14]) == 1
     executable = chain([100_000], [0], [1])
     executable.load()
-    shared = bind(executable.plan, {}, 4, executable.addresses, [], 77)
-    assert (int(shared.descriptor[11]), int(shared.descriptor[14])) == (77, 4)
+    shared = bind(executable.plan, {}, 4, executable.addresses, [])
+    assert int(shared.descriptor[14]) == 4
 
 
 def test_a_pool_with_fewer_or_more_threads_than_planned() -> None:
@@ -182,7 +182,7 @@ def test_a_pool_with_fewer_or_more_threads_than_planned() -> None:
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(library.address("nacre_run"))
     for planned, present in ((2, 5), (5, 2), (3, 1), (1, 3)):
         pool().set_threads(present)
-        bound = bind(executable.plan, {}, planned, executable.addresses, [], pool().run_address)
+        bound = bind(executable.plan, {}, planned, executable.addresses, [])
         y = np.zeros(1000, np.int64)
         bases = np.array([x.ctypes.data, y.ctypes.data, 0], np.int64)
         workspace = np.zeros(bound.workspace_bytes + 64, np.uint8)

@@ -17,8 +17,8 @@ import nacre as nc
 from deploy.calls import Library, can_link, outputs_of, same
 from nacre import deploy, nn
 from nacre.base import dtypes
-from nacre.cli.digits import network
 from nacre.deploy import library
+from nacre.examples.digits import network
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
 
@@ -33,8 +33,13 @@ def model() -> nn.Sequential:
 
 
 @pytest.fixture(scope="module")
-def digits(model: nn.Sequential, tmp_path_factory: pytest.TempPathFactory) -> Library:
-    path = tmp_path_factory.mktemp("deploy") / "libdigits.so"
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("deploy")
+
+
+@pytest.fixture(scope="module")
+def digits(model: nn.Sequential, place: Path) -> Library:
+    path = place / "libdigits.so"
     return Library(deploy.compile(model, [nc.zeros((2, 1, 8, 8))], path, "shared", dynamic_shapes={"x": {0: BATCH}}))
 
 
@@ -50,7 +55,6 @@ def test_same_bits(digits: Library, model: nn.Sequential, n: int, threads: int) 
     assert same(digits(x, batch=n)[0], model(nc.asarray(x)).numpy())
 
 
-@pytest.mark.slow
 def test_same_bits_for_every_batch(digits: Library, model: nn.Sequential) -> None:
     whole = images(512)
     expected = model(nc.asarray(whole)).numpy()
@@ -250,3 +254,31 @@ def test_from_c(kind: str, option: str, tmp_path: Path) -> None:
     done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
     values = np.array([1, 2, 3, 4, 5, 1e-40], np.float32) * np.float32(0.5)
     assert list(map(int, done.stdout.split())) == values.view(np.uint32).tolist()
+
+
+TEN_LINES = """\
+#include <stdio.h>
+#include "digits.h"
+static float images[512 * 64], scores[512 * 10];
+int main(void) {
+  int64_t n = fread(images, 64 * sizeof(float), 512, stdin);
+  int32_t code = digits_run(images, scores, n, NULL, 0);
+  if (code == 0) fwrite(scores, 10 * sizeof(float), n, stdout);
+  else fputs(digits_error(code), stderr);
+  return code;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_ten_line_program_reads_digits(digits: Library, model: nn.Sequential, place: Path) -> None:
+    assert TEN_LINES.count("\n") == 10
+    (place / "main.c").write_text(TEN_LINES)
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O2", "main.c", "libdigits.so", "-o", "read",
+                    "-Wl,-rpath,$ORIGIN"], cwd=place, check=True)
+    for n in (1, 9, 512):
+        x = images(n)
+        done = subprocess.run([place / "read"], input=x.tobytes(), capture_output=True, check=True)
+        assert same(np.frombuffer(done.stdout, np.float32).reshape(n, 10), model(nc.asarray(x)).numpy())
+    none = subprocess.run([place / "read"], input=b"", capture_output=True, check=False)
+    assert none.returncode == 0 and none.stdout == b""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
 import os
 import struct
@@ -21,14 +19,6 @@ from nacre import nn
 from nacre.base import dtypes
 from nacre.base.errors import ArgumentError, DeviceError, Error
 from nacre.formats.safetensors import NAMES
-
-
-@pytest.mark.parametrize("name", ["safetensors", "frozen", "program"])
-def test_examples_in_docstrings(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    module = importlib.import_module(f"nacre.formats.{name}")
-    failed, attempted = doctest.testmod(module, extraglobs={"nc": nc, "nn": nn})
-    assert attempted > 0 and failed == 0
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)

@@ -45,8 +45,8 @@ def test_rows_add_up_to_the_walk(threads: int) -> None:
 
 def test_epochs_are_divided_by_busy_time() -> None:
     # two threads, three steps; a barrier before the last; thread 1 has nothing to do in step 1
-    stamps = np.array([[[0, 0, 10], [10, 10, 40], [40, 50, 60]],
-                       [[0, 0, 30], [30, 30, 30], [30, 50, 70]]])
+    stamps = np.array([[[5, 15, 10], [15, 45, 30], [55, 65, 10]],
+                       [[5, 35, 30], [0, 0, 0], [55, 75, 20]]])
     seconds, busy = divided(stamps, np.array([False, False, True]))
     np.testing.assert_allclose(busy, [40e-9, 30e-9, 30e-9])
     np.testing.assert_allclose(seconds, [40e-9 * 4 / 7, 40e-9 * 3 / 7, 30e-9])
@@ -87,7 +87,7 @@ def test_misuse_is_explained() -> None:
 
 def test_the_plain_driver_has_no_clock() -> None:
     assert "clock" not in driver_text()
-    assert stamped_driver_text().count("call void @stamp") == 4
+    assert stamped_driver_text().count("call void @stamp") == 1
 
 
 def test_a_program_without_steps() -> None:

@@ -45,7 +45,7 @@ def padded(before: int, after: int) -> Value:
     return value
 
 
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 1), (3, 0), (0, 5), (17, 2)])
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (3, 0), (0, 5), (17, 2)])
 def test_padding(before: int, after: int) -> None:
     kernel = nest(8 + before + after, 40 + before + after, (8, 40), padded(before, after))
     cases = split_cases(kernel)

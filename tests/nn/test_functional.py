@@ -253,6 +253,8 @@ def test_transposed_convolution_is_the_adjoint() -> None:
         (lambda: F.max_pool2d(nc.ones(3), 2), "a shape"),
         (lambda: F.conv2d(nc.ones((1, 3, 5, 5)), nc.ones((4, 2, 3, 3))), "groups"),
         (lambda: F.mse_loss(nc.ones(2), nc.ones(2), "max"), "reduction"),
+        (lambda: F.batch_norm([[1.0], [2.0]], weight=[1.0, 2.0], training=True), r"of shape \[1\] are required"),
+        (lambda: F.max_unpool2d(nc.ones((1, 1, 2, 2)), nc.ones((1, 1, 2, 2)), 2), "integer indices"),
         (lambda: F.scaled_dot_product_attention(nc.ones((2, 3)), nc.ones((2, 4)), nc.ones((2, 4))), "queries"),
     ],
     ids=str,
@@ -260,3 +262,50 @@ def test_transposed_convolution_is_the_adjoint() -> None:
 def test_errors(f: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):
         f()
+
+
+def test_samples_at_the_middle_of_pixels_are_the_pixels() -> None:
+    x = nc.tensor(rand(2, 3, 4, 5))
+    still = nc.tensor(np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]] * 2))
+    for aligned in (False, True):
+        grid = F.affine_grid(still, (2, 3, 4, 5), aligned)
+        for mode in ("nearest", "bilinear", "bicubic"):
+            found = F.grid_sample(x, grid, mode, "border", aligned)
+            np.testing.assert_allclose(found.numpy(), x.numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_samples_far_outside_and_of_nan() -> None:
+    x = nc.tensor(rand(1, 1, 3, 3))
+    grid = nc.tensor([[[[-1e30, 5.0], [nc.nan, nc.nan], [nc.inf, 0.0]]]], dtype=nc.float64)
+    assert F.grid_sample(x, grid, "nearest").tolist() == [[[[0.0, x[0, 0, 0, 0].item(), 0.0]]]]
+    found = F.grid_sample(x, grid, "nearest", "border", True).numpy()[0, 0, 0]
+    np.testing.assert_array_equal(found, x.numpy()[0, 0, [2, 0, 1], [0, 0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda: F.grid_sample(nc.ones((1, 1, 2, 2)), nc.ones((2, 1, 1, 2))), "an input"),
+        (lambda: F.grid_sample(nc.ones((1, 1, 2, 2)), nc.ones((1, 1, 1, 2), dtype=nc.float64)), "one dtype"),
+        (lambda: F.grid_sample(nc.ones((1, 1, 2, 2, 2)), nc.ones((1, 1, 1, 1, 3)), "bicubic"), "a mode of"),
+        (lambda: F.grid_sample(nc.ones((1, 1, 2, 2)), nc.ones((1, 1, 1, 2)), "nearest", "wrap"), "padding_mode"),
+        (lambda: F.grid_sample(nc.ones((1, 1, 0, 2)), nc.ones((1, 1, 1, 2))), "with pixels"),
+        (lambda: F.affine_grid(nc.ones((2, 2, 3)), (1, 1, 2, 2)), "affine_grid: maps"),
+        (lambda: F.affine_grid(nc.ones((1, 2, 3)), (1, 1, 0, 2)), "sizes above 0"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_errors_of_sampling(f: Callable[[], Any], message: str) -> None:
+    with pytest.raises(nc.Error, match=message):
+        f()
+
+
+def test_sampling_serves_a_range_of_batches() -> None:
+    batch = nc.Dim("batch", min=1, max=8)
+    sample = nc.jit(lambda x, g: F.grid_sample(x, g), dynamic_shapes={"x": {0: batch}, "g": {0: batch}})
+    for n in (1, 3):
+        x, g = nc.tensor(rand(n, 2, 3, 4)), nc.tensor(rand(n, 2, 5, 2))
+        np.testing.assert_array_equal(sample(x, g).numpy(), F.grid_sample(x, g).numpy())
+    assert len(sample.concrete_functions) == 1
+    empty = F.grid_sample(nc.ones((0, 2, 3, 4)), nc.ones((0, 2, 5, 2)))
+    assert empty.shape == (0, 2, 2, 5)

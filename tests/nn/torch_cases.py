@@ -199,6 +199,25 @@ SPATIAL: list[tuple[str, dict[str, str]]] = [
     )),
 ]  # fmt: skip
 
+SAMPLED = {"x": "f 2 3 4 5", "g": "f 2 6 2 2"}
+SAMPLED_3D = {"x": "f 2 3 4 5 3", "g": "f 2 2 3 4 3"}
+GRIDS: list[tuple[str, dict[str, str]]] = [
+    *((f"F.grid_sample(x, g, mode='{mode}', padding_mode='{padding}', align_corners={aligned})", SAMPLED)
+      for mode in ("bilinear", "bicubic") for padding in ("zeros", "border", "reflection")
+      for aligned in (False, True)),
+    *((f"F.grid_sample(x, g.detach(), mode='nearest', padding_mode='{padding}', align_corners={aligned})", SAMPLED)
+      for padding in ("zeros", "border", "reflection") for aligned in (False, True)),
+    *((f"F.grid_sample(x, g, '{mode}', '{padding}', {aligned})", SAMPLED_3D)
+      for mode, padding, aligned in (("bilinear", "zeros", False), ("bilinear", "border", True),
+                                     ("bilinear", "reflection", True), ("bilinear", "reflection", False))),
+    ("F.grid_sample(x, g, padding_mode='reflection', align_corners=True)", {"x": "f 1 2 1 5", "g": "f 1 3 3 2"}),
+    ("F.affine_grid(t, (2, 3, 4, 5), align_corners=False)", {"t": "f 2 2 3"}),
+    ("F.affine_grid(t, (2, 3, 4, 5), align_corners=True)", {"t": "f 2 2 3"}),
+    ("F.affine_grid(t, (1, 3, 2, 1, 5), align_corners=False)", {"t": "f 1 3 4"}),
+    ("F.grid_sample(x, F.affine_grid(t, (2, 3, 6, 7), align_corners=False), align_corners=False)",
+     {"x": "f 2 3 4 5", "t": "f 2 2 3"}),
+]  # fmt: skip
+
 TABLES: list[tuple[str, dict[str, str]]] = [
     ("nn.Bilinear(3, 4, 5)(x, y)", {"x": "f 6 3", "y": "f 6 4"}),
     ("nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2.0)(x, t)", {"x": "f 5 8", "t": "i12 5"}),
@@ -250,7 +269,7 @@ SEQUENCES: list[tuple[str, dict[str, str]]] = [
 ]  # fmt: skip
 
 CASES: list[tuple[str, dict[str, str]]] = [
-    *((line, {"x": "f 4 6"}) for line in ACTIVATIONS), *LOSSES, *SPATIAL, *TABLES, *SEQUENCES,
+    *((line, {"x": "f 4 6"}) for line in ACTIVATIONS), *LOSSES, *SPATIAL, *GRIDS, *TABLES, *SEQUENCES,
 ]  # fmt: skip
 
 

@@ -126,6 +126,35 @@ def test_while_with_variables() -> None:
     assert float(total.value) == 6.0
 
 
+# ---- fori_loop
+
+
+def test_fori_counts_and_has_derivatives() -> None:
+    def power(x: Any, n: Any) -> Any:
+        return nc.fori_loop(0, n, lambda k, c: c * x + k.astype(nc.float64), nc.ones(3, dtype=nc.float64)).sum()
+
+    x, wanted = X.numpy(), np.ones(3)
+    for k in range(4):
+        wanted = wanted * x + k
+    for n in (4, nc.tensor(4), nc.tensor(4, dtype=nc.int32)):
+        np.testing.assert_allclose(float(power(X, n)), wanted.sum())
+        np.testing.assert_allclose(float(nc.jit(power)(X, n)), wanted.sum())
+    assert float(power(X, 0)) == float(power(X, -3)) == float(power(X, nc.tensor(-3))) == 3.0
+    found = nc.grad(lambda v: power(v, 3))(X).numpy()
+    np.testing.assert_allclose(found, 3 * x**2 + 0 * x + 1, rtol=1e-12)
+    _, t = nc.jvp(lambda v: power(v, nc.tensor(3)), (X,), (nc.ones(3, dtype=nc.float64),))
+    np.testing.assert_allclose(float(t), found.sum())
+    with pytest.raises(GradientError, match="scan"):
+        nc.grad(lambda v: power(v, nc.tensor(3)))(X)
+
+
+def test_fori_faults() -> None:
+    with pytest.raises(DTypeError, match="integer scalars"):
+        nc.fori_loop(0, nc.tensor(2.0), lambda k, c: c, X)
+    with pytest.raises(DTypeError, match="carry"):
+        nc.fori_loop(0, 2, lambda k, c: c.astype(nc.float32), X)
+
+
 # ---- scan
 
 

@@ -503,6 +503,14 @@ def test_a_fault_inside_leaves_variables_alone() -> None:
     same(v.value, X + X)
 
 
+def test_a_module_names_dynamic_shapes_by_the_parameters_of_its_forward() -> None:
+    model = nn.Linear(3, 2)
+    compiled = nc.jit(model, dynamic_shapes={"x": {0: nc.Dim("batch", max=9)}})
+    for n in (2, 5):
+        same(compiled(nc.ones((n, 3))), model(nc.ones((n, 3))))
+    assert len(compiled.concrete_functions) == 1
+
+
 def test_errors_name_what_is_wrong_with_dynamic_shapes() -> None:
     with pytest.raises(ArgumentError, match="'z'"):
         nc.jit(lambda x: x, dynamic_shapes={"z": {0: nc.Dim("n")}})

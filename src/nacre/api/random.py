@@ -68,7 +68,14 @@ _generators: list[Generator] = []
 
 
 def generator() -> Generator:
-    """The generator that functions without a key use."""
+    """The generator that functions without a key use.
+
+    >>> nc.random.seed(1)
+    >>> first = nc.random.generator().next_key()
+    >>> nc.random.seed(1)
+    >>> bool(nc.all(nc.random.generator().next_key() == first))
+    True
+    """
     if not _generators:
         _generators.append(Generator(0))
     return _generators[0]

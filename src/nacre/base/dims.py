@@ -87,7 +87,12 @@ class Dim:
 
     @staticmethod
     def symbol(name: str, min: int = 0, max: int | None = None) -> Dim:
-        """A new symbolic size with bounds (both inclusive)."""
+        """A new symbolic size with bounds (both inclusive).
+
+        >>> n = nc.Dim("n", min=1, max=64)
+        >>> print(2 * n + 1, (2 * n + 1).bounds(), 2 * n + 1 > 2)
+        2*n + 1 (3, 129) True
+        """
         if not name.isidentifier():
             raise ShapeError(f"Dim: a name such as 'batch' is required; got {name!r}")
         high = LIMIT if max is None else max

@@ -16,6 +16,9 @@ class DType:
     """An element type.  There is one object for each; compare with `is` or `==`.
 
     `kind` is one of `b` (bool), `i` (signed), `u` (unsigned), `f` (floating point).
+
+    >>> nc.float32, str(nc.bfloat16), nc.int8.bits, nc.uint8.is_signed
+    (nacre.float32, 'bf16', 8, False)
     """
 
     name: str

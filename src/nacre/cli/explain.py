@@ -3,76 +3,118 @@
 from __future__ import annotations
 
 import argparse
-import re
-import runpy
+import json
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from rich.console import Console
 
-from nacre.api.creation import zeros
-from nacre.api.tensor import Tensor
-from nacre.base import dtypes
-from nacre.base.errors import ArgumentError
-from nacre.inspect.explain import Explanation, explain
+from nacre.cli.source import TYPES, Given, given, load
+from nacre.inspect.explain import Explanation
+from nacre.inspect.work import Step, steps
+from nacre.runtime.buffer import readable
+from nacre.transform.concrete import Memory
+from nacre.transform.jit import Jitted, jit
 
-BY_SHORT = {d.short: d for d in dtypes.ALL}
-PARTS: dict[str, Callable[[Explanation], str]] = {
-    "graph": lambda e: e.graph,
-    "simplified": lambda e: e.simplified,
-    "clusters": lambda e: e.clusters,
-    "kernels": lambda e: _each(e, e.kernel),
-    "general": lambda e: _each(e, e.general),
-    "llvm": lambda e: _each(e, e.llvm),
-    "assembly": lambda e: _each(e, e.assembly),
-    "plan": lambda e: e.plan,
+
+@dataclass
+class Told:
+    """A function compiled for its arguments, with what is counted of it."""
+
+    explanation: Explanation
+    memory: Memory
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The kernels with their operations and bytes."""
+        return steps(self.explanation.compiled, self.explanation.sizes)
+
+
+PARTS: dict[str, Callable[[Told], str]] = {
+    "graph": lambda t: t.explanation.graph,
+    "simplified": lambda t: t.explanation.simplified,
+    "clusters": lambda t: t.explanation.clusters,
+    "kernels": lambda t: _each(t, t.explanation.kernel),
+    "general": lambda t: _each(t, t.explanation.general),
+    "llvm": lambda t: _each(t, t.explanation.llvm),
+    "assembly": lambda t: _each(t, t.explanation.assembly),
+    "work": lambda t: _work(t.steps),
+    "plan": lambda t: f"{t.explanation.plan}\n{_memory(t.memory)}",
 }
-USUAL = ("graph", "clusters", "kernels", "plan")
+USUAL = ("graph", "simplified", "clusters", "kernels", "work", "plan")
+ABOUT = """parts: graph (as traced, with your lines), simplified (after the passes), clusters (what is fused), kernels
+(the loops, with operations and bytes), general (the kernel for every size), llvm, assembly, work (a table of all
+kernels; a loop whose end is not known counts one round), plan (launches, barriers, memory)"""
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
-    command.add_argument("function", metavar="FILE.py:FUNCTION", help="a function of a file, jitted or not")
-    command.add_argument("types", nargs="*", metavar="TYPE", help="its arguments' types, such as 'f32[64, 784]'")
+    command.description = f"{command.description} The {ABOUT}."
+    command.add_argument("function", metavar="FILE.py:FUNCTION", help="a function or model of a file, jitted or not")
+    command.add_argument("types", nargs="*", metavar="TYPE", help=f"its arguments' types, such as {TYPES}")
     command.add_argument("--show", metavar="PART", action="append", choices=[*PARTS, "all"],
                          help=f"one of {', '.join(PARTS)}, all; may be repeated (default: {', '.join(USUAL)})")
+    command.add_argument("--json", action="store_true", help="tell it all as JSON: the parts as text, the work and "
+                         "the memory as numbers")
 
 
-def run(given: argparse.Namespace, console: Console) -> int:
+def run(line: argparse.Namespace, console: Console) -> int:
     """Print the parts that are asked for."""
-    told = explain(load(given.function), *(argument(t) for t in given.types))
-    chosen = given.show or USUAL
-    for name, part in PARTS.items():
-        if name in chosen or "all" in chosen:
-            console.print(f"[bold]== {name} ==[/]")
-            console.print(part(told), markup=False, soft_wrap=True)
-            console.print()
+    function = load(line.function, "explain")
+    told = compiled(function, given(function, line.types, "explain"))
+    asked = line.show or USUAL
+    chosen = {name: part for name, part in PARTS.items() if name in asked or "all" in asked}
+    if line.json:
+        print(json.dumps(document(told, chosen), indent=2))
+        return 0
+    for name, part in chosen.items():
+        console.print(f"[bold]== {name} ==[/]")
+        console.print(part(told), markup=False, soft_wrap=True)
+        console.print()
     return 0
 
 
-def load(place: str) -> Any:
-    """The function that `FILE.py:FUNCTION` names; the file is run to get it."""
-    path, colon, name = place.rpartition(":")
-    if not colon or not path:
-        raise ArgumentError(f"explain: FILE.py:FUNCTION is required; got {place!r}")
-    try:
-        names = runpy.run_path(path)
-    except OSError as fault:
-        raise ArgumentError(f"explain: a Python file is required; got {path!r}: {fault.strerror}") from None
-    if not callable(names.get(name)):
-        known = sorted(k for k, v in names.items() if callable(v) and getattr(v, "__module__", "") == "<run_path>")
-        raise ArgumentError(f"explain: a function of {path} is required; got {name!r}; there are {', '.join(known)}")
-    return names[name]
+def compiled(function: Any, on: Given) -> Told:
+    """Compile a function for arguments, without running it."""
+    jitted = function if isinstance(function, Jitted) else jit(function)
+    if on.dynamic_shapes:
+        jitted = jit(jitted.function, dynamic_shapes=on.dynamic_shapes)
+    return Told(jitted.explain(*on.values), jitted.memory(*on.values))
 
 
-def argument(text: str) -> Tensor:
-    """A tensor of the type that a text such as `f32[64, 784]` names."""
-    found = re.fullmatch(r"\s*(\w+)\s*\[([\d\s,]*)\]\s*", text)
-    if found is None or found[1] not in BY_SHORT:
-        raise ArgumentError(f"explain: a type such as f32[64, 784] is required, of {', '.join(BY_SHORT)}; got {text!r}")
-    shape = tuple(int(n) for n in found[2].split(",") if n.strip())
-    return zeros(shape, dtype=BY_SHORT[found[1]])
+def document(told: Told, parts: dict[str, Callable[[Told], str]]) -> dict[str, Any]:
+    """What was asked for, as JSON has it."""
+    return {"function": told.explanation.compiled.graph.name, "signature": told.explanation.signature,
+            "sizes": told.explanation.sizes, "parts": {name: part(told) for name, part in parts.items()},
+            "steps": [asdict(s) for s in told.steps], "flops": sum(s.flops for s in told.steps),
+            "bytes": sum(s.bytes for s in told.steps), "memory": {**asdict(told.memory), "peak": told.memory.peak}}
 
 
-def _each(told: Explanation, part: Callable[[int], str]) -> str:
-    return "\n\n".join(f"# step {k}: {s.label}\n{part(k)}" for k, s in enumerate(told.stages))
+def _each(told: Told, part: Callable[[int], str]) -> str:
+    """A part of each launch, under a line that names it and, where its kernel begins, the kernel's work."""
+    counted = {s.first: f"; {s.flops:,} operations, {s.bytes:,} bytes" for s in told.steps}
+    return "\n\n".join(f"# step {k}: {s.label}{counted.get(k, '')}\n{part(k)}"
+                       for k, s in enumerate(told.explanation.stages))
+
+
+def _work(found: list[Step]) -> str:
+    """A line for each kernel: where it begins, launches, operations, bytes, operations for each byte."""
+    rows = [("step", "launches", "operations", "bytes", "op/byte", "kernel")]
+    rows += [(str(s.first), str(s.launches), f"{s.flops:,}", f"{s.bytes:,}", _ratio(s.flops, s.bytes),
+              f"{s.label} ({s.dtype})") for s in found]
+    flops, moved = sum(s.flops for s in found), sum(s.bytes for s in found)
+    rows.append(("all", str(sum(s.launches for s in found)), f"{flops:,}", f"{moved:,}", _ratio(flops, moved), ""))
+    widths = [max(len(row[k]) for row in rows) for k in range(5)]
+    return "\n".join("  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[5]]).rstrip()
+                     for row in rows)
+
+
+def _ratio(flops: int, moved: int) -> str:
+    return f"{flops / moved:.2f}" if moved else "–"
+
+
+def _memory(memory: Memory) -> str:
+    return (f"memory of a call: {memory.peak:,} bytes ({readable(memory.peak)}): inputs {memory.inputs:,}, "
+            f"results {memory.outputs:,}, workspace {memory.workspace:,}")

@@ -7,12 +7,11 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rich.console import Console
 
 from nacre.base.errors import Error
-from nacre.cli import bench, compile, demo, digits, doctor, explain, tune
+from nacre.cli import bench, compile, demo, doctor, explain, train, tune
 from nacre.cli import run as run_command
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -33,29 +32,21 @@ def parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    d = command("demo", demo.run, "train a small convolutional network on real digits and show what is promised")
-    d.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
-    d.add_argument("--epochs", type=_positive, default=digits.EPOCHS, metavar="N",
-                   help="passes over the training set (default: %(default)s)")
+    demo.arguments(command("demo", demo.run, "train a small convolutional network on real digits, kill and resume it, "
+                           "compile it to an executable, and show what is promised"))
+    train.arguments(command("train", train.run, "train an example, and go on where it was interrupted"))
     bench.arguments(command("bench", bench.run, "time well-known workloads, and show every kernel of them under the "
                             "machine's roofline"))
     tune.arguments(command("tune", tune.run, "measure how kernels' work is best cut on this machine, and keep it; the "
                            "bits stay"))
-    command("doctor", doctor.run, "show the machine and the installation, and check that the bits agree")
-    e = command("explain", explain.run, "show every stage that a function of a file goes through")
-    explain.arguments(e)
+    doctor.arguments(command("doctor", doctor.run, "show the machine and the installation, and check that the bits "
+                             "agree"))
+    explain.arguments(command("explain", explain.run, "show every stage that a function of a file goes through"))
     compile.arguments(command("compile", compile.run, "compile a function or model to an executable or library"))
     run_command.arguments(command("run", run_command.run, "run an executable or a saved program on .npy files"))
-    c = command("cache", doctor.run_cache, "show the compiled code that is kept on disk, or remove it")
-    c.add_argument("--clear", action="store_true", help="remove it all")
+    doctor.cache_arguments(command("cache", doctor.run_cache, "show the compiled code that is kept on disk, or remove "
+                                   "it"))
     return top
-
-
-def _positive(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 is required; got {text!r}")
-    return number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from nacre.cli.explain import argument, load
+from nacre.cli import source
 from nacre.compile.tune import Found, tune
 from nacre.inspect.workloads import WORKLOADS, chosen
 from nacre.runtime import choice
@@ -40,8 +40,9 @@ def run(given: argparse.Namespace, console: Console) -> int:
 def _programs(given: argparse.Namespace) -> Iterator[tuple[str, Jitted, tuple[Any, ...]]]:
     """The functions to search, with their arguments."""
     if given.what is not None and ":" in given.what:
-        function = load(given.what)
-        yield given.what, function if isinstance(function, Jitted) else jit(function), tuple(map(argument, given.types))
+        function = source.load(given.what, "tune")
+        values = source.given(function, given.types, "tune").values
+        yield given.what, function if isinstance(function, Jitted) else jit(function), values
         return
     for workload in chosen([given.what] if given.what else []):
         yield workload.name, *workload.ready(given.tiny)

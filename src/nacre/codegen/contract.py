@@ -18,6 +18,7 @@ from functools import cache
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
+from nacre.codegen.contract_ahead import emit_ahead
 from nacre.codegen.contract_block import Layout, emit_block
 from nacre.codegen.contract_finish import (
     KINDS,
@@ -30,6 +31,7 @@ from nacre.codegen.contract_finish import (
 )
 from nacre.codegen.contract_numbers import Numbers, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
+from nacre.codegen.contract_pairs import emit_pairs
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_thin import emit_dots, emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
@@ -150,6 +152,9 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     _emit_transposes(module, arithmetic)
     emit_copy(module, arithmetic)
     emit_pack(module, arithmetic, shape.vectors)
+    if arithmetic.pairs:
+        emit_pairs(module, arithmetic)
+    emit_ahead(module, arithmetic)
 
 
 def _emit_thin(module: Module, layout: Layout) -> None:

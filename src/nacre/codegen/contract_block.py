@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nacre.codegen.contract_ahead import Ahead, Following, Reach, is_far, make_ahead
 from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK, DIRECT_ROWS, Tiling
@@ -43,28 +44,29 @@ class Layout:
         return self.shape.vectors * self.lanes
 
     @property
-    def group(self) -> int:
-        """Rows of A packed together: whole tiles, and whole vectors of a transposed A."""
-        return 2 * self.shape.tall if 2 * self.shape.tall % self.lanes == 0 else 4 * self.shape.tall
-
-    @property
     def row(self) -> int:
-        """Elements from row to row of packed A; the odd cache line keeps rows from aliasing."""
+        """Elements from row to row of a packed band of A; the odd cache line keeps rows from aliasing."""
         return BLOCK + 64 // self.numbers.bytes
 
     @property
-    def group_at(self) -> int:
-        """Where packed A begins: behind one tile."""
+    def across(self) -> int:
+        """Elements from k to k of a packed band of a transposed A: whole vectors."""
+        return -(-self.shape.tall // self.lanes) * self.lanes
+
+    @property
+    def band_at(self) -> int:
+        """Where a packed band of A begins: behind one tile."""
         return _line(self.shape.tall * self.panel * self.numbers.bytes)
 
     @property
     def block_at(self) -> int:
         """Where packed B begins."""
-        return self.group_at + _line(self.group * self.row * self.numbers.bytes)
+        return self.band_at + _line(max(self.shape.tall * self.row, BLOCK * self.across) * self.numbers.bytes)
 
     def tiling(self, spills: bool, thin: bool) -> Tiling:
         """What of it decides plans."""
-        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.panel, self.block_at, spills, thin)
+        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.shape.short, self.panel,
+                      self.block_at, spills, thin)
 
 
 def _line(size: int) -> int:
@@ -87,6 +89,7 @@ class _Block:
     home: Val  # where sums stand between blocks of k: C or scratch
     home_row: Val  # bytes
     swap: Val
+    far: Val  # whether the product is so large that its matrices wait in memory
 
 
 PARAMETERS = {
@@ -128,7 +131,8 @@ def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val) -> None:
         a_here = f.gep(a, f.mul(k0, block.stride_a[1]), stored)
         b_here = f.gep(b, f.mul(k0, block.stride_b[0]), stored)
         _pack_b(block, b_here, kc)
-        _row_groups(block, ending, a_here, b_here, kc, loop.index, last)
+        ahead = make_ahead(_reach(block), a_here, b_here, kc, f.smin(f.sub(f.sub(k, k0), kc), BLOCK))
+        _bands(block, ending, a_here, b_here, kc, loop.index, last, ahead)
 
 
 def _factors(
@@ -177,7 +181,8 @@ def _prepare(
     if numbers.widens:
         direct = f.const("i1", False)
     block = _Block(
-        f, layout, rows, columns, depth, stride_a, stride_b, direct, packed, home, home_row, swap
+        f, layout, rows, columns, depth, stride_a, stride_b, direct, packed, home, home_row, swap,
+        is_far(f, numbers, *(slots.load(f, s) for s in ("m", "n", "k"))),
     )
     return block, transposed_at
 
@@ -198,6 +203,7 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     chains = f.gep(sums, f.mul(block.rows, row))
     f.call_value(pick, "void", [
         a, a_m, a_k, b, step, sums, chains, row, k, block.rows, block.columns,
+        f.cast("zext", block.far, "i64"),
     ])  # fmt: skip
     f.call("merge", "void", [
         f["args"], sums, row, block.home, block.home_row, f["outer"], f["inner"],
@@ -216,36 +222,60 @@ def _pack_b(block: _Block, b: Val, kc: Val) -> None:
         f.call(block.layout.numbers.part("pack"), "void", [
             b, stride_k, stride_n, block.packed, block.depth, kc, start, block.columns,
         ])  # fmt: skip
+    if block.layout.numbers.pairs:
+        _pair_b(block, kc)
 
 
-def _row_groups(
-    block: _Block, ending: Ending, a: Val, b: Val, kc: Val, index: Val, last: Val
-) -> None:
-    """Pack A a group of rows at a time where that pays, and run each group's tiles down its rows."""
+def _pair_b(block: _Block, kc: Val) -> None:
+    """Join neighbours in k of a packed block of B: in its panels, then in its strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
+    full = f.mul(f.binary("udiv", block.columns, layout.panel), layout.panel)
+    for start, end, width in ((f.i64(0), full, layout.panel), (full, block.columns, layout.lanes)):
+        with f.loop("pairs", start, end, width) as loop:
+            at = f.gep(block.packed, f.mul(loop.index, block.depth), numbers.wide)
+            f.call(numbers.part("pair_rows"), "void", [at, f.i64(width * numbers.bytes), kc])
+
+
+def _reach(block: _Block) -> Reach:
+    """What decides how a block asks for memory ahead."""
+    return Reach(block.f, block.layout.numbers, block.layout.shape.tall, block.layout.panel, block.far, block.rows,
+                 block.columns, block.stride_a, block.stride_b)
+
+
+def _bands(
+    block: _Block, ending: Ending, a: Val, b: Val, kc: Val, index: Val, last: Val, ahead: Ahead
+) -> None:
+    """Go down the rows a band of tiles at a time, which is packed first where that pays."""
+    f, layout, numbers = block.f, block.layout, block.layout.numbers
+    tall = layout.shape.tall
     by_row, by_column = (f.icmp("eq", s, 1) for s in reversed(block.stride_a))
     copies = _copy_pays(block, by_row, by_column, kc)
-    with f.loop("group", 0, block.rows, layout.group) as loop:
+    columns_first = f.and_(by_column, f.icmp("ne", block.stride_a[1], 1))
+    packed_m = f.select(columns_first, f.i64(1), f.i64(layout.row))
+    packed_k = f.select(columns_first, f.i64(layout.across), f.i64(1))
+    a_row = f.mul(f.select(copies, packed_m, block.stride_a[0]), numbers.bytes)
+    a_k = f.mul(f.select(copies, packed_k, block.stride_a[1]), numbers.bytes)
+    store = f.gep(f["scratch"], layout.band_at)
+    with f.loop("band", 0, block.rows, tall) as loop:
         i = loop.index
-        count = f.smin(f.sub(block.rows, i), layout.group)
+        count = f.smin(f.sub(block.rows, i), tall)
         source = f.gep(a, f.mul(i, block.stride_a[0]), numbers.stored)
-        store = f.gep(f["scratch"], layout.group_at)
         with f.when(copies):
             _pack_a(block, source, store, count, kc, by_row, by_column)
-        columns_first = f.and_(by_column, f.icmp("ne", block.stride_a[1], 1))
-        packed_m = f.select(columns_first, f.i64(1), f.i64(layout.row))
-        packed_k = f.select(columns_first, f.i64(layout.group), f.i64(1))
+            if numbers.pairs:
+                _pair_a(block, store, count, kc, columns_first)
         address = f.select(copies, store, source)
-        a_row = f.mul(f.select(copies, packed_m, block.stride_a[0]), numbers.bytes)
-        a_k = f.mul(f.select(copies, packed_k, block.stride_a[1]), numbers.bytes)
-        tall = layout.shape.tall
-        full = f.binary("udiv", count, tall)
-        steps = f.add(full, f.intrinsic("ctpop", "i64", [f.sub(count, f.mul(full, tall))]))
+        following = ahead.band(f.binary("udiv", i, tall), source, f.icmp("slt", f.add(i, tall), block.rows))
+        whole = f.icmp("eq", count, tall)
+        short = layout.shape.short
+        steps = f.add(f.lshr(count, short.bit_length() - 1), f.intrinsic("ctpop", "i64", [f.and_(count, short - 1)]))
+        steps = f.select(whole, f.i64(1), steps)
         with f.loop("step", 0, steps, carry=[f.i64(0)]) as step:
             row = step.carried[0]
             rows = _tile_rows(f, layout.shape, f.sub(count, row))
             here = f.gep(address, f.mul(row, a_row))
-            _tiles(block, ending, (here, a_row, a_k), b, kc, f.add(i, row), rows, index, last)
+            _tiles(block, ending, (here, a_row, a_k), b, kc, f.add(i, row), rows, index, last,
+                   following)
             step.next(f.add(row, rows))
 
 
@@ -264,7 +294,7 @@ def _copy_pays(block: _Block, by_row: Val, by_column: Val, kc: Val) -> Val:
 def _pack_a(
     block: _Block, source: Val, store: Val, count: Val, kc: Val, by_row: Val, by_column: Val
 ) -> None:
-    """Rows stay rows; a transposed A becomes one short row of the group's elements for each k."""
+    """Rows stay rows; a transposed A becomes one short row of the band's elements for each k."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
     stride_m, stride_k = (f.mul(s, numbers.stored_bytes) for s in block.stride_a)
     row = f.i64(layout.row * numbers.bytes)
@@ -272,13 +302,22 @@ def _pack_a(
         f.call(numbers.part("copy"), "void", [source, stride_m, store, row, count, kc])
     other = f.xor(by_row, f.const("i1", True))
     with f.when(f.and_(other, by_column)):
-        step = f.i64(layout.group * numbers.bytes)
+        step = f.i64(layout.across * numbers.bytes)
         f.call(numbers.part("copy"), "void", [source, stride_k, store, step, kc, count])
     if numbers.widens:
         with f.when(f.and_(other, f.xor(by_column, f.const("i1", True)))):
             f.call(
                 numbers.part("gather"), "void", [source, stride_m, stride_k, store, row, count, kc]
             )
+
+
+def _pair_a(block: _Block, store: Val, count: Val, kc: Val, columns_first: Val) -> None:
+    """Join neighbours in k of a packed band of A."""
+    f, layout, numbers = block.f, block.layout, block.layout.numbers
+    with f.when(columns_first):
+        f.call(numbers.part("pair_rows"), "void", [store, f.i64(layout.across * numbers.bytes), kc])
+    with f.when(f.xor(columns_first, f.const("i1", True))):
+        f.call(numbers.part("pair_along"), "void", [store, f.i64(layout.row * numbers.bytes), kc, count])
 
 
 def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
@@ -291,7 +330,7 @@ def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
 
 def _tiles(
     block: _Block, ending: Ending, a: tuple[Val, Val, Val], b: Val, kc: Val, row: Val, rows: Val,
-    index: Val, last: Val,
+    index: Val, last: Val, following: Following,
 ) -> None:  # fmt: skip
     """Run the tiles of one band of rows: full panels, then strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
@@ -304,6 +343,7 @@ def _tiles(
     home = f.gep(block.home, f.mul(row, block.home_row))
     later = f.cast("zext", f.icmp("ne", index, 0), "i64")
     final = f.cast("zext", last, "i64")
+    depth = f.lshr(f.add(kc, 1), 1) if numbers.pairs else kc
     with f.loop("panel", 0, f.add(whole, strips), carry=[f.i64(0)]) as loop:
         j = loop.carried[0]
         panel = f.icmp("slt", loop.index, whole)
@@ -319,8 +359,9 @@ def _tiles(
         target = f.select(at_home, c, f["scratch"])
         target_row = f.select(at_home, block.home_row, f.i64(layout.panel * numbers.bytes))
         adds = f.select(at_home, later, f.i64(0))
+        following.ask(loop.index, j, width, (c, block.home_row, rows))
         f.call_value(f.select(panel, wide, narrow), "void",
-                     [*a, b_at, b_k, target, target_row, kc, adds])  # fmt: skip
+                     [*a, b_at, b_k, target, target_row, depth, adds])  # fmt: skip
         with f.when(f.icmp("eq", at_home, f.const("i1", False))):
             f.call("merge", "void", [
                 f["args"], target, target_row, c, block.home_row, f["outer"], f["inner"],

@@ -38,6 +38,12 @@ class Numbers:
         return self.wide in FLOATS
 
     @property
+    def pairs(self) -> bool:
+        """Whether packed factors hold neighbours in k as 16-bit halves, which one instruction multiplies and adds."""
+        short = self.dtype.bits <= (16 if self.dtype.is_signed else 8)
+        return bool(self.isa.pairs) and self.wide == "i32" and short
+
+    @property
     def lanes(self) -> int:
         return self.isa.lanes(self.wide)
 
@@ -95,6 +101,14 @@ class Numbers:
     def multiply_add(self, f: Function, a: Val, b: Val, c: Val) -> Val:
         """a·b + c: rounded once for floating point, wrapping for integers."""
         return f.fma(a, b, c) if self.rounds else f.add(f.mul(a, b), c)
+
+    def multiply_add_packed(self, f: Function, a: Val, b: Val, c: Val) -> Val:
+        """The same for packed factors, which may be pairs."""
+        if not self.pairs:
+            return self.multiply_add(f, a, b, c)
+        halves = vec("i16", 2 * self.lanes)
+        products = f.call(f"llvm.{self.isa.pairs}", self.vector, [f.bitcast(a, halves), f.bitcast(b, halves)])
+        return f.add(c, products)
 
     def add(self, f: Function, a: Val, b: Val) -> Val:
         return f.fadd(a, b) if self.rounds else f.add(a, b)

@@ -50,15 +50,13 @@ class Transposer:
 
     Pieces of 128 bits come from memory into the lanes where they belong, so that only transposes
     within 128 bits are left to do.  A square takes all of a row's pieces near each other in time,
-    as rows a power of two apart push each other out of the cache.  With `ahead` it asks for the rows behind these,
-    which follow each other too far apart for the machine to see a pattern in time.
+    as rows a power of two apart push each other out of the cache.
     """
 
-    def __init__(self, f: Function, numbers: Numbers, source: str, ahead: bool = False) -> None:
-        self.f, self.numbers, self.source, self.ahead = f, numbers, source, ahead
+    def __init__(self, f: Function, numbers: Numbers, source: str) -> None:
+        self.f, self.numbers, self.source = f, numbers, source
         self.size = numbers.bytes if source == numbers.wide else numbers.stored_bytes
         self.piece = 16 // numbers.bytes
-        self.distance = f.i64(0)
         self.starts = f.alloca("ptr", numbers.lanes)
 
     @property
@@ -69,7 +67,6 @@ class Transposer:
     def begin(self, first: Val, stride: Val, count: Val) -> None:
         """Note where the rows are; the last of `count` fills what is left of the lanes."""
         f, last = self.f, self.f.sub(count, 1)
-        self.distance = f.mul(stride, self.numbers.lanes)
         with f.loop("row", 0, self.numbers.lanes) as loop:
             row = f.gep(first, f.mul(f.smin(loop.index, last), stride))
             f.store(row, f.gep(self.starts, loop.index, "ptr"))
@@ -87,12 +84,15 @@ class Transposer:
                 square.append(self.numbers.widen(f, _concatenated(f, pieces)))
         return [column for square in squares for column in _transposed_pieces(f, square)]
 
+    def ask(self, k: Val, distance: Val) -> None:
+        """Ask for column k of rows so many bytes behind these."""
+        offset = self.f.add(self.f.mul(k, self.size), distance)
+        for i in range(self.numbers.lanes):
+            self.f.prefetch(self._row(i, offset))
+
     def _row(self, i: int, offset: Val) -> Val:
         start = self.f.load(self.f.gep(self.starts, i, "ptr"), "ptr")
-        row = self.f.gep(start, offset)
-        if self.ahead:
-            self.f.prefetch(self.f.gep(row, self.distance))
-        return row
+        return self.f.gep(start, offset)
 
 
 def _concatenated(f: Function, pieces: Sequence[Val]) -> Val:

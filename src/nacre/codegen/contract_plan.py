@@ -14,6 +14,7 @@ from nacre.runtime.plan import Cut
 
 BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
 FEW = 8  # rows up to which B is read once, by the thin kernel
+STRIPS = 2  # vectors of columns that the thin kernel advances together where columns are contiguous
 DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
@@ -21,6 +22,7 @@ SMALL = 6000  # vector operations (about 2 µs) below which another thread does 
 MANY = 16  # items for each thread from which on they are thought to even out
 MEASURED = 8  # blockings of a product that a search measures
 ITEM = 60  # vector operations that starting an item costs
+CHAINS = 8  # of multiply-adds that a tile needs at least, to hide their latency
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Tiling:
     lanes: int
     bytes: int  # of an element of packed factors
     tall: int  # rows of a register tile
+    short: int  # rows of the next one: what fills no tall tile takes these, then smaller powers of two
     panel: int  # columns of one
     block_at: int  # where packed B begins in scratch memory
     spills: bool
@@ -132,12 +135,12 @@ def _plan(
 
 
 def _thin_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
-    """Long rows of B are read through; of long columns, one vector's width, so that each is a stream."""
+    """Long rows of B are read through; of long columns, as many as advance together, so that each is a stream."""
     share = _up(n, _up(threads, batch))
     if axis == "n":
         wanted = min(share, FIRST_CACHE // (m * tiling.bytes))
     else:
-        wanted = min(share, max(tiling.lanes, SMALL * tiling.lanes // (6 * max(k, 1))))
+        wanted = min(share, max(STRIPS * tiling.lanes, SMALL * tiling.lanes // (6 * max(k, 1))))
     return _up(wanted, tiling.lanes) * tiling.lanes
 
 
@@ -147,9 +150,13 @@ def _up(a: int, b: int) -> int:
 
 def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> float:
     """Vector operations of a block of m × n: multiplications, packing of B, its output."""
-    strips = _up(n, tiling.lanes)
-    full, rest = divmod(m, tiling.tall)
-    bands = full * tiling.tall + {0: 0, 1: 1.4}.get(rest, rest + 0.3)
+    vectors = tiling.panel // tiling.lanes
+    full, rest = divmod(_up(n, tiling.lanes), vectors)
+    strips = full * vectors + 2 * rest  # a tile of one vector waits for its elements of A
+    whole, left = divmod(m, tiling.tall)
+    shorts, rest = divmod(left, tiling.short)
+    least = max(1.0, CHAINS / vectors)  # rows whose time a shorter tile takes
+    bands = whole * tiling.tall + shorts * max(tiling.short, least) + rest.bit_count() * least
     packing = (1.0 if m <= DIRECT_ROWS else 2.0) if rows_contiguous else 5.6
     return k * strips * (bands + packing) + m * strips * 3 + ITEM
 
@@ -167,7 +174,7 @@ def _cuts(
     seen: set[tuple[int, int]] = set()
     for pieces_n in range(fewest_n, fewest_n + 2 * threads):
         share = _up(n, pieces_n)
-        unit = tiling.panel if share > 2 * tiling.panel else tiling.lanes
+        unit = tiling.panel if share > tiling.panel else tiling.lanes
         columns = min(_up(share, unit) * unit, max(widest, n % tiling.lanes))
         for pieces_m in (1,) if swap else range(fewest_m, fewest_m + 2 * threads):
             if pieces_n * pieces_m > fewest_n * fewest_m + 3 * threads:

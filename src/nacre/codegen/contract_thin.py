@@ -5,19 +5,23 @@ The sums go to a buffer, finished: blocks of k are chains of their own, added up
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
 from nacre.codegen.contract_numbers import Numbers, edge, load_edge
 from nacre.codegen.contract_pack import Transposer
-from nacre.codegen.contract_plan import BLOCK
+from nacre.codegen.contract_plan import BLOCK, STRIPS
 from nacre.native.text import Function, Module, Val, vec
 
 SWEEP = 8  # rows of B that pass over the sums together
 PASS = 512  # columns of them that stay in the first-level cache for the next row of A
 
 # Strides are in bytes; `b_step` is B's stride along k for `sweep`, along n for `dots`.  `chains` has room for a
-# block's sums as `sums` has for all: rows of whole vectors, `row` bytes apart, which is their size too.
+# block's sums as `sums` has for all: rows of whole vectors, `row` bytes apart, which is their size too.  `far` tells
+# that B waits in memory.
 PARAMETERS = {
     "a": "ptr", "a_row": "i64", "a_k": "i64", "b": "ptr", "b_step": "i64", "sums": "ptr", "chains": "ptr",
-    "row": "i64", "k": "i64", "rows": "i64", "columns": "i64",
+    "row": "i64", "k": "i64", "rows": "i64", "columns": "i64", "far": "i64",
 }  # fmt: skip
 
 
@@ -107,29 +111,66 @@ def _sweep_vector(
 
 
 def emit_dots(module: Module, numbers: Numbers, matrix: Numbers) -> None:
-    """@dots: columns of B are contiguous; a vector's width of them is transposed in registers, for all rows."""
+    """@dots: columns of B are contiguous; a vector's width of them is transposed in registers, for all rows.
+
+    In a cache two such strips advance side by side, as each product of a chain waits for the one before it.  Where B
+    is `far` one strip at a time asks for the next, whose columns follow each other too far apart for the machine to
+    see a pattern in time.
+    """
     f = _function(module, matrix, "dots")
-    turn = Transposer(f, matrix, matrix.stored, ahead=True)
-    spare = f.alloca(numbers.vector, turn.piece)
+    far = f.icmp("ne", f["far"], 0)
+    turns = [Transposer(f, matrix, matrix.stored) for _ in range(STRIPS)]
+    spare = f.alloca(numbers.vector, turns[0].piece)
     _clear(f, numbers)
-    with f.loop("j", 0, f["columns"], numbers.lanes) as strip:
-        count = f.smin(f.sub(f["columns"], strip.index), numbers.lanes)
-        first = f.gep(f["b"], f.mul(strip.index, f["b_step"]))
-        turn.begin(first, f["b_step"], count)
-        at = f.mul(strip.index, numbers.bytes)
+    step = f.select(far, f.i64(numbers.lanes), f.i64(STRIPS * numbers.lanes))
+    with f.loop("j", 0, f["columns"], step) as loop:
+        near = f.icmp("slt", loop.index, f.select(far, f.i64(0), f.sub(f["columns"], numbers.lanes)))
+        strips = [_strip(f, numbers, turns[0], loop.index, None),
+                  _strip(f, numbers, turns[1], f.add(loop.index, numbers.lanes), near)]  # fmt: skip
+        for strip in strips:
+            with strip.present(f):
+                strip.turn.begin(strip.first, f["b_step"], strip.count)
         with f.loop("block", 0, _blocks(f)) as block:
             start = f.mul(block.index, BLOCK)
             end = f.smin(f.add(start, BLOCK), f["k"])
-            for step in turn.steps:
-                stop = f.add(start, f.and_(f.sub(end, start), -step))
-                with f.loop("k", start, stop, step) as loop:
-                    _advance(f, numbers, turn.columns(loop.index, step), loop.index, at)
+            for many in turns[0].steps:
+                stop = f.add(start, f.and_(f.sub(end, start), -many))
+                with f.loop("k", start, stop, many) as k:
+                    with f.when(far):
+                        turns[0].ask(k.index, f.mul(f["b_step"], numbers.lanes))
+                    for strip in strips:
+                        with strip.present(f):
+                            _advance(f, numbers, strip.turn.columns(k.index, many), k.index, strip.at)
                 start = stop
-            _rest(f, numbers, turn, first, (start, end), count, spare, at)
-            with f.loop("row", 0, f["rows"], carry=[at]) as loop:
-                _add_chain(f, numbers, loop.carried[0])
-                loop.next(f.add(loop.carried[0], f["row"]))
+            for strip in strips:
+                with strip.present(f):
+                    _rest(f, numbers, strip, (start, end), spare)
+                    with f.loop("row", 0, f["rows"], carry=[strip.at]) as row:
+                        _add_chain(f, numbers, row.carried[0])
+                        row.next(f.add(row.carried[0], f["row"]))
     f.ret()
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """Columns of B that fill a vector: what transposes them, the first, how many, and their place in a row of sums."""
+
+    turn: Transposer
+    first: Val
+    count: Val
+    at: Val  # bytes
+    condition: Val | None  # under which there is such a strip; None for always
+
+    def present(self, f: Function) -> AbstractContextManager[None]:
+        """Write what follows for a strip that is there."""
+        return nullcontext() if self.condition is None else f.when(self.condition)
+
+
+def _strip(f: Function, numbers: Numbers, turn: Transposer, column: Val, condition: Val | None) -> _Strip:
+    """The strip that begins at a column."""
+    first = f.gep(f["b"], f.mul(column, f["b_step"]))
+    count = f.smin(f.sub(f["columns"], column), numbers.lanes)
+    return _Strip(turn, first, count, f.mul(column, numbers.bytes), condition)
 
 
 def _advance(f: Function, numbers: Numbers, columns: list[Val], k: Val, at: Val) -> None:
@@ -145,18 +186,17 @@ def _advance(f: Function, numbers: Numbers, columns: list[Val], k: Val, at: Val)
 
 
 def _rest(
-    f: Function, numbers: Numbers, turn: Transposer, first: Val, span: tuple[Val, Val], count: Val,
-    spare: Val, at: Val,
-) -> None:  # fmt: skip
+    f: Function, numbers: Numbers, strip: _Strip, span: tuple[Val, Val], spare: Val
+) -> None:
     """The columns of k that fill no piece, gathered element by element."""
-    start, end = span
+    turn, (start, end) = strip.turn, span
     width = f.i64(numbers.lanes * numbers.bytes)
     f.call(turn.numbers.part("gather"), "void", [
-        f.gep(first, f.mul(start, turn.size)), f.i64(turn.size), f["b_step"], spare, width,
-        f.sub(end, start), count,
+        f.gep(strip.first, f.mul(start, turn.size)), f.i64(turn.size), f["b_step"], spare, width,
+        f.sub(end, start), strip.count,
     ])  # fmt: skip
     with f.loop("k", start, end, carry=[spare]) as loop:
-        _advance(f, numbers, [f.load(loop.carried[0], numbers.vector)], loop.index, at)
+        _advance(f, numbers, [f.load(loop.carried[0], numbers.vector)], loop.index, strip.at)
         loop.next(f.gep(loop.carried[0], width))
 
 

@@ -13,8 +13,8 @@ from nacre.native.text import Function, Module, Val, vec
 class Shape:
     """The tile of an instruction set: row counts tried in turn, and vectors of a full panel.
 
-    Accumulators, one row of B and a broadcast element of A must fit the registers: a spill halves
-    the speed.
+    The counts after the first are all powers of two from some one down.  Accumulators, one row of B
+    and a broadcast element of A must fit the registers: a spill halves the speed.
     """
 
     rows: tuple[int, ...]
@@ -24,10 +24,17 @@ class Shape:
     def tall(self) -> int:
         return self.rows[0]
 
+    @property
+    def short(self) -> int:
+        """Rows of the next tile, for what fills none of the tallest."""
+        return self.rows[1]
+
 
 def tile_shape(isa: Isa) -> Shape:
-    """8 × 3 vectors on 32 registers, 6 × 2 on 16."""
-    return Shape((8, 4, 2, 1), 3) if isa.registers >= 32 else Shape((6, 4, 2, 1), 2)
+    """14 × 2 vectors where they are so wide that sizes seldom fill three, else 8 × 3 on 32 registers, 6 × 2 on 16."""
+    if isa.registers < 32:
+        return Shape((6, 4, 2, 1), 2)
+    return Shape((14, 4, 2, 1), 2) if isa.vector_bits >= 512 else Shape((8, 4, 2, 1), 3)
 
 
 # Parameters of a tile function; strides are in bytes, `add` tells to add to C instead of setting it.
@@ -46,7 +53,8 @@ def tile_name(numbers: Numbers, rows: int, vectors: int) -> str:
 def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int) -> None:
     """C[rows, vectors·lanes] (+)= A[rows, kc] · B[kc, vectors·lanes], k ascending from +0.
 
-    A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's.
+    A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's;
+    where packed factors are pairs, kc counts those.
     """
     f = module.function(
         tile_name(numbers, rows, vectors), "void", PARAMETERS, linkage="internal",
@@ -79,7 +87,7 @@ def _step(
         element = f.load(f.gep(bases[i // 3], offsets[i % 3]), numbers.wide)
         a = f.splat(element, numbers.lanes)
         for j in range(vectors):
-            result.append(numbers.multiply_add(f, a, row[j], chains[i * vectors + j]))
+            result.append(numbers.multiply_add_packed(f, a, row[j], chains[i * vectors + j]))
     return result
 
 

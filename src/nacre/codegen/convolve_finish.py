@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nacre.codegen.convolve_pack import transpose_matrix
-from nacre.codegen.convolve_steps import Epilogue, Kernel, Place
+from nacre.codegen.convolve_pack import ask_for, joined, transposed
+from nacre.codegen.convolve_steps import Epilogue, Kernel, Place, product
 from nacre.native.text import Operand, Val
 
 
@@ -13,8 +13,8 @@ from nacre.native.text import Operand, Val
 class Finish:
     """Writes runs of pixels to the planes of a result [N,C,H,W].
 
-    `plane` is the pixels of one plane, `width` the elements of a pixel in scratch and `pitch` those of a channel's
-    pixels once they are transposed.
+    `plane` is the pixels of one plane, `outputs` the channels of a group and `width` the elements of a pixel in
+    scratch, where whole vectors of pixels can be read.  Of the operands, those read `along` lie like the result.
     """
 
     k: Kernel
@@ -22,34 +22,57 @@ class Finish:
     operands: tuple[Val, ...]
     epilogue: Epilogue | None
     plane: int
+    outputs: int
     width: int
-    pitch: int
+    along: tuple[Val, ...]
 
-    def write(self, by_pixel: Val, by_channel: Val, count: Val, channels: Val, channel: Operand,
-              offset: Operand) -> None:
-        """Write `count` pixels of some channels: the first is `channel`, and begins at `offset` of the result."""
+    def ask(self, rows: tuple[Operand, Operand], offset: Operand, count: Operand) -> None:
+        """Prefetch what `write` will touch at some of the channels: the results and what the epilogue reads."""
         k, f = self.k, self.k.f
-        transpose_matrix(k, f, by_pixel, self.width, count, channels, by_channel, self.pitch)
-        full = f.and_(count, -k.lanes)
-        with f.loop("channel", 0, channels) as ch:
-            number = f.add(ch.index, channel)
-            begin = f.add(f.mul(ch.index, self.plane), offset)
-            row = f.gep(by_channel, f.mul(ch.index, self.pitch), k.scalar)
-            with f.loop("at", 0, full, k.lanes) as at:
-                self._vector(row, number, begin, at.index, None)
-            with f.when(f.icmp("slt", full, count)):
-                mask = f.lane_mask(f.sub(count, full), k.lanes)
-                self._vector(row, number, begin, full, mask)
+        for pointer in (self.out, *self.along):
+            ask_for(k, f.gep(pointer, offset, k.scalar), self.plane, rows, count, to_write=pointer is self.out)
 
-    def _vector(self, row: Val, channel: Val, offset: Val, at: Val, mask: Val | None) -> None:
+    def write(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
+        """Write `count` pixels of some channels: the first is `channel`, and begins at `offset` of the result.
+
+        As many channels are done at a time as a piece of 128 bits holds.
+        """
+        k, f = self.k, self.k.f
+        full = f.and_(count, -k.lanes)
+        with f.loop("channel", 0, channels, self._piece) as ch:
+            first = f.add(ch.index, channel), f.add(f.mul(ch.index, self.plane), offset)
+            left = f.sub(channels, ch.index)
+            pixels = f.gep(by_pixel, ch.index, k.scalar)
+            with f.loop("at", 0, full, k.lanes) as at:
+                self._vectors(pixels, first, left, at.index, None)
+            with f.when(f.icmp("slt", full, count)):
+                self._vectors(pixels, first, left, full, f.lane_mask(f.sub(count, full), k.lanes))
+
+    @property
+    def _piece(self) -> int:
+        return 16 // self.k.element
+
+    def _vectors(self, pixels: Val, first: tuple[Val, Val], left: Val, at: Val, mask: Val | None) -> None:
+        """Send a vector of pixels of a piece's channels, of which so many are left, to the output."""
+        k, f, size = self.k, self.k.f, self._piece
+        rows = f.gep(pixels, product(f, at, self.width), k.scalar)
+        pieces = [f.load(f.gep(rows, i * self.width, k.scalar), f"<{size} x {k.scalar}>") for i in range(k.lanes)]
+        columns = transposed(f, [joined(f, pieces[i::size]) for i in range(size)], size)
+        for i, value in enumerate(columns):
+            place = Place(f.add(first[0], i), f.add(f.add(first[1], i * self.plane), at), mask, self.operands)
+            if self.outputs % size == 0 or i == 0:
+                self._vector(value, place)
+            else:
+                with f.when(f.icmp("sgt", left, i)):
+                    self._vector(value, place)
+
+    def _vector(self, value: Val, place: Place) -> None:
         """Send one vector of a channel's results to the output."""
         k, f = self.k, self.k.f
-        value = f.load(f.gep(row, at, k.scalar), k.vector)
-        place = Place(channel, f.add(offset, at), mask, self.operands)
         if self.epilogue is not None:
             value = self.epilogue(f, value, place)
         to = f.gep(self.out, place.offset, k.scalar)
-        if mask is None:
+        if place.mask is None:
             f.store(value, to)
         else:
-            f.masked_store(value, to, mask)
+            f.masked_store(value, to, place.mask)

@@ -156,14 +156,15 @@ def pack_channels(k: Kernel, layout: PanelLayout, strides: tuple[int, int], pane
             transpose_matrix(k, f, at, lane_stride, lanes, f.i64(taps), to, layout.width)
 
 
-def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand) -> None:
-    """Prefetch rows start … end of a matrix, whose elements will be read soon; memory need not be there."""
+def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand, *,
+            to_write: bool = False) -> None:
+    """Prefetch rows start … end of a matrix, whose elements are read or written soon; memory need not be there."""
     f, line = k.f, 64 // k.element
     with f.loop("ask", *rows) as row:
         start = f.gep(source, f.mul(row.index, stride), k.scalar)
         with f.loop("at", 0, length, line) as at:
             place = f.gep(start, at.index, k.scalar)
-            f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (0, 2, 1))])
+            f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
 
 
 @dataclass(frozen=True)

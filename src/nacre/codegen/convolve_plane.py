@@ -26,6 +26,9 @@ from nacre.codegen.convolve_tile import Correlation, Tile, column_tiles, row_tab
 from nacre.native.text import Function, Operand, Val
 
 Loader = Callable[[Val], Val]  # the pixels of one tap, from a plane at the given address
+Placed = tuple[Tile, Operand]  # a tile, and which of a run of equal ones it is
+
+TOGETHER = 4  # tiles that are folded side by side: each one's taps wait for each other
 
 
 class Fold(Protocol):
@@ -50,8 +53,8 @@ class Fold(Protocol):
 
 
 def pixel_tiles(c: Correlation, lanes: int) -> list[Tile]:
-    """The vectors of pixels of an output row; those of lines are whole, as they are read again."""
-    return column_tiles(c, lanes, even=c.phase == 1)
+    """The vectors of pixels of an output row, whole but for the last one of a phase."""
+    return column_tiles(c, lanes, even=False)
 
 
 def line_pitch(c: Correlation, lanes: int) -> int:
@@ -143,20 +146,30 @@ class PlaneKernel:
         entry = f.gep(self.row_table, f.mul(row, 3), "i64")
         first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
         start = f.mul(line, c.in_shape[1])
+        rest: list[Placed] = []
         for tile, times in tile_runs(self.tiles, c):
-            with f.loop("tile", 0, times) as t:
-                self._tile(tile, t.index, start, first, count, offset)
+            whole = times - times % TOGETHER if times > TOGETHER else 0
+            if whole:
+                with f.loop("tile", 0, whole, TOGETHER) as t:
+                    self._tiles([(tile, f.add(t.index, i)) for i in range(TOGETHER)], start, first, count, offset)
+            rest += [(tile, i) for i in range(whole, times)]
+        for at in range(0, len(rest), TOGETHER):
+            self._tiles(rest[at:at + TOGETHER], start, first, count, offset)
         if c.phase > 1:
             self._write_line(offset)
 
-    def _tile(self, tile: Tile, index: Val, start: Val, first: Val, count: Val,
-              offset: Val) -> None:
-        """The pixels of one tile, or of the index-th of a run of equal tiles."""
+    def _tiles(self, tiles: Sequence[Placed], start: Val, first: Val, count: Val, offset: Val) -> None:
+        """The pixels of a few tiles, whose taps are folded side by side."""
+        c, f = self.c, self.k.f
+        bases = [total(f, start, product(f, index, tile.pixels * c.reach), tile.base) for tile, index in tiles]
+        states = self._fold_taps([tile for tile, _ in tiles], bases, first, count)
+        for (tile, index), state in zip(tiles, states, strict=True):
+            self._finish(tile, index, self.fold.finish(state), offset)
+
+    def _finish(self, tile: Tile, index: Operand, value: Val, offset: Val) -> None:
+        """Store the results of one tile, the index-th of a run of equal tiles."""
         k, c, f = self.k, self.c, self.k.f
         column = total(f, product(f, index, tile.pixels * c.phase), tile.column)
-        base = total(f, start, product(f, index, tile.pixels * c.reach), tile.base)
-        state = self._fold_taps(tile, base, first, count)
-        value = self.fold.finish(state)
         mask = lane_set(f, k.lanes, range(tile.pixels))
         if c.phase == 1:
             self._store(value, f.add(offset, f.i64(column)), mask)
@@ -166,28 +179,38 @@ class PlaneKernel:
                        residue * self.pitch)
             f.store(value, f.gep(f["scratch"], at, k.scalar))
 
-    def _fold_taps(self, tile: Tile, base: Operand, first: Val, count: Val) -> list[Val]:
-        """Fold all taps of a tile's pixels; `base` is their place in the input plane."""
-        k, c, f = self.k, self.c, self.k.f
+    def _fold_taps(self, tiles: Sequence[Tile], bases: Sequence[Operand], first: Val,
+                   count: Val) -> list[list[Val]]:
+        """Fold all taps of the tiles' pixels; `bases` are their places in the input plane."""
+        c, f = self.c, self.k.f
         kh_step, row_step = c.row_step
         if self.descending:
             kh_step, row_step = -kh_step, -row_step
-        state = self.fold.start(f, k.vector)
-        with f.loop("kh", 0, count, carry=state) as kh:
-            line = total(f, base, product(f, kh.index, row_step * c.in_shape[1]))
+        states = [self.fold.start(f, self.k.vector) for _ in tiles]
+        size = len(states[0])
+        with f.loop("kh", 0, count, carry=[value for state in states for value in state]) as kh:
             tap_row = f.mul(total(f, first, product(f, kh.index, kh_step)), c.kernel[1])
-            current: list[Val] = list(kh.carried)
-            for kw, column, pixels in reversed(tile.taps) if self.descending else tile.taps:
-                at = total(f, line, column)
-                mask = lane_set(f, k.lanes, pixels) if len(pixels) < tile.pixels else None
+            down = product(f, kh.index, row_step * c.in_shape[1])
+            following: list[Val] = []
+            for i, (tile, base) in enumerate(zip(tiles, bases, strict=True)):
+                state = kh.carried[i * size:(i + 1) * size]
+                following += self._fold_row(tile, total(f, base, down), tap_row, state)
+            kh.next(*following)
+        return [kh.results[i * size:(i + 1) * size] for i in range(len(tiles))]
 
-                def load(plane: Val, at: Operand = at, pixels: Sequence[int] = pixels) -> Val:
-                    """The pixels of the plane that one tap reads."""
-                    return load_pixels(k, f, f.gep(plane, at, k.scalar), pixels, c.reach)
+    def _fold_row(self, tile: Tile, line: Operand, tap_row: Val, state: list[Val]) -> list[Val]:
+        """Fold the taps of one row of the window, which begins at `line` of the input plane."""
+        k, c, f = self.k, self.c, self.k.f
+        for kw, column, pixels in reversed(tile.taps) if self.descending else tile.taps:
+            at = total(f, line, column)
+            mask = lane_set(f, k.lanes, pixels) if len(pixels) < tile.pixels else None
 
-                current = self.fold.step(f, current, load, mask, total(f, tap_row, kw))
-            kh.next(*current)
-        return kh.results
+            def load(plane: Val, at: Operand = at, pixels: Sequence[int] = pixels) -> Val:
+                """The pixels of the plane that one tap reads."""
+                return load_pixels(k, f, f.gep(plane, at, k.scalar), pixels, c.reach)
+
+            state = self.fold.step(f, state, load, mask, total(f, tap_row, kw))
+        return state
 
     def _store(self, value: Val, offset: Val, mask: Val | None) -> None:
         """Send a vector through the epilogue to the output."""

@@ -373,11 +373,11 @@ class WinogradKernel:
                 f.store(vectors.mul(value, RESULT_SCALE[i][j]), to)
         f.ret()
 
-    def band_results(self, finish: Finish, sums: Val, by_pixel: Val, by_channel: Val, planes: Operand, group: Operand,
-                     panel: Operand, band: Operand) -> None:
+    def band_results(self, finish: Finish, sums: Val, by_pixel: Val, planes: Operand, group: Operand, panel: Operand,
+                     band: Operand) -> None:
         """Write a band of tiles of one image and group (`planes`) and panel to the result."""
         k, f, plan = self.k, self.k.f, self.plan
-        (height, width), (down, across) = plan.sides.out_shape, plan.sides.tiles
+        width, (down, across) = plan.sides.out_shape[1], plan.sides.tiles
         start = product(f, band, plan.band)
         rows = f.smin(f.sub(f.i64(down), start), plan.band)
         with f.loop("down", 0, rows) as y, f.loop("left", 0, across) as left:
@@ -388,14 +388,28 @@ class WinogradKernel:
                 f.call("results", "void", [
                     f.gep(sums, f.add(f.mul(tile, plan.width), at.index), k.scalar),
                     f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar)])
+        channels, offset, count = self.place(planes, panel, band)
+        channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
+        finish.write(by_pixel, count, channels, channel, offset)
+
+    def place(self, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
+        """How many channels a panel has, where its band begins in the result, and the pixels of the band."""
+        f, plan = self.k.f, self.plan
+        height, width = plan.sides.out_shape
         lane = product(f, panel, plan.width)
         channels = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
-        first = f.mul(f.i64(start), TILE)
+        first = f.mul(f.i64(product(f, band, plan.band)), TILE)
         count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.band), width)
         plane = total(f, product(f, planes, plan.sides.outputs), lane)
-        offset = total(f, product(f, plane, height * width), f.mul(first, width))
-        finish.write(by_pixel, by_channel, count, channels, total(f, product(f, group, plan.sides.outputs), lane),
-                     offset)
+        return channels, f.i64(total(f, product(f, plane, height * width), f.mul(first, width))), count
+
+    def ask_results(self, finish: Finish, planes: Operand, panel: Operand, band: Operand, point: Val) -> None:
+        """Prefetch a point's share of what `band_results` will touch."""
+        f = self.k.f
+        channels, offset, count = self.place(planes, panel, band)
+        share = ceil_div(self.plan.width, POINTS)
+        first = f.mul(point, share)
+        finish.ask((first, f.smin(f.add(first, share), channels)), offset, count)
 
 
 def store_points(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:

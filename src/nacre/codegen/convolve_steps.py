@@ -47,6 +47,11 @@ class Steps:
 Epilogue = Callable[[Function, Val, "Place"], Val]
 
 
+def read_along(epilogue: Epilogue | None) -> tuple[str, ...]:
+    """The operands that an epilogue reads as the result is written, element by element, if it says so (`along`)."""
+    return tuple(getattr(epilogue, "along", ()))
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a vector of finished results lies: its channel, and the index of its first element.

@@ -7,7 +7,7 @@ and dilation, forward or transposed, differ only in those lists.
 A work item is a band of output rows of one image and group.  A register tile is some pixels of one
 row times the channels of one panel; tiles whose pixels have the same taps share a micro-kernel, and
 absent taps are not computed.  A finished band is transposed from [pixel][channel] to rows of
-pixels, passes through the epilogue and is written to the row-major output.
+pixels, vector by vector, passes through the epilogue and is written to the row-major output.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from nacre.codegen.convolve_steps import (
     ceil_div,
     panel_vectors,
     product,
+    read_along,
     round_up,
     split,
     store_sums,
@@ -40,6 +41,7 @@ PANELS_IN_CACHE = 600 << 10
 PANEL_IN_CACHE = 640 << 10  # of a thread's own
 MIN_ITEMS = 8
 UNROLL = 2
+MOST_RUNS = 3  # of a tile whose loops are unrolled: one with more, at an edge of a wide kernel, has much code
 FEW_CHANNELS = 4  # of an image, so few that no loop is made of them
 ALIAS = 2048  # plane strides that are a multiple of this many bytes crowd few cache sets
 
@@ -194,7 +196,7 @@ class CorrelationKernel:
 
     def __init__(self, isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
                  buffers: tuple[str, str], operands: Sequence[str], epilogue: Epilogue | None) -> None:
-        self.c, self.layout, self.epilogue = c, panel_layout(isa, scalar, c), epilogue
+        self.c, self.layout = c, panel_layout(isa, scalar, c)
         self.strides = strides
         size = bits_of(scalar) // 8
         self.outer_panels = self.layout.size * size > PANELS_IN_CACHE
@@ -209,6 +211,9 @@ class CorrelationKernel:
         self.names: dict[object, str] = {}
         self._plan_bands()
         self._plan_scratch()
+        along = tuple(self.k.pointers[name] for name in read_along(epilogue))
+        self.finish = Finish(self.k, self.out, tuple(self.operands), epilogue, c.out_shape[0] * c.out_shape[1],
+                             c.outputs, self.layout.width, along)
 
     def _plan_bands(self) -> None:
         """Choose the rows of a band, and whether panels are the outer or the inner loop."""
@@ -216,6 +221,8 @@ class CorrelationKernel:
         rows = max(1, min(height, BAND_PIXELS // max(1, width)))
         while rows > 1 and ceil_div(height, rows) * self.c.groups * self._outer() < MIN_ITEMS:
             rows -= 1
+        even = (n for n in range(rows, rows // 2, -1) if height % n == 0)  # bands as high as each other
+        rows = next(even, rows)
         self.bands = ceil_div(height, rows)
         self.band_rows = ceil_div(height, self.bands)
 
@@ -223,10 +230,9 @@ class CorrelationKernel:
         return self.layout.panels if self.outer_panels else 1
 
     def _plan_scratch(self) -> None:
-        """Lay out the scratch: the band by pixels, the band by channels, copied input rows."""
+        """Lay out the scratch: the band by pixels, copied input rows, a packed panel."""
         k, c = self.k, self.c
-        self.pixels = round_up(self.band_rows * c.out_shape[1], k.lanes)
-        band = self.pixels * self.layout.width
+        self.copied = round_up(self.band_rows * c.out_shape[1], k.lanes) * self.layout.width
         plane = c.in_shape[0] * c.in_shape[1]
         self.copies = plane * k.element % ALIAS == 0 and c.inputs > 4
         self.plane = plane
@@ -237,7 +243,6 @@ class CorrelationKernel:
             line = 64 // k.element
             self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
             size = self.plane * c.inputs
-        self.by_channel, self.copied = band, 2 * band
         self.packed = round_up(self.copied + size, k.lanes)
         whole = self.packed + (self.layout.panel_size if self.packs else 0)
         self.scratch = whole * k.element + 64
@@ -288,6 +293,13 @@ class CorrelationKernel:
             item.next(index)
         return image, panel, group
 
+    def _room(self, space: Val, done: Val) -> Val:
+        """Where a panel begins, of which so many elements are done; parts that are used once all lie at one place."""
+        f = self.k.f
+        if self.bands > 1:
+            return space
+        return f.select(f.icmp("eq", self.k.batch, 1), f.gep(space, f.sub(f.i64(0), done), self.k.scalar), space)
+
     def _pack(self, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
         """Pack blocks of a panel, unless it was packed for another band."""
         k, f = self.k, self.k.f
@@ -331,26 +343,36 @@ class CorrelationKernel:
         index = total(f, product(f, self.group, self.layout.panels), panel)
         rows = start, end
         if self.packs:
-            weights, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
+            space, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
             with f.loop("packed", 0, self.layout.blocks, step) as chunk:
                 blocks = chunk.index, f.smin(f.add(chunk.index, step), self.layout.blocks)
-                self._pack(index, blocks, f.gep(weights, f.mul(chunk.index, self.layout.block_size), k.scalar))
-                self._rows(rows, weights, blocks, lambda row: self._ahead(index, blocks[1], row, rows))
+                done = f.mul(chunk.index, self.layout.block_size)
+                weights = self._room(space, done)
+                self._pack(index, blocks, f.gep(weights, done, k.scalar))
+                self._rows(rows, weights, blocks, lambda row: self._ahead(index, panel, blocks[1], row, rows))
         else:
             weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
-            self._rows(rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))))
+            self._rows(rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))),
+                       lambda row: self._ask_results(panel, row))
         self._write_band(start, f.mul(f.sub(end, start), width), panel)
 
-    def _ahead(self, index: Operand, block: Val, row: Val, rows: tuple[Operand, Val]) -> None:
+    def _ahead(self, index: Operand, panel: Operand, block: Val, row: Val, rows: tuple[Operand, Val]) -> None:
         """Prefetch a row's share of the weights of the next chain, so that packing them does not wait."""
         k, f = self.k, self.k.f
         last = f.icmp("eq", block, self.layout.blocks)
+        with f.when(last):
+            self._ask_results(panel, row)
         first = f.select(last, f.i64(0), block)
         following = f.select(last, f.add(f.i64(index), 1), f.i64(index))
         with f.when(self.fresh):
             channels = self._channels((first, f.add(first, restart_blocks(self.layout.taps))))
             about = weights_of(k, self.layout, self.strides, following, channels)
             ask_ahead(k, about, f.sub(row, rows[0]), f.sub(rows[1], rows[0]))
+
+    def _ask_results(self, panel: Operand, row: Val) -> None:
+        """Prefetch where a row of results will be written."""
+        channels, _, offset = self._place(panel, row)
+        self.finish.ask((0, channels), offset, self.k.f.i64(self.c.out_shape[1]))
 
     def _rows(self, rows: tuple[Operand, Val], weights: Val, blocks: tuple[Val, Val],
               beside: Callable[[Val], None] | None = None) -> None:
@@ -413,9 +435,7 @@ class CorrelationKernel:
                 current = kh.carried
                 runs = tap_runs(tile.taps)
                 for run in runs:
-                    # tiles at an edge have several runs and are few: their code is kept small
-                    unroll = UNROLL if len(runs) == 1 else 1
-                    current = self._run(f, run, ar, br, depth, unroll, current)
+                    current = self._run(f, run, ar, br, depth, UNROLL if len(runs) <= MOST_RUNS else 1, current)
                 kh.next(*current)
             block.next(*kh.results)
         return block.results
@@ -466,16 +486,19 @@ class CorrelationKernel:
 
     def _write_band(self, start: Operand, count: Val, panel: Operand) -> None:
         """Write the band's first `count` pixels, which begin at row `start`."""
+        f = self.k.f
+        channels, channel, offset = self._place(panel, start)
+        self.finish.write(f["scratch"], count, channels, channel, offset)
+
+    def _place(self, panel: Operand, row: Operand) -> tuple[Val, Operand, Operand]:
+        """How many channels a panel has, the first of them, and where its row of the result begins."""
         c, f = self.c, self.k.f
         height, width = c.out_shape
         lane = product(f, panel, self.layout.width)
         channels = f.smin(f.sub(f.i64(c.outputs), lane), self.layout.width)
-        finish = Finish(self.k, self.out, tuple(self.operands), self.epilogue, height * width,
-                        self.layout.width, self.pixels)
         first = total(f, product(f, self.image, c.outputs), lane)
-        offset = total(f, product(f, first, height * width), product(f, start, width))
-        finish.write(f["scratch"], f.gep(f["scratch"], self.by_channel, self.k.scalar), count,
-                     channels, total(f, product(f, self.group, c.outputs), lane), offset)
+        offset = total(f, product(f, first, height * width), product(f, row, width))
+        return channels, total(f, product(f, self.group, c.outputs), lane), offset
 
 
 def tile_runs(tiles: Sequence[Tile], c: Correlation) -> list[tuple[Tile, int]]:

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from nacre.codegen.convolve_finish import Finish
 from nacre.codegen.convolve_pack import ask_ahead, weights_of
 from nacre.codegen.convolve_points import POINTS, STAGED, Plan, WinogradKernel
-from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Step, Steps, ceil_div, product, split, total
+from nacre.codegen.convolve_steps import (
+    Count,
+    Epilogue,
+    Kernel,
+    Step,
+    Steps,
+    ceil_div,
+    product,
+    read_along,
+    split,
+    total,
+)
 from nacre.codegen.isa import Isa
 from nacre.kernel.order_winograd import Sides
 from nacre.native.text import Operand, Val
@@ -45,13 +56,15 @@ def winograd(isa: Isa, scalar: str, sides: Sides, source: str, out: str, epilogu
     return _by_band(call, plan) if plan.by_band else _by_panel(call, plan)
 
 
-def _finish(call: Call, w: WinogradKernel) -> tuple[Finish, Val, Val]:
-    """How results are written, and room for them by pixel and by channel."""
+def _finish(call: Call, w: WinogradKernel) -> tuple[Finish, Val]:
+    """How results are written, and room for them by pixel."""
     k, plan = w.k, w.plan
     height, width = plan.sides.out_shape
     operands = tuple(k.pointers[name] for name in call.operands)
-    finish = Finish(k, k.pointers[call.out], operands, call.epilogue, height * width, plan.width, plan.pixels)
-    return finish, w.scratch(plan.pixels * plan.width), w.scratch(plan.pixels * plan.width)
+    along = tuple(k.pointers[name] for name in read_along(call.epilogue))
+    finish = Finish(k, k.pointers[call.out], operands, call.epilogue, height * width, plan.sides.outputs, plan.width,
+                    along)
+    return finish, w.scratch(plan.pixels * plan.width)
 
 
 def _by_band(call: Call, plan: Plan) -> Steps:
@@ -89,7 +102,7 @@ def _bands_step(call: Call, plan: Plan) -> Step:
     step = plan.block * plan.chunk + k.lanes
     lines, v = w.scratch(plan.lines), w.scratch(plan.chunks * POINTS * step)
     spaces = w.sums_space()
-    finish, by_pixel, by_channel = _finish(call, w)
+    finish, by_pixel = _finish(call, w)
     w.clear(lines)
     (height, width), across = sides.in_shape, sides.tiles[1]
     with f.loop("item", f["lo"], f["hi"]) as item:
@@ -102,9 +115,15 @@ def _bands_step(call: Call, plan: Plan) -> Step:
             first = product(f, total(f, product(f, group, plan.panels), panel.index), plan.chunks)
             with f.loop("chunk", 0, plan.chunks) as c:
                 u = f.gep(k.pointers["filters"], f.mul(f.add(c.index, first), POINTS * plan.filter_step), k.scalar)
+
+                def ahead(point: Val, panel: Val = panel.index, chunk: Val = c.index) -> None:
+                    """Prefetch a point's share of what the results need, while the last chunk is multiplied."""
+                    with f.when(f.icmp("eq", chunk, plan.chunks - 1)):
+                        w.ask_results(finish, planes, panel, band, point)
+
                 w.multiply(f.gep(v, f.mul(c.index, POINTS * step), k.scalar), step, u, spaces, f.mul(rows, across),
-                           f.mul(c.index, plan.chunk))
-            w.band_results(finish, spaces[0], by_pixel, by_channel, planes, group, panel.index, band)
+                           f.mul(c.index, plan.chunk), ahead)
+            w.band_results(finish, spaces[0], by_pixel, planes, group, panel.index, band)
     return w.finish(call.out, Count(0, plan.bands * sides.groups))
 
 
@@ -155,7 +174,7 @@ def _panels_step(call: Call, plan: Plan) -> Step:
     kept = plan.chunks * size * plan.element <= PANEL_IN_CACHE
     filters = w.scratch(plan.chunks * size if kept else size)
     spaces = w.sums_space()
-    finish, by_pixel, by_channel = _finish(call, w)
+    finish, by_pixel = _finish(call, w)
     with f.loop("item", f["lo"], f["hi"]) as item:
         group, panel = split(f, item.index, plan.panels)
         with f.loop("image", 0, k.batch, plan.images) as image, f.loop("band", 0, plan.bands) as band:
@@ -173,9 +192,13 @@ def _panels_step(call: Call, plan: Plan) -> Step:
                     w.panel_filters(group, panel, (channel, end), stage, u)
                 tiles = f.mul(f.mul(rows, sides.tiles[1]), images)
 
-                def ahead(point: Val, end: Val = end, anew: Val = anew) -> None:
-                    """Prefetch a point's share of the filters of the next chunk."""
+                def ahead(point: Val, image: Val = image.index, images: Val = images, band: Val = band.index,
+                          end: Val = end, anew: Val = anew) -> None:
+                    """Prefetch a point's share of the filters of the next chunk, or of what the results need."""
                     last = f.icmp("eq", end, sides.inputs)
+                    with f.when(last), f.loop("asked", 0, images) as each:
+                        planes = total(f, product(f, f.add(image, each.index), sides.groups), group)
+                        w.ask_results(finish, planes, panel, band, point)
                     first = f.select(last, f.i64(0), end)
                     following = f.select(last, f.add(f.i64(item.index), 1), item.index)
                     with f.when(anew):
@@ -187,5 +210,5 @@ def _panels_step(call: Call, plan: Plan) -> Step:
             with f.loop("each", 0, images) as each:
                 sums = f.gep(spaces[0], f.mul(each.index, plan.image_tiles * plan.width), k.scalar)
                 planes = total(f, product(f, f.add(image.index, each.index), sides.groups), group)
-                w.band_results(finish, sums, by_pixel, by_channel, planes, group, panel, band.index)
+                w.band_results(finish, sums, by_pixel, planes, group, panel, band.index)
     return w.finish(call.out, Count(sides.groups * plan.panels))

@@ -242,7 +242,9 @@ output.good:
 
 work:                                             ; the arena, then the program
   %is.small = icmp sle i64 %bytes, {small}
-  br i1 %is.small, label %run.small, label %arena
+  %is.quick = icmp eq i64 %release, 0
+  %is.held = and i1 %is.small, %is.quick
+  br i1 %is.held, label %run.small, label %arena
 
 run.small:
   call void @nacre_run(ptr %descriptor, ptr %bases, ptr %small.workspace)

@@ -15,6 +15,7 @@ class Isa:
     vector_bits: int
     registers: int
     masks: bool  # cheap masked loads and stores
+    pairs: str = ""  # the intrinsic that multiplies 16-bit integers and adds neighbouring products, if there is one
 
     def lanes(self, scalar: str) -> int:
         """How many elements of an LLVM scalar type fill one vector register."""
@@ -30,8 +31,8 @@ class Isa:
         return f'nounwind "prefer-vector-width"="{self.vector_bits}"'
 
 
-AVX512 = Isa("avx512", 512, 32, True)
-AVX2 = Isa("avx2", 256, 16, False)
+AVX512 = Isa("avx512", 512, 32, True, "x86.avx512.pmaddw.d.512")
+AVX2 = Isa("avx2", 256, 16, False, "x86.avx2.pmadd.wd")
 NEON = Isa("neon", 128, 32, False)
 
 BY_NAME = {isa.name: isa for isa in (AVX512, AVX2, NEON)}

@@ -1,91 +1,76 @@
-"""The driver: one native function that walks a plan's table of steps on all threads of a region.
+"""The driver: one native function that has all threads of the pool work on a plan's table of steps.
 
 A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle.
-Each thread of the team that the plan was bound for walks the whole table (a pool that has grown since brings no more).
-It takes chunks of a step's extent from the step's counter until none is left, and waits for the others only where the
-row says so, because a later step needs what this one computes.  An idle step is a copy that has nothing to do where
-its two addresses are the same.  Before each of its chunks the caller may ask whether to stop; then the rest of the
-table is walked without work.
+The steps from one barrier to the next are an epoch: none needs what another one computes.  The caller counts the
+chunks of an epoch's steps, shares them with the pool, and goes on to the next epoch when they are done; whoever takes
+a chunk finds the step that it belongs to.  A caller that is alone runs each step whole.  An idle step is a copy that
+has nothing to do where its two addresses are the same.  Before each of its chunks the caller may ask whether to stop;
+then what is left of the epoch is taken without work, and no other epoch begins.
 
-The stamped driver is the same with a clock: each thread notes for each step when it arrives, begins and ends (see
-`inspect/profile`).  Its table is the last word of the descriptor.
+A row without a kernel turns the way (see `runtime/flow`), which is the caller's alone: nothing is under way then.  Its
+words: none, the place of a loop's rounds or of a cell's address, trips, target, barrier, kind, and two more.  ENTER:
+whether the caller runs the loop alone.  TURN and LEAVE: the address and number of the loop's moves; LEAVE has whether
+the loop was run alone in place of trips.  A move is three words: the place of an address among the arguments, what is
+added to it after even rounds, and after odd ones.
+
+The stamped driver is the same with a clock: it notes for each thread and step when the first chunk began, when the
+last one ended, and how long the thread was busy (see `inspect/profile`).  Its table is the last word of the descriptor.
 """
 
 from __future__ import annotations
 
 import time
 
+from nacre.runtime.flow import Kind
 from nacre.runtime.plan import DESCRIPTOR_WORDS, STEP_WORDS
 
 STAMPS_WORD = 15  # of the descriptor: the address of the stamps, int64[threads, steps, STAMPS]
-STAMPS = 3  # nanoseconds at which a thread arrives at a step, begins it, and ends it
+STAMPS = 3  # nanoseconds at which a thread begins a step and ends it, and for which it was busy with it
 
-# The context of a running call, in its workspace's frame on the caller's stack:
-#   descriptor, arguments, counters, barrier, scratch, whether to stop (a function or null), its argument, stopped
+# The context of a running call, on the caller's stack:
+#   0 descriptor, 1 arguments, 2 for each step the chunks of its epoch up to its end, 3 scratch, 4 whether to stop (a
+#   function or null), 5 its argument, 6 stopped, 7 the first step of the epoch
 TEXT = f"""
-declare void @nacre_barrier(ptr, i64)
-declare void @nacre_pool_run(ptr, ptr)
+declare i64 @nacre_pool_enter(i64)
+declare void @nacre_pool_share(ptr, ptr, i64)
+declare void @nacre_pool_leave()
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i64 @llvm.smax.i64(i64, i64)
 
-; Walk the table: every thread of the region runs this.
-define void @nacre_walk(ptr %context, i64 %thread, i64 %present) nounwind {{
-entry:
+; Rounds of a step, from one to another.
+define internal void @rounds(ptr %context, i64 %k, i64 %low, i64 %high, i64 %thread) nounwind {{
   %descriptor = load ptr, ptr %context
-  %team.at = getelementptr i64, ptr %descriptor, i64 14
-  %team = load i64, ptr %team.at
-  %fewer = icmp slt i64 %present, %team
-  %threads = select i1 %fewer, i64 %present, i64 %team
-  %spare = icmp sge i64 %thread, %threads
-  br i1 %spare, label %end, label %begin
-
-begin:
   %args.at = getelementptr i64, ptr %context, i64 1
   %args = load ptr, ptr %args.at
-  %counters.at = getelementptr i64, ptr %context, i64 2
-  %counters = load ptr, ptr %counters.at
-  %barrier.at = getelementptr i64, ptr %context, i64 3
-  %barrier = load ptr, ptr %barrier.at
-  %scratch.at = getelementptr i64, ptr %context, i64 4
+  %scratch.at = getelementptr i64, ptr %context, i64 3
   %scratch.base = load ptr, ptr %scratch.at
   %steps.at = getelementptr i64, ptr %descriptor, i64 4
   %steps = load ptr, ptr %steps.at
-  %count.at = getelementptr i64, ptr %descriptor, i64 5
-  %count = load i64, ptr %count.at
   %stride.at = getelementptr i64, ptr %descriptor, i64 10
   %stride = load i64, ptr %stride.at
-  %scratch.offset = mul i64 %thread, %stride
-  %scratch = getelementptr i8, ptr %scratch.base, i64 %scratch.offset
-  %check.at = getelementptr i64, ptr %context, i64 5
-  %check = load ptr, ptr %check.at
-  %question.at = getelementptr i64, ptr %context, i64 6
-  %question = load ptr, ptr %question.at
-  %stopped.at = getelementptr i64, ptr %context, i64 7
-  %caller = icmp eq i64 %thread, 0
-  %checkable = icmp ne ptr %check, null
-  %asks = and i1 %caller, %checkable
-  %many = icmp sgt i64 %threads, 1
-  ; <prepare>
-  br label %head
-
-head:
-  %k = phi i64 [ 0, %begin ], [ %following, %done ]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %step, label %end
-
-step:
   %row.index = mul i64 %k, {STEP_WORDS}
   %row = getelementptr i64, ptr %steps, i64 %row.index
   %kernel = load ptr, ptr %row
   %first.at = getelementptr i64, ptr %row, i64 1
   %first = load i64, ptr %first.at
-  %extent.at = getelementptr i64, ptr %row, i64 2
-  %extent.given = load i64, ptr %extent.at
-  %grain.at = getelementptr i64, ptr %row, i64 3
-  %grain = load i64, ptr %grain.at
-  %sync.at = getelementptr i64, ptr %row, i64 4
-  %sync = load i64, ptr %sync.at
   %arg = getelementptr i64, ptr %args, i64 %first
+  %scratch.offset = mul i64 %thread, %stride
+  %scratch = getelementptr i8, ptr %scratch.base, i64 %scratch.offset
+  ; <begin>
+  call void %kernel(ptr %arg, i64 %low, i64 %high, ptr %scratch)
+  ; <end>
+  ret void
+}}
+
+; How many rounds a step has: none, for a copy of something to its own place.
+define internal i64 @extent(ptr %context, ptr %row) nounwind {{
+  %args.at = getelementptr i64, ptr %context, i64 1
+  %args = load ptr, ptr %args.at
+  %first.at = getelementptr i64, ptr %row, i64 1
+  %first = load i64, ptr %first.at
+  %arg = getelementptr i64, ptr %args, i64 %first
+  %given.at = getelementptr i64, ptr %row, i64 2
+  %given = load i64, ptr %given.at
   %idle.at = getelementptr i64, ptr %row, i64 5
   %idle = load i64, ptr %idle.at
   %from = load i64, ptr %arg
@@ -94,78 +79,299 @@ step:
   %in.place = icmp eq i64 %from, %to
   %copies = icmp ne i64 %idle, 0
   %nothing = and i1 %copies, %in.place
-  %extent = select i1 %nothing, i64 0, i64 %extent.given
-  ; <arrive>
-  br i1 %many, label %joint, label %alone
+  %none = icmp slt i64 %given, 1
+  %neither = or i1 %nothing, %none
+  %extent = select i1 %neither, i64 0, i64 %given
+  ret i64 %extent
+}}
 
-alone:
-  ; <begin>
-  %any = icmp sgt i64 %extent, 0
-  br i1 %any, label %alone.check, label %done
+; Whether to stop: asks, where the caller has something to ask.
+define internal i1 @stops(ptr %context) nounwind {{
+entry:
+  %check.at = getelementptr i64, ptr %context, i64 4
+  %check = load ptr, ptr %check.at
+  %checkable = icmp ne ptr %check, null
+  br i1 %checkable, label %ask, label %on
+ask:
+  %question.at = getelementptr i64, ptr %context, i64 5
+  %question = load ptr, ptr %question.at
+  %answer = call i64 %check(ptr %question)
+  %stopped.at = getelementptr i64, ptr %context, i64 6
+  store atomic i64 %answer, ptr %stopped.at monotonic, align 8
+  %stop = icmp ne i64 %answer, 0
+  ret i1 %stop
+on:
+  ret i1 false
+}}
 
-alone.check:
-  br i1 %asks, label %alone.ask, label %whole
-
-alone.ask:
-  %alone.stop = call i64 %check(ptr %question)
-  store i64 %alone.stop, ptr %stopped.at
-  %alone.on = icmp eq i64 %alone.stop, 0
-  br i1 %alone.on, label %whole, label %end
-
-whole:
-  call void %kernel(ptr %arg, i64 0, i64 %extent, ptr %scratch)
-  br label %done
-
-joint:
-  %wait = icmp ne i64 %sync, 0
-  br i1 %wait, label %meet, label %share
-
-meet:
-  call void @nacre_barrier(ptr %barrier, i64 %threads)
-  br label %share
-
-share:
-  ; <begin>
-  %counter.offset = shl i64 %k, 6
-  %counter = getelementptr i8, ptr %counters, i64 %counter.offset
-  br label %take
-
-take:
+; A chunk of the epoch, on any thread.
+define internal void @chunk(ptr %context, i64 %chunk, i64 %thread) nounwind {{
+entry:
+  %stopped.at = getelementptr i64, ptr %context, i64 6
   %stopped = load atomic i64, ptr %stopped.at monotonic, align 8
   %on = icmp eq i64 %stopped, 0
-  br i1 %on, label %next, label %done
+  br i1 %on, label %go, label %end
 
-next:
-  %low = atomicrmw add ptr %counter, i64 %grain monotonic
-  %left = icmp slt i64 %low, %extent
-  br i1 %left, label %chunk.check, label %done
+go:
+  %caller = icmp eq i64 %thread, 0
+  br i1 %caller, label %ask, label %look
 
-chunk.check:
-  br i1 %asks, label %chunk.ask, label %chunk
+ask:
+  %stop = call i1 @stops(ptr %context)
+  br i1 %stop, label %end, label %look
 
-chunk.ask:
-  %stop = call i64 %check(ptr %question)
-  %go = icmp eq i64 %stop, 0
-  br i1 %go, label %chunk, label %halt
+look:
+  %descriptor = load ptr, ptr %context
+  %steps.at = getelementptr i64, ptr %descriptor, i64 4
+  %steps = load ptr, ptr %steps.at
+  %ends.at = getelementptr i64, ptr %context, i64 2
+  %ends = load ptr, ptr %ends.at
+  %first.at = getelementptr i64, ptr %context, i64 7
+  %first = load i64, ptr %first.at
+  br label %find
 
-halt:
-  store atomic i64 %stop, ptr %stopped.at monotonic, align 8
+find:
+  %k = phi i64 [ %first, %look ], [ %k.next, %past ]
+  %before = phi i64 [ 0, %look ], [ %after, %past ]
+  %after.at = getelementptr i64, ptr %ends, i64 %k
+  %after = load i64, ptr %after.at
+  %here = icmp slt i64 %chunk, %after
+  br i1 %here, label %found, label %past
+
+past:
+  %k.next = add i64 %k, 1
+  br label %find
+
+found:
+  %row.index = mul i64 %k, {STEP_WORDS}
+  %row = getelementptr i64, ptr %steps, i64 %row.index
+  %extent.at = getelementptr i64, ptr %row, i64 2
+  %extent = load i64, ptr %extent.at
+  %grain.at = getelementptr i64, ptr %row, i64 3
+  %grain = load i64, ptr %grain.at
+  %number = sub i64 %chunk, %before
+  %low = mul i64 %number, %grain
+  %left = sub i64 %extent, %low
+  %over = icmp sgt i64 %grain, %left
+  %count = select i1 %over, i64 %left, i64 %grain
+  %high = add i64 %low, %count
+  call void @rounds(ptr %context, i64 %k, i64 %low, i64 %high, i64 %thread)
+  br label %end
+
+end:
+  ret void
+}}
+
+; The caller's way through the table: epochs on all threads of the pool, or each step whole where it is alone.
+define internal void @walk(ptr %context, i1 %several) nounwind {{
+entry:
+  %descriptor = load ptr, ptr %context
+  %args.at = getelementptr i64, ptr %context, i64 1
+  %args = load ptr, ptr %args.at
+  %steps.at = getelementptr i64, ptr %descriptor, i64 4
+  %steps = load ptr, ptr %steps.at
+  %count.at = getelementptr i64, ptr %descriptor, i64 5
+  %count = load i64, ptr %count.at
+  %ends.at = getelementptr i64, ptr %context, i64 2
+  %ends = load ptr, ptr %ends.at
+  %stopped.at = getelementptr i64, ptr %context, i64 6
+  %first.at = getelementptr i64, ptr %context, i64 7
+  br label %head
+
+head:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %done ], [ %l.next, %share ], [ %to, %turned ]
+  %many = phi i1 [ %several, %entry ], [ %many, %done ], [ %many, %share ], [ %together, %turned ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %step, label %end
+
+step:
+  %k.next = add i64 %k, 1
+  %row.index = mul i64 %k, {STEP_WORDS}
+  %row = getelementptr i64, ptr %steps, i64 %row.index
+  %kernel = load ptr, ptr %row
+  %launches = icmp ne ptr %kernel, null
+  br i1 %launches, label %launch, label %control
+
+launch:
+  br i1 %many, label %open, label %alone
+
+alone:
+  %extent = call i64 @extent(ptr %context, ptr %row)
+  %any = icmp sgt i64 %extent, 0
+  br i1 %any, label %ask, label %done
+
+ask:
+  %stop = call i1 @stops(ptr %context)
+  br i1 %stop, label %end, label %whole
+
+whole:
+  call void @rounds(ptr %context, i64 %k, i64 0, i64 %extent, i64 0)
   br label %done
 
-chunk:
-  %far = add i64 %low, %grain
-  %over = icmp sgt i64 %far, %extent
-  %high = select i1 %over, i64 %extent, i64 %far
-  call void %kernel(ptr %arg, i64 %low, i64 %high, ptr %scratch)
-  br label %take
-
 done:
-  ; <end>
-  %following = add i64 %k, 1
+  br label %head
+
+open:                                             ; an epoch: launches up to a barrier, or to a row that turns
+  store i64 %k, ptr %first.at
+  br label %count.one
+
+count.one:
+  %l = phi i64 [ %k, %open ], [ %l.next, %follow ]
+  %chunks = phi i64 [ 0, %open ], [ %chunks.next, %follow ]
+  %l.index = mul i64 %l, {STEP_WORDS}
+  %l.row = getelementptr i64, ptr %steps, i64 %l.index
+  %l.extent = call i64 @extent(ptr %context, ptr %l.row)
+  %grain.at = getelementptr i64, ptr %l.row, i64 3
+  %grain.given = load i64, ptr %grain.at
+  %grain = call i64 @llvm.smax.i64(i64 %grain.given, i64 1)
+  %above = add i64 %l.extent, %grain
+  %full = sub i64 %above, 1
+  %pieces = udiv i64 %full, %grain
+  %chunks.next = add i64 %chunks, %pieces
+  %end.at = getelementptr i64, ptr %ends, i64 %l
+  store i64 %chunks.next, ptr %end.at
+  %l.next = add i64 %l, 1
+  %last = icmp sge i64 %l.next, %count
+  br i1 %last, label %share, label %look
+
+look:
+  %row.next = getelementptr i64, ptr %l.row, i64 {STEP_WORDS}
+  %kernel.next = load ptr, ptr %row.next
+  %turns = icmp eq ptr %kernel.next, null
+  br i1 %turns, label %share, label %follow.maybe
+
+follow.maybe:
+  %barrier.at = getelementptr i64, ptr %row.next, i64 4
+  %barrier = load i64, ptr %barrier.at
+  %ends.here = icmp ne i64 %barrier, 0
+  br i1 %ends.here, label %share, label %follow
+
+follow:
+  br label %count.one
+
+share:
+  call void @nacre_pool_share(ptr @chunk, ptr %context, i64 %chunks.next)
+  %stopped = load atomic i64, ptr %stopped.at monotonic, align 8
+  %on = icmp eq i64 %stopped, 0
+  br i1 %on, label %head, label %end
+
+control:                                          ; a row that turns the way
+  %first.word.at = getelementptr i64, ptr %row, i64 1
+  %first.word = load i64, ptr %first.word.at
+  %number.at = getelementptr i64, ptr %row, i64 2
+  %number = load i64, ptr %number.at
+  %target.at = getelementptr i64, ptr %row, i64 3
+  %target = load i64, ptr %target.at
+  %kind.at = getelementptr i64, ptr %row, i64 5
+  %kind = load i64, ptr %kind.at
+  %sixth.at = getelementptr i64, ptr %row, i64 6
+  %sixth = load i64, ptr %sixth.at
+  %seventh.at = getelementptr i64, ptr %row, i64 7
+  %seventh = load i64, ptr %seventh.at
+  %place = getelementptr i64, ptr %args, i64 %first.word
+  switch i64 %kind, label %jump [ i64 {Kind.ENTER}, label %enter
+                                  i64 {Kind.TURN}, label %move
+                                  i64 {Kind.LEAVE}, label %leave
+                                  i64 {Kind.BRANCH}, label %branch ]
+
+jump:
+  br label %turned
+
+branch:
+  %cell = load ptr, ptr %place
+  %held = load i8, ptr %cell
+  %holds = icmp ne i8 %held, 0
+  %side = select i1 %holds, i64 %k.next, i64 %target
+  br label %turned
+
+enter:
+  store i64 0, ptr %place
+  %any.round = icmp sgt i64 %number, 0
+  %inside = select i1 %any.round, i64 %k.next, i64 %target
+  %divides = icmp eq i64 %sixth, 0
+  %entered.many = and i1 %many, %divides
+  br label %turned
+
+move:                                             ; addresses for the next round
+  %round = load i64, ptr %place
+  %odd = and i64 %round, 1
+  %move.column = add i64 %odd, 1
+  %moves = inttoptr i64 %sixth to ptr
+  br label %move.next
+
+move.next:
+  %m = phi i64 [ 0, %move ], [ %m.next, %move.one ]
+  %m.more = icmp slt i64 %m, %seventh
+  br i1 %m.more, label %move.one, label %moved
+
+move.one:
+  %m.index = mul i64 %m, 3
+  %m.row = getelementptr i64, ptr %moves, i64 %m.index
+  %m.place = load i64, ptr %m.row
+  %m.step.at = getelementptr i64, ptr %m.row, i64 %move.column
+  %m.step = load i64, ptr %m.step.at
+  %m.word = getelementptr i64, ptr %args, i64 %m.place
+  %m.old = load i64, ptr %m.word
+  %m.new = add i64 %m.old, %m.step
+  store i64 %m.new, ptr %m.word
+  %m.next = add i64 %m, 1
+  br label %move.next
+
+moved:
+  %round.next = add i64 %round, 1
+  store i64 %round.next, ptr %place
+  %round.more = icmp slt i64 %round.next, %number
+  %moved.to = select i1 %round.more, i64 %target, i64 %k.next
+  br label %turned
+
+leave:                                            ; addresses as they were before the first round
+  %rounds = load i64, ptr %place
+  %odd.rounds = lshr i64 %rounds, 1
+  %even.rounds = sub i64 %rounds, %odd.rounds
+  %back = inttoptr i64 %sixth to ptr
+  %was.alone = icmp ne i64 %number, 0
+  %ends.alone = and i1 %was.alone, %several
+  %left.many = or i1 %many, %ends.alone
+  br label %leave.next
+
+leave.next:
+  %b = phi i64 [ 0, %leave ], [ %b.next, %leave.one ]
+  %b.more = icmp slt i64 %b, %seventh
+  br i1 %b.more, label %leave.one, label %turned
+
+leave.one:
+  %b.index = mul i64 %b, 3
+  %b.row = getelementptr i64, ptr %back, i64 %b.index
+  %b.place = load i64, ptr %b.row
+  %b.even.at = getelementptr i64, ptr %b.row, i64 1
+  %b.even = load i64, ptr %b.even.at
+  %b.odd.at = getelementptr i64, ptr %b.row, i64 2
+  %b.odd = load i64, ptr %b.odd.at
+  %b.evens = mul i64 %b.even, %even.rounds
+  %b.odds = mul i64 %b.odd, %odd.rounds
+  %b.whole = add i64 %b.evens, %b.odds
+  %b.word = getelementptr i64, ptr %args, i64 %b.place
+  %b.old = load i64, ptr %b.word
+  %b.new = sub i64 %b.old, %b.whole
+  store i64 %b.new, ptr %b.word
+  %b.next = add i64 %b, 1
+  br label %leave.next
+
+turned:
+  %to = phi i64 [ %target, %jump ], [ %side, %branch ], [ %inside, %enter ], [ %moved.to, %moved ],
+                [ %k.next, %leave.next ]
+  %together = phi i1 [ %many, %jump ], [ %many, %branch ], [ %entered.many, %enter ], [ %many, %moved ],
+                     [ %left.many, %leave.next ]
   br label %head
 
 end:
   ret void
+}}
+
+; A question whose answer stands in memory, where another thread may write it.
+define i64 @nacre_told(ptr %answer) nounwind {{
+  %told = load atomic i64, ptr %answer monotonic, align 8
+  ret i64 %told
 }}
 
 ; Run a bound plan: bases are the addresses of inputs and outputs, workspace holds the arena and what follows it.
@@ -189,19 +395,16 @@ entry:
   %steps = load i64, ptr %steps.at
   %args.at = getelementptr i64, ptr %descriptor, i64 6
   %args.offset = load i64, ptr %args.at
-  %counters.at = getelementptr i64, ptr %descriptor, i64 7
-  %counters.offset = load i64, ptr %counters.at
-  %barrier.at = getelementptr i64, ptr %descriptor, i64 8
-  %barrier.offset = load i64, ptr %barrier.at
+  %ends.at = getelementptr i64, ptr %descriptor, i64 7
+  %ends.offset = load i64, ptr %ends.at
   %scratch.at = getelementptr i64, ptr %descriptor, i64 9
   %scratch.offset = load i64, ptr %scratch.at
-  %pool.at = getelementptr i64, ptr %descriptor, i64 11
-  %pool = load i64, ptr %pool.at
+  %team.at = getelementptr i64, ptr %descriptor, i64 14
+  %team = load i64, ptr %team.at
   %shared.at = getelementptr i64, ptr %descriptor, i64 13
   %shared = load i64, ptr %shared.at
   %args = getelementptr i8, ptr %workspace, i64 %args.offset
-  %counters = getelementptr i8, ptr %workspace, i64 %counters.offset
-  %barrier = getelementptr i8, ptr %workspace, i64 %barrier.offset
+  %ends = getelementptr i8, ptr %workspace, i64 %ends.offset
   %scratch = getelementptr i8, ptr %workspace, i64 %scratch.offset
   %words.bytes = shl i64 %words, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %args, ptr %template, i64 %words.bytes, i1 false)
@@ -235,29 +438,31 @@ fixed:
   store ptr %descriptor, ptr %context
   %context.args = getelementptr ptr, ptr %context, i64 1
   store ptr %args, ptr %context.args
-  %context.counters = getelementptr ptr, ptr %context, i64 2
-  store ptr %counters, ptr %context.counters
-  %context.barrier = getelementptr ptr, ptr %context, i64 3
-  store ptr %barrier, ptr %context.barrier
-  %context.scratch = getelementptr ptr, ptr %context, i64 4
+  %context.ends = getelementptr ptr, ptr %context, i64 2
+  store ptr %ends, ptr %context.ends
+  %context.scratch = getelementptr ptr, ptr %context, i64 3
   store ptr %scratch, ptr %context.scratch
-  %context.check = getelementptr ptr, ptr %context, i64 5
+  %context.check = getelementptr ptr, ptr %context, i64 4
   store ptr %check, ptr %context.check
-  %context.question = getelementptr ptr, ptr %context, i64 6
+  %context.question = getelementptr ptr, ptr %context, i64 5
   store ptr %question, ptr %context.question
-  %context.stopped = getelementptr i64, ptr %context, i64 7
+  %context.stopped = getelementptr i64, ptr %context, i64 6
   store i64 0, ptr %context.stopped
-  %parallel = icmp ne i64 %pool, 0
-  br i1 %parallel, label %together, label %alone
+  %parallel = icmp sgt i64 %team, 1
+  br i1 %parallel, label %enter, label %single
 
-together:
-  %counters.bytes = sub i64 %scratch.offset, %counters.offset
-  call void @llvm.memset.p0.i64(ptr %counters, i8 0, i64 %counters.bytes, i1 false)
-  call void @nacre_pool_run(ptr @nacre_walk, ptr %context)
+enter:
+  %threads = call i64 @nacre_pool_enter(i64 %team)
+  %several = icmp sgt i64 %threads, 1
+  br i1 %several, label %share, label %single
+
+share:
+  call void @walk(ptr %context, i1 true)
+  call void @nacre_pool_leave()
   br label %end
 
-alone:
-  call void @nacre_walk(ptr %context, i64 0, i64 1)
+single:
+  call void @walk(ptr %context, i1 false)
   br label %end
 
 end:
@@ -271,32 +476,46 @@ assert DESCRIPTOR_WORDS > STAMPS_WORD
 CLOCK = f"""
 declare i32 @clock_gettime(i32, ptr)
 
-; Note the time at one of a step's places for stamps.
-define internal void @stamp(ptr %stamps, i64 %k, i64 %place) nounwind noinline {{
-entry:
+; The time now.
+define internal i64 @time() nounwind noinline {{
   %now = alloca [2 x i64], align 8
   %status = call i32 @clock_gettime(i32 {getattr(time, "CLOCK_MONOTONIC", 1)}, ptr %now)
   %seconds = load i64, ptr %now
   %rest.at = getelementptr i64, ptr %now, i64 1
   %rest = load i64, ptr %rest.at
   %large = mul i64 %seconds, 1000000000
-  %nanoseconds = add i64 %large, %rest
-  %row = mul i64 %k, {STAMPS}
-  %index = add i64 %row, %place
-  %at = getelementptr i64, ptr %stamps, i64 %index
-  store i64 %nanoseconds, ptr %at
+  %time = add i64 %large, %rest
+  ret i64 %time
+}}
+
+; Note that a thread has been busy with a step since then.
+define internal void @stamp(ptr %descriptor, i64 %k, i64 %thread, i64 %since) nounwind noinline {{
+  %stamps.at = getelementptr i64, ptr %descriptor, i64 {STAMPS_WORD}
+  %stamps = load ptr, ptr %stamps.at
+  %count.at = getelementptr i64, ptr %descriptor, i64 5
+  %count = load i64, ptr %count.at
+  %row = mul i64 %thread, %count
+  %place = add i64 %row, %k
+  %index = mul i64 %place, {STAMPS}
+  %begin.at = getelementptr i64, ptr %stamps, i64 %index
+  %end.at = getelementptr i64, ptr %begin.at, i64 1
+  %busy.at = getelementptr i64, ptr %begin.at, i64 2
+  %begin = load i64, ptr %begin.at
+  %new = icmp eq i64 %begin, 0
+  %first = select i1 %new, i64 %since, i64 %begin
+  store i64 %first, ptr %begin.at
+  %now = call i64 @time()
+  store i64 %now, ptr %end.at
+  %spent = sub i64 %now, %since
+  %busy = load i64, ptr %busy.at
+  %sum = add i64 %busy, %spent
+  store i64 %sum, ptr %busy.at
   ret void
 }}
 """
 STAMPED = {
-    "prepare": f"""
-  %stamps.at = getelementptr i64, ptr %descriptor, i64 {STAMPS_WORD}
-  %stamps.base = load ptr, ptr %stamps.at
-  %stamps.row = mul i64 %thread, %count
-  %stamps.index = mul i64 %stamps.row, {STAMPS}
-  %stamps = getelementptr i64, ptr %stamps.base, i64 %stamps.index""",
-    **{name: f"call void @stamp(ptr %stamps, i64 %k, i64 {place})"
-       for place, name in enumerate(("arrive", "begin", "end"))},
+    "begin": "%since = call i64 @time()",
+    "end": "call void @stamp(ptr %descriptor, i64 %k, i64 %thread, i64 %since)",
 }
 
 
@@ -309,5 +528,5 @@ def stamped_driver_text() -> str:
     """The LLVM text of the driver that notes the times of steps."""
     text = TEXT + CLOCK
     for place, code in STAMPED.items():
-        text = text.replace(f"; <{place}>", code.strip())
+        text = text.replace(f"; <{place}>", code)
     return text

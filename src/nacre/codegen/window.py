@@ -14,6 +14,7 @@ from nacre.codegen.convolve_plane import Loader, PlaneKernel
 from nacre.codegen.convolve_steps import Count, Kernel, Steps, product
 from nacre.codegen.convolve_tile import Correlation
 from nacre.codegen.isa import Isa
+from nacre.codegen.window_max import MaxKernel
 from nacre.kernel.order_window import Window
 from nacre.native.text import Function, Operand, Val
 
@@ -24,7 +25,7 @@ def max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
         return through_float(isa, scalar, lambda s: max_forward(isa, s, window),
                              (_image(window, "x"),), _result(window, "y"))
     k = Kernel(isa, scalar, "max_window", ("x", "y"))
-    return Steps((PlaneKernel(k, _forward(window), MaxFold(window)).write("y", window.channels),))
+    return Steps((MaxKernel(k, window).write(),))
 
 
 def max_grad(isa: Isa, scalar: str, window: Window) -> Steps:
@@ -88,27 +89,6 @@ def _gradient(w: Window) -> Correlation:
 def _plane(k: Kernel, name: str, plane: Val, rows: int, columns: int) -> Val:
     """The address of a plane of a buffer."""
     return k.f.gep(k.pointers[name], product(k.f, plane, rows * columns), k.scalar)
-
-
-class MaxFold:
-    """The largest tap."""
-
-    def __init__(self, window: Window) -> None:
-        self.window = window
-
-    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
-        self.x = _plane(k, "x", plane, self.window.rows.size, self.window.columns.size)
-
-    def start(self, f: Function, vector: str) -> list[Val]:
-        return [f.const(vector, float("-inf"))]
-
-    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
-             tap: Operand) -> list[Val]:
-        best = f.intrinsic("maximum", state[0].ty, [state[0], load(self.x)])
-        return [best if mask is None else f.select(mask, best, state[0])]
-
-    def finish(self, state: Sequence[Val]) -> Val:
-        return state[0]
 
 
 class MaxIndexFold:

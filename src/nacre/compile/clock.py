@@ -1,4 +1,4 @@
-"""Programs with a clock: run by the driver that notes when each thread arrives at a step, begins and ends it."""
+"""Programs with a clock: run by the driver that notes when each thread begins and ends a step."""
 
 from __future__ import annotations
 
@@ -52,34 +52,33 @@ class Clocked:
         seconds = timed_run(self.executable, self.bound, self.bases, self.workspace.address)
         if not self.stamps.size:
             return Taken(seconds, np.zeros(0), np.zeros(0))
-        present = self.stamps[:, :, 0].all(axis=1)  # a pool that is busy elsewhere leaves the caller alone
-        return Taken(seconds, *divided(self.stamps[present], self.barriers))
+        return Taken(seconds, *divided(self.stamps, self.barriers))
 
 
 def timed_run(executable: Executable, bound: Any, bases: np.ndarray, workspace: int) -> float:
     """The seconds of one run of a bound plan."""
-    _, run = driver(executable.driver_text, executable.target)
+    run = driver(executable.driver_text, executable.target)
     start = time.perf_counter()
     run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace)
     return time.perf_counter() - start
 
 
 def divided(stamps: np.ndarray, barriers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each step its seconds and the threads' busy seconds, from stamps[thread, step, (arrive, begin, end)].
+    """For each step its seconds and the threads' busy seconds, from stamps[thread, step, (begin, end, busy)].
 
-    What lies between two barriers is an epoch: it lasts from the first arrival at it to the end of its last step, and
-    is divided among its steps by how long threads were busy with each.
+    What lies between two barriers is an epoch: it lasts from the end of the one before to the end of its last step, and
+    is divided among its steps by how long threads were busy with each.  A thread that did nothing of a step has zeros.
     """
-    busy = (stamps[:, :, 2] - stamps[:, :, 1]).sum(axis=0) * NANO
+    busy = stamps[:, :, 2].sum(axis=0) * NANO
     seconds = np.zeros(len(busy))
     starts = [0, *np.flatnonzero(barriers).tolist(), len(busy)]
-    begin = int(stamps[:, 0, 0].min())
+    begun = stamps[:, :, 0]
+    begin = int(begun[begun > 0].min(initial=np.iinfo(np.int64).max))
     for first, after in pairwise(starts):
-        if after == first:
+        end = int(stamps[:, first:after, 1].max(initial=0))
+        if end <= begin:
             continue
-        end = int(stamps[:, first:after, 2].max())
-        total = busy[first:after].sum()
-        parts = busy[first:after] / total if total else np.full(after - first, 1 / (after - first))
+        parts = busy[first:after] / busy[first:after].sum()
         seconds[first:after] = parts * (end - begin) * NANO
         begin = end
     return seconds, busy

@@ -19,7 +19,7 @@ from nacre.compile.fuse import Fusion, View
 from nacre.compile.lower import lower_over
 from nacre.compile.straight import computed, straight
 from nacre.ir.graph import Equation, Var
-from nacre.kernel.ast import Buffer, Stmt
+from nacre.kernel.ast import Buffer, Stmt, Store
 from nacre.native.text import Function, Val, lanes_of, scalar_of, vec
 
 FORMS = ("convolve", "convolve_input_grad", "winograd", "winograd_input_grad")
@@ -55,6 +55,12 @@ class Ending:
     def names(self) -> tuple[str, ...]:
         """The buffers beside the convolution's own, those that are written last."""
         return (*(o.name for o in (*self.operands, *self.others)), *((self.raw,) if self.keeps else ()))
+
+    @property
+    def along(self) -> tuple[str, ...]:
+        """The operands that are read as the result is written, and are as wide."""
+        wide = {b.buffer: b.value.dtype for b in self.body if isinstance(b, Store)}[self.output]
+        return tuple(o.name for o in self.operands if o.step is None and o.dtype is wide)
 
     def __call__(self, f: Function, value: Val, place: Place) -> Val:
         """Write the code for a vector of the convolution's results."""

@@ -13,12 +13,12 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.entry import entry, view_entry
 from nacre.codegen.record import MOST, Recording
-from nacre.compile.flow import run_flow, segments
 from nacre.compile.stored import program
 from nacre.interpret.evaluate import view
 from nacre.interpret.linearise import rule_for
 from nacre.ir.graph import Builder, Graph
-from nacre.ir.primitive import Flow, Primitive
+from nacre.ir.primitive import Primitive
+from nacre.ops.control import call_p
 from nacre.ops.copy import copy_p
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, apply, register_executor
@@ -80,7 +80,7 @@ class CompilingExecutor:
         return self.first(key, primitive, inputs, params) if kernel is None else kernel(*inputs)
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
-        """An operation not seen before, a view, control flow, or operands that are views."""
+        """An operation not seen before, a view, a call, or operands that are views."""
         def again(*inputs: Value) -> Any:
             """The operation on other operands of these types."""
             return self.first(key, primitive, inputs, params)
@@ -93,8 +93,10 @@ class CompilingExecutor:
                 if inputs[0].layout is None:
                     self.keep(key, view_entry(types[0], viewed, again, False))
                 return viewed
-        if isinstance(primitive.lowering, Flow):
-            return tuple(run_flow(self, primitive, inputs, params))
+        if primitive is call_p:
+            return tuple(self.execute(params["graph"], inputs))
+        if not results:
+            return ()
         if any(x.layout is not None for x in inputs):
             return self.evaluate_strided(primitive, inputs, params, types)
         kernel = self.prepare(primitive, types, params)
@@ -159,10 +161,7 @@ class CompilingExecutor:
         return runner(inputs)
 
     def runner(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
-        """What runs a graph: its parts if it has control flow, a native entry if its shapes are fixed."""
-        parts = segments(graph)
-        if parts is not None:
-            return lambda inputs: parts.run(self, inputs)
+        """What runs a graph: a native entry if its shapes are fixed."""
         executable = self.program(graph)
         if not all(t.static for t in graph.input_types) or not graph.outputs:
             return lambda inputs: self.run_sized(executable, inputs)

@@ -13,6 +13,7 @@ from nacre.compile.pipeline import Compiled, Stage, generated
 from nacre.ir.primitive import Element
 from nacre.kernel.text import show, show_expression
 from nacre.native.engine import cross_target, emit_assembly
+from nacre.runtime.flow import Kind, Loop
 from nacre.runtime.plan import Launch, Plan, arena
 
 
@@ -117,13 +118,41 @@ def _plan(plan: Plan, sizes: dict[str, int]) -> Iterator[str]:
     offsets, total = arena(plan, sizes)
     names = _names(plan, offsets)
     label_width = max((len(s.label) for s in plan.steps), default=0)
-    before = 0
-    for k, (step, epoch) in enumerate(zip(plan.steps, plan.epochs, strict=True)):
-        if epoch != before:
-            yield "   ---- barrier"
-        before = epoch
-        yield f"{k:2} {step.label:{label_width}}  {_written(step, names)} <- {_read(step, names)}"
+    ends: list[int] = []  # rows at which what is inside of a loop or a side ends
+    rows = plan.rows
+    for k, row in enumerate(rows):
+        ends = [e for e in ends if e > k]
+        indent = "  " * len(ends)
+        if row.sync:
+            yield f"{indent}   ---- barrier"
+        match row.kind:
+            case Kind.LAUNCH:
+                step = plan.steps[row.step]
+                what = f"{_written(step, names)} <- {_read(step, names)}"
+                yield f"{indent}{row.step:2} {step.label:{label_width}}  {what}"
+            case Kind.ENTER:
+                assert row.loop is not None
+                yield f"{indent}   {_loop(row.loop, names)}"
+                ends.append(row.past)
+            case Kind.TURN:
+                yield f"{indent}   turn"
+            case Kind.BRANCH:
+                yield f"{indent}   where {names[row.cell]}:"
+                if rows[row.target - 1].kind is not Kind.TURN:
+                    ends.append(row.target)
+            case Kind.JUMP:
+                yield f"{'  ' * max(0, len(ends) - 1)}   else:"
+                ends.append(row.target)
+            case Kind.LEAVE:
+                yield f"{indent}   leave"
     yield f"arena: {total} bytes"
+
+
+def _loop(loop: Loop, names: dict[int, str]) -> str:
+    """A loop's head: how often it runs, and what changes places after a round."""
+    often = "as long as" if loop.trips is None else f"{loop.trips} times"
+    pairs = ", ".join(f"{names[a]} and {names[b]}" for a, b in loop.swaps)
+    return f"loop {loop.number}, {often}" + (f", swapping {pairs}" if pairs else "") + ":"
 
 
 def _names(plan: Plan, offsets: dict[int, int]) -> dict[int, str]:
@@ -138,6 +167,9 @@ def _names(plan: Plan, offsets: dict[int, int]) -> dict[int, str]:
     names: dict[int, str] = {}
     for v, storage in enumerate(plan.values):
         place = f" over {short[over[v]]}" if v in over else f" at {offsets[v]}" if v in offsets else ""
+        if storage.kind == "part":
+            moved = f" + {storage.stride} each round of loop {storage.loop}" if storage.loop >= 0 else ""
+            place = f" of {short[storage.of]} at {storage.offset}{moved}"
         names[v] = f"{short[v]} ({storage.nbytes} bytes{place})"
     return names
 

@@ -3,15 +3,29 @@
 A kernel may write a result over an operand when every element of the operand is read, by the work item that writes
 the same element of the result, before it is written.  Then, where nobody reads the operand any more, the two share
 memory: a temporary passes its place in the arena on, and a variable is updated in place.
+
+What a loop hands from round to round is updated in place by the same rule; where it cannot be, it has two places that
+change roles after each round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
-from nacre.runtime.plan import Launch, Plan, Storage, epochs
+from nacre.runtime.flow import Kind, Loop, Row, Tree, lives, loops, settled, walk
+from nacre.runtime.plan import Launch, Plan, Storage, holder, uses
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """What a loop hands on: the value that a round reads, the one that it writes, and the loop's result."""
+
+    loop: int
+    given: int
+    made: int
+    result: int
 
 
 def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
@@ -82,27 +96,87 @@ def _stores(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
         yield from _stores(t, name)
 
 
-def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int, outputs: int) -> Plan:
-    """A plan with barriers where they are needed and operands' memory passed on where that is allowed."""
-    at = epochs(steps)
-    last: dict[int, int] = {}
-    readers: dict[int, list[int]] = {}
-    for k, step in enumerate(steps):
-        for v in {*step.reads, *step.writes}:
-            last[v] = max(last.get(v, -1), at[k])
-        for v in set(step.reads):
-            readers.setdefault(v, []).append(k)
+def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int, outputs: int, tree: Tree = (),
+                carries: Sequence[Carry] = ()) -> Plan:
+    """A plan with barriers where they are needed and operands' memory passed on where that is allowed.
+
+    Nothing is written over an input in a program with loops: it may be told to stop before it is done.
+    """
+    order = tree or tuple(range(len(steps)))
     reused = list(values)
+    order = _in_place(reused, steps, order, carries)
+    met = uses(steps, reused)
+    rows = walk(met, order)
+    at = dict(sorted((row.step, row.epoch) for row in rows if row.kind is Kind.LAUNCH))
+    life = lives(rows, met, lambda v: holder(reused, v))
+    swapped = {v for loop in loops(order) for pair in loop.swaps for v in pair}
+    readers: dict[int, list[int]] = {}
+    for k, (reads, _) in enumerate(met):
+        for v in reads:
+            readers.setdefault(v, []).append(k)
     donations: list[tuple[int, int]] = []
     taken: set[int] = set()
     for k, step in enumerate(steps):
         for a, b in step.over:
-            if last[a] != at[k] or any(r != k and at[r] == at[k] for r in readers[a]):
+            a, b = _whole(reused, a), _whole(reused, b)
+            if a < 0 or b < 0 or a == b or {a, b} & swapped:
                 continue
-            if values[a].kind == "input" and values[b].kind == "output":
+            if life[a][1] != at[k] or any(r != k and at[r] == at[k] for r in readers[a]):
+                continue
+            if reused[a].kind == "input" and reused[b].kind == "output":
                 donations.append((b - inputs, a))
-            elif a not in taken and reused[b].reuses < 0 and values[a].kind == "temporary" \
-                    and values[b].kind == "temporary" and values[a].nbytes == values[b].nbytes:
-                reused[b] = replace(values[b], reuses=a)
+            elif a not in taken and reused[b].reuses < 0 and reused[a].kind == "temporary" \
+                    and reused[b].kind == "temporary" and reused[a].nbytes == reused[b].nbytes \
+                    and life[b][0] == at[k]:
+                reused[b] = replace(reused[b], reuses=a)
                 taken.add(a)
-    return Plan(tuple(reused), tuple(steps), inputs, outputs, at, tuple(sorted(donations)))
+    allowed = () if any(True for _ in loops(order)) else tuple(sorted(donations))
+    return Plan(tuple(reused), tuple(steps), inputs, outputs, tuple(at.values()), allowed, order if tree else ())
+
+
+def _whole(values: Sequence[Storage], value: int) -> int:
+    """The value that a part is the same as, itself if it is none; -1 for a part that is less, or moves."""
+    while values[value].kind == "part":
+        if values[value].loop >= 0 or values[value].offset != 0:
+            return -1
+        value = values[value].of
+    return value
+
+
+def _in_place(values: list[Storage], steps: Sequence[Launch], tree: Tree, carries: Sequence[Carry]) -> Tree:
+    """Give each carry the place of the loop's result where a round may update it there, else two that change roles."""
+    swaps: dict[int, list[tuple[int, int]]] = {}
+    for c in carries:
+        if _updates(c, values, steps, tree):
+            for v in (c.given, c.made):
+                values[v] = Storage("part", values[v].nbytes, of=c.result)
+        else:
+            swaps.setdefault(c.loop, []).append((c.given, c.made))
+
+    def change(loop: Loop) -> Loop:
+        """The loop with its carries that change places."""
+        return replace(loop, swaps=tuple(swaps.get(loop.number, ())))
+
+    return settled(tree, change) if carries else tree
+
+
+def _updates(c: Carry, values: Sequence[Storage], steps: Sequence[Launch], tree: Tree) -> bool:
+    """Whether the first step of a round that writes a carry may write it over what all others have read by then."""
+    met = uses(steps, values)
+    rows = walk(met, tree)
+    start = next(k for k, row in enumerate(rows) if row.kind is Kind.ENTER and row.loop and row.loop.number == c.loop)
+    loop = rows[start].loop
+    assert loop is not None
+    end = next(k for k in range(start, len(rows)) if rows[k].kind is Kind.TURN and rows[k].loop is loop)
+    round_: list[Row] = list(rows[start + 1:end])
+    writers = [row for row in round_ if row.kind is Kind.LAUNCH and c.made in met[row.step][1]]
+    if not writers or writers[0].step not in loop.body:
+        return False
+    first = writers[0]
+    pairs = {(_whole(values, a), _whole(values, b)) for a, b in steps[first.step].over}
+    if (c.given, c.made) not in pairs:
+        return False
+    readers = [row for row in round_ if row is not first and (
+        c.given == holder(values, row.cell) if row.kind is Kind.BRANCH else
+        row.kind is Kind.LAUNCH and c.given in met[row.step][0])]
+    return all(row.epoch < first.epoch for row in readers)

@@ -1,6 +1,7 @@
 """The pipeline: the readable list of what happens to a graph on its way to machine code, and the executor.
 
-    simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own
+    simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own; control flow
+                hands on only what changes and is needed
     attend      softmax between two products becomes one equation, and its derivative another
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
@@ -8,14 +9,16 @@
                 what is read; its sizes become symbols, so that shapes share code
     generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached;
                 results too large for a cache are written past it
-    plan        launches in order, barriers between them, the arena
+    control     bodies of loops and branches go the same way; they become nodes of the plan
+    plan        launches in an order with few barriers, the arena
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import count
 from math import prod
 
 import numpy as np
@@ -28,25 +31,28 @@ from nacre.codegen.nest import Generated, generate
 from nacre.codegen.nest_stream import large_results
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
+from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
 from nacre.compile.cluster import Node
+from nacre.compile.control import Place, write_flow
 from nacre.compile.cost import round_cost
 from nacre.compile.epilogue import endings
 from nacre.compile.fuse import Fusion, View, fuse
 from nacre.compile.generalise import generalise
 from nacre.compile.lower import Lowered, copy_kernel, lower
-from nacre.compile.memory import overwritable, plan_memory
+from nacre.compile.memory import Carry, overwritable, plan_memory
 from nacre.compile.scalars import literal
 from nacre.compile.simplify import simplify
 from nacre.compile.templates import BUILDERS, NATIVE, Attempt, Scratch, TemplateStep, ended_steps
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
-from nacre.ir.primitive import Nest, Template
+from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
 from nacre.kernel.split import split
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
-from nacre.runtime.plan import Launch, Number, Pointer, Slot, Storage
+from nacre.runtime.flow import Node as Step
+from nacre.runtime.plan import Launch, Number, Plan, Pointer, Slot, Storage
 
 TEMPLATES = BUILDERS | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
@@ -74,7 +80,10 @@ class Compiled:
 
 @dataclass
 class _Planner:
-    """Numbers the values, codes and launches of a program while it is written."""
+    """Numbers the values, codes and launches of a program while it is written.
+
+    The bodies of loops and branches have planners of their own, which share everything but the graph and its values.
+    """
 
     fusion: Fusion
     isa: Isa
@@ -85,6 +94,51 @@ class _Planner:
     stages: list[Stage] = field(default_factory=list[Stage])
     constants: list[np.ndarray] = field(default_factory=list[np.ndarray])
     scalars: dict[Const, Literal] = field(default_factory=dict[Const, Literal])
+    literals: dict[Literal, int] = field(default_factory=dict[Literal, int])
+    tree: list[Step] = field(default_factory=list[Step])
+    carries: list[Carry] = field(default_factory=list[Carry])
+    loops: Iterator[int] = field(default_factory=count)
+
+    # ---- control flow
+
+    def within(self, graph: Graph, places: Mapping[Var, Place]) -> _Planner:
+        """A planner for the body of a loop or a side of a branch, simplified, whose inputs lie at places."""
+        fusion = fuse(graph, [places[v][1] for v in graph.inputs])  # type: ignore[misc]
+        numbers: dict[Atom, int] = {v: places[v][0] for v in graph.inputs}
+        return replace(self, fusion=fusion, numbers=numbers, tree=[])
+
+    def next_loop(self) -> int:
+        """The number of a new loop."""
+        return next(self.loops)
+
+    def write(self) -> None:
+        """Write the launches of the graph, in order."""
+        finishing = endings(self.fusion)
+        later = {product for product, _ in finishing.values()}
+        for node in self.fusion.nodes:
+            if node in later:
+                continue
+            if node in finishing:
+                self.product(node, *finishing[node])
+                continue
+            if not node.opaque:
+                self.cluster(node)
+                continue
+            (e,) = node.equations
+            low = e.primitive.lowering
+            if isinstance(low, Nest):
+                self.explicit(e, low)
+            elif isinstance(low, Template):
+                self.template(e, low)
+            else:
+                assert isinstance(low, Flow)
+                write_flow(self, e)
+
+    def launch(self, launch: Launch, stage: Stage) -> None:
+        """Append a launch."""
+        self.tree.append(len(self.launches))
+        self.launches.append(launch)
+        self.stages.append(stage)
 
     # ---- values
 
@@ -99,14 +153,15 @@ class _Planner:
         return len(self.values) - 1
 
     def number(self, atom: Atom) -> int:
+        if isinstance(atom, Literal):
+            found = self.literals.get(atom)
+            if found is None:
+                self.constants.append(atom.array)
+                found = self.literals[atom] = self.new(Storage("constant", atom.type.nbytes))
+            return found
         found = self.numbers.get(atom)
         if found is None:
-            if isinstance(atom, Literal):
-                self.constants.append(atom.array)
-                found = self.new(Storage("constant", atom.type.nbytes))
-            else:
-                found = self.new(Storage("temporary", atom.type.nbytes))
-            self.numbers[atom] = found
+            found = self.numbers[atom] = self.new(Storage("temporary", atom.type.nbytes))
         return found
 
     def code(self, code: Code) -> int:
@@ -115,6 +170,21 @@ class _Planner:
     def scalar(self, number: Const) -> Literal:
         """The constant in memory that a number became, one for equal numbers."""
         return self.scalars.setdefault(number, literal(number))
+
+    # ---- the order
+
+    def plan(self) -> Plan:
+        """The launches as they were written, or in an order with fewer barriers; the stages follow."""
+        ends = len(self.fusion.graph.inputs), len(self.fusion.graph.outputs)
+        if not all(isinstance(n, int) for n in self.tree):
+            return plan_memory(self.values, self.launches, *ends, tuple(self.tree), self.carries)
+        written = plan_memory(self.values, self.launches, *ends)
+        order = arranged(self.launches)
+        found = plan_memory(self.values, [self.launches[k] for k in order], *ends)
+        if not better(found, written):
+            return written
+        self.stages = [self.stages[k] for k in order]
+        return found
 
     # ---- nests
 
@@ -133,11 +203,10 @@ class _Planner:
         bases = [self.number(v.base) for v in reads]
         over = tuple((bases[i], writes[o]) for i, o in overwritable(kernel)
                      if reads[i].offset == 0 and bases.count(bases[i]) == 1)
-        self.launches.append(Launch(
+        self.launch(Launch(
             self.code(Code(made.text, made.name)), label, tuple(slots), extent, self.per_item(kernel, cost, extent),
             substitute(made.scratch, general.sizes), tuple(bases), tuple(writes), over=over, idle=idle and bool(over),
-        ))
-        self.stages.append(Stage(label, kernel, tuple(equations)))
+        ), Stage(label, kernel, tuple(equations)))
 
     def per_item(self, kernel: Kernel, cost: int, extent: Size) -> int:
         """Work of one item of the parallel extent, in vector instructions."""
@@ -246,10 +315,9 @@ class _Planner:
             return self.number(place.base if isinstance(place, View) else place)  # type: ignore[arg-type]
 
         slots = tuple(Pointer(value(t[0]), t[1]) if isinstance(t, tuple) else Number(t) for t in s.slots)
-        self.launches.append(Launch(
+        self.launch(Launch(
             self.code(s.code), label, slots, s.extent, s.cost, s.scratch, tuple(map(value, s.reads)),
-            tuple(map(value, s.writes)), s.grain, s.flops, s.cut, s.cut_sizes))
-        self.stages.append(Stage(label, None, (e,)))
+            tuple(map(value, s.writes)), s.grain, s.flops, s.cut, s.cut_sizes), Stage(label, None, (e,)))
 
     def dense(self, x: Atom, view: View) -> View:
         """Launch a copy of a strided view into dense memory."""
@@ -293,26 +361,8 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     target = target or host_target()
     planner = _Planner(fusion, BY_NAME[target.isa])
     planner.declare(simplified)
-    finishing = endings(fusion)
-    later = {product for product, _ in finishing.values()}
-    for node in fusion.nodes:
-        if node in later:
-            continue
-        if node in finishing:
-            planner.product(node, *finishing[node])
-            continue
-        if not node.opaque:
-            planner.cluster(node)
-            continue
-        (e,) = node.equations
-        low = e.primitive.lowering
-        if isinstance(low, Nest):
-            planner.explicit(e, low)
-        elif isinstance(low, Template):
-            planner.template(e, low)
-        else:
-            raise CompileError(f"compile: {e.primitive.name} is control flow inside a straight program")
-    plan = plan_memory(planner.values, planner.launches, len(graph.inputs), len(graph.outputs))
+    planner.write()
+    plan = planner.plan()
     executable = Executable(tuple(planner.codes), plan, tuple(planner.constants), graph.input_types,
                             graph.output_types, driver_text(), target)
     return Compiled(graph, simplified, fusion, planner.stages, executable)

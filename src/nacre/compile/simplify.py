@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from nacre.base.types import TensorType
+from nacre.compile.carries import lean
 from nacre.compile.layout import dot_axes
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
 from nacre.ir.primitive import Element, Reduce
@@ -23,7 +24,7 @@ _IDENTITIES = frozenset(("reshape", "broadcast", "permute", "slice", "cast", "co
 def simplify(graph: Graph) -> Graph:
     """The same function with fewer equations; every output is a value of its own."""
     return own_outputs(own_constants(without_dead_code(widen_rows(turn_products(without_dead_code(share(
-        without_calls(graph))))))))
+        lean(without_calls(graph)))))))))
 
 
 def share(graph: Graph) -> Graph:

@@ -49,8 +49,13 @@ def wanted() -> bool:
 
 
 def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: int = ROUNDS) -> list[Found]:
-    """Search a program's free choices, on zeros, and keep what is better than the model's; what has been kept stays."""
+    """Search a program's free choices, on zeros, and keep what is better than the model's; what has been kept stays.
+
+    A program with loops or branches keeps the model's: on zeros it would not do what it does otherwise.
+    """
     sizes = sizes or {}
+    if executable.plan.tree:
+        return []
     choices = _choices(executable, sizes)
     if not choices:
         return []

@@ -38,6 +38,13 @@ class ArrowDataset(Dataset):
 
     Numbers become arrays, texts lists, lists of one length matrices.  Raises DTypeError for missing values, but in
     floating-point columns, where they are NaN.
+
+    >>> import pyarrow
+    >>> rows = data.ArrowDataset(pyarrow.table({"x": [1.5, 2.5], "name": ["a", "b"]}))
+    >>> len(rows), rows.columns, rows[1]["name"]
+    (2, ['x', 'name'], 'b')
+    >>> next(iter(data.DataLoader(rows, batch_size=2)))
+    {'x': Tensor([1.5, 2.5], f64[2]), 'name': ['a', 'b']}
     """
 
     def __init__(self, table: Any) -> None:
@@ -88,6 +95,11 @@ def read_csv(paths: Paths, columns: Sequence[str] | None = None, delimiter: str 
     """The rows of CSV files whose first line names the columns; types are found out.
 
     Raises ArgumentError for files or columns that do not exist, MissingExtra without pyarrow.
+
+    >>> import pyarrow, pyarrow.csv
+    >>> pyarrow.csv.write_csv(pyarrow.table({"x": [1.5, 2.5], "y": [0, 1]}), "rows.csv")
+    >>> next(iter(data.DataLoader(data.read_csv("rows.csv"), batch_size=2)))
+    {'x': Tensor([1.5, 2.5], f64[2]), 'y': Tensor([0, 1], i64[2])}
     """
     csv, tables = _module("pyarrow.csv"), list[Any]()
     options = csv.ParseOptions(delimiter=delimiter)
@@ -97,14 +109,30 @@ def read_csv(paths: Paths, columns: Sequence[str] | None = None, delimiter: str 
 
 
 def read_parquet(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
-    """The rows of Parquet files, in memory."""
+    """The rows of Parquet files, in memory.
+
+    Raises ArgumentError for files or columns that do not exist, MissingExtra without pyarrow.
+
+    >>> import pyarrow, pyarrow.parquet
+    >>> pyarrow.parquet.write_table(pyarrow.table({"x": [1.5, 2.5], "y": [0, 1]}), "rows.parquet")
+    >>> next(iter(data.DataLoader(data.read_parquet("rows.parquet", columns=["y"]), batch_size=2)))
+    {'y': Tensor([0, 1], i64[2])}
+    """
     parquet = _module("pyarrow.parquet")
     tables = [_chosen(parquet.ParquetFile(path).read(), columns) for path in _listed(paths)]
     return ArrowDataset(_module("pyarrow").concat_tables(tables))
 
 
 def read_arrow(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
-    """The rows of Arrow (Feather) files, mapped into memory: only what is read is loaded."""
+    """The rows of Arrow (Feather) files, mapped into memory: only what is read is loaded.
+
+    Raises ArgumentError for files or columns that do not exist, MissingExtra without pyarrow.
+
+    >>> import pyarrow, pyarrow.feather
+    >>> pyarrow.feather.write_feather(pyarrow.table({"x": [1.5, 2.5]}), "rows.arrow", compression="uncompressed")
+    >>> len(data.read_arrow("rows.arrow"))
+    2
+    """
     arrow = _module("pyarrow")
     tables = [_chosen(arrow.ipc.open_file(arrow.memory_map(path)).read_all(), columns) for path in _listed(paths)]
     return ArrowDataset(arrow.concat_tables(tables))
@@ -123,6 +151,13 @@ class ParquetStream(IterableDataset):
     """The rows of Parquet files one after the other, a row group in memory at a time.
 
     It tells its place (file, row group, row) and goes on from one without reading what is before.
+
+    >>> import pyarrow, pyarrow.parquet
+    >>> pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2, 3]}), "many.parquet", row_group_size=2)
+    >>> stream = data.ParquetStream("many.parquet")
+    >>> _ = next(iter(stream))
+    >>> stream.state_dict()
+    {'place': [0, 0, 1]}
     """
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None = None) -> None:

@@ -125,7 +125,12 @@ class RandomHorizontalFlip(_Flip):
 
 
 class RandomVerticalFlip(_Flip):
-    """Top and bottom exchanged, with a probability."""
+    """Top and bottom exchanged, with a probability.
+
+    >>> import numpy as np
+    >>> data.RandomVerticalFlip(1.0)(np.array([[1], [2]])).tolist()
+    [[2], [1]]
+    """
 
     axis = -2
 

@@ -12,7 +12,14 @@ from nacre.data.randomness import item_randomness, permutation, rng
 
 
 class Sampler:
-    """The numbers of the items of an epoch, in order: a kind defines `order` and `__len__`."""
+    """The numbers of the items of an epoch, in order: a kind defines `order` and `__len__`.
+
+    >>> class Even(data.Sampler):
+    ...     def order(self, epoch): return range(0, 6, 2)
+    ...     def __len__(self): return 3
+    >>> [x.tolist() for x in data.DataLoader(range(6), batch_size=2, sampler=Even())]
+    [[0, 2], [4]]
+    """
 
     def order(self, epoch: int) -> Sequence[int]:
         """The items' numbers in an epoch."""

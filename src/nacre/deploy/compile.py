@@ -6,14 +6,13 @@ import keyword
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nacre import __version__
 from nacre.base.errors import ArgumentError, CompileError
-from nacre.compile.flow import segments
 from nacre.compile.pipeline import compile_graph
 from nacre.deploy import library, link, main
 from nacre.deploy.library import Interface
@@ -26,7 +25,7 @@ from nacre.ir.primitive import Element, Flow, Nest, Reduce, Template
 from nacre.ir.rewrite import without_calls
 
 KINDS = ("executable", "shared", "object")
-COMPILED = (Element, Nest, Reduce, Template)  # lowerings that become kernels
+COMPILED = (Element, Flow, Nest, Reduce, Template)  # lowerings that become kernels, or order them
 RESERVED_C = frozenset(re.findall(r"\w+", """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
@@ -61,11 +60,15 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     `dynamic_shapes` is that of `jit`: sizes that a call may choose within bounds.  Results have the bits of the same
     function run here.
 
-    Raises CompileError, before anything is written, for what only Python can run (control flow, host calls);
+    Raises CompileError, before anything is written, for what only Python can run (host calls);
     MissingExtra where nothing can link for the target; ArgumentError for names that are not known.
 
         deploy.compile(model.eval(), [nc.zeros((1, 1, 8, 8))], "digits",
                        dynamic_shapes={"x": {0: nc.Dim("batch", min=1, max=512)}})
+
+    >>> made = deploy.compile(lambda x: x * 2, [nc.zeros(3)], "twice.o", "object")
+    >>> made.size > 0, made.header.name
+    (True, 'twice.h')
     """
     if kind not in KINDS:
         raise ArgumentError(f"deploy: a kind of {', '.join(KINDS)} is required; got {kind!r}")
@@ -89,7 +92,7 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     return Deployed(place, header, kind, target, about)
 
 
-def _write(image: bytes, place: Path, kind: str, found: Aim, static: bool) -> None:
+def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static: bool) -> None:
     """Write or link the file, complete or not at all."""
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".nacre-") as folder:
         unlinked, made = Path(folder, "program.o"), Path(folder, place.name)
@@ -103,15 +106,19 @@ def _write(image: bytes, place: Path, kind: str, found: Aim, static: bool) -> No
 
 def require_native(graph: Graph) -> None:
     """Raise CompileError, with the line it came from, for an equation that needs Python to run."""
-    whole = without_calls(graph)
-    for e in whole.equations:
-        if isinstance(e.primitive.lowering, Flow):
-            raise CompileError(f"deploy: operations that compile to kernels are required; {_named(e)} is control flow, "
-                               "which Python drives; unroll it, or choose with `where`, or compile its body")
+    for e in _everything(graph):
         if type(e.primitive.lowering) not in COMPILED:
             raise CompileError(f"deploy: operations that compile to kernels are required; {_named(e)} calls into "
                                "Python; compute it before or after the program")
-    assert segments(whole) is None
+
+
+def _everything(graph: Graph) -> Iterator[Equation]:
+    """The equations of a graph and of the graphs within it."""
+    for e in without_calls(graph).equations:
+        yield e
+        for p in e.params.values():
+            if isinstance(p, Graph):
+                yield from _everything(p)
 
 
 def _named(e: Equation) -> str:
@@ -123,7 +130,7 @@ def interface(program: Program, name: str) -> Interface:
     taken = {s.name for t in program.input_types for n in t.shape if not isinstance(n, int) for s in n.symbols()}
     names = [_identifier(n, taken) for n in (*program.inputs, *program.outputs)]
     at = len(program.inputs)
-    values = [v.type for e in without_calls(program.graph).equations for v in e.outputs]
+    values = [v.type for e in _everything(program.graph) for v in e.outputs]
     return Interface(name, tuple(names[:at]), tuple(names[at:]), program.input_types, program.output_types,
                      ceiling([*program.graph.input_types, *values]))
 

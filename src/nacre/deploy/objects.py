@@ -11,6 +11,7 @@ from hashlib import sha256
 
 from nacre.codegen.program import driver_text
 from nacre.deploy import library, process
+from nacre.deploy.image import filled
 from nacre.deploy.library import Interface
 from nacre.deploy.program import Writer
 from nacre.deploy.target import Aim
@@ -21,15 +22,16 @@ from nacre.runtime.executable import Code, Executable
 
 
 def program_object(about: Interface, executable: Executable, aim: Aim, outer: Sequence[str] = (),
-                   public: Sequence[str] = ()) -> bytes:
+                   public: Sequence[str] = ()) -> bytes | bytearray:
     """The object of a compiled program; `outer` are further modules, `public` the functions that stay visible."""
     codes = [distinct(code) for code in executable.codes]
     module = Module(about.name)
-    Writer(module, executable.plan, executable.input_types, [c.name for c in codes],
-           executable.constants).write()
+    writer = Writer(module, executable.plan, executable.input_types, [c.name for c in codes], executable.constants)
+    writer.write()
     texts = list(dict.fromkeys(c.text for c in codes))
     texts += [driver_text(), pool_text(aim.target.isa), process.TEXT, process.supported_text(aim)]
-    return compile_together([*texts, module.text(), library.library_text(about, aim), *outer], aim.target, public)
+    image = compile_together([*texts, module.text(), library.library_text(about, aim), *outer], aim.target, public)
+    return filled(image, writer.weights) if writer.weights else image
 
 
 def distinct(code: Code) -> Code:

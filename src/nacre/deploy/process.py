@@ -23,14 +23,13 @@ XGETBV = ('call { i32, i32 } asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={d
 
 TEXT = f"""
 @nacre.begun = internal global i32 0
-@nacre.processors = internal global [256 x i32] zeroinitializer
 @nacre.variable = private constant [18 x i8] c"NACRE_NUM_THREADS\\00"
 
 declare ptr @getenv(ptr)
 declare i64 @strtol(ptr, ptr, i32)
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @pthread_atfork(ptr, ptr, ptr)
-declare void @nacre_pool_set(i64, i32, ptr, ptr)
+declare void @nacre_pool_set(i64, ptr)
 declare void @nacre_pool_forked()
 declare i64 @llvm.ctpop.i64(i64)
 
@@ -69,7 +68,7 @@ entry:
   %right = icmp ult i64 %shifted, {MAX_THREADS}
   br i1 %right, label %set, label %wrong
 set:
-  call void @nacre_pool_set(i64 %wide, i32 0, ptr @nacre.processors, ptr %mask)
+  call void @nacre_pool_set(i64 %wide, ptr %mask)
   %was = atomicrmw xchg ptr @nacre.begun, i32 1 acq_rel
   %first = icmp eq i32 %was, 0
   br i1 %first, label %fork, label %done

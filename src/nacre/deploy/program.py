@@ -2,7 +2,8 @@
 
 The text has two functions.  `measure` gives the bytes of the workspace for given sizes and threads; `start` writes
 the tables into it and has the driver (`codegen/program`) walk them.  The workspace is, in order: the arena, the
-descriptor, the table of steps, the kernels' arguments, counters, barrier, and each thread's scratch memory.
+descriptor, the table of steps, what moves in loops, the kernels' arguments, the steps' ends, and each thread's scratch
+memory.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 
@@ -17,21 +19,26 @@ from nacre.base.dims import LIMIT, Size
 from nacre.base.errors import CompileError
 from nacre.base.types import TensorType
 from nacre.deploy import tables
+from nacre.deploy.image import SECTION
 from nacre.deploy.sizes import Arithmetic, symbols_of
 from nacre.native.text import Function, Module, Operand, Val
+from nacre.runtime.flow import UNKNOWN_TRIPS, Kind, Loop, Node, Row, loops
 from nacre.runtime.plan import (
     ALIGN,
     ALONE_COST,
-    BARRIER_BYTES,
     CHUNK_COST,
     DESCRIPTOR_WORDS,
+    ENDLESS,
     SHARE_COST,
     STEP_WORDS,
     Launch,
     Number,
     Plan,
+    Pointer,
     aligned,
     arena,
+    divide,
+    run_alone,
 )
 
 LARGEST_WEIGHTS = 1_900_000_000  # bytes that small-model code reaches
@@ -55,9 +62,9 @@ class Layout:
     temporaries: Mapping[int, Operand]
     descriptor: Operand
     rows: Operand
+    moves: Operand
     arguments: Operand
-    counters: Operand
-    barrier: Operand
+    ends: Operand
     scratch: Operand
     stride: Operand
     total: Operand
@@ -72,11 +79,19 @@ class Writer:
                  kernels: Sequence[str], constants: Sequence[np.ndarray]) -> None:
         self.module, self.plan, self.kernels = module, plan, kernels
         self.symbols = symbols_of(inputs)
-        self.alone = [tables.table(s, 1) if s.cut is not None else None for s in plan.steps]
+        self.single = [tables.table(s, 1) if s.cut is not None else None for s in plan.steps]
         self.shared = [tables.table(s, tables.TEAM) if s.cut is not None else None for s in plan.steps]
-        self.constants = self._constants(constants)
-        self.argument_words = sum(len(s.slots) + len(t.rows[0]) - 3 if t is not None else len(s.slots)
-                                  for s, t in zip(plan.steps, self.shared, strict=True))
+        self.constants, self.weights = self._place(constants)
+        self.rows = plan.rows
+        self.argument_words = sum(map(self._words, self.rows)) + len(list(loops(plan.tree)))
+        self.first_move: dict[int, int] = {}  # of each loop, and how many moves there are
+        self.moves = 0
+        for loop in loops(plan.tree):
+            self.first_move[loop.number] = self.moves
+            self.moves += self._moves(loop.number)
+        largest = self._largest()
+        cuts = [divide(s, largest, tables.TEAM) for s in plan.steps] if plan.tree else []
+        self.alone = run_alone(plan, cuts) if plan.tree else set[int]()
 
     def write(self) -> None:
         """Write `measure` and `start`."""
@@ -93,34 +108,59 @@ class Writer:
     def _arithmetic(self, f: Function) -> Arithmetic:
         return Arithmetic(f, {s.name: f[f"n.{s.name}"] for s in self.symbols})
 
+    def _largest(self) -> dict[str, int]:
+        """The greatest sizes that are considered."""
+        return {s.name: max(s.low, UNBOUNDED) if s.high >= LIMIT else s.high for s in self.symbols}
+
+    def _words(self, row: Row) -> int:
+        """The words of arguments that a row takes."""
+        if row.kind is not Kind.LAUNCH:
+            return int(row.kind is Kind.BRANCH)
+        answers = self.shared[row.step]
+        more = len(answers.rows[0]) - 3 if answers is not None else 0
+        return len(self.plan.steps[row.step].slots) + more
+
+    def _pointers(self, row: Row) -> list[Pointer]:
+        """The addresses among a row's arguments."""
+        if row.kind is Kind.BRANCH:
+            return [Pointer(row.cell)]
+        slots = self.plan.steps[row.step].slots if row.kind is Kind.LAUNCH else ()
+        return [s for s in slots if isinstance(s, Pointer)]
+
+    def _moves(self, loop: int) -> int:
+        """How many addresses change after each round of a loop."""
+        located = [self.plan.located(slot, row) for row in self.rows for slot in self._pointers(row)]
+        return sum(number == loop for where in located for number, _ in (*where.moves, *where.swaps))
+
     # ---- constants
 
-    def _constants(self, arrays: Sequence[np.ndarray]) -> dict[int, int]:
-        """One block of all constants, equal ones once; the place of each constant value in it."""
-        block = bytearray()
+    def _place(self, arrays: Sequence[np.ndarray]) -> tuple[dict[int, int], list[tuple[int, np.ndarray]]]:
+        """Where each constant value lies in the weights, equal ones once, and what is to be written there."""
         places: dict[bytes, int] = {}
+        written: list[tuple[int, np.ndarray]] = []
         found: list[int] = []
+        total = 0
         for array in arrays:
-            data = np.ascontiguousarray(array).tobytes()
-            if data not in places:
-                places[data] = len(block)
-                block += data.ljust(aligned(len(data)), b"\0")
-            found.append(places[data])
-        if len(block) > LARGEST_WEIGHTS:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            mark = sha256(data.data).digest()
+            if mark not in places:
+                places[mark] = total
+                written.append((total, data))
+                total += aligned(data.nbytes)
+            found.append(places[mark])
+        if total > LARGEST_WEIGHTS:
             raise CompileError(f"deploy: weights of {LARGEST_WEIGHTS:,} bytes at most are required; these are "
-                               f"{len(block):,}; store them in a smaller type")
-        if block:
-            self.module.constant("core.weights", f"[{len(block)} x i8]", quoted(bytes(block)), ALIGN)
+                               f"{total:,}; store them in a smaller type")
+        if total:
+            self.module.section("core.weights", total, SECTION, ALIGN)
         held = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
-        return dict(zip(held, found, strict=True))
+        return dict(zip(held, found, strict=True)), written
 
     # ---- the layout of the workspace
 
     def layout(self, a: Arithmetic, threads: Val) -> Layout:
         """Compute where everything lies."""
-        work: Operand = 0
-        for s in self.plan.steps:
-            work = a.add(work, a.mul(a.size(s.extent), a.max(a.size(s.cost), 1)))
+        work = self.work(a, self.plan.tree or tuple(range(len(self.plan.steps))))
         little = a.f.icmp("slt", a.value(work), ALONE_COST)
         team = a.choose(little, 1, threads)
         shares = [self.share(a, k, s, little, threads) for k, s in enumerate(self.plan.steps)]
@@ -129,18 +169,33 @@ class Writer:
             stride = a.max(stride, a.aligned(s.scratch))
         temporaries, descriptor = self.arena(a)
         rows = a.add(descriptor, 8 * DESCRIPTOR_WORDS)
-        arguments = a.add(rows, aligned(8 * STEP_WORDS * len(self.plan.steps)))
-        counters = a.add(arguments, aligned(8 * self.argument_words))
-        barrier = a.add(counters, ALIGN * len(self.plan.steps))
-        scratch = a.add(barrier, BARRIER_BYTES)
+        moves = a.add(rows, aligned(8 * STEP_WORDS * len(self.rows)))
+        arguments = a.add(moves, aligned(8 * 3 * self.moves))
+        ends = a.add(arguments, aligned(8 * self.argument_words))
+        scratch = a.add(ends, aligned(8 * len(self.rows)))
         total = a.add(scratch, a.mul(stride, team))
-        return Layout(temporaries, descriptor, rows, arguments, counters, barrier, scratch, stride, total, team, shares)
+        return Layout(temporaries, descriptor, rows, moves, arguments, ends, scratch, stride, total, team, shares)
+
+    def work(self, a: Arithmetic, nodes: Sequence[Node]) -> Operand:
+        """The work of nodes, those loops left out that one thread runs alone."""
+        total: Operand = 0
+        for node in nodes:
+            if isinstance(node, int):
+                s = self.plan.steps[node]
+                total = a.add(total, a.mul(a.size(s.extent), a.max(a.size(s.cost), 1)))
+            elif isinstance(node, Loop):
+                if node.number not in self.alone:
+                    trips = UNKNOWN_TRIPS if node.trips is None else a.max(a.size(node.trips), 0)
+                    total = a.add(total, a.mul(self.work(a, (*node.test, *node.body)), trips))
+                    total = a.add(total, self.work(a, node.ending))
+            else:
+                total = a.add(total, self.work(a, (*node.then, *node.orelse)))
+        return total
 
     def arena(self, a: Arithmetic) -> tuple[Mapping[int, Operand], Operand]:
         """Places of the temporaries: each above those that are alive with it and lie below it in the plan's arena."""
         lives = self.plan.lifetimes()
-        largest = {s.name: max(s.low, UNBOUNDED) if s.high >= LIMIT else s.high for s in self.symbols}
-        planned, _ = arena(self.plan, largest)
+        planned, _ = arena(self.plan, self._largest())
         order = sorted(planned, key=lambda v: (planned[v], v))
         ends: dict[int, Operand] = {}
         found: dict[int, Operand] = {}
@@ -161,7 +216,7 @@ class Writer:
 
     def share(self, a: Arithmetic, k: int, step: Launch, little: Val, threads: Val) -> Share:
         """Extent, grain, scratch and further arguments of a launch."""
-        alone, shared = self.alone[k], self.shared[k]
+        alone, shared = self.single[k], self.shared[k]
         if alone is not None and shared is not None:
             one = tables.read(a, f"core.alone{k}", alone)
             many = tables.read(a, f"core.shared{k}", shared)
@@ -176,59 +231,125 @@ class Writer:
     # ---- the tables
 
     def _start(self, a: Arithmetic, at: Layout) -> None:
-        f = a.f
-        workspace = f["workspace"]
-        arguments, rows = f.gep(workspace, at.arguments), f.gep(workspace, at.rows)
-        bases = [f.load(f.gep(f["bases"], k, "ptr"), "ptr") for k in range(self.plan.inputs + self.plan.outputs)]
+        _Start(self, a, at).write()
 
-        def put(table: Val, word: int, value: Operand) -> None:
-            """Write a word of a table."""
-            f.store(a.value(value), f.gep(table, word, "i64"))
 
-        words = before = 0
-        for k, (step, epoch, share) in enumerate(zip(self.plan.steps, self.plan.epochs, at.shares, strict=True)):
-            f.comment(step.label)
-            f.store(Val(f"@{self.kernels[step.code]}", "ptr"), f.gep(rows, STEP_WORDS * k, "i64"))
-            row = (words, share.extent, share.grain, int(epoch != before), int(step.idle))
-            for place, value in enumerate(itertools.chain(row, (0,) * (STEP_WORDS - 1 - len(row))), 1):
-                put(rows, STEP_WORDS * k + place, value)
-            before = epoch
-            for slot in step.slots:
+class _Start:
+    """Writes the function that fills the tables of a call and runs it."""
+
+    def __init__(self, writer: Writer, a: Arithmetic, at: Layout) -> None:
+        self.writer, self.plan, self.a, self.f, self.at = writer, writer.plan, a, a.f, at
+        self.workspace = self.f["workspace"]
+        self.arguments, self.rows, self.moves, self.descriptor = (
+            self.f.gep(self.workspace, place) for place in (at.arguments, at.rows, at.moves, at.descriptor))
+        count = self.plan.inputs + self.plan.outputs
+        self.bases = [self.f.load(self.f.gep(self.f["bases"], k, "ptr"), "ptr") for k in range(count)]
+        self.words = 0
+        self.moved = dict(writer.first_move)
+
+    def put(self, table: Val, word: int, value: Operand) -> None:
+        """Write a word of a table."""
+        self.f.store(self.a.value(value), self.f.gep(table, word, "i64"))
+
+    def word(self, value: Operand) -> int:
+        """Write the next word of arguments; returns its place."""
+        self.put(self.arguments, self.words, value)
+        self.words += 1
+        return self.words - 1
+
+    def write(self) -> None:
+        """Write rows, arguments, moves and the descriptor; then run."""
+        firsts = [self.row_arguments(row) for row in self.writer.rows]
+        turns = {number: self.word(0) for number in self.writer.first_move}
+        for k, row in enumerate(self.writer.rows):
+            if row.kind is Kind.LAUNCH:
+                self.launch(k, row, firsts[k])
+            else:
+                self.control(k, row, firsts[k], turns)
+        self.run()
+
+    def row_arguments(self, row: Row) -> int:
+        """Write the arguments of a row; returns the place of the first."""
+        first = self.words
+        if row.kind is Kind.BRANCH:
+            self.pointer(row, Pointer(row.cell))
+        elif row.kind is Kind.LAUNCH:
+            for slot in self.plan.steps[row.step].slots:
                 if isinstance(slot, Number):
-                    put(arguments, words, a.size(slot.size))
+                    self.word(self.a.size(slot.size))
                 else:
-                    address = self.address(a, at, bases, workspace, slot.value, slot.offset)
-                    f.store(address, f.gep(arguments, words, "ptr"))
-                words += 1
-            for value in share.words:
-                put(arguments, words, value)
-                words += 1
-        descriptor = f.gep(workspace, at.descriptor)
-        f.comment("the descriptor")
-        several = f.cast("zext", f.icmp("sgt", a.value(at.team), 1), "i64")
-        written = {1: words, 5: len(self.plan.steps), 6: at.arguments, 7: at.counters, 8: at.barrier, 9: at.scratch,
-                   10: at.stride, 11: several, 12: at.total, 14: at.team}
-        for word in range(DESCRIPTOR_WORDS):
-            put(descriptor, word, written.get(word, 0))
-        for word, table in ((0, arguments), (2, arguments), (4, rows)):
-            f.store(table, f.gep(descriptor, word, "i64"))
-        f.call("nacre_run", "void", [descriptor, f["bases"], workspace])
-        f.ret()
+                    self.pointer(row, slot)
+            for value in self.at.shares[row.step].words:
+                self.word(value)
+        return first
 
-    def address(self, a: Arithmetic, at: Layout, bases: Sequence[Val], workspace: Val, value: int, offset: Size) -> Val:
+    def pointer(self, row: Row, slot: Pointer) -> None:
+        """Write an address, and how it moves in the loops around the row."""
+        a = self.a
+        value, offset, moves, swaps = self.plan.located(slot, row)
+        for loop, stride in moves:
+            self.move(loop, a.size(stride), a.size(stride))
+        for loop, other in swaps:
+            here, there = self.at.temporaries[value], self.at.temporaries[other]
+            self.move(loop, a.sub(there, here), a.sub(here, there))
+        self.f.store(self.address(value, offset), self.f.gep(self.arguments, self.words, "ptr"))
+        self.words += 1
+
+    def move(self, loop: int, even: Operand, odd: Operand) -> None:
+        """Write what changes the next word of arguments after each round of a loop."""
+        for k, value in enumerate((self.words, even, odd)):
+            self.put(self.moves, 3 * self.moved[loop] + k, value)
+        self.moved[loop] += 1
+
+    def address(self, value: int, offset: Size) -> Val:
         """Where a value lies, moved by some bytes."""
-        kind = self.plan.values[value].kind
+        a, kind = self.a, self.plan.values[value].kind
         if kind == "constant":
-            return a.f.gep(Val("@core.weights", "ptr"), a.add(self.constants[value], a.size(offset)))
+            return self.f.gep(Val("@core.weights", "ptr"), a.add(self.writer.constants[value], a.size(offset)))
         if kind == "temporary":
-            place = at.temporaries.get(self.plan.root(value), 0)
-            return a.f.gep(workspace, a.add(place, a.size(offset)))
-        return a.f.gep(bases[value], a.size(offset))
+            place = self.at.temporaries.get(self.plan.root(value), 0)
+            return self.f.gep(self.workspace, a.add(place, a.size(offset)))
+        return self.f.gep(self.bases[value], a.size(offset))
 
+    def fill(self, k: int, values: Sequence[Operand]) -> None:
+        """Write the words of a row from the second on."""
+        for word, value in enumerate(itertools.chain(values, (0,) * (STEP_WORDS - 1 - len(values))), 1):
+            self.put(self.rows, STEP_WORDS * k + word, value)
 
-HEX = np.array([f"\\{k:02X}".encode() for k in range(256)])
+    def launch(self, k: int, row: Row, first: int) -> None:
+        """Write the row of a launch."""
+        step, share = self.plan.steps[row.step], self.at.shares[row.step]
+        self.f.comment(step.label)
+        self.f.store(Val(f"@{self.writer.kernels[step.code]}", "ptr"), self.f.gep(self.rows, STEP_WORDS * k, "i64"))
+        self.fill(k, (first, share.extent, share.grain, int(row.sync), int(step.idle)))
 
+    def control(self, k: int, row: Row, first: int, turns: Mapping[int, int]) -> None:
+        """Write a row that turns the way."""
+        self.put(self.rows, STEP_WORDS * k, 0)
+        if row.loop is None:
+            self.fill(k, (first, 0, row.target, int(row.sync), int(row.kind)))
+            return
+        number, trips = row.loop.number, row.loop.trips
+        count = ENDLESS if trips is None else self.a.size(trips)
+        alone = int(number in self.writer.alone)
+        if row.kind is Kind.ENTER:
+            self.fill(k, (turns[number], count, row.target, int(row.sync), int(row.kind), alone))
+            return
+        about = alone if row.kind is Kind.LEAVE else count
+        first_move = self.writer.first_move[number]
+        self.fill(k, (turns[number], about, row.target, int(row.sync), int(row.kind), 0,
+                      self.moved[number] - first_move))
+        self.f.store(self.f.gep(self.moves, 3 * first_move, "i64"), self.f.gep(self.rows, STEP_WORDS * k + 6, "i64"))
 
-def quoted(data: bytes) -> str:
-    """Bytes as an LLVM string constant."""
-    return f'c"{HEX[np.frombuffer(data, np.uint8)].tobytes().decode()}"'
+    def run(self) -> None:
+        """Write the descriptor and call the driver."""
+        f, at = self.f, self.at
+        f.comment("the descriptor")
+        written = {1: self.words, 5: len(self.writer.rows), 6: at.arguments, 7: at.ends, 9: at.scratch, 10: at.stride,
+                   12: at.total, 14: at.team}
+        for word in range(DESCRIPTOR_WORDS):
+            self.put(self.descriptor, word, written.get(word, 0))
+        for word, table in ((0, self.arguments), (2, self.arguments), (4, self.rows)):
+            f.store(table, f.gep(self.descriptor, word, "i64"))
+        f.call("nacre_run", "void", [self.descriptor, f["bases"], self.workspace])
+        f.ret()

@@ -71,6 +71,10 @@ def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
     Raises ArgumentError, saying what is wrong, for a file that is not one in every byte; DeviceError where it cannot
     be read.  Nothing in a file is run.
+
+    >>> nc.save({"scale": nc.tensor([1.0, 2.0])}, "scale.safetensors")
+    >>> nc.load("scale.safetensors")
+    {'scale': Tensor([1., 2.], f32[2])}
     """
     with opened(Path(path)) as file:
         return {name: cast("Tensor", file.tensor(name)) for name in file.entries}
@@ -179,10 +183,20 @@ def replacing(path: Path) -> Generator[Path]:
             os.fsync(file.fileno())
         os.chmod(made, 0o666 & ~_umask())
         os.replace(made, path)
+        _sync_folder(path.parent)
     except OSError as fault:
         raise DeviceError(f"save: a file that can be written is required; {path}: {fault.strerror or fault}") from None
     finally:
         made.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:

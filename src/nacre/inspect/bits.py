@@ -45,7 +45,13 @@ def operands() -> tuple[Tensor, Tensor]:
 
 
 def digest(array: np.ndarray) -> str:
-    """The SHA-256 of an array's dtype, shape and bytes; every NaN counts as the same one."""
+    """The SHA-256 of an array's dtype, shape and bytes; every NaN counts as the same one.
+
+    >>> from nacre.inspect.bits import digest
+    >>> x = nc.random.normal((4, 4))
+    >>> digest(nc.jit(nc.exp)(x).numpy()) == digest(nc.exp(x).numpy())
+    True
+    """
     held = np.ascontiguousarray(array)
     if held.dtype.kind == "f" and np.isnan(held).any():
         held = np.where(np.isnan(held), np.array(np.nan, held.dtype), held)
@@ -53,7 +59,12 @@ def digest(array: np.ndarray) -> str:
 
 
 def measure(threads: int | None = None, compiled: bool = False) -> dict[str, str]:
-    """The hash of every probe's result, with so many threads, eagerly or jitted."""
+    """The hash of every probe's result, with so many threads, eagerly or jitted.
+
+    >>> from nacre.inspect.bits import measure
+    >>> measure(threads=1) == measure(threads=2, compiled=True)
+    True
+    """
     before = get_threads()
     set_threads(threads or before)
     try:

@@ -125,7 +125,13 @@ _known: dict[tuple[str, int], Ceilings] = {}
 
 
 def ceilings() -> Ceilings:
-    """This machine's limits for the current number of threads; measured once (about a second), then remembered."""
+    """This machine's limits for the current number of threads; measured once (about a second), then remembered.
+
+    >>> from nacre.inspect.ceilings import ceilings
+    >>> limits = ceilings()
+    >>> limits.flops["f32"] > 1e9, limits.memory > 1e8
+    (True, True)
+    """
     return _known.get((host_target().isa, pool().threads)) or measure()
 
 

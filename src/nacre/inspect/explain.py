@@ -21,6 +21,12 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     """Compile a function for these arguments, without running it, and keep every stage as text.
 
     A function that is not jitted is jitted first.
+
+    Raises TraceError for what cannot be traced.
+
+    >>> from nacre.inspect.explain import explain
+    >>> print(explain(lambda x: nc.sum(x * x), nc.ones(3)).clusters)
+    1  mul, sum  over [3], reducing axes [0]
     """
     jitted: Jitted = function if isinstance(function, Jitted) else jit(function)
     return jitted.explain(*args, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from nacre import __version__
 from nacre.base.errors import DeviceError, Error
 from nacre.inspect import bits
 from nacre.native import cache as objects
@@ -19,7 +21,7 @@ from nacre.native.engine import host_target, version
 from nacre.native.pool import pool
 from nacre.runtime.buffer import readable
 
-PACKAGES = ("nacre", "numpy", "llvmlite", "ml-dtypes", "safetensors", "rich", "scikit-learn")
+PACKAGES = ("numpy", "llvmlite", "ml-dtypes", "safetensors", "rich", "scikit-learn", "pyarrow", "ziglang")
 SHOWN_FEATURES = ("avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16",
                   "avx512vnni", "neon", "bf16", "dotprod")
 
@@ -34,34 +36,45 @@ class Check:
 
     @property
     def passed(self) -> bool:
+        """Whether nothing differs."""
         return not self.differing
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The object cache's directory: where it is (None: off), how many files, how many bytes."""
+    """What the code cache keeps on disk: where (None: it is off), how many kernels and programs, in how many bytes."""
 
     directory: str | None
-    files: int
-    nbytes: int
+    kernels: int
+    programs: int
+    bytes: int
+    limit: int
+
+    def __str__(self) -> str:
+        return f"{self.kernels} kernels and {self.programs} programs, {readable(self.bytes)}"
 
 
 def facts() -> dict[str, str]:
-    """What the machine and the installation are, as names and values to show."""
+    """What the machine and the installation are, as names and values to show.
+
+    >>> from nacre.inspect.machine import facts
+    >>> {"instruction set", "memory", "processor", "threads"} <= set(facts())
+    True
+    """
     target = host_target()
     features = {word[1:] for word in target.features.split(",") if word.startswith("+")}
     kept = cached()
     return {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "nacre": __version__,
         "packages": ", ".join(f"{p} {v}" for p, v in versions().items()),
         "compiler": version(),
         "processor": target.cpu,
         "instruction set": f"{target.isa} (has {', '.join(f for f in SHOWN_FEATURES if f in features)})",
         "threads": f"{pool().threads} of {len(limits.allowed_processors())} allowed processors",
         "memory": readable(limits.memory()),
-        "code cache": "off" if kept.directory is None
-        else f"{kept.directory}: {kept.files} objects, {readable(kept.nbytes)} "
-             f"of at most {readable(objects.default_size())}",
+        "code cache": "off (NACRE_CACHE_DIR)" if kept.directory is None
+        else f"{kept.directory}: {kept} of at most {readable(kept.limit)}",
     }
 
 
@@ -77,26 +90,50 @@ def versions() -> dict[str, str]:
 
 
 def cached() -> Kept:
-    """What the cache of objects and programs holds on disk."""
+    """What the cache of kernels and programs holds on disk.
+
+    >>> from nacre.inspect.machine import cached
+    >>> cached().bytes >= 0
+    True
+    """
     directory = objects.default_directory()
-    files = _objects(directory)
-    return Kept(directory, len(files), sum(p.stat().st_size for p in files))
+    kernels, programs = (_sizes(folder) for folder in _folders(directory))
+    return Kept(directory, len(kernels), len(programs), sum(kernels.values()) + sum(programs.values()),
+                objects.default_size())
 
 
 def clear_cache() -> Kept:
-    """Remove every object and program that is kept on disk; says what there was."""
+    """Remove every kernel and program that is kept on disk, and no file of another's; says what there was."""
     before = cached()
-    for path in _objects(before.directory):
-        path.unlink(missing_ok=True)
+    for folder in _folders(before.directory):
+        for path in _sizes(folder):
+            path.unlink(missing_ok=True)
     return before
 
 
-def _objects(directory: str | None) -> list[Path]:
-    return [] if directory is None else sorted(Path(directory).rglob("*.o"))
+def _folders(directory: str | None) -> tuple[Path | None, Path | None]:
+    """Where kernels are, and programs."""
+    return (None, None) if directory is None else (Path(directory), Path(directory, "programs"))
+
+
+def _sizes(folder: Path | None) -> dict[Path, int]:
+    """The bytes of each object in a folder; another process may remove some meanwhile."""
+    found: dict[Path, int] = {}
+    if folder is not None and folder.is_dir():
+        for path in folder.iterdir():
+            if objects.OBJECT_NAME.fullmatch(path.name):
+                with contextlib.suppress(FileNotFoundError):
+                    found[path] = path.stat().st_size
+    return found
 
 
 def checks() -> list[Check]:
-    """Run the probes every way this machine can, and compare each with the first."""
+    """Run the probes every way this machine can, and compare each with the first.
+
+    >>> from nacre.inspect.machine import checks
+    >>> [check.name for check in checks() if not check.passed]
+    []
+    """
     reference = bits.measure()
     several = max(2, pool().threads)
     return [

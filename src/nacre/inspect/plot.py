@@ -1,4 +1,4 @@
-"""Charts with logarithmic axes as SVG: lines and points, a grid, a legend.
+"""Charts as SVG, their axes logarithmic or not: lines and points, a grid, a legend.
 
     >>> chart = Chart("squares", "n", "n²", (Series("n²", ((1, 1), (10, 100))),))
     >>> chart.svg().startswith("<svg")
@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -19,7 +19,7 @@ COLOURS = ("#2f6db5", "#c8502f", "#3f8f4f", "#8a56ac", "#b8860b", "#2a9d9d", "#c
 
 @dataclass(frozen=True)
 class Series:
-    """Named points (x, y), both positive; joined by a line, or each by itself with a radius and a tooltip."""
+    """Named points (x, y); joined by a line, or each by itself with a radius and a tooltip."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -31,17 +31,19 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series over logarithmic axes."""
+    """Series over axes that are logarithmic, where numbers are positive, or linear."""
 
     title: str
     across: str
     up: str
     series: tuple[Series, ...]
+    logarithmic: tuple[bool, bool] = (True, True)
 
     def svg(self) -> str:
         """The chart as a standalone SVG document."""
         xs, ys = zip(*(p for s in self.series for p in s.points), strict=True)
-        frame = _Frame(_whole(xs), _whole(ys))
+        kinds = [LogarithmicAxis if log else LinearAxis for log in self.logarithmic]
+        frame = _Frame(kinds[0].around(xs), kinds[1].around(ys))
         lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
                  'font-size="12">', f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
                  f'<text x="{LEFT}" y="24" font-size="15" font-weight="bold">{escape(self.title)}</text>',
@@ -56,27 +58,83 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class _Frame:
-    """Where numbers lie on the page: the axes' powers of ten."""
+class LogarithmicAxis:
+    """An axis from one power of ten to another."""
 
-    x: tuple[int, int]
-    y: tuple[int, int]
+    low: int
+    high: int
+
+    @classmethod
+    def around(cls, values: Sequence[float]) -> LogarithmicAxis:
+        """The axis on which positive numbers lie."""
+        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        return cls(low, max(high, low + 1))
+
+    def place(self, value: float) -> float:
+        """Where a number lies, from 0 to 1."""
+        return (math.log10(value) - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """The numbers that are marked, and how they are written."""
+        return [(10.0**power, _power(power)) for power in range(self.low, self.high + 1)]
+
+
+@dataclass(frozen=True)
+class LinearAxis:
+    """An axis marked at multiples of a step of 1, 2 or 5 times a power of ten.
+
+    >>> [text for _, text in LinearAxis.around((0.12, 0.9)).ticks()]
+    ['0', '0.2', '0.4', '0.6', '0.8', '1']
+    """
+
+    first: int
+    last: int
+    step: float
+
+    @classmethod
+    def around(cls, values: Sequence[float]) -> LinearAxis:
+        """The axis on which numbers lie."""
+        low, high = min(values), max(values)
+        wide = high - low or abs(high) or 1.0
+        power = 10.0 ** math.floor(math.log10(wide / 5))
+        step = next(n * power for n in (1, 2, 5, 10) if wide / (n * power) <= 6)
+        first = math.floor(low / step + 1e-9)
+        return cls(first, max(math.ceil(high / step - 1e-9), first + 1), step)
+
+    def place(self, value: float) -> float:
+        """Where a number lies, from 0 to 1."""
+        return (value / self.step - self.first) / (self.last - self.first)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """The numbers that are marked, and how they are written."""
+        return [(k * self.step, f"{round(k * self.step, 12):.6g}") for k in range(self.first, self.last + 1)]
+
+
+Axis = LogarithmicAxis | LinearAxis
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where numbers lie on the page."""
+
+    x: Axis
+    y: Axis
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        across = (math.log10(x) - self.x[0]) / (self.x[1] - self.x[0])
-        up = (math.log10(y) - self.y[0]) / (self.y[1] - self.y[0])
-        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+        """The point of the page for a pair of numbers."""
+        return (LEFT + self.x.place(x) * (WIDTH - LEFT - RIGHT),
+                HEIGHT - BOTTOM - self.y.place(y) * (HEIGHT - TOP - BOTTOM))
 
     def grid(self, across: str, up: str) -> Iterator[str]:
         right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-        for power in range(self.x[0], self.x[1] + 1):
-            x, _ = self.place(10.0**power, 10.0**self.y[0])
+        for value, text in self.x.ticks():
+            x = LEFT + self.x.place(value) * (right - LEFT)
             yield f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{bottom}" stroke="#ddd"/>'
-            yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{_power(power)}</text>'
-        for power in range(self.y[0], self.y[1] + 1):
-            _, y = self.place(10.0**self.x[0], 10.0**power)
+            yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text}</text>'
+        for value, text in self.y.ticks():
+            y = bottom - self.y.place(value) * (bottom - TOP)
             yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#ddd"/>'
-            yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_power(power)}</text>'
+            yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
         yield f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 14}" text-anchor="middle">{escape(across)}</text>'
         yield (f'<text x="18" y="{(TOP + bottom) / 2}" text-anchor="middle" '
                f'transform="rotate(-90 18 {(TOP + bottom) / 2})">{escape(up)}</text>')
@@ -93,12 +151,6 @@ def _drawn(frame: _Frame, s: Series, colour: str) -> Iterator[str]:
         tip = f"<title>{escape(s.tips[k])}</title>" if s.tips else ""
         yield (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}" fill-opacity="0.55" '
                f'stroke="{colour}">{tip}</circle>')
-
-
-def _whole(values: tuple[float, ...]) -> tuple[int, int]:
-    """The powers of ten around positive numbers."""
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    return low, max(high, low + 1)
 
 
 def _power(power: int) -> str:

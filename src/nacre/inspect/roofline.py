@@ -19,7 +19,13 @@ SHOWN = 0.01  # of a program's time: rows below this share are left out
 
 
 def chart(profiles: Sequence[Profile], title: str = "Roofline") -> Chart:
-    """The chart of some programs' kernels; a point's area is its share of its program's time."""
+    """The chart of some programs' kernels; a point's area is its share of its program's time.
+
+    >>> from nacre.inspect import profile, roofline
+    >>> told = profile.profile(lambda a, b: nc.tanh(a @ b), nc.ones((64, 32)), nc.ones((32, 8)), rounds=3)
+    >>> roofline.chart([told]).svg()[:4]
+    '<svg'
+    """
     limits = profiles[0].ceilings
     return Chart(f"{title}: {limits.isa}, {limits.threads} thread{'s' if limits.threads > 1 else ''}",
                  "operations for each byte", "GFLOP/s", (*_roofs(limits), *map(_points, profiles)))

@@ -2,7 +2,8 @@
 
 Counts depend on the program alone, so that they can be compared between machines and kept in a file.  An operation is
 one addition, multiplication, division, comparison … of floats; a fused multiply-add is two; an elementary function
-counts what its definition does.  Bytes are those of the elements that a kernel reads and writes, each once.
+counts what its definition does.  Bytes are those of the elements that a kernel reads and writes, each once.  What a
+loop repeats counts as often; both sides of a branch count, and one round of a loop whose end is not known.
 """
 
 from __future__ import annotations
@@ -93,13 +94,16 @@ def instructions(text: str) -> int:
 def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[Step]:
     """The program's kernels in order; launches that one equation was divided into are one."""
     plan = compiled.executable.plan
+    times = plan.times(sizes)
     found: list[Step] = []
     for first, stages in _together(compiled.stages):
         launches = plan.steps[first:first + len(stages)]
-        flops = sum(evaluate(s.flops, sizes) for s in launches)
-        moved = sum(_bytes(plan, launch, stage, sizes) for launch, stage in zip(launches, stages, strict=True))
+        often = times[first:first + len(stages)]
+        flops = sum(n * evaluate(s.flops, sizes) for n, s in zip(often, launches, strict=True))
+        moved = sum(n * _bytes(plan, launch, stage, sizes)
+                    for n, launch, stage in zip(often, launches, stages, strict=True))
         if stages[0].kernel is not None:
-            flops += operations(stages[0].kernel, sizes)
+            flops += often[0] * operations(stages[0].kernel, sizes)
         found.append(Step(first, len(stages), launches[-1].label, _dtype(stages[0]), flops, moved))
     return found
 

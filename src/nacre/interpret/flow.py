@@ -3,16 +3,20 @@ graphs.
 
 Forward, each gives what its pullback needs as further results: `call` its intermediate values,
 `cond` those of the branch taken (zeros for the other's), `scan` those of every round, stacked.
-Loop-invariant carries are not stacked.
+Loop-invariant carries are not stacked.  What rounds add to their cotangents is summed behind the
+loop where that is one product or sum (see `interpret/together`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from nacre.base.dims import Size
 from nacre.base.types import TensorType
+from nacre.interpret import together
 from nacre.interpret.forward import carried, no_derivative
 from nacre.interpret.linearise import (
     FLOWS,
@@ -26,7 +30,7 @@ from nacre.interpret.linearise import (
 )
 from nacre.ir.graph import Atom, Builder, Graph, Var
 from nacre.ir.primitive import Primitive
-from nacre.ir.rewrite import inline, live_equations
+from nacre.ir.rewrite import inline, live_equations, without_dead_code
 from nacre.ops.copy import copy_p
 
 Types = tuple[TensorType, ...]
@@ -279,7 +283,7 @@ class _Scan:
     ) -> tuple[Graph, Positions]:
         """The scan that goes back, as a graph of (operands, results, cotangents of `present`)."""
         ys = tuple(k for k in present if k >= self.n)
-        body, targets = self.backward_body(ys)
+        back = self.backward_body(ys)
         b = Builder("scan.pull")
         inputs = [b.input(t) for t in known]
         cotangents = {k: b.input(known[len(self.types) + k]) for k in present}
@@ -287,29 +291,33 @@ class _Scan:
             cotangents[k] if k in cotangents else fill_zeros(b, self.types[k]) for k in self.moving
         ]
         carries += [inputs[k] for k in self.fixed.values()]
-        operands = [
-            *carries,
-            *(inputs[k] for k in self.rows.values()),
-            *(cotangents[k] for k in ys),
-        ]
+        rows: list[Atom] = [inputs[k] for k in self.rows.values()]
+        rows += [cotangents[k] for k in ys]
         found = b.add(
             primitive,
-            operands,
+            [*carries, *rows],
             {
-                "body": body,
+                "body": back.body,
                 "carries": len(carries),
                 "length": self.params["length"],
                 "reverse": not self.params["reverse"],
             },
         )
-        rows = dict(zip(targets, found[len(carries) :], strict=True))
-        known_carries = dict(zip(self.moving, found, strict=False))
-        out = [k for k in self.active if k < self.n] + list(targets)
-        return b.finish([known_carries[k] if k < self.n else rows[k] for k in out]), tuple(out)
+        stacked = dict(zip((*self.rows, *ys), rows, strict=True))
+        given: dict[Atom, Atom] = {back.inputs[v]: x for v, x in stacked.items()}
+        given |= zip(back.body.outputs[len(carries) :], found[len(carries) :], strict=True)
+        results: dict[int, Atom] = dict(zip(self.moving, found, strict=False))
+        results |= zip(back.targets, found[len(carries) :], strict=False)
+        for k, terms in back.terms.items():
+            start = results[k] if k in cotangents or k in back.staying else None
+            whole = [t.whole(b, [given[a] for a in t.operands]) for t in terms]
+            results[k] = together.added(b, start, whole)
+        out = [k for k in self.active if k < self.n] + list(back.targets)
+        return b.finish([results[k] for k in out]), tuple(out)
 
-    def backward_body(self, ys: Positions) -> tuple[Graph, Positions]:
-        """(cotangents of carries, fixed values, kept rows, cotangents of ys) → (the first two,
-        cotangents of xs)."""
+    def backward_body(self, ys: Positions) -> _Back:
+        """The body of the scan that goes back: (cotangents of carries, fixed values, kept rows,
+        cotangents of ys) → (the first two, cotangents of xs, what is summed behind the scan)."""
         carries = tuple(k for k in self.moving if k in self.back.traced)
         pull, found = self.back.pull(carries + ys)
         b = Builder(pull.name)
@@ -318,12 +326,53 @@ class _Scan:
         incoming |= {k: b.input(self.graph.outputs[k].type) for k in ys}
         given = [*(values[v] for v in self.back.needed), *(incoming[k] for k in carries + ys)]
         cotangents = dict(zip(found, inline(b, pull, given), strict=True))
+        targets = tuple(k for k in found if k >= self.n)
+        own: dict[Var | int, Var] = {v: values[v] for v in self.rows}
+        own |= {k: incoming[k] for k in ys}
+        stacked: dict[Atom, None] = dict.fromkeys(own.values())
+        stacked |= dict.fromkeys(cotangents[k] for k in targets)
+        invariant = [k for k in self.moving if self.graph.inputs[k] is self.graph.outputs[k]]
+        fixed = {values[v] for v in self.fixed} | {incoming[k] for k in invariant}
+        already = len(stacked)
+        terms: dict[int, list[together.Term]] = {}
+        staying: set[int] = set()
+        for k in (k for k in invariant if k in cotangents):
+
+            def small(term: together.Term, room: Size = self.types[k].size) -> bool:
+                """Whether what must be stacked for a term is no larger than what it adds to."""
+                fresh = [a.type.size for a in term.operands if a not in stacked]
+                known = all(isinstance(n, int) for n in (*fresh, room))
+                return fixed.isdisjoint(term.operands) and (
+                    not fresh or (known and sum(fresh) <= room)
+                )
+
+            stay, late = together.apart(b.equations, cotangents[k], incoming[k], small)
+            if late:
+                cotangents[k] = together.added(b, incoming[k], stay)
+                terms[k] = late
+                staying |= {k} if stay else set()
+                stacked.update(dict.fromkeys(a for t in late for a in t.operands))
         outputs: list[Atom] = [
             cotangents[k] if k in cotangents else fill_zeros(b, self.types[k]) for k in self.moving
         ]
         outputs += [values[v] for v in self.fixed]
-        targets = tuple(k for k in found if k >= self.n)
-        return b.finish([*outputs, *(cotangents[k] for k in targets)]), targets
+        body = b.finish([*outputs, *(cotangents[k] for k in targets), *list(stacked)[already:]])
+        return _Back(without_dead_code(body), targets, own, terms, staying)
+
+
+@dataclass(frozen=True)
+class _Back:
+    """The body of a scan that goes back, and what is done behind it.
+
+    `inputs` are its inputs that are rows; to the cotangents of the carries in `terms` the sums of
+    terms are added; those in `staying` also have summands that are added round by round.
+    """
+
+    body: Graph
+    targets: Positions
+    inputs: dict[Var | int, Var]
+    terms: dict[int, list[together.Term]]
+    staying: set[int]
 
 
 def _scan(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:

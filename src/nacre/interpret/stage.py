@@ -32,6 +32,7 @@ from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope
 
 PACKAGE: Final = str(Path(__file__).resolve().parents[1]) + os.sep
+COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
 
 
 class Staged(Payload):
@@ -384,9 +385,11 @@ _lines: dict[tuple[str, int, str], str] = {}
 
 
 def user_line() -> str:
-    """The innermost line outside the package, as `file:line (function)`."""
+    """The innermost line outside the package, as `file:line (function)`; empty below the package's command line."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython's own name for it
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        if frame.f_code.co_filename == COMMAND_LINE:
+            return ""
         frame = frame.f_back
     key = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
     found = _lines.get(key)

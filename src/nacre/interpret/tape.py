@@ -16,15 +16,18 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from nacre.base.errors import GradientError, StateError, explain
 from nacre.base.state import STATE, gradients
 from nacre.interpret import flow as flow  # the rules of control flow
-from nacre.interpret.linearise import REMEMBERED, Pull, Rule, rule_for
+from nacre.interpret.linearise import REMEMBERED, Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging, run
+from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
+from nacre.ops.control import call_p
 from nacre.ops.pointwise import add
 from nacre.trace.bind import PARTS, bind, executor, inside, next_level, register_tape
 from nacre.trace.value import Origin, Payload, Value, make
@@ -235,6 +238,64 @@ def _record_all(
     )
 
 
+# ---- values whose cotangents are looked at, and maybe changed, on their way
+
+Hearing = Callable[[list[Value | None]], Sequence[Value | None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Heard(Pull):
+    """The cotangents of watched values, of which some are present, through a function."""
+
+    function: Hearing
+    slots: Positions  # of the watched values among those that were given
+    count: int
+    present: Positions
+
+    def heard(self, cotangents: Sequence[Value]) -> Sequence[Value]:
+        """What the function makes of the cotangents that are present."""
+        every: list[Value | None] = [None] * self.count
+        for k, c in zip(self.present, cotangents, strict=True):
+            every[self.slots[k]] = c
+        answer = self.function(every)
+        return [x for k in self.present if (x := answer[self.slots[k]]) is not None]
+
+
+_NOTHING = Graph((), (), (), "watched")
+
+
+class _Watching(Rule):
+    """The rule of values that are given on as they are."""
+
+    def __init__(self, function: Hearing, slots: Positions, count: int) -> None:
+        every = tuple(range(len(slots)))
+        super().__init__(call_p, {}, len(slots), len(slots), len(slots), every, every, lambda _: (_NOTHING, ()))
+        self.heard = function, slots, count
+
+    def pull(self, present: Positions) -> Pull:
+        """The function, for the cotangents that are present."""
+        return Heard(_NOTHING, present, present, None, None, *self.heard, present)
+
+
+def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
+    """The same values, whose cotangents go through a function on their way back, all together.
+
+    It gets a cotangent for each value, None where there is none, and gives others of their types.  Watched are those
+    with a node of the innermost level; where there is none, nothing is.
+    """
+    made = list(values)
+    levels = [x.node.level for x in values if x.node is not None]
+    if not STATE.gradients or not levels:
+        return made
+    level = max(levels)
+    slots = tuple(k for k, x in enumerate(values) if x.node is not None and x.node.level == level)
+    node = _node(_Watching(function, slots, len(values)), [values[k].node for k in slots], (), level)
+    for place, k in enumerate(slots):
+        x = values[k]
+        made[k] = make(x.type, x.data, x.layout, Part(node, place, lowered(x, level).node))
+    return made
+
+
 # ---- gradients kept on request at results of operations
 
 _retained: WeakKeyDictionary[Any, Value | None] = WeakKeyDictionary()
@@ -334,6 +395,8 @@ class _Sweep:
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: compiled as a whole where values are plain, else equation by equation."""
+        if isinstance(pull, Heard):
+            return pull.heard(values)
         if STATE.word == 0 or scope() is None:
             for x in values:
                 if isinstance(x.data, Payload) or (x.node is not None and STATE.gradients):

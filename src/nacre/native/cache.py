@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import hashlib
 import os
+import re
 import struct
 import sys
 import threading
@@ -29,6 +30,8 @@ MAGIC = b"NacreObj"
 FORMAT = 1
 HEADER = struct.Struct("<8sIIQ32s32s")  # magic, format, unused, length, key, sha256 of the payload
 DEFAULT_SIZE = 512 << 20
+OBJECT_NAME = re.compile(r"[0-9a-f]{64}\.o")  # other files of the directory are not ours
+TEMPORARY_NAME = re.compile(r"[0-9a-f]{64}\.o\.\d+\.\d+\.tmp")
 REFRESH_SECONDS = 6 * 3600  # how stale a file's time may get before a use renews it
 TRIM_SECONDS = 3600  # how often the directory is measured
 OBJECTS = 4096  # objects kept in memory
@@ -182,9 +185,9 @@ class DiskCache:
             for entry in entries:
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
-                    if entry.name.endswith(".o"):
+                    if OBJECT_NAME.fullmatch(entry.name):
                         files.append((status.st_mtime, status.st_size, entry.path))
-                    elif entry.name.endswith(".tmp") and now - status.st_mtime > TRIM_SECONDS:
+                    elif TEMPORARY_NAME.fullmatch(entry.name) and now - status.st_mtime > TRIM_SECONDS:
                         os.unlink(entry.path)
         total = sum(size for _, size, _ in files)
         if total <= self.limit:

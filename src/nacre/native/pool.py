@@ -18,9 +18,12 @@ from nacre.base.errors import ArgumentError
 from nacre.native import cache as objects
 from nacre.native import limits
 from nacre.native.engine import Library, host_target
-from nacre.native.region import BARRIER_BYTES, MAX_THREADS, PROCESSORS, pool_text
+from nacre.native.region import MAX_THREADS, PROCESSORS, pool_text
 
-__all__ = ["BARRIER_BYTES", "MAX_THREADS", "Pool", "default_threads", "pool"]
+__all__ = ["MAX_THREADS", "Pool", "default_threads", "pool"]
+
+OFFERED = ("nacre_pool_enter", "nacre_pool_share", "nacre_pool_leave", "nacre_pool_run",
+           "nacre_pool_threads")
 
 
 def default_threads() -> int:
@@ -46,12 +49,11 @@ class Pool:
         text = pool_text(target.isa, linux)
         self._library: Library = objects.library(text, target).keep()
         address = self._library.address
-        self.run_address = address("nacre_pool_run")
-        self.barrier_address = address("nacre_barrier")
-        self.threads_address = address("nacre_pool_threads")
-        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(self.run_address)
-        self._set = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p,
-                                     ctypes.c_char_p)(address("nacre_pool_set"))
+        self._addresses = {name: address(name) for name in OFFERED}
+        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
+            address("nacre_pool_run"))
+        self._set = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)(
+            address("nacre_pool_set"))
         self._started = ctypes.CFUNCTYPE(ctypes.c_int64)(address("nacre_pool_started"))
         self._threads = 1
         self.parallel = linux and platform.machine() in ("x86_64", "aarch64")
@@ -71,34 +73,27 @@ class Pool:
         return self._started()
 
     def set_threads(self, threads: int) -> None:
-        """Run the following regions on this many threads (1 where there is no pool for the system).
+        """Share the following work among this many threads (1 where there is no pool for the system).
 
-        Raises ArgumentError outside 1 to 256.  Workers are pinned only where they are to fill
-        all the processors this process may use: two programs that share a machine would
-        otherwise sit on the same ones.  The caller stays free, and workers make way for it.
+        Raises ArgumentError outside 1 to 256.  The threads run where this process may; none is tied to a
+        processor, so that the system can move one whose processor is busy.
         """
         if not 1 <= threads <= MAX_THREADS:
             raise ArgumentError(f"set_threads: a number from 1 to {MAX_THREADS} is required; it is "
                                 f"{threads}; choose one in that range")
         processors = limits.allowed_processors()
-        pin = threads == len(processors) and max(processors) < PROCESSORS
         mask = sum(1 << n for n in processors if n < PROCESSORS).to_bytes(PROCESSORS // 8, "little")
-        listed = (ctypes.c_int32 * MAX_THREADS)(*processors[:MAX_THREADS] if pin else ())
         self._threads = threads if self.parallel else 1
-        self._set(self._threads, int(pin), listed, mask)
+        self._set(self._threads, mask)
 
     def symbols(self) -> dict[str, int]:
         """The names that generated code may call, with their addresses."""
-        return {
-            "nacre_pool_run": self.run_address,
-            "nacre_barrier": self.barrier_address,
-            "nacre_pool_threads": self.threads_address,
-        }
+        return self._addresses
 
-    def run(self, function: int, argument: int = 0) -> None:
-        """Run `function(argument, thread, threads)` on all threads; the interpreter lock is free
-        meanwhile."""
-        self._run(function, argument)
+    def run(self, function: int, argument: int, chunks: int) -> None:
+        """Call `function(argument, chunk, thread)` once for each chunk, on all threads; the
+        interpreter lock is free meanwhile."""
+        self._run(function, argument, chunks)
 
 
 _making = threading.Lock()

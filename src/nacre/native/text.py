@@ -116,6 +116,12 @@ class Module:
         self.globals[name] = f"@{name} = private unnamed_addr constant {ty} {text}, align {align}"
         return Val(f"@{name}", "ptr")
 
+    def section(self, name: str, nbytes: int, section: str, align: int = 64) -> Val:
+        """A constant in a section of its own, zeros until the object file is finished; returns its address."""
+        self.globals[name] = (f"@{name} = internal externally_initialized constant [{nbytes} x i8] zeroinitializer, "
+                              f'section "{section}", align {align}')
+        return Val(f"@{name}", "ptr")
+
     def variable(self, name: str, ty: str, text: str = "zeroinitializer", align: int = 64,
                  linkage: str = "internal") -> Val:
         """A module variable; returns its address."""
@@ -424,10 +430,13 @@ class Function:
         align = Val(str(max(1, bits_of(value.ty) // 8)), "i32")
         self.intrinsic("masked.store", "void", [value, pointer, align, mask], overload=[value.ty, "ptr"])
 
-    def prefetch(self, pointer: Val) -> None:
-        """Ask for the cache line at an address that will be read soon; it need not be one of ours."""
-        read, near, data = (Val(str(n), "i32") for n in (0, 2, 1))
-        self.intrinsic("prefetch", "void", [pointer, read, near, data], overload=["ptr"])
+    def prefetch(self, pointer: Val, writes: bool = False, level: int = 2) -> None:
+        """Ask for the cache line at an address that will be read or written soon, into a level of the cache.
+
+        It need not be one of ours.
+        """
+        access, near, data = (Val(str(n), "i32") for n in (int(writes), 4 - level, 1))
+        self.intrinsic("prefetch", "void", [pointer, access, near, data], overload=["ptr"])
 
     def gather(self, pointers: Val, mask: Val, ty: str, passthrough: Val | None = None) -> Val:
         """Per-lane loads where the mask holds; other lanes come from `passthrough` (or are 0)."""

@@ -46,6 +46,10 @@ HOMES = {
         "ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d Unfold Upsample UpsamplingBilinear2d "
         "UpsamplingNearest2d ZeroPad1d ZeroPad2d ZeroPad3d"
     ),
+    "sequences": (
+        "PackedSequence pack_padded_sequence pack_sequence pad_packed_sequence pad_sequence unpack_sequence "
+        "unpad_sequence"
+    ),
     "transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
 }
 
@@ -211,6 +215,15 @@ if TYPE_CHECKING:
         ZeroPad2d,
         ZeroPad3d,
     )
+    from nacre.nn.sequences import (
+        PackedSequence,
+        pack_padded_sequence,
+        pack_sequence,
+        pad_packed_sequence,
+        pad_sequence,
+        unpack_sequence,
+        unpad_sequence,
+    )
     from nacre.nn.transformer import (
         Transformer,
         TransformerDecoder,
@@ -315,6 +328,7 @@ __all__ = [
     "MultiheadAttention",
     "NLLLoss",
     "PReLU",
+    "PackedSequence",
     "PairwiseDistance",
     "Parameter",
     "ParameterDict",
@@ -364,6 +378,12 @@ __all__ = [
     "ZeroPad3d",
     "functional",
     "init",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
 ]
 
 

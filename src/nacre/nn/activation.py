@@ -24,7 +24,11 @@ class _Activation(Module):
 
 
 class ReLU(_Activation):
-    """max(x, 0)."""
+    """max(x, 0).
+
+    >>> nn.ReLU()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
+    [0.0, 0.0, 3.0]
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         pass
@@ -35,7 +39,11 @@ class ReLU(_Activation):
 
 
 class ReLU6(_Activation):
-    """x limited to [0, 6]."""
+    """x limited to [0, 6].
+
+    >>> nn.ReLU6()(nc.tensor([-2.0, 3.0, 9.0])).tolist()
+    [0.0, 3.0, 6.0]
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         pass
@@ -46,7 +54,11 @@ class ReLU6(_Activation):
 
 
 class LeakyReLU(_Activation):
-    """x above 0, negative_slope · x elsewhere."""
+    """x above 0, negative_slope · x elsewhere.
+
+    >>> nn.LeakyReLU(0.5)(nc.tensor([-2.0, 0.0, 3.0])).tolist()
+    [-1.0, 0.0, 3.0]
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         self.negative_slope = negative_slope
@@ -73,7 +85,11 @@ class PReLU(_Activation):
 
 
 class RReLU(_Activation):
-    """x above 0, a · x elsewhere, for a drawn from [lower, upper) while training, else their mean."""
+    """x above 0, a · x elsewhere, for a drawn from [lower, upper) while training, else their mean.
+
+    >>> nn.RReLU(0.25, 0.75).eval()(nc.tensor([-2.0, 3.0])).tolist()
+    [-1.0, 3.0]
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         self.lower, self.upper = lower, upper
@@ -84,7 +100,11 @@ class RReLU(_Activation):
 
 
 class ELU(_Activation):
-    """x above 0, alpha · (eˣ − 1) elsewhere."""
+    """x above 0, alpha · (eˣ − 1) elsewhere.
+
+    >>> nn.ELU()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-0.86466473,  0.        ,  3.        ], f32[3])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         self.alpha = alpha
@@ -95,7 +115,11 @@ class ELU(_Activation):
 
 
 class CELU(_Activation):
-    """x above 0, alpha · (e^(x/alpha) − 1) elsewhere."""
+    """x above 0, alpha · (e^(x/alpha) − 1) elsewhere.
+
+    >>> nn.CELU(alpha=2.0)(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-1.2642411,  0.       ,  3.       ], f32[3])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         self.alpha = alpha
@@ -106,7 +130,11 @@ class CELU(_Activation):
 
 
 class SELU(_Activation):
-    """The scaled exponential linear unit of self-normalising networks."""
+    """The scaled exponential linear unit of self-normalising networks.
+
+    >>> nn.SELU()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-1.5201665,  0.       ,  3.152103 ], f32[3])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         pass
@@ -117,7 +145,11 @@ class SELU(_Activation):
 
 
 class GELU(_Activation):
-    """x · Φ(x); approximate="tanh" uses the formula with a sigmoid."""
+    """x · Φ(x); approximate="tanh" uses the formula with a sigmoid.
+
+    >>> nn.GELU()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-0.04550027,  0.        ,  2.9959502 ], f32[3])
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         self.approximate = approximate
@@ -128,7 +160,11 @@ class GELU(_Activation):
 
 
 class SiLU(_Activation):
-    """x · sigmoid(x)."""
+    """x · sigmoid(x).
+
+    >>> nn.SiLU()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-0.23840584,  0.        ,  2.8577223 ], f32[3])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         pass
@@ -139,7 +175,11 @@ class SiLU(_Activation):
 
 
 class Mish(_Activation):
-    """x · tanh(log(1 + eˣ))."""
+    """x · tanh(log(1 + eˣ)).
+
+    >>> nn.Mish()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-0.25250146,  0.        ,  2.986535  ], f32[3])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         pass
@@ -150,7 +190,11 @@ class Mish(_Activation):
 
 
 class Softplus(_Activation):
-    """log(1 + e^(beta · x)) / beta; x itself where beta · x is above the threshold."""
+    """log(1 + e^(beta · x)) / beta; x itself where beta · x is above the threshold.
+
+    >>> nn.Softplus()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([0.126928 , 0.6931472, 3.0485873], f32[3])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         self.beta, self.threshold = beta, threshold
@@ -161,7 +205,11 @@ class Softplus(_Activation):
 
 
 class Softsign(_Activation):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    >>> nn.Softsign()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
+    [-0.6666666865348816, 0.0, 0.75]
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
@@ -169,7 +217,11 @@ class Softsign(_Activation):
 
 
 class Tanh(_Activation):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> nn.Tanh()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-0.9640276,  0.       ,  0.9950548], f32[3])
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
@@ -177,7 +229,11 @@ class Tanh(_Activation):
 
 
 class Tanhshrink(_Activation):
-    """x − tanh(x)."""
+    """x − tanh(x).
+
+    >>> nn.Tanhshrink()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-1.0359724,  0.       ,  2.0049453], f32[3])
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
@@ -185,7 +241,11 @@ class Tanhshrink(_Activation):
 
 
 class Sigmoid(_Activation):
-    """1 / (1 + e⁻ˣ)."""
+    """1 / (1 + e⁻ˣ).
+
+    >>> nn.Sigmoid()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([0.11920292, 0.5       , 0.95257413], f32[3])
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
@@ -193,7 +253,11 @@ class Sigmoid(_Activation):
 
 
 class LogSigmoid(_Activation):
-    """The logarithm of the sigmoid."""
+    """The logarithm of the sigmoid.
+
+    >>> nn.LogSigmoid()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-2.126928  , -0.6931472 , -0.04858735], f32[3])
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
@@ -201,7 +265,11 @@ class LogSigmoid(_Activation):
 
 
 class Hardtanh(_Activation):
-    """x limited to [min_val, max_val]."""
+    """x limited to [min_val, max_val].
+
+    >>> nn.Hardtanh()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
+    [-1.0, 0.0, 1.0]
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         self.min_val, self.max_val = min_val, max_val
@@ -212,7 +280,11 @@ class Hardtanh(_Activation):
 
 
 class Hardsigmoid(_Activation):
-    """x/6 + 1/2 limited to [0, 1]."""
+    """x/6 + 1/2 limited to [0, 1].
+
+    >>> nn.Hardsigmoid()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
+    [0.1666666716337204, 0.5, 1.0]
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         pass
@@ -223,7 +295,11 @@ class Hardsigmoid(_Activation):
 
 
 class Hardswish(_Activation):
-    """x · hardsigmoid(x)."""
+    """x · hardsigmoid(x).
+
+    >>> nn.Hardswish()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
+    [-0.3333333432674408, 0.0, 3.0]
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         pass
@@ -234,7 +310,11 @@ class Hardswish(_Activation):
 
 
 class Hardshrink(_Activation):
-    """x where |x| is above lambd, else 0."""
+    """x where |x| is above lambd, else 0.
+
+    >>> nn.Hardshrink()(nc.tensor([-2.0, 0.25, 3.0])).tolist()
+    [-2.0, 0.0, 3.0]
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         self.lambd = lambd
@@ -245,7 +325,11 @@ class Hardshrink(_Activation):
 
 
 class Softshrink(_Activation):
-    """x moved by lambd towards 0, and 0 where |x| is at most lambd."""
+    """x moved by lambd towards 0, and 0 where |x| is at most lambd.
+
+    >>> nn.Softshrink()(nc.tensor([-2.0, 0.25, 3.0])).tolist()
+    [-1.5, 0.0, 2.5]
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         self.lambd = lambd
@@ -256,7 +340,11 @@ class Softshrink(_Activation):
 
 
 class Threshold(_Activation):
-    """x where it is above a threshold, else a value."""
+    """x where it is above a threshold, else a value.
+
+    >>> nn.Threshold(0.5, -1.0)(nc.tensor([-2.0, 0.0, 3.0])).tolist()
+    [-1.0, -1.0, 3.0]
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         self.threshold, self.value = threshold, value
@@ -267,7 +355,11 @@ class Threshold(_Activation):
 
 
 class GLU(_Activation):
-    """a · sigmoid(b) for the halves a and b along an axis."""
+    """a · sigmoid(b) for the halves a and b along an axis.
+
+    >>> nn.GLU()(nc.tensor([2.0, 4.0, 0.0, 0.0])).tolist()
+    [1.0, 2.0]
+    """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -278,7 +370,11 @@ class GLU(_Activation):
 
 
 class Softmax(_Activation):
-    """exp(x) / Σ exp(x) along an axis."""
+    """exp(x) / Σ exp(x) along an axis.
+
+    >>> nn.Softmax()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([0.00637746, 0.04712342, 0.94649917], f32[3])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -289,7 +385,13 @@ class Softmax(_Activation):
 
 
 class Softmax2d(_Activation):
-    """Softmax over the channels of images [N, C, H, W] or [C, H, W]."""
+    """Softmax over the channels of images [N, C, H, W] or [C, H, W].
+
+    Raises ShapeError for another rank.
+
+    >>> nn.Softmax2d()(nc.zeros((1, 4, 2, 2)))[0, :, 0, 0].tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -300,7 +402,11 @@ class Softmax2d(_Activation):
 
 
 class Softmin(_Activation):
-    """Softmax of −x along an axis."""
+    """Softmax of −x along an axis.
+
+    >>> nn.Softmin()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([0.8756006 , 0.11849965, 0.00589975], f32[3])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -311,7 +417,11 @@ class Softmin(_Activation):
 
 
 class LogSoftmax(_Activation):
-    """The logarithm of softmax along an axis."""
+    """The logarithm of softmax along an axis.
+
+    >>> nn.LogSoftmax()(nc.tensor([-2.0, 0.0, 3.0]))
+    Tensor([-5.054985  , -3.0549853 , -0.05498521], f32[3])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -333,7 +443,16 @@ class _Dropping(_Activation):
 
 
 class Dropout(_Dropping):
-    """Sets elements to 0 with probability p and scales the others by 1/(1 − p), while training."""
+    """Sets elements to 0 with probability p and scales the others by 1/(1 − p), while training.
+
+    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers.
+
+    >>> drop = nn.Dropout(0.25)
+    >>> sorted(set(drop(nc.ones(1000)).tolist()))
+    [0.0, 1.3333333730697632]
+    >>> drop.eval()(nc.ones(2)).tolist()
+    [1.0, 1.0]
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -341,7 +460,14 @@ class Dropout(_Dropping):
 
 
 class Dropout1d(_Dropping):
-    """Dropout of whole channels of [N, C, L]."""
+    """Dropout of whole channels of [N, C, L].
+
+    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers, ShapeError for another rank.
+
+    >>> y = nn.Dropout1d(0.5)(nc.ones((2, 8, 3)))
+    >>> bool(nc.all(y == y[:, :, :1]))
+    True
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -349,7 +475,14 @@ class Dropout1d(_Dropping):
 
 
 class Dropout2d(_Dropping):
-    """Dropout of whole channels of [N, C, H, W]."""
+    """Dropout of whole channels of [N, C, H, W].
+
+    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers, ShapeError for another rank.
+
+    >>> y = nn.Dropout2d(0.5)(nc.ones((2, 8, 3, 3)))
+    >>> bool(nc.all(y == y[:, :, :1, :1]))
+    True
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -357,7 +490,14 @@ class Dropout2d(_Dropping):
 
 
 class Dropout3d(_Dropping):
-    """Dropout of whole channels of [N, C, D, H, W]."""
+    """Dropout of whole channels of [N, C, D, H, W].
+
+    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers, ShapeError for another rank.
+
+    >>> y = nn.Dropout3d(0.5)(nc.ones((2, 8, 3, 3, 3)))
+    >>> bool(nc.all(y == y[:, :, :1, :1, :1]))
+    True
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -365,7 +505,14 @@ class Dropout3d(_Dropping):
 
 
 class AlphaDropout(_Dropping):
-    """Dropout that keeps mean and variance where they are 0 and 1."""
+    """Dropout that keeps mean and variance where they are 0 and 1.
+
+    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers.
+
+    >>> y = nn.AlphaDropout(0.5)(nc.random.normal((10000,)))
+    >>> abs(nc.mean(y).item()) < 0.1, abs(nc.std(y).item() - 1) < 0.1
+    (True, True)
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
@@ -373,7 +520,14 @@ class AlphaDropout(_Dropping):
 
 
 class FeatureAlphaDropout(_Dropping):
-    """`AlphaDropout` of whole channels."""
+    """`AlphaDropout` of whole channels.
+
+    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers.
+
+    >>> y = nn.FeatureAlphaDropout(0.5)(nc.ones((2, 8, 3)))
+    >>> bool(nc.all(y == y[:, :, :1]))
+    True
+    """
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""

@@ -178,7 +178,11 @@ class _ConvTranspose(_Convolution):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose of a convolution of signals, with filters [in_channels, out_channels/groups, k]."""
+    """The transpose of a convolution of signals, with filters [in_channels, out_channels/groups, k].
+
+    >>> nn.ConvTranspose1d(8, 3, 2, stride=2)(nc.ones((1, 8, 4))).shape
+    (1, 3, 8)
+    """
 
     rank, function = 1, "conv_transpose1d"
 
@@ -194,6 +198,10 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The transpose of a convolution of volumes, with filters [in_channels, out_channels/groups, kd, kh, kw]."""
+    """The transpose of a convolution of volumes, with filters [in_channels, out_channels/groups, kd, kh, kw].
+
+    >>> nn.ConvTranspose3d(8, 3, 2, stride=2)(nc.ones((1, 8, 2, 2, 2))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     rank, function = 3, "conv_transpose3d"

@@ -19,6 +19,7 @@ HOMES = {
     ),
     "attention": "scaled_dot_product_attention",
     "dropout": "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout",
+    "grid": "affine_grid grid_sample",
     "linear": "bilinear embedding embedding_bag linear",
     "losses": "cross_entropy log_softmax nll_loss one_hot",
     "margin_losses": "ctc_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from nacre.nn.functions.activations import *
     from nacre.nn.functions.attention import *
     from nacre.nn.functions.dropout import *
+    from nacre.nn.functions.grid import *
     from nacre.nn.functions.linear import *
     from nacre.nn.functions.losses import *
     from nacre.nn.functions.margin_losses import *

@@ -50,7 +50,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def fans(shape: tuple[Any, ...]) -> tuple[int, int]:
-    """How many inputs an element of the result has, and how many outputs an input, for weights [out, in, ...]."""
+    """How many inputs an element of the result has, and how many outputs an input, for weights [out, in, ...].
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> nn.init.fans((8, 3, 5, 5))
+    (75, 200)
+    """
     if len(shape) < 2:
         raise ShapeError(f"init: a weight of at least two axes is required; got shape {list(shape)}")
     field = math.prod(int(n) for n in shape[2:])
@@ -67,17 +73,29 @@ def _fan(shape: tuple[Any, ...], mode: str) -> int:
 
 
 def constant_(tensor: _Filled, val: float) -> _Filled:
-    """One number everywhere."""
+    """One number everywhere.
+
+    >>> nn.init.constant_(nn.Parameter(nc.zeros(3)), 0.5).tolist()
+    [0.5, 0.5, 0.5]
+    """
     return _fill(tensor, filled(stripped(tensor.value), val))
 
 
 def zeros_(tensor: _Filled) -> _Filled:
-    """Zeros."""
+    """Zeros.
+
+    >>> nn.init.zeros_(nn.Parameter(nc.ones(3))).tolist()
+    [0.0, 0.0, 0.0]
+    """
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: _Filled) -> _Filled:
-    """Ones."""
+    """Ones.
+
+    >>> nn.init.ones_(nn.Parameter(nc.zeros(3))).tolist()
+    [1.0, 1.0, 1.0]
+    """
     return constant_(tensor, 1.0)
 
 
@@ -93,7 +111,13 @@ def eye_(tensor: _Filled) -> _Filled:
 
 
 def dirac_(tensor: _Filled, groups: int = 1) -> _Filled:
-    """Filters that give back their input channels, as many as there are, for convolutions of 1 to 3 axes."""
+    """Filters that give back their input channels, as many as there are, for convolutions of 1 to 3 axes.
+
+    Raises ShapeError for another rank, or where the groups do not divide the filters.
+
+    >>> nn.init.dirac_(nn.Parameter(nc.zeros((2, 2, 3)))).tolist()
+    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
+    """
     shape = tuple(int(n) for n in tensor.shape)
     if len(shape) not in (3, 4, 5) or groups < 1 or shape[0] % groups:
         raise ShapeError(f"dirac_: filters [out, in, ...] with out divisible by {groups} are required; got {shape}")
@@ -109,19 +133,36 @@ def dirac_(tensor: _Filled, groups: int = 1) -> _Filled:
 
 
 def uniform_(tensor: _Filled, a: float = 0.0, b: float = 1.0) -> _Filled:
-    """Numbers evenly distributed in [a, b)."""
+    """Numbers evenly distributed in [a, b).
+
+    >>> w = nn.init.uniform_(nn.Parameter(nc.zeros((300, 100))), -1.0, 1.0)
+    >>> nc.min(w).item() >= -1, nc.max(w).item() < 1, abs(nc.mean(w).item()) < 0.02
+    (True, True, True)
+    """
     return _fill(tensor, random.uniform(tensor.shape, a, b, tensor.dtype))
 
 
 def normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0) -> _Filled:
-    """Normally distributed numbers."""
+    """Normally distributed numbers.
+
+    >>> w = nn.init.normal_(nn.Parameter(nc.zeros((300, 100))), 1.0, 0.5)
+    >>> abs(nc.mean(w).item() - 1) < 0.02, abs(nc.std(w).item() - 0.5) < 0.02
+    (True, True)
+    """
     return _fill(tensor, random.normal(tensor.shape, mean, std, tensor.dtype))
 
 
 def trunc_normal_(
     tensor: _Filled, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
 ) -> _Filled:
-    """Normally distributed numbers within [a, b]: those outside are drawn again."""
+    """Normally distributed numbers within [a, b]: those outside are drawn again.
+
+    Raises ArgumentError for an empty interval, or one so far from the mean that nothing would fall into it.
+
+    >>> w = nn.init.trunc_normal_(nn.Parameter(nc.zeros((300, 100))), std=2.0, a=-1.0, b=1.0)
+    >>> nc.max(nc.abs(w)).item() <= 1
+    True
+    """
     if not a < b or not std > 0:
         raise ArgumentError(f"trunc_normal_: a < b and a positive std are required; got {a}, {b}, {std}")
     if not (a - 6 * std < mean < b + 6 * std):
@@ -135,20 +176,41 @@ def trunc_normal_(
 
 
 def xavier_uniform_(tensor: _Filled, gain: float = 1.0) -> _Filled:
-    """Evenly distributed with variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010)."""
+    """Evenly distributed with variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> w = nn.init.xavier_uniform_(nn.Parameter(nc.zeros((300, 100))))
+    >>> abs(nc.var(w).item() - 2 / 400) < 1e-3
+    True
+    """
     bound = gain * math.sqrt(6.0 / max(1, sum(fans(tensor.shape))))
     return uniform_(tensor, -bound, bound)
 
 
 def xavier_normal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
-    """Normally distributed with variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010)."""
+    """Normally distributed with variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> w = nn.init.xavier_normal_(nn.Parameter(nc.zeros((300, 100))))
+    >>> abs(nc.var(w).item() - 2 / 400) < 1e-3
+    True
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / max(1, sum(fans(tensor.shape)))))
 
 
 def kaiming_uniform_(
     tensor: _Filled, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
 ) -> _Filled:
-    """Evenly distributed with variance gain² / fan (He et al. 2015)."""
+    """Evenly distributed with variance gain² / fan (He et al. 2015).
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> w = nn.init.kaiming_uniform_(nn.Parameter(nc.zeros((300, 100))), nonlinearity="relu")
+    >>> abs(nc.var(w).item() - 2 / 100) < 1e-3
+    True
+    """
     bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / max(1, _fan(tensor.shape, mode)))
     return uniform_(tensor, -bound, bound)
 
@@ -156,7 +218,14 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: _Filled, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
 ) -> _Filled:
-    """Normally distributed with variance gain² / fan (He et al. 2015)."""
+    """Normally distributed with variance gain² / fan (He et al. 2015).
+
+    Raises ShapeError for fewer than two axes.
+
+    >>> w = nn.init.kaiming_normal_(nn.Parameter(nc.zeros((300, 100))), mode="fan_out", nonlinearity="relu")
+    >>> abs(nc.var(w).item() - 2 / 300) < 1e-3
+    True
+    """
     return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(max(1, _fan(tensor.shape, mode))))
 
 
@@ -164,6 +233,10 @@ def orthogonal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
     """A matrix with orthonormal rows or columns, times the gain; further axes are merged (Saxe et al. 2014).
 
     It is factored by LAPACK, so its bits are those of the machine.
+
+    >>> w = nn.init.orthogonal_(nn.Parameter(nc.zeros((2, 3))))
+    >>> nc.max(nc.abs(w @ w.T - nc.eye(2))).item() < 1e-6
+    True
     """
     rows, columns = int(tensor.shape[0]), math.prod(int(n) for n in tensor.shape[1:])
     if len(tensor.shape) < 2:
@@ -175,7 +248,14 @@ def orthogonal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
 
 
 def sparse_(tensor: _Filled, sparsity: float, std: float = 0.01) -> _Filled:
-    """Normally distributed, but for a share of zeros in each column (Martens 2010)."""
+    """Normally distributed, but for a share of zeros in each column (Martens 2010).
+
+    Raises ArgumentError for what is no matrix, or a share outside [0, 1].
+
+    >>> w = nn.init.sparse_(nn.Parameter(nc.zeros((10, 3))), 0.5)
+    >>> nc.sum(w.value == 0, axis=0).tolist()
+    [5, 5, 5]
+    """
     if len(tensor.shape) != 2 or not 0.0 <= sparsity <= 1.0:
         raise ArgumentError(f"sparse_: a matrix and a share in [0, 1] are required; got {tensor.shape}, {sparsity}")
     numbers = random.normal(tensor.shape, 0.0, std).numpy().copy()
@@ -186,5 +266,11 @@ def sparse_(tensor: _Filled, sparsity: float, std: float = 0.01) -> _Filled:
 
 
 def copy_(tensor: _Filled, numbers: TensorLike) -> _Filled:
-    """Given numbers of the same shape."""
+    """Given numbers of the same shape.
+
+    Raises ShapeError for numbers of another shape.
+
+    >>> nn.init.copy_(nn.Parameter(nc.zeros(2)), [3.0, 4.0]).tolist()
+    [3.0, 4.0]
+    """
     return _fill(tensor, numbers)

@@ -23,7 +23,11 @@ def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any = None) -
 
 
 class Identity(Module):
-    """Gives back its input."""
+    """Gives back its input.
+
+    >>> nn.Identity()(nc.tensor([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
 
     def forward(self, x: TensorLike) -> Any:
         """x."""
@@ -55,7 +59,11 @@ class Linear(Module):
 
 
 class Flatten(Module):
-    """Axes start_dim to end_dim merged into one."""
+    """Axes start_dim to end_dim merged into one.
+
+    >>> nn.Flatten()(nc.ones((2, 3, 4))).shape
+    (2, 12)
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim

@@ -30,7 +30,11 @@ class _Criterion(Module):
 
 
 class MSELoss(_Criterion):
-    """(input − target)²."""
+    """(input − target)².
+
+    >>> nn.MSELoss()(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
+    2.5
+    """
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
@@ -38,7 +42,11 @@ class MSELoss(_Criterion):
 
 
 class L1Loss(_Criterion):
-    """|input − target|."""
+    """|input − target|.
+
+    >>> nn.L1Loss(reduction="sum")(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
+    3.0
+    """
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
@@ -46,7 +54,11 @@ class L1Loss(_Criterion):
 
 
 class HuberLoss(_Criterion):
-    """Squares near zero, lines beyond delta."""
+    """Squares near zero, lines beyond delta.
+
+    >>> nn.HuberLoss()(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
+    1.0
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -58,7 +70,11 @@ class HuberLoss(_Criterion):
 
 
 class SmoothL1Loss(_Criterion):
-    """A parabola up to beta, a line of slope 1 beyond."""
+    """A parabola up to beta, a line of slope 1 beyond.
+
+    >>> nn.SmoothL1Loss()(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
+    1.0
+    """
 
     def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -73,7 +89,11 @@ class SmoothL1Loss(_Criterion):
 
 
 class BCELoss(_Criterion):
-    """The cross entropy of probabilities of two classes."""
+    """The cross entropy of probabilities of two classes.
+
+    >>> nn.BCELoss()(nc.tensor([0.5, 0.5]), nc.tensor([0.0, 1.0]))
+    Tensor(0.6931472, f32[])
+    """
 
     def __init__(self, weight: TensorLike | None = None, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -85,7 +105,11 @@ class BCELoss(_Criterion):
 
 
 class BCEWithLogitsLoss(_Criterion):
-    """The cross entropy of sigmoid(input); `pos_weight` weighs the targets."""
+    """The cross entropy of sigmoid(input); `pos_weight` weighs the targets.
+
+    >>> nn.BCEWithLogitsLoss()(nc.tensor([0.0, 2.0]), nc.tensor([0.0, 1.0]))
+    Tensor(0.41003758, f32[])
+    """
 
     def __init__(
         self, weight: TensorLike | None = None, reduction: str = "mean", pos_weight: TensorLike | None = None
@@ -101,7 +125,11 @@ class BCEWithLogitsLoss(_Criterion):
 
 
 class KLDivLoss(_Criterion):
-    """target · (log target − input) for log-probabilities; the reduction "batchmean" is by the leading size."""
+    """target · (log target − input) for log-probabilities; the reduction "batchmean" is by the leading size.
+
+    >>> nn.KLDivLoss("batchmean")(nc.log(nc.tensor([[0.5, 0.5]])), nc.tensor([[0.25, 0.75]]))
+    Tensor(0.13081205, f32[])
+    """
 
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction)
@@ -113,7 +141,11 @@ class KLDivLoss(_Criterion):
 
 
 class PoissonNLLLoss(_Criterion):
-    """The negative log-likelihood of Poisson's distribution, for the logarithm of its rate or the rate itself."""
+    """The negative log-likelihood of Poisson's distribution, for the logarithm of its rate or the rate itself.
+
+    >>> nn.PoissonNLLLoss()(nc.tensor([0.0, 1.0]), nc.tensor([1.0, 3.0]))
+    Tensor(0.35914087, f32[])
+    """
 
     def __init__(
         self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
@@ -127,7 +159,11 @@ class PoissonNLLLoss(_Criterion):
 
 
 class GaussianNLLLoss(_Criterion):
-    """The negative log-likelihood of normal distributions with given variances."""
+    """The negative log-likelihood of normal distributions with given variances.
+
+    >>> nn.GaussianNLLLoss()(nc.tensor([0.0, 1.0]), nc.tensor([1.0, 1.0]), nc.tensor([1.0, 4.0]))
+    Tensor(0.5965736, f32[])
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -139,7 +175,12 @@ class GaussianNLLLoss(_Criterion):
 
 
 class NLLLoss(_Criterion):
-    """−input at the target's class."""
+    """−input at the target's class.
+
+    >>> log_probabilities = nc.log(nc.tensor([[0.25, 0.75], [0.5, 0.5]]))
+    >>> nn.NLLLoss()(log_probabilities, nc.tensor([1, 0]))
+    Tensor(0.49041462, f32[])
+    """
 
     def __init__(
         self, weight: TensorLike | None = None, ignore_index: int = -100, reduction: str = "mean"
@@ -178,7 +219,14 @@ class CrossEntropyLoss(_Criterion):
 
 
 class CTCLoss(_Criterion):
-    """The negative log-likelihood of label sequences over all alignments."""
+    """The negative log-likelihood of label sequences over all alignments.
+
+    `log_probs` are [T, N, C], `targets` [N, S] with the lengths of both.
+
+    >>> log_probabilities = nc.full((4, 1, 3), -1.0986123)
+    >>> nn.CTCLoss()(log_probabilities, nc.tensor([[1, 2]]), nc.tensor([4]), nc.tensor([2]))
+    Tensor(0.8431995, f32[])
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction)
@@ -197,7 +245,11 @@ class CTCLoss(_Criterion):
 
 
 class HingeEmbeddingLoss(_Criterion):
-    """x where the target is 1, max(0, margin − x) where it is −1."""
+    """x where the target is 1, max(0, margin − x) where it is −1.
+
+    >>> nn.HingeEmbeddingLoss()(nc.tensor([0.5, 0.25]), nc.tensor([1.0, -1.0])).item()
+    0.625
+    """
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -209,7 +261,11 @@ class HingeEmbeddingLoss(_Criterion):
 
 
 class SoftMarginLoss(_Criterion):
-    """log(1 + e^(−target · input))."""
+    """log(1 + e^(−target · input)).
+
+    >>> nn.SoftMarginLoss()(nc.tensor([2.0, -1.0]), nc.tensor([1.0, -1.0]))
+    Tensor(0.22009484, f32[])
+    """
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
@@ -217,7 +273,11 @@ class SoftMarginLoss(_Criterion):
 
 
 class MarginRankingLoss(_Criterion):
-    """max(0, −target · (input1 − input2) + margin)."""
+    """max(0, −target · (input1 − input2) + margin).
+
+    >>> nn.MarginRankingLoss(0.5)(nc.tensor([1.0, 2.0]), nc.tensor([2.0, 1.0]), nc.ones(2)).item()
+    0.75
+    """
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -229,7 +289,11 @@ class MarginRankingLoss(_Criterion):
 
 
 class CosineEmbeddingLoss(_Criterion):
-    """1 − cos where the target is 1, max(0, cos − margin) where it is −1."""
+    """1 − cos where the target is 1, max(0, cos − margin) where it is −1.
+
+    >>> nn.CosineEmbeddingLoss()(nc.tensor([[1.0, 0.0]]), nc.tensor([[0.0, 1.0]]), nc.ones(1)).item()
+    1.0
+    """
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -241,7 +305,11 @@ class CosineEmbeddingLoss(_Criterion):
 
 
 class TripletMarginLoss(_Criterion):
-    """max(0, margin + |anchor − positive| − |anchor − negative|)."""
+    """max(0, margin + |anchor − positive| − |anchor − negative|).
+
+    >>> nn.TripletMarginLoss()(nc.tensor([[0.0, 0.0]]), nc.tensor([[3.0, 4.0]]), nc.tensor([[0.0, 2.0]]))
+    Tensor(3.9999995, f32[])
+    """
 
     def __init__(
         self,
@@ -262,7 +330,14 @@ class TripletMarginLoss(_Criterion):
 
 
 class TripletMarginWithDistanceLoss(_Criterion):
-    """`TripletMarginLoss` with any distance of two tensors."""
+    """`TripletMarginLoss` with any distance of two tensors.
+
+    >>> def manhattan(x, y):
+    ...     return nc.sum(nc.abs(x - y), axis=-1)
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=manhattan)
+    >>> loss(nc.tensor([[0.0, 0.0]]), nc.tensor([[3.0, 4.0]]), nc.tensor([[0.0, 2.0]])).item()
+    6.0
+    """
 
     def __init__(
         self,
@@ -284,7 +359,11 @@ class TripletMarginWithDistanceLoss(_Criterion):
 
 
 class MultiMarginLoss(_Criterion):
-    """Σ max(0, margin − x[target] + x[i])ᵖ / C over the other classes."""
+    """Σ max(0, margin − x[target] + x[i])ᵖ / C over the other classes.
+
+    >>> nn.MultiMarginLoss()(nc.tensor([[0.5, 1.0]]), nc.tensor([1])).item()
+    0.25
+    """
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: TensorLike | None = None, reduction: str = "mean"
@@ -298,7 +377,11 @@ class MultiMarginLoss(_Criterion):
 
 
 class MultiLabelMarginLoss(_Criterion):
-    """Margins between the classes that a row of targets names and all others."""
+    """Margins between the classes that a row of targets names and all others.
+
+    >>> nn.MultiLabelMarginLoss()(nc.tensor([[0.5, 1.0, 0.0]]), nc.tensor([[1, -1, 0]])).item()
+    0.1666666716337204
+    """
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or [N] without reduction."""
@@ -306,7 +389,11 @@ class MultiLabelMarginLoss(_Criterion):
 
 
 class MultiLabelSoftMarginLoss(_Criterion):
-    """The mean over the classes of the cross entropy of sigmoid(input)."""
+    """The mean over the classes of the cross entropy of sigmoid(input).
+
+    >>> nn.MultiLabelSoftMarginLoss()(nc.tensor([[0.5, -1.0]]), nc.tensor([[1.0, 0.0]]))
+    Tensor(0.39366934, f32[])
+    """
 
     def __init__(self, weight: TensorLike | None = None, reduction: str = "mean") -> None:
         super().__init__(reduction)

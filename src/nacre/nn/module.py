@@ -20,6 +20,7 @@ from nacre.base.dtypes import as_dtype
 from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, explain
 from nacre.base.state import STATE
 from nacre.base.tree import register
+from nacre.nn.hooks import Hook, HookHandle, hooked
 from nacre.nn.parameter import Buffer as Buffer
 from nacre.nn.parameter import Parameter as Parameter
 from nacre.nn.parameter import State as State
@@ -35,25 +36,6 @@ class IncompatibleKeys(NamedTuple):
 
     missing_keys: list[str]
     unexpected_keys: list[str]
-
-
-class Hook(NamedTuple):
-    """A function to call before or after `forward`."""
-
-    call: Callable[..., Any]
-    before: bool
-    with_kwargs: bool
-
-
-class HookHandle:
-    """What registering a hook gives: `remove` takes it away again."""
-
-    def __init__(self, forget: Callable[[], None]) -> None:
-        self.forget = forget
-
-    def remove(self) -> None:
-        """The hook is not called any more."""
-        self.forget()
 
 
 class Module:
@@ -85,19 +67,7 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if STATE.word:
             report(self, "fingerprint")
-        return self._hooked(args, kwargs) if self._hooks else self.forward(*args, **kwargs)
-
-    def _hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`forward` with what hooks make of its arguments, and of its result."""
-        for hook in self._hooks:
-            if hook.before:
-                args, kwargs = _changed(hook, args, kwargs, hook.call(self, args, *hook.with_kwargs * [kwargs]))
-        result = self.forward(*args, **kwargs)
-        for hook in self._hooks:
-            if not hook.before:
-                changed = hook.call(self, args, *hook.with_kwargs * [kwargs], result)
-                result = result if changed is None else changed
-        return result
+        return hooked(self, self._hooks, args, kwargs) if self._hooks else self.forward(*args, **kwargs)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
         """Call `hook(module, args)` before every `forward`; what it returns, if anything, replaces the arguments.
@@ -109,7 +79,7 @@ class Module:
         >>> double(nc.ones(1)), handle.remove(), double(nc.ones(1))
         (Tensor([2.], f32[1]), None, Tensor([1.], f32[1]))
         """
-        return self._register(Hook(hook, True, with_kwargs))
+        return self._register(Hook(hook, "before", with_kwargs))
 
     def register_forward_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
         """Call `hook(module, args, result)` after every `forward`; what it returns, if anything, is the new result.
@@ -121,7 +91,35 @@ class Module:
         >>> _ = layer(nc.ones((4, 2)))
         (4, 3)
         """
-        return self._register(Hook(hook, False, with_kwargs))
+        return self._register(Hook(hook, "after", with_kwargs))
+
+    def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(module, grad_input, grad_output)` when a backward pass has come through the module.
+
+        Both are tuples of gradients: of the positional arguments, of the results; None where there is none.  What it
+        returns, if anything, replaces `grad_input`, in the same types; GradientError otherwise.  Eagerly hooks get
+        numbers, in a function that is traced (`nc.jit`, `nc.grad`) what stands for them.  Where a function is
+        differentiated as a whole, in `nc.vmap`, `nc.jvp`, `nc.checkpoint` and control flow, no hook is called.
+
+        >>> layer = nn.Identity()
+        >>> handle = layer.register_full_backward_hook(lambda module, inner, outer: (inner[0] * 10,))
+        >>> x = nc.tensor([1.0, 2.0]).requires_grad_()
+        >>> (layer(x) * 3).sum().backward(); x.grad.tolist()
+        [30.0, 30.0]
+        """
+        return self._register(Hook(hook, "backward"))
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(module, grad_output)` when a backward pass comes to the module.
+
+        What it returns, if anything, replaces the gradients of the results; see `register_full_backward_hook`.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> handle = layer.register_full_backward_pre_hook(lambda module, outer: print(outer[0].tolist()))
+        >>> layer(nc.ones((1, 2))).sum().backward()
+        [[1.0]]
+        """
+        return self._register(Hook(hook, "backward before"))
 
     def _register(self, hook: Hook) -> HookHandle:
         self._hooks = (*self._hooks, hook)
@@ -340,18 +338,6 @@ class Module:
             return f"{type(self).__name__}({extra})"
         inner = ([extra] if extra else []) + lines
         return f"{type(self).__name__}(\n  " + "\n  ".join(inner) + "\n)"
-
-
-def _changed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
-    """The arguments after a hook has returned something."""
-    if found is None:
-        return args, kwargs
-    if not hook.with_kwargs:
-        return cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,), kwargs
-    pair = cast("tuple[Any, ...]", found)
-    if not isinstance(found, tuple) or len(pair) != 2:
-        raise ArgumentError(f"forward_pre_hook: a pair (args, kwargs) is required; got {type(pair).__name__}")
-    return pair
 
 
 def settings(module: Module) -> str:

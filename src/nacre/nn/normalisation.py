@@ -73,7 +73,13 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalisation over groups of channels."""
+    """Normalisation over groups of channels.
+
+    Raises ArgumentError or ShapeError for channels that the groups do not divide.
+
+    >>> nn.GroupNorm(2, 4)(nc.ones((2, 4, 3, 3))).shape
+    (2, 4, 3, 3)
+    """
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None
@@ -96,7 +102,11 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha · mean(x²))^beta, the mean over `size` neighbouring channels."""
+    """x / (k + alpha · mean(x²))^beta, the mean over `size` neighbouring channels.
+
+    >>> nn.LocalResponseNorm(3)(nc.ones((2, 4, 3))).shape
+    (2, 4, 3)
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
@@ -182,7 +192,11 @@ class _BatchNorm(_Running):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of [N, C] or [N, C, L]."""
+    """Batch normalisation of [N, C] or [N, C, L].
+
+    >>> nn.BatchNorm1d(3)(nc.ones((2, 3))).shape
+    (2, 3)
+    """
 
     ranks = (2, 3)
 
@@ -201,7 +215,11 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of volumes [N, C, D, H, W]."""
+    """Batch normalisation of volumes [N, C, D, H, W].
+
+    >>> nn.BatchNorm3d(3)(nc.ones((2, 3, 4, 4, 4))).shape
+    (2, 3, 4, 4, 4)
+    """
 
     ranks = (5,)
 
@@ -233,7 +251,11 @@ class _InstanceNorm(_Running):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of signals [N, C, L] or [C, L]."""
+    """Instance normalisation of signals [N, C, L] or [C, L].
+
+    >>> nn.InstanceNorm1d(3)(nc.ones((2, 3, 8))).shape
+    (2, 3, 8)
+    """
 
     ranks = (2, 3)
 
@@ -249,6 +271,10 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of volumes [N, C, D, H, W] or [C, D, H, W]."""
+    """Instance normalisation of volumes [N, C, D, H, W] or [C, D, H, W].
+
+    >>> nn.InstanceNorm3d(3)(nc.ones((2, 3, 4, 4, 4))).shape
+    (2, 3, 4, 4, 4)
+    """
 
     ranks = (4, 5)

@@ -150,7 +150,14 @@ class Parameter(State):
 
 
 class Buffer(State):
-    """A variable that is not trained, such as a running mean; part of the state dict unless not persistent."""
+    """A variable that is not trained, such as a running mean; part of the state dict unless not persistent.
+
+    >>> class Scale(nn.Module):
+    ...     def __init__(self): self.factor = nn.Buffer(nc.tensor(2.0))
+    ...     def forward(self, x): return x * self.factor
+    >>> Scale()(nc.ones(2)).tolist(), list(Scale().state_dict()), list(Scale().parameters())
+    ([2.0, 2.0], ['factor'], [])
+    """
 
     __slots__ = ("persistent",)
 

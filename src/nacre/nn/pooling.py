@@ -48,7 +48,11 @@ class _MaxPool(_Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window of signals [N, C, L]."""
+    """The largest element of each window of signals [N, C, L].
+
+    >>> nn.MaxPool1d(2)(nc.ones((1, 3, 8))).shape
+    (1, 3, 4)
+    """
 
     function = "max_pool1d"
 
@@ -64,7 +68,11 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of each window of volumes [N, C, D, H, W]."""
+    """The largest element of each window of volumes [N, C, D, H, W].
+
+    >>> nn.MaxPool3d(2)(nc.ones((1, 3, 8, 8, 8))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     function = "max_pool3d"
 
@@ -82,7 +90,12 @@ class _MaxUnpool(_Pool):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """What `MaxPool1d` left of signals, at its places among zeros."""
+    """What `MaxPool1d` left of signals, at its places among zeros.
+
+    >>> y, places = nn.MaxPool1d(2, return_indices=True)(nc.ones((1, 3, 8)))
+    >>> nn.MaxUnpool1d(2)(y, places).shape
+    (1, 3, 8)
+    """
 
     function = "max_unpool1d"
 
@@ -99,13 +112,22 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """What `MaxPool3d` left of volumes, at its places among zeros."""
+    """What `MaxPool3d` left of volumes, at its places among zeros.
+
+    >>> y, places = nn.MaxPool3d(2, return_indices=True)(nc.ones((1, 3, 8, 8, 8)))
+    >>> nn.MaxUnpool3d(2)(y, places).shape
+    (1, 3, 8, 8, 8)
+    """
 
     function = "max_unpool3d"
 
 
 class AvgPool1d(_Pool):
-    """The mean of each window of signals [N, C, L]."""
+    """The mean of each window of signals [N, C, L].
+
+    >>> nn.AvgPool1d(2)(nc.ones((1, 3, 8))).shape
+    (1, 3, 4)
+    """
 
     def __init__(
         self,
@@ -161,7 +183,11 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of volumes [N, C, D, H, W]."""
+    """The mean of each window of volumes [N, C, D, H, W].
+
+    >>> nn.AvgPool3d(2)(nc.ones((1, 3, 8, 8, 8))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     function = "avg_pool3d"
 
@@ -180,19 +206,31 @@ class _LPPool(_Pool):
 
 
 class LPPool1d(_LPPool):
-    """The p-norm of each window of signals [N, C, L]."""
+    """The p-norm of each window of signals [N, C, L].
+
+    >>> nn.LPPool1d(2.0, 2)(nc.ones((1, 3, 8))).shape
+    (1, 3, 4)
+    """
 
     function = "lp_pool1d"
 
 
 class LPPool2d(_LPPool):
-    """The p-norm of each window of images [N, C, H, W]."""
+    """The p-norm of each window of images [N, C, H, W].
+
+    >>> nn.LPPool2d(2.0, 2)(nc.ones((1, 3, 8, 8))).shape
+    (1, 3, 4, 4)
+    """
 
     function = "lp_pool2d"
 
 
 class LPPool3d(_LPPool):
-    """The p-norm of each window of volumes [N, C, D, H, W]."""
+    """The p-norm of each window of volumes [N, C, D, H, W].
+
+    >>> nn.LPPool3d(2.0, 2)(nc.ones((1, 3, 8, 8, 8))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     function = "lp_pool3d"
 
@@ -209,36 +247,60 @@ class _AdaptivePool(_Pool):
 
 
 class AdaptiveMaxPool1d(_AdaptivePool):
-    """The maxima of output_size windows that cover signals [N, C, L]."""
+    """The maxima of output_size windows that cover signals [N, C, L].
+
+    >>> nn.AdaptiveMaxPool1d(3)(nc.ones((1, 3, 8))).shape
+    (1, 3, 3)
+    """
 
     function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptivePool):
-    """The maxima of output_size windows that cover images [N, C, H, W]."""
+    """The maxima of output_size windows that cover images [N, C, H, W].
+
+    >>> nn.AdaptiveMaxPool2d(3)(nc.ones((1, 3, 8, 8))).shape
+    (1, 3, 3, 3)
+    """
 
     function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptivePool):
-    """The maxima of output_size windows that cover volumes [N, C, D, H, W]."""
+    """The maxima of output_size windows that cover volumes [N, C, D, H, W].
+
+    >>> nn.AdaptiveMaxPool3d(3)(nc.ones((1, 3, 8, 8, 8))).shape
+    (1, 3, 3, 3, 3)
+    """
 
     function = "adaptive_max_pool3d"
 
 
 class AdaptiveAvgPool1d(_AdaptivePool):
-    """The means of output_size windows that cover signals [N, C, L]."""
+    """The means of output_size windows that cover signals [N, C, L].
+
+    >>> nn.AdaptiveAvgPool1d(3)(nc.ones((1, 3, 8))).shape
+    (1, 3, 3)
+    """
 
     function = "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptivePool):
-    """The means of output_size windows that cover images [N, C, H, W]."""
+    """The means of output_size windows that cover images [N, C, H, W].
+
+    >>> nn.AdaptiveAvgPool2d(3)(nc.ones((1, 3, 8, 8))).shape
+    (1, 3, 3, 3)
+    """
 
     function = "adaptive_avg_pool2d"
 
 
 class AdaptiveAvgPool3d(_AdaptivePool):
-    """The means of output_size windows that cover volumes [N, C, D, H, W]."""
+    """The means of output_size windows that cover volumes [N, C, D, H, W].
+
+    >>> nn.AdaptiveAvgPool3d(3)(nc.ones((1, 3, 8, 8, 8))).shape
+    (1, 3, 3, 3, 3)
+    """
 
     function = "adaptive_avg_pool3d"

@@ -15,6 +15,7 @@ from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn import functional
 from nacre.nn.layers import uniform_parameter
 from nacre.nn.module import Module
+from nacre.nn.sequences import PackedSequence, kept, silent
 from nacre.transform.control import scan
 
 State = tuple[Any, ...]  # (h,) or (h, c)
@@ -105,8 +106,16 @@ class _Recurrent(Module):
         """[L, N, input_size] (or [N, L, …] with batch_first, or [L, input_size]) → output, last states.
 
         The output [L, N, directions · hidden] holds the last layer's states; the last states are those of all layers
-        and directions, [layers · directions, N, hidden].
+        and directions, [layers · directions, N, hidden].  A `PackedSequence` gives one: the last states are those at
+        the sequences' ends.
         """
+        if isinstance(input, PackedSequence):
+            found, ended = self._padded(input.padded, hx, input.inside[..., None])
+            return PackedSequence(found, input.lengths), ended
+        return self._padded(input, hx, None)
+
+    def _padded(self, input: TensorLike, hx: Any, inside: Any) -> Any:
+        """`forward` of sequences of one length, or of those that end where `inside` [L, N, 1] says."""
         x: Any = as_tensor(input)
         single = x.ndim == 2
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
@@ -114,14 +123,17 @@ class _Recurrent(Module):
                 f"{type(self).__name__}: an input of rank 2 or 3 with a last axis of {self.input_size} is required; "
                 f"got {x.type}"
             )
-        x = x[:, None] if single else x.permute(1, 0, 2) if self.batch_first else x
+        if inside is not None:
+            x = silent(inside, x)  # whatever the padding is: NaN times a zero gradient would be NaN
+        turned = self.batch_first and not single and inside is None
+        x = x[:, None] if single else x.permute(1, 0, 2) if turned else x
         states = self._states(hx, x, single)
         last: list[State] = []
         for layer in range(self.num_layers):
             ways: list[Any] = []
             for way, suffix in enumerate(self._suffixes(layer)):
                 first = tuple(s[layer * self.directions + way] for s in states)
-                ends, outputs = self._run(x, first, suffix, way == 1)
+                ends, outputs = self._run(x, first, suffix, way == 1, inside)
                 last.append(ends)
                 ways.append(outputs)
             x = ways[0] if len(ways) == 1 else concat(ways, axis=2)
@@ -130,7 +142,7 @@ class _Recurrent(Module):
         ended = tuple(stack([ends[k] for ends in last]) for k in range(self.cells))
         if single:
             x, ended = x[:, 0], tuple(s[:, 0] for s in ended)
-        elif self.batch_first:
+        elif turned:
             x = x.permute(1, 0, 2)
         return x, ended[0] if self.cells == 1 else ended
 
@@ -150,7 +162,7 @@ class _Recurrent(Module):
             )
         return tuple(given)
 
-    def _run(self, x: Any, first: State, suffix: str, reverse: bool) -> tuple[State, Any]:
+    def _run(self, x: Any, first: State, suffix: str, reverse: bool, inside: Any) -> tuple[State, Any]:
         """One layer in one direction: its last state and its outputs."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         held: list[Any] = [getattr(self, name + suffix, None) for name in names]
@@ -166,7 +178,15 @@ class _Recurrent(Module):
                 new = (functional.linear(new[0], projection), *new[1:])
             return new, new[0]
 
-        return scan(turn, first, functional.linear(x, w_in, b_in), reverse=reverse)
+        def turn_inside(state: State, given: Any) -> tuple[State, Any]:
+            """One point in time, at which some sequences have ended or not begun."""
+            new, output = turn(state, given[0])
+            return kept(given[1], new, state), silent(given[1], output)
+
+        projected = functional.linear(x, w_in, b_in)
+        if inside is None:
+            return scan(turn, first, projected, reverse=reverse)
+        return scan(turn_inside, first, (projected, inside), reverse=reverse)
 
     def extra_repr(self) -> str:
         """Sizes and what differs from the defaults."""
@@ -318,7 +338,12 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of `LSTM`, for a state (h, c)."""
+    """One step of `LSTM`, for a state (h, c).
+
+    >>> h, c = nn.LSTMCell(3, 5)(nc.ones((2, 3)))
+    >>> h.shape, c.shape
+    ((2, 5), (2, 5))
+    """
 
     gates, cells = 4, 2
 
@@ -328,7 +353,11 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of `GRU`."""
+    """One step of `GRU`.
+
+    >>> nn.GRUCell(3, 5)(nc.ones((2, 3))).shape
+    (2, 5)
+    """
 
     gates = 3
 

@@ -39,7 +39,11 @@ class _Margin(_Shown):
 
 
 class ZeroPad1d(_Margin):
-    """Zeros around signals."""
+    """Zeros around signals.
+
+    >>> nn.ZeroPad1d(1)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
+    [[0.0, 1.0, 2.0, 3.0, 0.0]]
+    """
 
     rank, mode = 1, "constant"
 
@@ -55,61 +59,101 @@ class ZeroPad2d(_Margin):
 
 
 class ZeroPad3d(_Margin):
-    """Zeros around volumes."""
+    """Zeros around volumes.
+
+    >>> nn.ZeroPad3d(1)(nc.ones((1, 3, 2, 2, 2))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     rank, mode = 3, "constant"
 
 
 class ReflectionPad1d(_Margin):
-    """What is inside of the edge, around signals."""
+    """What is inside of the edge, around signals.
+
+    >>> nn.ReflectionPad1d(1)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
+    [[2.0, 1.0, 2.0, 3.0, 2.0]]
+    """
 
     rank, mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Margin):
-    """What is inside of the edge, around images."""
+    """What is inside of the edge, around images.
+
+    >>> nn.ReflectionPad2d(1)(nc.tensor([[[1.0, 2.0], [3.0, 4.0]]]))[0, 0].tolist()
+    [4.0, 3.0, 4.0, 3.0]
+    """
 
     rank, mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Margin):
-    """What is inside of the edge, around volumes."""
+    """What is inside of the edge, around volumes.
+
+    >>> nn.ReflectionPad3d(1)(nc.ones((1, 3, 2, 2, 2))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     rank, mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Margin):
-    """The edge again, around signals."""
+    """The edge again, around signals.
+
+    >>> nn.ReplicationPad1d(1)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
+    [[1.0, 1.0, 2.0, 3.0, 3.0]]
+    """
 
     rank, mode = 1, "replicate"
 
 
 class ReplicationPad2d(_Margin):
-    """The edge again, around images."""
+    """The edge again, around images.
+
+    >>> nn.ReplicationPad2d(1)(nc.tensor([[[1.0, 2.0], [3.0, 4.0]]]))[0, 0].tolist()
+    [1.0, 1.0, 2.0, 2.0]
+    """
 
     rank, mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Margin):
-    """The edge again, around volumes."""
+    """The edge again, around volumes.
+
+    >>> nn.ReplicationPad3d(1)(nc.ones((1, 3, 2, 2, 2))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     rank, mode = 3, "replicate"
 
 
 class CircularPad1d(_Margin):
-    """The other side, around signals."""
+    """The other side, around signals.
+
+    >>> nn.CircularPad1d(1)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
+    [[3.0, 1.0, 2.0, 3.0, 1.0]]
+    """
 
     rank, mode = 1, "circular"
 
 
 class CircularPad2d(_Margin):
-    """The other side, around images."""
+    """The other side, around images.
+
+    >>> nn.CircularPad2d(1)(nc.tensor([[[1.0, 2.0], [3.0, 4.0]]]))[0, 0].tolist()
+    [4.0, 3.0, 4.0, 3.0]
+    """
 
     rank, mode = 2, "circular"
 
 
 class CircularPad3d(_Margin):
-    """The other side, around volumes."""
+    """The other side, around volumes.
+
+    >>> nn.CircularPad3d(1)(nc.ones((1, 3, 2, 2, 2))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     rank, mode = 3, "circular"
 
@@ -129,19 +173,31 @@ class _ConstantMargin(_Margin):
 
 
 class ConstantPad1d(_ConstantMargin):
-    """A number around signals."""
+    """A number around signals.
+
+    >>> nn.ConstantPad1d(1, 9.0)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
+    [[9.0, 1.0, 2.0, 3.0, 9.0]]
+    """
 
     rank = 1
 
 
 class ConstantPad2d(_ConstantMargin):
-    """A number around images."""
+    """A number around images.
+
+    >>> nn.ConstantPad2d((1, 0, 0, 0), 9.0)(nc.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
+    [[[9.0, 1.0, 2.0], [9.0, 3.0, 4.0]]]
+    """
 
     rank = 2
 
 
 class ConstantPad3d(_ConstantMargin):
-    """A number around volumes."""
+    """A number around volumes.
+
+    >>> nn.ConstantPad3d(1, 9.0)(nc.ones((1, 3, 2, 2, 2))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     rank = 3
 
@@ -172,21 +228,35 @@ class Upsample(_Shown):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images resized by taking the nearest pixel."""
+    """Images resized by taking the nearest pixel.
+
+    >>> nn.UpsamplingNearest2d(scale_factor=2)(nc.tensor([[[[1.0, 2.0]]]])).tolist()
+    [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
+    """
 
     def __init__(self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
         super().__init__(size, scale_factor, "nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images resized bilinearly, their corners staying where they are."""
+    """Images resized bilinearly, their corners staying where they are.
+
+    >>> nn.UpsamplingBilinear2d(size=(1, 3))(nc.tensor([[[[1.0, 2.0]]]])).tolist()
+    [[[[1.0, 1.5, 2.0]]]]
+    """
 
     def __init__(self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
         super().__init__(size, scale_factor, "bilinear", True)
 
 
 class PixelShuffle(_Shown):
-    """[..., C · r², H, W] → [..., C, H · r, W · r]."""
+    """[..., C · r², H, W] → [..., C, H · r, W · r].
+
+    Raises ShapeError where the channels are not divisible by r².
+
+    >>> nn.PixelShuffle(2)(nc.ones((1, 12, 4, 4))).shape
+    (1, 3, 8, 8)
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         self.upscale_factor = upscale_factor
@@ -197,7 +267,13 @@ class PixelShuffle(_Shown):
 
 
 class PixelUnshuffle(_Shown):
-    """[..., C, H · r, W · r] → [..., C · r², H, W]."""
+    """[..., C, H · r, W · r] → [..., C · r², H, W].
+
+    Raises ShapeError where height or width are not divisible by r.
+
+    >>> nn.PixelUnshuffle(2)(nc.ones((1, 3, 8, 8))).shape
+    (1, 12, 4, 4)
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         self.downscale_factor = downscale_factor
@@ -208,7 +284,13 @@ class PixelUnshuffle(_Shown):
 
 
 class ChannelShuffle(_Shown):
-    """Channels in the order in which they come when groups are read side by side."""
+    """Channels in the order in which they come when groups are read side by side.
+
+    Raises ShapeError where the channels are not divisible by the groups.
+
+    >>> nn.ChannelShuffle(2)(nc.arange(4).reshape((1, 4, 1)))[0, :, 0].tolist()
+    [0, 2, 1, 3]
+    """
 
     def __init__(self, groups: int) -> None:
         self.groups = groups
@@ -219,7 +301,11 @@ class ChannelShuffle(_Shown):
 
 
 class Unfold(_Shown):
-    """The patches of images as columns [N, C · kh · kw, patches]."""
+    """The patches of images as columns [N, C · kh · kw, patches].
+
+    >>> nn.Unfold(3)(nc.ones((1, 2, 4, 5))).shape
+    (1, 18, 6)
+    """
 
     def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
@@ -230,7 +316,11 @@ class Unfold(_Shown):
 
 
 class Fold(_Shown):
-    """Patches added up to images."""
+    """Patches added up to images.
+
+    >>> nn.Fold((3, 3), 2)(nc.ones((1, 4, 4)))[0, 0].tolist()
+    [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
+    """
 
     def __init__(
         self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
@@ -244,7 +334,11 @@ class Fold(_Shown):
 
 
 class CosineSimilarity(_Shown):
-    """The cosine of the angle between vectors along an axis."""
+    """The cosine of the angle between vectors along an axis.
+
+    >>> nn.CosineSimilarity()(nc.tensor([[3.0, 4.0]]), nc.tensor([[4.0, 3.0]]))
+    Tensor([0.96], f32[1])
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         self.dim, self.eps = dim, eps
@@ -255,7 +349,11 @@ class CosineSimilarity(_Shown):
 
 
 class PairwiseDistance(_Shown):
-    """The p-norm of x1 − x2 + eps along the last axis."""
+    """The p-norm of x1 − x2 + eps along the last axis.
+
+    >>> nn.PairwiseDistance()(nc.tensor([[3.0, 4.0]]), nc.tensor([[0.0, 0.0]]))
+    Tensor([5.0000014], f32[1])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         self.norm, self.eps, self.keepdim = p, eps, keepdim

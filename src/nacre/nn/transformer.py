@@ -182,7 +182,12 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of copies of a layer, and maybe a normalisation behind."""
+    """A stack of copies of a layer, and maybe a normalisation behind.
+
+    >>> decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True), 2)
+    >>> decoder(nc.ones((3, 4, 8)), nc.ones((3, 5, 8))).shape
+    (3, 4, 8)
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         self.layers = _copies(decoder_layer, num_layers)

@@ -90,6 +90,19 @@ class Optimizer:
 
     `params` is an iterable of parameters, or of dicts with "params" and their own hyper-parameters.  A kind of
     optimiser defines `update`, which gives a parameter's new value, and its state's, from its gradient.
+
+    Raises ArgumentError without parameters, for one that is given twice, and for hyper-parameters that it does not
+    have.
+
+    >>> class SignDescent(optim.Optimizer):
+    ...     def __init__(self, params, lr=0.1): super().__init__(params, {"lr": lr})
+    ...     def scalars(self, group, count): return {"lr": group.rate.value}
+    ...     def fresh(self, p, group): return {}
+    ...     def update(self, p, g, state, scalars, group): return p - scalars["lr"] * nc.sign(g), {}
+    >>> p = nn.Parameter([1.0, -2.0])
+    >>> opt = SignDescent([p], lr=0.5)
+    >>> (p * p).sum().backward(); opt.step(); p.tolist()
+    [0.5, -1.5]
     """
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
@@ -243,6 +256,7 @@ class Optimizer:
             raise StateError(f"load_state_dict: groups of {own} parameters are required; got {sizes}")
         for mine, theirs in zip(self.param_groups, groups, strict=True):
             mine.update({k: v for k, v in theirs.items() if k in mine and k != "params"})
+        self._forget_steps(groups, saved["state"])
         places = [n for g in groups for n in g["params"]]
         owners = [(p, g) for g in self.param_groups for p in g.params]
         for number, (p, group) in zip(places, owners, strict=True):
@@ -255,6 +269,14 @@ class Optimizer:
                 if cell is not None and v is not None:
                     array = v.detach().numpy() if not isinstance(v, Value) and hasattr(v, "detach") else v
                     cell.assign(as_tensor(array, cell.dtype))
+
+    def _forget_steps(self, groups: Sequence[Mapping[str, Any]], state: Mapping[int, Any]) -> None:
+        """Groups of which nothing was saved have taken no step."""
+        for mine, theirs in zip(self.param_groups, groups, strict=True):
+            if not any(n in state for n in theirs["params"]):
+                first = {"step": Variable(constant(0, int64)), **self.shared()}
+                for name, cell in mine.shared.items():
+                    cell.assign(first[name].value)
 
     def __repr__(self) -> str:
         groups = [", ".join(f"{k}={v}" for k, v in g.items() if k != "params") for g in self.param_groups]

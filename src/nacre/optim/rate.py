@@ -17,7 +17,15 @@ from nacre.optim.optimiser import Optimizer
 
 
 class Schedule:
-    """Sets each group's learning rate from the number of times `step` was called.  A kind defines `rate`."""
+    """Sets each group's learning rate from the number of times `step` was called.  A kind defines `rate`.
+
+    >>> class Halving(optim.Schedule):
+    ...     def rate(self, base, epoch, group): return base / 2**epoch
+    >>> opt = optim.SGD([nn.Parameter(1.0)], lr=0.1)
+    >>> schedule = Halving(opt)
+    >>> schedule.step(); opt.param_groups[0]["lr"]
+    0.05
+    """
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer

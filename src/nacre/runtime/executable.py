@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -23,6 +23,8 @@ from nacre.native.engine import Library, Target
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.plan import Bound, Plan, bind
+
+PATIENCE = 0.1  # seconds between looks at signals
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,33 @@ class Code:
 
 
 @cache
-def driver(text: str, target: Target) -> tuple[int, Any]:
-    """The pool's region function and the native function that runs a bound plan."""
+def driver(text: str, target: Target) -> Any:
+    """The native function that runs a bound plan."""
     library = objects.library(text, target, pool().symbols()).keep()
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return pool().run_address, run(library.address("nacre_run"))
+    return run(library.address("nacre_run"))
+
+
+@cache
+def _stoppable(text: str, target: Target) -> tuple[Any, int]:
+    """The native function that runs a bound plan until it is told to stop, and the address of what it asks."""
+    library = objects.library(text, target, pool().symbols()).keep()
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 5)
+    return run(library.address("nacre_run_unless")), library.address("nacre_told")
+
+
+def _interruptible(run: Callable[[int], object]) -> None:
+    """Run natively beside the main thread, which stays free for signals; what they raise stops the program first."""
+    told = np.zeros(1, np.int64)
+    work = threading.Thread(target=run, args=(told.ctypes.data,), daemon=True)
+    work.start()
+    try:
+        while work.is_alive():
+            work.join(PATIENCE)
+    except BaseException:
+        told[0] = 1
+        work.join()
+        raise
 
 
 @dataclass
@@ -115,8 +139,7 @@ class Executable:
         found = self.bounds.get(key)
         if found is None:
             self.load()
-            region, _ = driver(self.driver_text, self.target)
-            found = bind(self.plan, sizes, threads, self.addresses, [b.address for b in self.held], region)
+            found = bind(self.plan, sizes, threads, self.addresses, [b.address for b in self.held])
             found = self.bounds.setdefault(key, found)  # native code refers to the first one made
         return found
 
@@ -126,8 +149,12 @@ class Executable:
         outputs = [allocate(n) for n in bound.output_bytes]
         bases = np.array([*inputs, *(b.address for b in outputs), 0], np.int64)
         workspace = allocate(bound.workspace_bytes)
-        _, run = driver(self.driver_text, self.target)
-        run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
+        given = bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address
+        if self.plan.endless and threading.current_thread() is threading.main_thread():
+            unless, asks = _stoppable(self.driver_text, self.target)
+            _interruptible(lambda told: unless(*given, asks, told))
+        else:
+            driver(self.driver_text, self.target)(*given)
         return outputs
 
     def peak_bytes(self, sizes: Mapping[str, int]) -> int:

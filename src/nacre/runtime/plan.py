@@ -2,6 +2,7 @@
 
 A plan speaks of values by number.  Sizes may be symbolic; `bind` evaluates them for the sizes of a call, lays out
 the arena, and writes the tables that the native driver walks (see `codegen/program`).
+Loops and branches are in `runtime/flow`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import numpy as np
 from nacre.base.dims import Size, evaluate
 from nacre.base.errors import OutOfMemory
 from nacre.runtime.choice import choose
+from nacre.runtime.flow import UNKNOWN_TRIPS, Kind, Row, Tree, lives, loops, rounds, walk
 
 ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
-STEP_WORDS = 8  # kernel, first argument, extent, grain, barrier, idle, and room to grow
+STEP_WORDS = 8  # of a launch: kernel, first argument, extent, grain, barrier, idle, and room to grow
 DESCRIPTOR_WORDS = 16
-BARRIER_BYTES = 128
 ALONE_COST = 400_000  # programs with less work run on the caller alone
-SHARE_COST = 60_000  # steps with less work are not divided
-CHUNK_COST = 25_000  # the least work worth taking a chunk for
+SHARE_COST = 10_000  # steps with less work are not divided
+CHUNK_COST = 5_000  # the least work worth taking a chunk for
+ENDLESS = 1 << 40  # the work of a loop that nobody knows the end of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,30 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A value of the program: `input`, `output`, `constant`, or `temporary` (in the arena)."""
+    """A value of the program: `input`, `output`, `constant`, `temporary` (in the arena), or `part` of another one.
+
+    A part begins `offset` bytes into the value `of`, and moves on by `stride` bytes with each round of a loop.
+    """
 
     kind: str
     nbytes: Size
     reuses: int = -1  # an input or temporary whose memory may become this value's, if nobody else needs it
+    of: int = -1
+    offset: Size = 0
+    stride: Size = 0
+    loop: int = -1
+
+
+class Located(NamedTuple):
+    """Where a value lies for a row: in which one, how many bytes into it, and how that changes after each round.
+
+    Of the loops around the row, some move it by bytes, and some exchange it for another value.
+    """
+
+    value: int
+    offset: Size
+    moves: tuple[tuple[int, Size], ...]
+    swaps: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -94,22 +115,70 @@ class Plan:
     # pairs (output, input) of which the first may be written over the second, each once
     donations: tuple[tuple[int, int], ...] = ()
 
+    tree: Tree = ()  # the order of the steps, where it is not one after the other
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The steps, and what turns and branches between them, as the driver walks them."""
+        return walk(self.uses, self.tree or tuple(range(len(self.steps))))
+
+    @property
+    def uses(self) -> list[tuple[set[int], set[int]]]:
+        """For each step the values that it reads and writes, those of parts being the whole."""
+        return uses(self.steps, self.values)
+
+    @property
+    def endless(self) -> bool:
+        """Whether it has a loop of which nobody knows the end."""
+        return any(loop.trips is None for loop in loops(self.tree))
+
     def root(self, value: int) -> int:
         """The temporary whose place a temporary takes over, in the end; itself if it has one of its own."""
+        value = holder(self.values, value)
         while self.values[value].reuses >= 0:
             value = self.values[value].reuses
         return value
 
+    def place(self, value: int) -> int:
+        """The temporary in whose place a value lies; -1 for one that is not in the arena."""
+        value = self.root(value)
+        return value if self.values[value].kind == "temporary" else -1
+
     def lifetimes(self) -> dict[int, tuple[int, int]]:
         """For each temporary with a place of its own the first and last epoch in which the place is used."""
-        found: dict[int, tuple[int, int]] = {}
-        for epoch, step in zip(self.epochs, self.steps, strict=True):
-            for v in (*step.reads, *step.writes):
-                if self.values[v].kind == "temporary":
-                    place = self.root(v)
-                    first, _ = found.get(place, (epoch, epoch))
-                    found[place] = (first, epoch)
-        return found
+        return lives(self.rows, self.uses, self.place)
+
+    def located(self, slot: Pointer, row: Row) -> Located:
+        """Where a slot's value lies for a row."""
+        value, offset = slot.value, slot.offset
+        moves: list[tuple[int, Size]] = []
+        while self.values[value].kind == "part":
+            part = self.values[value]
+            offset = offset + part.offset
+            if part.loop >= 0:
+                moves.append((part.loop, part.stride))
+            value = part.of
+        swaps = [(loop.number, b if value == a else a) for loop in row.inside for a, b in loop.swaps if value in (a, b)]
+        return Located(value, offset, tuple(moves), tuple(swaps))
+
+    def times(self, sizes: Mapping[str, int], unknown: int = 1) -> list[int]:
+        """How often each step runs; both sides of a branch count, and a loop of unknown length as so many rounds."""
+        if not self.tree:
+            return [1] * len(self.steps)
+        found = dict(rounds(self.tree, sizes, unknown))
+        return [found[k] for k in range(len(self.steps))]
+
+
+def holder(values: Sequence[Storage], value: int) -> int:
+    """The value that a part is a part of, in the end; itself if it is whole."""
+    while values[value].kind == "part":
+        value = values[value].of
+    return value
+
+
+def uses(steps: Sequence[Launch], values: Sequence[Storage]) -> list[tuple[set[int], set[int]]]:
+    """For each step the values that it reads and writes, those of parts being the whole."""
+    return [({holder(values, v) for v in s.reads}, {holder(values, v) for v in s.writes}) for s in steps]
 
 
 @dataclass
@@ -152,78 +221,139 @@ def arena(plan: Plan, sizes: Mapping[str, int]) -> tuple[dict[int, int], int]:
 
 def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
     """How many barriers must stand before each step: one where it needs what its epoch computes or still reads."""
-    found: list[int] = []
-    now = 0
-    written: set[int] = set()
-    read: set[int] = set()
-    for step in steps:
-        if written & {*step.reads, *step.writes} or read & set(step.writes):
-            now += 1
-            written, read = set(), set()
-        written |= set(step.writes)
-        read |= set(step.reads)
-        found.append(now)
-    return tuple(found)
+    met = [(set(s.reads), set(s.writes)) for s in steps]
+    return tuple(row.epoch for row in walk(met, tuple(range(len(steps)))))
 
 
 def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int],
-         constants: Sequence[int], run: int) -> Bound:
-    """Write the native tables.
-
-    `addresses` are the kernels', `constants` those of the constant values in order, `run` that of the pool's
-    region function.
-    """
+         constants: Sequence[int]) -> Bound:
+    """Write the native tables; `addresses` are the kernels', `constants` those of the constant values in order."""
     largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
     if largest > ADDRESSABLE:
         raise OutOfMemory(f"memory: values that a machine can address are required; got one of {largest:,} bytes; "
                           "use smaller shapes")
-    number = {s: k for k, s in enumerate(v for v in range(len(plan.values)) if plan.values[v].kind == "constant")}
-    offsets, arena_bytes = arena(plan, sizes)
-    base_of: dict[int, tuple[int, int]] = {}  # value -> base, offset; base inputs+outputs is the arena
-    shared = plan.inputs + plan.outputs
-    for v, storage in enumerate(plan.values):
-        if storage.kind in ("input", "output"):
-            base_of[v] = (v, 0)
-        elif storage.kind == "temporary" and plan.root(v) in offsets:
-            base_of[v] = (shared, offsets[plan.root(v)])
-    words: list[int] = []
-    fixups: list[int] = []
-    rows: list[int] = []
-    scratch = work = before = 0
-    for step, epoch in zip(plan.steps, plan.epochs, strict=True):
-        extent = evaluate(step.extent, sizes)
-        cost = max(1, evaluate(step.cost, sizes))
-        work += extent * cost
-        extent, grain, local, extra = divide(step, sizes, threads)
-        rows += [addresses[step.code], len(words), extent, grain, int(epoch != before), int(step.idle), 0, 0]
-        before = epoch
-        scratch = max(scratch, aligned(local))
-        for slot in step.slots:
-            if isinstance(slot, Number):
-                words.append(evaluate(slot.size, sizes))
-                continue
-            offset = evaluate(slot.offset, sizes)
-            if plan.values[slot.value].kind == "constant":
-                words.append(constants[number[slot.value]] + offset)
+    return _Tables(plan, sizes, threads, addresses, constants).bound()
+
+
+class _Tables:
+    """Writes the native tables of a plan: words of arguments, fixups of addresses, rows, and what moves in loops."""
+
+    def __init__(self, plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int],
+                 constants: Sequence[int]) -> None:
+        self.plan, self.sizes, self.addresses, self.constants = plan, sizes, addresses, constants
+        self.number = {s: k for k, s in enumerate(v for v, x in enumerate(plan.values) if x.kind == "constant")}
+        self.offsets, self.arena_bytes = arena(plan, sizes)
+        self.shared = plan.inputs + plan.outputs  # the base that is the arena
+        self.rows = plan.rows
+        self.cuts = [divide(step, sizes, threads) for step in plan.steps]
+        self.words: list[int] = []
+        self.fixups: list[int] = []
+        self.moves: dict[int, list[int]] = {loop.number: [] for loop in loops(plan.tree)}
+        self.alone: set[int] = run_alone(plan, self.cuts) if threads > 1 else set()
+        works = [evaluate(s.extent, sizes) * max(1, evaluate(s.cost, sizes)) for s in plan.steps]
+        times = plan.times(sizes, UNKNOWN_TRIPS)
+        self.work = sum(w * n for w, n in zip(works, times, strict=True)) + (ENDLESS if plan.endless else 0)
+        single = {row.step for row in self.rows if any(loop.number in self.alone for loop in row.inside)}
+        together = sum(w * n for k, (w, n) in enumerate(zip(works, times, strict=True)) if k not in single)
+        self.team = 1 if together < ALONE_COST else threads
+
+    def bound(self) -> Bound:
+        """The tables, and the descriptor that says where they are."""
+        plan, team = self.plan, self.team
+        places = [self.arguments(row) for row in self.rows]
+        turns = {number: self.word(0) for number in self.moves}
+        moves = {number: np.array(found or [0], np.int64) for number, found in self.moves.items()}
+        rows: list[int] = []
+        for k, row in enumerate(self.rows):
+            if row.kind is Kind.LAUNCH:
+                step, cut = plan.steps[row.step], self.cuts[row.step]
+                rows += [self.addresses[step.code], places[k], cut.extent, cut.grain, int(row.sync), int(step.idle),
+                         0, 0]
             else:
-                base, place = base_of[slot.value]
-                fixups += [len(words), base, place + offset]
-                words.append(0)
-        words += extra
-    team = 1 if work < ALONE_COST else threads
-    args_at = aligned(arena_bytes)
-    counters_at = aligned(args_at + 8 * len(words))
-    barrier_at = aligned(counters_at + ALIGN * len(plan.steps))
-    scratch_at = aligned(barrier_at + BARRIER_BYTES)
-    tables = [np.array(t or [0], np.int64) for t in (words, fixups, rows)]
-    template, fix, steps = (t.ctypes.data for t in tables)
-    workspace_bytes = scratch_at + scratch * team
-    descriptor = np.array([template, len(words), fix, len(fixups) // 3, steps, len(plan.steps), args_at, counters_at,
-                           barrier_at, scratch_at, scratch, run if team > 1 else 0, workspace_bytes, shared, team, 0],
-                          np.int64)
-    assert descriptor.size == DESCRIPTOR_WORDS
-    output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, sizes) for k in range(plan.outputs))
-    return Bound(descriptor, output_bytes, workspace_bytes, arena_bytes, constants, work, tables)
+                rows += self.control(row, places[k], turns, moves)
+        scratch = max((aligned(cut.scratch) for cut in self.cuts), default=0)
+        args_at = aligned(self.arena_bytes)
+        ends_at = aligned(args_at + 8 * len(self.words))
+        scratch_at = aligned(ends_at + 8 * len(self.rows))
+        tables = [np.array(t or [0], np.int64) for t in (self.words, self.fixups, rows)]
+        template, fix, steps = (t.ctypes.data for t in tables)
+        workspace_bytes = scratch_at + scratch * team
+        descriptor = np.array([template, len(self.words), fix, len(self.fixups) // 3, steps, len(self.rows), args_at,
+                               ends_at, 0, scratch_at, scratch, 0, workspace_bytes, self.shared, team, 0], np.int64)
+        assert descriptor.size == DESCRIPTOR_WORDS
+        output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
+        return Bound(descriptor, output_bytes, workspace_bytes, self.arena_bytes, self.constants, self.work,
+                     [*tables, *moves.values()])
+
+    def word(self, value: int) -> int:
+        """Append a word of arguments; returns its place."""
+        self.words.append(value)
+        return len(self.words) - 1
+
+    def arguments(self, row: Row) -> int:
+        """Append the arguments of a row; returns the place of the first."""
+        place = len(self.words)
+        if row.kind is Kind.BRANCH:
+            self.pointer(row, Pointer(row.cell))
+        elif row.kind is Kind.LAUNCH:
+            for slot in self.plan.steps[row.step].slots:
+                if isinstance(slot, Number):
+                    self.word(evaluate(slot.size, self.sizes))
+                else:
+                    self.pointer(row, slot)
+            self.words += self.cuts[row.step].words
+        return place
+
+    def pointer(self, row: Row, slot: Pointer) -> None:
+        """Append an address, with how it moves in the loops around the row."""
+        at = len(self.words)
+        value, size, moves, swaps = self.plan.located(slot, row)
+        offset = evaluate(size, self.sizes)
+        for loop, stride in moves:
+            step = evaluate(stride, self.sizes)
+            self.moves[loop] += [at, step, step]
+        for loop, other in swaps:
+            apart = self.offsets[other] - self.offsets[value]
+            self.moves[loop] += [at, apart, -apart]
+        kind = self.plan.values[value].kind
+        if kind == "constant":
+            self.word(self.constants[self.number[value]] + offset)
+        elif kind == "temporary":
+            self.fixups += [self.word(0), self.shared, self.offsets.get(self.plan.root(value), 0) + offset]
+        else:
+            self.fixups += [self.word(0), value, offset]
+
+    def control(self, row: Row, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> list[int]:
+        """The words of a row that is no launch (see `codegen/program`)."""
+        if row.loop is None:
+            return [0, place, 0, row.target, int(row.sync), int(row.kind), 0, 0]
+        number, trips = row.loop.number, row.loop.trips
+        count = ENDLESS if trips is None else max(0, evaluate(trips, self.sizes))
+        alone = int(number in self.alone)
+        if row.kind is Kind.ENTER:
+            return [0, turns[number], count, row.target, int(row.sync), int(row.kind), alone, 0]
+        count = alone if row.kind is Kind.LEAVE else count
+        table = moves[number]
+        return [0, turns[number], count, row.target, int(row.sync), int(row.kind), table.ctypes.data,
+                len(self.moves[number]) // 3]
+
+
+def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
+    """The outermost loops in which nothing is divided: one thread runs them, without barriers, and the rest wait."""
+    if not plan.tree:
+        return set()
+    rows = plan.rows
+    divided: set[int] = set()
+    for row in rows:
+        if row.kind is Kind.LAUNCH and cuts[row.step].extent > cuts[row.step].grain:
+            divided.update(loop.number for loop in row.inside)
+    found: set[int] = set()
+    for row in rows:
+        around = {loop.number for loop in row.inside}
+        if row.kind is Kind.ENTER and row.loop is not None and not around & found \
+                and row.loop.number not in divided:
+            found.add(row.loop.number)
+    return found
 
 
 def divide(step: Launch, sizes: Mapping[str, int], threads: int) -> Cut:

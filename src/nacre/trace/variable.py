@@ -113,6 +113,17 @@ class Variable:
     """A cell holding a tensor of a fixed type.
 
     `value` reads it; `assign` replaces it.  With `requires_grad`, `backward` adds to `gradient`.
+
+    Raises TraceError for a value that is being traced.
+
+    >>> total = nc.Variable(nc.tensor(0.0))
+    >>> @nc.jit
+    ... def add(x):
+    ...     total.assign(total.value + nc.sum(x))
+    ...     return total.value
+    >>> _ = add(nc.ones(3)), add(nc.ones(4))
+    >>> total.value.item()
+    7.0
     """
 
     __slots__ = ("__weakref__", "cell", "gradient_cell", "leaf", "name", "number", "requires_grad")

@@ -1,4 +1,4 @@
-"""Control flow over tensors: `cond`, `while_loop` and `scan` with ordinary functions and trees.
+"""Control flow over tensors: `cond`, `while_loop`, `fori_loop` and `scan` with ordinary functions and trees.
 
 The functions are staged to graphs, whether or not a `jit` is around, so that there is one path.
 What they capture, and the variables they read and write, become operands and results of the
@@ -12,11 +12,12 @@ from typing import Any
 
 from nacre.base import tree
 from nacre.base.dims import Size
-from nacre.base.dtypes import bool_
+from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from nacre.base.types import TensorType
 from nacre.ir.graph import Graph
 from nacre.ops import control
+from nacre.ops.pointwise import add, cast, lt
 from nacre.transform.arguments import as_value
 from nacre.transform.surroundings import Function, Operands, Surroundings, stage_function
 
@@ -119,6 +120,45 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
     found = control.while_loop(graphs[0], graphs[1], *given.values, *around.operands())
     around.put_back(around.changed(found[t.results :]))
     return given.filled(found[: t.results])
+
+
+def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
+    """`carry = body(k, carry)` for k from `lower` up to, not including, `upper`; k is an int64 scalar.
+
+    The carry is a tree whose structure and types stay.  Between Python ints it is a `scan` and has
+    derivatives in both modes; between tensors it is a `while_loop` and has them forward only.
+
+    >>> import nacre as nc
+    >>> nc.fori_loop(1, 6, lambda k, product: product * k, nc.tensor(1))
+    Tensor(120, i64[])
+    """
+    if isinstance(lower, int) and isinstance(upper, int):
+        first = as_value(lower, "fori_loop")
+
+        def step(state: Any, _: Any) -> Any:
+            """One round of the body."""
+            return (add(state[0], as_value(1, "fori_loop")), body(*state)), None
+
+        return scan(step, (first, init), length=max(0, upper - lower))[0][1]
+    bounds = [_bound(x) for x in (lower, upper)]
+
+    def more(state: Any) -> Any:
+        """Whether there is a round left."""
+        return lt(state[0], state[1])
+
+    def again(state: Any) -> Any:
+        """One round of the body."""
+        k, end, carry = state
+        return add(k, as_value(1, "fori_loop")), end, body(k, carry)
+
+    return while_loop(more, again, (*bounds, init))[2]
+
+
+def _bound(x: Any) -> Any:
+    found = as_value(x, "fori_loop")
+    if found.type.shape != () or found.type.dtype.kind not in "iu":
+        raise DTypeError(f"fori_loop: bounds that are integer scalars are required; got {found.type}; convert it")
+    return cast(found, int64)
 
 
 def scan(

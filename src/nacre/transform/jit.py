@@ -24,7 +24,6 @@ from nacre.base.state import EXACT, STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
 from nacre.compile.executor import EXECUTOR
-from nacre.compile.flow import segments
 from nacre.compile.tune import tune, wanted
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import stage
@@ -55,7 +54,8 @@ class Jitted:
         self.name = getattr(function, "__name__", type(function).__name__)
         self.dynamic_shapes = {k: dict(v) for k, v in (dynamic_shapes or {}).items()}
         self.donate = frozenset(donate)
-        self.parameters = inspect.signature(function) if self.dynamic_shapes or donate else None
+        called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
+        self.parameters = inspect.signature(called) if self.dynamic_shapes or donate else None
         self._check_names()
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
@@ -82,6 +82,7 @@ class Jitted:
     # ---- the way of every call that is not plain
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call gives, by the way that any arguments can take: their variant is found or made, then run."""
         values, key, types, names = self._flatten(args, kwargs)
         concrete = self._find(key, values, types, args, kwargs, names)
         if concrete.changed:
@@ -175,7 +176,7 @@ class Jitted:
     def _plain(self, concrete: ConcreteFunction, key: Any, types: list[TensorType]) -> None:
         """Make the native entry of a function that touches nothing but its arguments."""
         graph = concrete.graph
-        if segments(graph) is not None or not all(t.static for t in graph.input_types):
+        if not all(t.static for t in graph.input_types):
             return
         executable = concrete.executable
         if wanted():
@@ -388,8 +389,10 @@ class Jitted:
         """Work that a call does, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
         plan = concrete.executable.plan
-        flops = sum(_number(step.flops, sizes) for step in plan.steps)
-        moved = sum(_number(plan.values[v].nbytes, sizes) for step in plan.steps for v in (*step.reads, *step.writes))
+        flops = moved = 0
+        for step, times in zip(plan.steps, plan.times(sizes), strict=True):
+            flops += times * _number(step.flops, sizes)
+            moved += times * sum(_number(plan.values[v].nbytes, sizes) for v in (*step.reads, *step.writes))
         return Cost(flops, moved, len(plan.steps))
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
@@ -405,10 +408,10 @@ class Jitted:
         concrete, sizes = self._sized(args, kwargs)
         inputs = [*values, *concrete.trace.captures, *(v.value for v in concrete.variable_inputs),
                   *(v.gradient for v in concrete.gradient_inputs)]
-        if segments(concrete.graph) is not None:
-            raise ArgumentError(f"{self.name}: a function without loops and branches in its graph is required here; "
-                                "it is not one program but several; take the body of the loop")
         compiled = concrete.compiled
+        if compiled.executable.plan.tree:
+            raise ArgumentError(f"{self.name}: a function without loops and branches in its graph is required here; "
+                                "its steps run more than once or not at all; take the body of the loop")
         in_place = self._donors(concrete, compiled.executable.plan.donations)
         return Prepared(compiled, sizes, tuple(_bare(settled(x)) for x in inputs), in_place)
 

@@ -179,6 +179,7 @@ def batch_norm(
     rank = len(held.type.shape)
     if rank < 2:
         raise ShapeError(f"batch_norm: a shape [N, C, ...] is required; got {list(held.type.shape)}")
+    _require_channels("batch_norm", held, running_mean, running_var, weight, bias)
 
     def compute(v: Any) -> Any:
         """The values normalised by the batch's or the running moments."""
@@ -197,6 +198,18 @@ def batch_norm(
         return affine(centred, scale, bias, (1,))
 
     return composite("batch_norm", held, compute)
+
+
+def _require_channels(operation: str, x: Any, *given: Any) -> None:
+    """Raise ShapeError unless what is given has an element for each channel of x [N, C, ...]."""
+    channels = x.type.shape[1]
+    for vector in given:
+        if vector is None:
+            continue
+        shape = vector.shape if isinstance(vector, Variable) else as_tensor(vector).type.shape
+        if tuple(shape) != (channels,):
+            raise ShapeError(f"{operation}: statistics, weight and bias of shape [{channels}] are required for "
+                             f"{x.type}; got shape {list(shape)}")
 
 
 def _unbiased(variance: Any, v: Any, axes: tuple[int, ...]) -> Any:
@@ -235,6 +248,7 @@ def instance_norm(
     rank = len(held.type.shape)
     if rank < 3:
         raise ShapeError(f"instance_norm: a shape [N, C, ...] with positions is required; got {list(held.type.shape)}")
+    _require_channels("instance_norm", held, running_mean, running_var, weight, bias)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise ArgumentError("instance_norm: running statistics are required without use_input_stats; got none")

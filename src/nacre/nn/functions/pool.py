@@ -16,7 +16,7 @@ from nacre.api.primitives import pointwise, view, window
 from nacre.api.tensor import Tensor
 from nacre.base.dims import product
 from nacre.base.dtypes import float64, int64
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.trace.value import is_concrete, stripped
 
 __all__ = [
@@ -242,7 +242,10 @@ def _max_unpool(
 ) -> Tensor:
     """Each element at its place, and zeros elsewhere."""
     held, single = batched(x, rank, operation)
-    places, _ = batched(as_tensor(indices, int64), rank, operation)
+    places, _ = batched(indices, rank, operation)
+    if not places.type.dtype.is_integer:
+        raise DTypeError(f"{operation}: integer indices are required, as max pooling gives them; got {places.type}")
+    places = as_tensor(places, int64)
     if places.type.shape != held.type.shape:
         raise ShapeError(f"{operation}: indices of shape {list(held.type.shape)} are required; got {places.type}")
     w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding)

@@ -1,0 +1,188 @@
+"""The public names of Nacre, in the namespaces that users take them from and the pages that show them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import nacre
+from nacre import data, deploy, nn, optim
+from nacre.api import namespace
+from nacre.base import dtypes, errors
+
+
+@dataclass(frozen=True)
+class Part:
+    """A page of the reference: what its names have in common, a docstring, and the names in full."""
+
+    title: str
+    introduction: str
+    names: tuple[str, ...]
+
+    def objects(self) -> Iterator[tuple[str, Any]]:
+        """The names and what they stand for."""
+        return ((name, found(name)) for name in self.names)
+
+
+@dataclass(frozen=True)
+class Space:
+    """A namespace: its module, how examples call it, what it is for, and its pages."""
+
+    module: str
+    short: str
+    purpose: str
+    parts: tuple[Part, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where its pages lie, below `reference/`."""
+        return self.short.rpartition(".")[2]
+
+
+def found(name: str) -> Any:
+    """What a name in full stands for, such as `nacre.random.normal`."""
+    first, *rest = name.split(".")
+    held: Any = import_module(first)
+    path = first
+    for word in rest:
+        path += f".{word}"
+        if not hasattr(held, word):
+            import_module(path)
+        held = getattr(held, word)
+    return held
+
+
+def _part(home: str, names: Iterable[str]) -> Part:
+    """A page of names that are written in one module, whose docstring says what they have in common."""
+    return Part(home.rpartition(".")[2], import_module(home).__doc__ or "", tuple(names))
+
+
+def _parts(homes: Mapping[str, Iterable[str]], prefix: str) -> tuple[Part, ...]:
+    """A page for each module that has public names."""
+    return tuple(_part(home, (f"{prefix}.{name}" for name in sorted(names))) for home, names in homes.items() if names)
+
+
+def _late(prefix: str, table: Mapping[str, str], within: str) -> tuple[Part, ...]:
+    """The pages of a package whose names are loaded late, from its table of homes."""
+    return _parts({f"{within}.{home}": names.split() for home, names in table.items()}, prefix)
+
+
+def _listed(package: ModuleType) -> tuple[Part, ...]:
+    """The pages of a package with `__all__`: one for each module that its names come from."""
+    homes: dict[str, list[str]] = {}
+    for name in package.__all__:
+        homes.setdefault(getattr(getattr(package, name), "__module__", package.__name__), []).append(name)
+    return _parts(dict(sorted(homes.items())), package.__name__)
+
+
+def _whole(module: str, prefix: str | None = None) -> Part:
+    """The page of a module that is a namespace of its own."""
+    return _part(module, (f"{prefix or module}.{name}" for name in defined(import_module(module))))
+
+
+def defined(module: ModuleType) -> list[str]:
+    """The names that a module lists in `__all__`, or else the public ones that it defines itself."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [name for name, held in vars(module).items()
+            if not name.startswith("_") and getattr(held, "__module__", None) == module.__name__]
+
+
+RETURNED = {  # what public functions give, beside tensors
+    "nacre.transform.jit": ["nacre.transform.jit.Jitted"],
+    "nacre.transform.concrete": [f"nacre.transform.concrete.{n}" for n in ("ConcreteFunction", "Cost", "Memory")],
+    "nacre.formats.program": ["nacre.formats.program.Program"],
+}
+
+
+def _core() -> tuple[Part, ...]:
+    """The pages of `nacre` itself."""
+    homes: dict[str, list[str]] = {
+        "nacre.api.tensor": ["Tensor"],
+        "nacre.trace.variable": ["Variable"],
+        **{m.__name__: list(m.__all__) for m in namespace.MODULES},
+        "nacre.base.dtypes": ["DType", *(d.name for d in dtypes.ALL)],
+        "nacre.base.dims": ["Dim"],
+    }
+    for folder, table in (("transform", nacre._TRANSFORMS), ("formats", nacre._FORMATS)):
+        for name, home in table.items():
+            homes.setdefault(f"nacre.{folder}.{home}", []).append(name)
+    homes["nacre.base.errors"] = [n for n, held in vars(errors).items() if isinstance(held, type)]
+    parts: list[Part] = []
+    for home, names in homes.items():
+        parts.append(_part(home, (*(f"nacre.{n}" for n in sorted(names)), *RETURNED.get(home, ()))))
+        if home == "nacre.transform.jit":
+            parts.append(_part("nacre.transform.concrete", RETURNED["nacre.transform.concrete"]))
+    return tuple(parts)
+
+
+INSPECT = {
+    "explain": "explain Explanation",
+    "profile": "profile Profile Row",
+    "bits": "measure digest",
+    "timing": "interleaved Times",
+    "ceilings": "ceilings Ceilings",
+    "roofline": "chart",
+    "machine": "facts checks Check cached Kept",
+}
+
+
+def spaces() -> tuple[Space, ...]:
+    """All namespaces, in the order in which one meets them."""
+    made = [
+        Space("nacre", "nc", "Tensors, functions of them, derivatives, compilation, files", _core()),
+        Space("nacre.random", "nc.random", "Random numbers, by key or from one generator",
+              (_whole("nacre.api.random", "nacre.random"),)),
+        Space("nacre.nn", "nn", "Modules, layers and losses", _late("nacre.nn", nn.HOMES, "nacre.nn")),
+        Space("nacre.nn.functional", "nn.functional", "What layers compute, as functions",
+              _late("nacre.nn.functional", nn.functional.HOMES, "nacre.nn.functions")),
+        Space("nacre.nn.init", "nn.init", "How parameters start", (_whole("nacre.nn.init"),)),
+        Space("nacre.optim", "optim", "Optimisers, schedules, clipping",
+              _late("nacre.optim", optim.HOMES, "nacre.optim")),
+        Space("nacre.data", "data", "Datasets, loaders, augmentation, tables", _listed(data)),
+        Space("nacre.deploy", "deploy", "Programs ahead of time",
+              _parts({"nacre.deploy.compile": deploy.__all__}, "nacre.deploy")),
+        Space("nacre.inspect", "nacre.inspect", "Looking at programs, times and bits",
+              tuple(_part(f"nacre.inspect.{home}", (f"nacre.inspect.{home}.{name}" for name in names.split()))
+                    for home, names in INSPECT.items())),
+    ]
+    if "train" in nacre._PACKAGES:
+        train = import_module("nacre.train")
+        made.insert(-2, Space("nacre.train", "train", "The training loop and its checkpoints", _listed(train)))
+    return tuple(made)
+
+
+def sources(all_spaces: tuple[Space, ...]) -> Mapping[tuple[str, str], str]:
+    """The module in which each public name is written, by the namespace and the name there."""
+    found: dict[tuple[str, str], str] = {}
+    for part in (part for space in all_spaces for part in space.parts):
+        for name, held in part.objects():
+            module, _, last = name.rpartition(".")
+            found[module, last] = getattr(held, "__module__", module) or module
+    return found
+
+
+def members(held: type) -> dict[str, Any]:
+    """The public methods and properties of a class that no public class above it has; of modules `forward` too.
+
+    What an underscored class above it has counts as the class's own.
+    """
+    own = [base for k, base in enumerate(held.__mro__[:-1]) if k == 0 or base.__name__.startswith("_")]
+    above = {name for base in held.__mro__[:-1] if base not in own for name in vars(base)} - {"forward"}
+    return {name: member for base in reversed(own) for name, member in vars(base).items()
+            if not name.startswith("_") and name not in above and _shown(member)}
+
+
+def _shown(member: Any) -> bool:
+    """Whether a member of a class is a method or a property, and no field."""
+    return inspect.isroutine(member) or isinstance(member, classmethod | staticmethod) or is_property(member)
+
+
+def is_property(member: Any) -> bool:
+    """Whether a member of a class is read like a field and has a docstring of its own."""
+    return isinstance(member, property) or (hasattr(member, "__get__") and not inspect.isroutine(member)
+                                            and bool(getattr(member, "func", None)))

@@ -1,0 +1,211 @@
+"""The pages of the reference, as Markdown, from signatures and docstrings.
+
+Docstrings are plain sentences with `code` between backquotes, lists, and examples that begin with `>>>`.  A public name
+between backquotes becomes a link, and so does the name of an error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from public import Part, Space, is_property, members, spaces
+
+CODE = re.compile(r"(`[^`]+`)")
+SPECIAL = re.compile(r"([\\*_\[\]<>#$|~{}])")  # what Markdown would take for something else
+DOTTED = re.compile(r"`\w+(\.\w+)+(\(\))?`")
+ERROR = re.compile(r"\b[A-Z]\w*(?:Error|Memory|Extra)\b")
+
+
+class Names:
+    """What can be linked to: names in full, found by what docstrings write."""
+
+    def __init__(self, all_spaces: tuple[Space, ...]) -> None:
+        self.short = {space.short: space.module for space in all_spaces}
+        self.known: set[str] = set()
+        for part in (part for space in all_spaces for part in space.parts):
+            for name, held in part.objects():
+                self.known.add(name)
+                self.known |= {f"{name}.{member}" for member in members(held)} if isinstance(held, type) else set()
+        self.spaces = sorted(self.short.values(), key=len, reverse=True)
+
+    def find(self, written: str, scope: str) -> str | None:
+        """The full name of what stands between backquotes in the docstring of `scope`, if it is public."""
+        word = written.removesuffix("()")
+        if not re.fullmatch(r"[\w.]+", word):
+            return None
+        tried = [f"{scope}.{word}", f"{scope.rpartition('.')[0]}.{word}", f"nacre.{word}", word]
+        tried += [f"{module}{word.removeprefix(short)}" for short, module in self.short.items()
+                  if word.startswith(f"{short}.")]
+        own = [f"{module}.{word}" for module in self.spaces if scope.startswith(f"{module}.")]
+        return next((name for name in (*tried, *own) if name in self.known and name != scope), None)
+
+
+def prose(text: str, scope: str, names: Names) -> str:
+    """Sentences of a docstring as Markdown, with links."""
+    return "".join(_linked(piece, scope, names) if piece.startswith("`") and len(piece) > 1
+                   else ERROR.sub(lambda m: _error(m[0], scope, names), SPECIAL.sub(r"\\\1", piece))
+                   for piece in CODE.split(text))
+
+
+def _linked(code: str, scope: str, names: Names) -> str:
+    target = names.find(code[1:-1], scope)
+    return code if target is None else f"{{py:obj}}`{code[1:-1]} <{target}>`"
+
+
+def _error(word: str, scope: str, names: Names) -> str:
+    target = names.find(word, scope)
+    return word if target is None else f"{{py:obj}}`{word} <{target}>`"
+
+
+def guide(text: str, names: Names) -> str:
+    """A page of Markdown with links from public names between backquotes, outside of its blocks of code."""
+    pieces = re.split(r"^(```.*?^```)$", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(piece if piece.startswith("```") else
+                   "".join(_linked(part, "nacre", names) if DOTTED.fullmatch(part) else part
+                           for part in CODE.split(piece)) for piece in pieces)
+
+
+def markdown(doc: str, scope: str, names: Names) -> str:
+    """A docstring as Markdown: its examples in blocks, the rest as prose."""
+    made: list[str] = []
+    for block in re.split(r"\n[ \t]*\n", inspect.cleandoc(doc)):
+        before, example = _divided(block)
+        if before:
+            made.append(prose(before, scope, names))
+        if example:
+            made.append(f"```pycon\n{example}\n```")
+    return "\n\n".join(made)
+
+
+def _divided(block: str) -> tuple[str, str]:
+    """What stands before the example of a block, and the example without its margin."""
+    lines = block.splitlines()
+    at = next((k for k, line in enumerate(lines) if line.lstrip().startswith(">>>")), len(lines))
+    example = inspect.cleandoc("\n" + "\n".join(lines[at:])) if at < len(lines) else ""
+    return "\n".join(lines[:at]), example
+
+
+class _Written:
+    """An annotation or a default that prints as it is written."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def signature(held: Any, drop_first: bool = False) -> str:
+    """The signature of a function or class, as it is written in the source; a class gives itself."""
+    try:
+        found = inspect.signature(held)
+    except (TypeError, ValueError):
+        return "()"
+    kept = list(found.parameters.values())[int(drop_first):]
+    given = found.empty if isinstance(held, type) else _text(found.return_annotation)
+    return str(found.replace(parameters=[_plain(p) for p in kept], return_annotation=given))
+
+
+def _plain(p: inspect.Parameter) -> inspect.Parameter:
+    default: Any = p.default
+    if default is not p.empty and (callable(default) or re.search(r"[<>]", repr(default))):
+        default = _Written(getattr(default, "__name__", None) or str(default))
+    return p.replace(annotation=_text(p.annotation), default=default)
+
+
+def _text(annotation: Any) -> Any:
+    if annotation is inspect.Signature.empty:
+        return annotation
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return _Written(re.sub(r"(?<![\w.])bool\b", "~builtins.bool", text))  # not the dtype
+
+
+def _directive(kind: str, head: str, module: str, body: str, depth: int, options: str = "") -> str:
+    fence = ":" * (6 - depth)
+    return f"{fence}{{py:{kind}}} {head}\n:module: {module}\n{options}\n{body}\n{fence}\n"
+
+
+def entry(name: str, held: Any, names: Names) -> str:
+    """What the reference says about a name."""
+    module, _, last = name.rpartition(".")
+    if isinstance(held, type):
+        inner = "\n".join(_member(last, module, word, m, names) for word, m in sorted(members(held).items()))
+        kind = "exception" if issubclass(held, BaseException) else "class"
+        head = last if kind == "exception" else last + signature(held)
+        return _directive(kind, head, module, markdown(_own_doc(held), name, names) + "\n\n" + inner, 0)
+    if inspect.isroutine(held):
+        return _directive("function", last + signature(held), module, markdown(held.__doc__ or "", name, names), 0)
+    value = f":value: {held!r}\n" if isinstance(held, int | float | tuple) else ""
+    doc = _own_doc(held) if value == "" else ""
+    return _directive("data", last, module, markdown(doc or "", name, names), 0, value)
+
+
+def _own_doc(held: Any) -> str:
+    """The docstring that a class or value has itself; a data class without one has its signature as such."""
+    doc = vars(held).get("__doc__") if isinstance(held, type) else getattr(held, "__doc__", None)
+    return doc or ""
+
+
+def _member(holder: str, module: str, word: str, member: Any, names: Names) -> str:
+    doc = markdown(getattr(member, "__doc__", None) or "", f"{module}.{holder}", names)
+    if is_property(member):
+        return _directive("property", f"{holder}.{word}", module, doc, 1)
+    plain: Callable[..., Any] = getattr(member, "__func__", member)
+    kind = "staticmethod" if isinstance(member, staticmethod) else "method"
+    options = ":classmethod:\n" if isinstance(member, classmethod) else ""
+    head = f"{holder}.{word}{signature(plain, kind == 'method')}"
+    return _directive(kind, head, module, doc, 1, options)
+
+
+def page(part: Part, names: Names) -> str:
+    """The page of a part."""
+    scope = part.names[0]
+    entries = "\n".join(entry(name, held, names) for name, held in part.objects())
+    return f"# {part.title}\n\n{markdown(part.introduction, scope, names)}\n\n{entries}"
+
+
+def overview(space: Space, names: Names) -> str:
+    """The page of a namespace: every name with its first sentence."""
+    rows: list[str] = []
+    for part in space.parts:
+        rows.append(f"## [{part.title}]({space.folder}/{part.title}.md)\n")
+        for name, held in part.objects():
+            sentence = _sentence("" if isinstance(held, int | float | tuple) else _own_doc(held))
+            rows.append(f"- {{py:obj}}`{name.removeprefix(f'{space.module}.')} <{name}>`: "
+                        f"{prose(sentence, name, names) or f'`{held!r}`'}")
+        rows.append("")
+    tree = "\n".join(f"{space.folder}/{part.title}" for part in space.parts)
+    return (f"# {space.short}\n\n{space.purpose}.  In full: `{space.module}`.\n\n" + "\n".join(rows)
+            + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n")
+
+
+def _sentence(doc: str) -> str:
+    """The first sentence of a docstring, in one line."""
+    line = " ".join(inspect.cleandoc(doc).split("\n\n")[0].split("\n>>>")[0].split())
+    return re.split(r"(?<=[.!?])  ?(?=[A-Z`])", line)[0]
+
+
+def written(into: Path) -> Iterator[Path]:
+    """Write all pages of the reference into a folder; gives their paths."""
+    everything = spaces()
+    names = Names(everything)
+    texts: dict[str, str] = {"index.md": _index(everything)}
+    for space in everything:
+        texts[f"{space.folder}.md"] = overview(space, names)
+        texts |= {f"{space.folder}/{part.title}.md": page(part, names) for part in space.parts}
+    for name, text in texts.items():
+        path = into / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        yield path
+
+
+def _index(everything: tuple[Space, ...]) -> str:
+    rows = "\n".join(f"- [`{s.short}`]({s.folder}.md): {s.purpose.lower()}" for s in everything)
+    tree = "\n".join(s.folder for s in everything)
+    return (f"# Reference\n\nAll public names, from their docstrings.  Every example runs in the tests.\n\n{rows}\n\n"
+            f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n")

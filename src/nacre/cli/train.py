@@ -1,0 +1,94 @@
+"""`nacre train`: train an example; save, and go on after an interruption with the same bits."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from nacre import examples
+from nacre.base.errors import ArgumentError, DeviceError
+from nacre.examples import Settings
+from nacre.train.log import Writer
+from nacre.train.mlflow import MLflow
+from nacre.train.tensorboard import TensorBoard
+
+RUNS = Path("runs")
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Add this command's arguments."""
+    command.add_argument("example", nargs="?", metavar="EXAMPLE", help=f"one of {', '.join(examples.names())}; without "
+                         "one they are listed")
+    command.add_argument("--epochs", type=int, metavar="N", help="epochs in all (default: the example's)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="(default: %(default)s)")
+    command.add_argument("--out", type=Path, metavar="DIR", help="the folder for checkpoints, logs and the report "
+                         "(default: runs/EXAMPLE)")
+    command.add_argument("--resume", action="store_true", help="go on from the folder's last checkpoint, if it has one")
+    command.add_argument("--save-every", type=int, metavar="N", help="save after every N updates too (default: after "
+                         "every epoch)")
+    command.add_argument("--tensorboard", action="store_true", help="also write events for TensorBoard into DIR/events")
+    command.add_argument("--mlflow", metavar="NAME", help="also write to this experiment of MLflow")
+    command.add_argument("--eager", action="store_true", help="do not compile; the bits are the same")
+    command.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
+
+
+def run(given: argparse.Namespace, console: Console) -> int:
+    """Train, and tell what the example has to tell."""
+    if given.example is None:
+        for name in examples.names():
+            console.print(f"{name}: {examples.title(name)}", markup=False, soft_wrap=True)
+        return 0
+    start = time.perf_counter()
+    example = examples.load(given.example)
+    epochs: int = example.EPOCHS if given.epochs is None else given.epochs
+    if epochs < 1 or not 0 <= given.seed < 1 << 32:
+        raise ArgumentError(f"train: positive epochs and a seed in [0, 2^32) are required; got {epochs}, {given.seed}")
+    out: Path = given.out or RUNS / given.example
+    options: dict[str, Any] = {"out": out, "jit": not given.eager, "progress": console, "save_every": given.save_every,
+                               "hint": again(given, out), "writers": writers(given, out)}
+    ready = example.build(Settings(given.seed, epochs, options))
+    history = ready.trainer.fit(ready.training, ready.validation, epochs, resume=given.resume)
+    results = dict(ready.results())
+    for name, value in results.items():
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        console.print(f"{name}: {text}", markup=False, soft_wrap=True)
+    if given.json is not None:
+        document = {"example": given.example, "seed": given.seed, "epochs": len(history), "out": str(out),
+                    "updates": ready.trainer.updates, "results": results, "history": history.rows,
+                    "seconds": round(time.perf_counter() - start, 3)}
+        write(given.json, document)
+    return 0
+
+
+def writers(given: argparse.Namespace, out: Path) -> list[Writer]:
+    """The writers that are asked for."""
+    found: list[Writer] = [TensorBoard(out / "events")] if given.tensorboard else []
+    parameters = {"example": given.example, "seed": given.seed}
+    return [*found, *([MLflow(given.mlflow, parameters=parameters)] if given.mlflow else [])]
+
+
+def again(given: argparse.Namespace, out: Path) -> str:
+    """The command that resumes this one."""
+    parts = [f"nacre train {given.example}"]
+    parts += [f"--epochs {given.epochs}"] if given.epochs is not None else []
+    parts += [f"--seed {given.seed}"] if given.seed else []
+    parts += [f"--out {out}"] if given.out else []
+    parts += [f"--save-every {given.save_every}"] if given.save_every else []
+    parts += ["--tensorboard"] if given.tensorboard else []
+    parts += [f"--mlflow {given.mlflow}"] if given.mlflow else []
+    parts += ["--eager"] if given.eager else []
+    return " ".join([*parts, "--resume"])
+
+
+def write(path: Path, document: Any) -> None:
+    """Write results as JSON."""
+    try:
+        path.write_text(json.dumps(document, indent=1) + "\n")
+    except OSError as fault:
+        raise DeviceError(f"train: a file that can be written is required for --json; got {path}: {fault.strerror}; "
+                          "name another") from None

@@ -1,0 +1,57 @@
+"""The order of launches: those that need nothing of each other come together, so that few barriers stand between.
+
+Threads meet at every barrier, and those that come first wait.  A launch therefore moves up to the epoch in which all
+that it needs is there, though not past many others: what a launch makes takes memory until it is read.  The order in
+which the launches were written is kept where the new one saves no barrier or takes more memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nacre.base.dims import LIMIT
+from nacre.runtime.plan import Launch, Plan, arena
+
+FURTHEST = 4  # epochs that a launch moves up
+UNBOUNDED = 64  # what a size without a maximum is taken for where memory is compared
+
+
+def arranged(steps: Sequence[Launch]) -> list[int]:
+    """The launches' numbers in the new order, for launches that run one after the other."""
+    level: list[int] = []
+    latest = 0
+    wrote: dict[int, int] = {}  # value -> the last level that writes it
+    read: dict[int, int] = {}  # value -> the last level that reads it
+    for step in steps:
+        least = max(0, latest - FURTHEST)
+        for v in step.reads:
+            least = max(least, wrote.get(v, -1) + 1)
+        for v in step.writes:
+            least = max(least, wrote.get(v, -1) + 1, read.get(v, -1) + 1)
+        for v, _ in step.over:  # its memory may become the result's when all others have read it
+            least = max(least, read.get(v, -1) + 1)
+        for v in step.reads:
+            read[v] = max(read.get(v, -1), least)
+        for v in step.writes:
+            wrote[v] = least
+        level.append(least)
+        latest = max(latest, least)
+    return sorted(range(len(steps)), key=lambda k: (level[k], k))
+
+
+def better(new: Plan, old: Plan) -> bool:
+    """Whether a plan has fewer barriers than another one, and takes no more memory."""
+    if not new.steps or new.epochs[-1] >= old.epochs[-1] or len(new.donations) < len(old.donations):
+        return False
+    sizes = _sizes(old)
+    return arena(new, sizes)[1] <= arena(old, sizes)[1]
+
+
+def _sizes(plan: Plan) -> Mapping[str, int]:
+    """A value for each symbol of a plan: its maximum, or some size where it has none."""
+    found: dict[str, int] = {}
+    for storage in plan.values:
+        size = storage.nbytes
+        if not isinstance(size, int):
+            found.update({s.name: max(s.low, UNBOUNDED) if s.high >= LIMIT else s.high for s in size.symbols()})
+    return found

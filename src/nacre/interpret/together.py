@@ -1,0 +1,97 @@
+"""Sums over the rounds of a scan that are taken at once behind it.
+
+Going back through a scan, the cotangent of an operand that all rounds read is a sum of one term for
+each round.  Where a term is a product or a sum of values of its round, the sum of all terms is one
+product or sum over the stacked values, with the rounds as a further axis that is contracted or
+reduced: one large product in place of many small ones, and nothing as large as the operand is added
+up round by round.  It is what defines the bits, however a program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nacre.ir.graph import Atom, Builder, Equation, Var
+from nacre.ir.primitive import primitive_named
+
+NO_BATCH = ((), ())
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What each round adds: a product or sum of values of the round, and a permutation of it."""
+
+    equation: Equation
+    permute: Equation | None
+
+    @property
+    def operands(self) -> tuple[Atom, ...]:
+        """The values of the round that must be stacked."""
+        return self.equation.inputs
+
+    def whole(self, b: Builder, stacked: Sequence[Atom]) -> Atom:
+        """Append the sum of the terms of all rounds, from the stacked operands."""
+        e = self.equation
+        if e.primitive.name == "sum":
+            axes: tuple[int, ...] = e.params["axes"]
+            params: Mapping[str, Any] = {**e.params, "axes": _after_rounds(axes)}
+        else:
+            first, second = e.params["contract"]
+            params = {**e.params, "contract": (_after_rounds(first), _after_rounds(second))}
+        (found,) = b.add(e.primitive, stacked, params, e.source)
+        if self.permute is not None:
+            (found,) = b.add(self.permute.primitive, (found,), self.permute.params)
+        return found
+
+
+def _after_rounds(axes: Sequence[int]) -> tuple[int, ...]:
+    """The axis of the rounds, then axes that follow it."""
+    return (0, *(k + 1 for k in axes))
+
+
+def apart(
+    equations: Sequence[Equation], total: Atom, before: Atom, stackable: Callable[[Term], bool]
+) -> tuple[list[Atom], list[Term]]:
+    """The summands that a round adds to `before` to give `total`: those that stay, and terms."""
+    made: dict[Atom, Equation] = {v: e for e in equations for v in e.outputs}
+    summands: list[Atom] = []
+    while total is not before:
+        e = made.get(total)
+        if e is None or e.primitive.name != "add":
+            return [], []
+        total, summand = e.inputs
+        summands.append(summand)
+    stay: list[Atom] = []
+    terms: list[Term] = []
+    for x in reversed(summands):
+        term = _term(made, x)
+        if term is not None and stackable(term):
+            terms.append(term)
+        else:
+            stay.append(x)
+    return stay, terms
+
+
+def _term(made: Mapping[Atom, Equation], x: Atom) -> Term | None:
+    e, permute = made.get(x), None
+    if e is not None and e.primitive.name == "permute":
+        e, permute = made.get(e.inputs[0]), e
+    if e is None or not all(isinstance(a, Var) for a in e.inputs):
+        return None
+    if e.primitive.name == "dot":
+        return Term(e, permute) if tuple(e.params["batch"]) == NO_BATCH else None
+    return Term(e, permute) if e.primitive.name == "sum" else None
+
+
+ADD = primitive_named("add")
+
+
+def added(b: Builder, start: Atom | None, summands: Sequence[Atom]) -> Atom:
+    """Append the sum of `start` and summands, in order."""
+    total = start
+    for x in summands:
+        total = x if total is None else b.add(ADD, (total, x))[0]
+    assert total is not None
+    return total

@@ -1,0 +1,249 @@
+"""Loops and branches of a plan: the tree of its steps, and the rows in which the driver walks them.
+
+A plan's steps are numbered launches.  Its tree says in which order, how often and under which condition they run; the
+tree of a straight program is its launches one after the other.  `walk` lays the tree out flat: a row for each launch,
+and rows that turn, leave, skip and jump.  It also sets the barriers: where a launch needs what its epoch computes or
+still reads, and at every turn and branch, so that what one round or side leaves is there for all threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TypeAlias
+
+from nacre.base.dims import Size, evaluate
+
+UNKNOWN_TRIPS = 64  # rounds that a loop of unknown length is taken for where only its work is estimated
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Nodes that run again and again: `trips` times, or without a number of trips as long as `cell` holds.
+
+    `test` computes the cell before each round, `ending` runs once after the last one.  A pair in `swaps` are two
+    values that change places after each round: what a round writes to the second, the next one reads as the first.
+    """
+
+    number: int
+    trips: Size | None
+    test: tuple[Node, ...]
+    cell: int
+    body: tuple[Node, ...]
+    ending: tuple[Node, ...]
+    swaps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Nodes that run where the value `cell` holds, and others that run where it does not."""
+
+    cell: int
+    then: tuple[Node, ...]
+    orelse: tuple[Node, ...]
+
+
+Node: TypeAlias = "int | Loop | Branch"
+Tree: TypeAlias = "tuple[Node, ...]"
+
+
+class Kind(IntEnum):
+    """What the driver does at a row."""
+
+    LAUNCH = 0
+    ENTER = 1  # a loop: its rounds are counted from 0; without any, on to its ending
+    TURN = 2  # after a round: addresses move on; back to the first row of a round, unless it was the last
+    LEAVE = 3  # after the ending: addresses are what they were
+    BRANCH = 4  # on to the target unless the cell holds
+    JUMP = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the driver's table: a launch, or a turn of the way."""
+
+    kind: Kind
+    epoch: int  # barriers before it, with one more between the sides of a branch
+    sync: bool = False  # a barrier stands right before it
+    step: int = -1  # the launch
+    loop: Loop | None = None
+    cell: int = -1
+    target: int = -1  # the row to go to
+    past: int = -1  # of ENTER: the row behind LEAVE
+    inside: tuple[Loop, ...] = ()  # loops around it, the outermost first
+
+
+class _Walk:
+    """Writes the rows of a tree and decides where barriers stand."""
+
+    def __init__(self, uses: Sequence[tuple[Set[int], Set[int]]]) -> None:
+        self.uses = uses
+        self.rows: list[Row] = []
+        self.now = 0
+        self.written: set[int] = set()
+        self.read: set[int] = set()
+        self.pending = False  # whether the next launch waits, whatever it does
+        self.inside: tuple[Loop, ...] = ()
+
+    def meet(self) -> None:
+        """A barrier: nothing before it is under way any more."""
+        self.now += 1
+        self.written, self.read, self.pending = set(), set(), False
+
+    def row(self, kind: Kind, **about: object) -> int:
+        """Append a row; returns its number."""
+        self.rows.append(Row(kind, self.now, inside=self.inside, **about))  # type: ignore[arg-type]
+        return len(self.rows) - 1
+
+    def nodes(self, nodes: Sequence[Node]) -> None:
+        """Append the rows of nodes in order."""
+        for node in nodes:
+            if isinstance(node, Loop):
+                self.loop(node)
+            elif isinstance(node, Branch):
+                self.branch(node)
+            else:
+                self.launch(node)
+
+    def launch(self, k: int) -> None:
+        """Append a launch, with a barrier where it needs one."""
+        reads, writes = self.uses[k]
+        sync = self.pending or bool(self.written & (reads | writes) or self.read & writes)
+        if sync:
+            self.meet()
+        self.written |= writes
+        self.read |= reads
+        self.row(Kind.LAUNCH, sync=sync, step=k)
+
+    def loop(self, loop: Loop) -> None:
+        """Append a loop: enter, test, body, turn, ending, leave."""
+        self.inside += (loop,)
+        self.meet()
+        enter = self.row(Kind.ENTER, sync=True, loop=loop)
+        top, test = len(self.rows), -1
+        if loop.trips is None:
+            self.nodes(loop.test)
+            self.meet()
+            test = self.row(Kind.BRANCH, sync=True, cell=loop.cell)
+        self.nodes(loop.body)
+        self.meet()
+        turn = self.row(Kind.TURN, sync=True, loop=loop, target=top)
+        for k in (enter, test):
+            if k >= 0:
+                self.rows[k] = replace(self.rows[k], target=turn + 1)
+        self.nodes(loop.ending)
+        self.row(Kind.LEAVE, loop=loop)
+        self.rows[enter] = replace(self.rows[enter], past=len(self.rows))
+        self.inside = self.inside[:-1]
+        self.pending = True
+
+    def branch(self, branch: Branch) -> None:
+        """Append a branch: the one side, a jump over the other."""
+        self.meet()
+        first = self.row(Kind.BRANCH, sync=True, cell=branch.cell)
+        self.nodes(branch.then)
+        jump = self.row(Kind.JUMP) if branch.orelse else -1
+        self.rows[first] = replace(self.rows[first], target=len(self.rows))
+        if branch.orelse:
+            self.meet()  # in the count of epochs only: the one before the branch is that of both sides
+            self.nodes(branch.orelse)
+            self.rows[jump] = replace(self.rows[jump], target=len(self.rows))
+        self.pending = True
+
+
+def walk(uses: Sequence[tuple[Set[int], Set[int]]], tree: Tree) -> tuple[Row, ...]:
+    """The rows of a tree, whose launches read and write the values in `uses`."""
+    w = _Walk(uses)
+    w.nodes(tree)
+    return tuple(w.rows)
+
+
+def launches(nodes: Sequence[Node]) -> Iterator[int]:
+    """The launches of nodes, wherever they stand."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield from launches((*node.test, *node.body, *node.ending))
+        elif isinstance(node, Branch):
+            yield from launches((*node.then, *node.orelse))
+        else:
+            yield node
+
+
+def cells(nodes: Sequence[Node]) -> Iterator[int]:
+    """The values that decide about loops and branches among nodes, wherever they stand."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            if node.trips is None:
+                yield node.cell
+            yield from cells((*node.test, *node.body, *node.ending))
+        elif isinstance(node, Branch):
+            yield node.cell
+            yield from cells((*node.then, *node.orelse))
+
+
+def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
+    """The loops among nodes, wherever they stand, outer ones first."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield node
+            yield from loops((*node.test, *node.body, *node.ending))
+        elif isinstance(node, Branch):
+            yield from loops((*node.then, *node.orelse))
+
+
+def settled(nodes: Sequence[Node], change: Callable[[Loop], Loop]) -> Tree:
+    """Nodes with every loop among them changed, inner ones first."""
+    found: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Loop):
+            inner = replace(node, test=settled(node.test, change), body=settled(node.body, change),
+                            ending=settled(node.ending, change))
+            found.append(change(inner))
+        elif isinstance(node, Branch):
+            found.append(replace(node, then=settled(node.then, change), orelse=settled(node.orelse, change)))
+        else:
+            found.append(node)
+    return tuple(found)
+
+
+def lives(rows: Sequence[Row], uses: Sequence[tuple[Set[int], Set[int]]],
+          place: Callable[[int], int]) -> dict[int, tuple[int, int]]:
+    """The first and the last epoch in which each place is used; `place` says where a value lies (-1: nowhere).
+
+    What a loop reads from outside, leaves for outside, or hands from round to round is used in all of its epochs.
+    """
+    spans: dict[int, tuple[int, int]] = {}  # the first and the last row
+    for k, row in enumerate(rows):
+        met: Set[int] = {row.cell} if row.kind is Kind.BRANCH else set()
+        if row.kind is Kind.LAUNCH:
+            met = uses[row.step][0] | uses[row.step][1]
+        for v in map(place, met):
+            first, _ = spans.get(v, (k, k))
+            spans[v] = (first, k)
+    spans.pop(-1, None)
+    found = {v: (rows[a].epoch, rows[b].epoch) for v, (a, b) in spans.items()}
+    for k, row in enumerate(rows):
+        if row.kind is not Kind.ENTER:
+            continue
+        assert row.loop is not None
+        handed = {place(v) for pair in row.loop.swaps for v in pair}
+        start, end = row.epoch, rows[row.past - 1].epoch
+        for v, (a, b) in spans.items():
+            if b >= k and a < row.past and (a < k or b >= row.past or v in handed):
+                first, last = found[v]
+                found[v] = (min(first, start), max(last, end))
+    return found
+
+
+def rounds(nodes: Sequence[Node], sizes: Mapping[str, int], unknown: int, times: int = 1) -> Iterator[tuple[int, int]]:
+    """Each launch among nodes and how often it runs: both sides of a branch, an `unknown` number of rounds."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            trips = unknown if node.trips is None else max(0, evaluate(node.trips, sizes))
+            yield from rounds((*node.test, *node.body), sizes, unknown, times * trips)
+            yield from rounds(node.ending, sizes, unknown, times)
+        elif isinstance(node, Branch):
+            yield from rounds((*node.then, *node.orelse), sizes, unknown, times)
+        else:
+            yield node, times

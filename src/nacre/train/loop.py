@@ -1,0 +1,390 @@
+"""`Trainer`: a training that is compiled, shown, logged and saved, and that resumes to the same bits."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+from rich.console import Console
+
+from nacre.api.random import generator
+from nacre.base.errors import ArgumentError, StateError
+from nacre.nn.module import Module
+from nacre.optim.cycle import ReduceLROnPlateau
+from nacre.optim.optimiser import Optimizer
+from nacre.train.batches import begin_epoch, length, place, remaining
+from nacre.train.checkpoint import Checkpoint, Checkpoints
+from nacre.train.curves import drawn
+from nacre.train.display import Display
+from nacre.train.folder import locked, replace, sweep
+from nacre.train.history import VALID, History
+from nacre.train.interrupt import Ear, Interrupted, listening
+from nacre.train.log import Writer, Writers, files
+from nacre.train.metrics import Means, Metric, means
+from nacre.train.report import page
+from nacre.train.state import beside, put_beside
+from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
+from nacre.train.stopping import EarlyStopping, Watch
+
+EPOCH, STEP = "epoch", "step"
+
+
+class Trainer:
+    """Trains a model: `fit` goes over a loader's batches for so many epochs, and gives the history.
+
+    Batches are (input, …, target): `loss(model(input, …), target)` is one number, and each of `metrics` a function
+    (prediction, target) → a batch's mean, or a pair (total, count).  For other batches `forward(model, *batch)` gives
+    (prediction, target).  A `step(*batch)` of one's own does everything, backward and update too, and returns the loss
+    or a dict of values; `evaluate(*batch)` the same for validation, without changing anything.
+
+    The step is compiled by `nc.jit`; `jit=False` gives the same bits.  `accumulate` batches make one update, whose
+    gradient is that of the mean over all their examples; `clip_norm` and `clip_value` clip it.  Schedules (one, or
+    several) go on after every epoch, or update (`schedule_every="step"`); `ReduceLROnPlateau` after every epoch.
+
+    `monitor` (of the row of an epoch; "valid_loss", or "loss" without validation data) is what plateau schedules,
+    `early_stopping` and the choice of the best checkpoint look at; `mode` says whether "min" or "max" is better.
+
+    With a folder `out`: checkpoints (after every epoch, and every `save_every` updates) in `out/checkpoints`, the last
+    `keep` and the best; logs in `out/log.jsonl`, `steps.csv` (every `log_every` updates) and `epochs.csv`; curves in
+    `out/report.html`.  `fit(…, resume=True)` goes on from the last checkpoint, to the bits of a run that was never
+    interrupted: model, optimiser, schedules, random numbers, the loader's place in its epoch, means so far, logs.
+    `also` names other objects with `state_dict` and `load_state_dict` to keep.  Ctrl-C finishes the step, saves, and
+    raises Interrupted.
+
+    >>> nc.random.seed(0)
+    >>> x = nc.random.normal((64, 4)); y = (x[:, 0] > 0).astype(nc.int64)
+    >>> loader = data.DataLoader(data.TensorDataset(x, y), batch_size=16, shuffle=True)
+    >>> model = nn.Linear(4, 2)
+    >>> trainer = train.Trainer(model, optim.Adam(model.parameters(), lr=0.1), nn.functional.cross_entropy,
+    ...                         metrics={"accuracy": train.accuracy}, progress=False)
+    >>> history = trainer.fit(loader, loader, epochs=5)
+    >>> history[-1]["valid_accuracy"] > 0.9, trainer.updates
+    (True, 20)
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        optimizer: Optimizer,
+        loss: Loss | None = None,
+        *,
+        metrics: Mapping[str, Metric] | None = None,
+        forward: Forward = usual_forward,
+        step: Callable[..., Any] | None = None,
+        evaluate: Callable[..., Any] | None = None,
+        accumulate: int = 1,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+        schedule: Any = (),
+        schedule_every: str = EPOCH,
+        monitor: str | None = None,
+        mode: str = "min",
+        early_stopping: EarlyStopping | None = None,
+        validate_every: int = 1,
+        out: str | os.PathLike[str] | None = None,
+        save_every: int | None = None,
+        keep: int = 3,
+        log_every: int = 10,
+        writers: Sequence[Writer] = (),
+        also: Mapping[str, Any] | None = None,
+        jit: bool = True,
+        progress: bool | Console = True,
+        hint: str = "call fit again with resume=True",
+    ) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.own_step, self.accumulate, self.clip = step is not None, accumulate, (clip_norm, clip_value)
+        listed = isinstance(schedule, list | tuple)
+        self.schedules: list[Any] = list(cast("Sequence[Any]", schedule)) if listed else [schedule]
+        self.schedule_every, self.monitor, self.mode = schedule_every, monitor, mode
+        self.validate_every, self.save_every, self.log_every = validate_every, save_every, log_every
+        self.also, self.hint = dict(also or {}), hint
+        self._check(loss)
+        work = Work(model, optimizer, loss, metrics or {}, forward, clip_norm, clip_value)
+        self.step = Step(work, step, evaluate, jit)
+        self.out = None if out is None else Path(out)
+        self.checkpoints = None if self.out is None else Checkpoints(self.out / "checkpoints", keep)
+        self.writers = Writers([*(files(self.out) if self.out else ()), *writers])
+        self.display = Display(progress if isinstance(progress, Console) else Console() if progress else None)
+        self.watch = Watch(mode, early_stopping)
+        self.history = History()
+        self.means = Means()
+        self.rates: dict[str, float] = {}  # learning rates of the last update
+        self.epochs = self.updates = self.batches = 0  # done; the batches, of the epoch that is under way
+        self.passed = self.stopped = self._begun = False  # the epoch's batches are all done; stopped early
+        self._place: Any = None  # of the loader in the epoch that is under way
+        self._positions: Any = None  # of the writers, where `fit` has left
+        self._best: Mapping[str, Any] | None = None  # the best weights, where there is no folder
+
+    def _check(self, loss: Loss | None) -> None:
+        counts = {"accumulate": self.accumulate, "validate_every": self.validate_every, "log_every": self.log_every,
+                  "save_every": 1 if self.save_every is None else self.save_every}
+        wrong = {k: v for k, v in counts.items() if v < 1}
+        if wrong:
+            raise ArgumentError(f"Trainer: positive numbers are required; got {wrong}")
+        if self.schedule_every not in (EPOCH, STEP):
+            raise ArgumentError(f'Trainer: a schedule_every "epoch" or "step" is required; got {self.schedule_every!r}')
+        if loss is None and not self.own_step:
+            raise ArgumentError("Trainer: a loss, or a step of one's own, is required; got neither")
+        if self.own_step and (self.accumulate > 1 or self.clip != (None, None)):
+            raise ArgumentError("Trainer: no accumulate, clip_norm and clip_value are required with a step of one's "
+                                "own; got some; do it in the step")
+        for name, thing in {"optimizer": self.optimizer, **self.also,
+                            **{f"schedule {k}": s for k, s in enumerate(self.schedules)}}.items():
+            if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
+                raise ArgumentError(f"Trainer: an object with state_dict and load_state_dict is required as {name}; "
+                                    f"got {type(thing).__name__}")
+
+    # ---- fitting
+
+    def fit(self, training: Iterable[Any], validation: Iterable[Any] | None = None, epochs: int = 1, *,
+            resume: bool = False) -> History:
+        """Train until `epochs` epochs are done in all, counting those before.  Gives the history of all of them.
+
+        Raises StateError for a loss that is not finite, and for checkpoints of another training; ArgumentError for a
+        folder that holds a training, unless with `resume`.
+        """
+        if self.monitor is None:
+            self.monitor = LOSS if validation is None else VALID + LOSS
+        with ExitStack() as stack:
+            if self.out is not None:
+                stack.enter_context(locked(self.out))
+            self._begin(resume)
+            ear = stack.enter_context(listening(self.display.say))
+            stack.enter_context(closing(self.writers))
+            stack.enter_context(closing(self.display))
+            self.display.begin(epochs)
+            try:
+                while self.epochs < epochs and not self.stopped:
+                    self._epoch(training, validation, ear)
+            finally:
+                self._positions = self.writers.position()
+            self._tell()
+        if self.watch.stopping is not None and self.watch.stopping.restore_best:
+            self._restore_best()
+        return self.history
+
+    def _epoch(self, training: Iterable[Any], validation: Iterable[Any] | None, ear: Ear) -> None:
+        """What is left of an epoch."""
+        self._train(training, ear)
+        row: dict[str, Any] = {EPOCH: self.epochs + 1, STEP: self.updates, **self.means.values(), **self.rates}
+        if validation is not None and (self.epochs + 1) % self.validate_every == 0:
+            row |= {VALID + name: value for name, value in self._validate(validation, ear).items()}
+        self._finish_epoch(row)
+        if ear.heard:
+            self._end(ear)
+
+    def _train(self, training: Iterable[Any], ear: Ear) -> None:
+        """The rest of an epoch's batches."""
+        if self.passed:
+            return
+        with remaining(training, self.epochs, self.batches, self._place) as batches:
+            self.display.epoch_begins(self.epochs + 1, length(training), self.batches)
+            while group := list(islice(batches, self.accumulate)):
+                found = self.step.train(group, self.accumulate == 1)
+                self.batches, self.updates = self.batches + len(group), self.updates + 1
+                self._require_finite(found)
+                self.means.add(found)
+                self.rates = self._rates()
+                if self.updates % self.log_every == 0:
+                    row = {STEP: self.updates, EPOCH: self.epochs + 1, **means(found), **self.rates}
+                    self.writers.write(STEP, row)
+                if self.schedule_every == STEP:
+                    self._move_schedules(STEP, None)
+                self.display.step(self.batches, found)
+                if ear.heard or (self.save_every and self.updates % self.save_every == 0):
+                    self.passed = len(group) < self.accumulate  # then the loader has been asked for more, in vain
+                    self._place = None if self.passed else place(training)
+                    self.save()
+                    if ear.heard:
+                        self._end(ear)
+        if not self.batches:
+            raise ArgumentError("Trainer: a loader that gives batches is required; got one that gave none")
+        self.passed, self._place = True, None
+
+    def validate(self, validation: Iterable[Any]) -> dict[str, float]:
+        """The means of loss and metrics over validation data, in evaluation mode."""
+        return self._validate(validation, Ear())
+
+    def _validate(self, validation: Iterable[Any], ear: Ear) -> dict[str, float]:
+        """The means over the validation data; where a signal is heard, the training ends."""
+        found = Means()
+        begin_epoch(validation, 0)
+        with evaluating(self.model):
+            for batch in validation:
+                found.add(self.step.evaluate(batch))
+                if ear.heard:
+                    break
+        if ear.heard:
+            self.save()
+            self._end(ear)
+        if not found.sums:
+            raise ArgumentError("Trainer: validation data with batches are required; got none")
+        return found.values()
+
+    def _finish_epoch(self, row: dict[str, Any]) -> None:
+        """Take an epoch's row in: history, schedules, the best, whether to stop, logs, checkpoint."""
+        value = row.get(str(self.monitor))
+        if value is None and (self.validate_every == 1 or not str(self.monitor).startswith(VALID)):
+            raise ArgumentError(f"Trainer: a monitor that is measured is required; got {self.monitor!r}; there are "
+                                f"{', '.join(row)}")
+        self.history.rows.append(row)
+        self._move_schedules(EPOCH, value)
+        best = value is not None and self.watch.see(value, self.updates)
+        if best and self.out is None and self.watch.stopping is not None and self.watch.stopping.restore_best:
+            self._best = self.model.state_dict()
+        self.stopped = self.watch.stops
+        self.epochs, self.batches, self.passed, self.means, self._place = self.epochs + 1, 0, False, Means(), None
+        self.writers.write(EPOCH, row)
+        self.save()
+        self._report()
+        self.display.epoch(row, best)
+        if self.stopped:
+            self.display.say(f"stopped: {self.monitor} has not got better for {self.watch.bad} epochs")
+
+    def _move_schedules(self, every: str, value: float | None) -> None:
+        """Go on with the schedules of updates, or with those of epochs; plateau schedules need a value."""
+        for schedule in self.schedules:
+            if isinstance(schedule, ReduceLROnPlateau):
+                if value is not None:
+                    schedule.step(value)
+            elif self.schedule_every == every:
+                schedule.step()
+
+    def _rates(self) -> dict[str, float]:
+        """The learning rate, of every group."""
+        groups = self.optimizer.param_groups
+        return {f"lr_{k}" if k else "lr": float(group["lr"]) for k, group in enumerate(groups)}
+
+    def _require_finite(self, found: Mapping[str, tuple[float, float]]) -> None:
+        total, _ = found.get(LOSS, (0.0, 0.0))
+        if not math.isfinite(total):
+            raise StateError(f"Trainer: a finite loss is required; got {total} in update {self.updates}; lower the "
+                             "learning rate, clip gradients (clip_norm), or look at the data; what was saved is sound")
+
+    def _report(self) -> None:
+        """Write the curves so far."""
+        if self.out is not None and self.history.rows:
+            replace(self.out / "report.html", page(self.history, "Training", self.watch.best_step).encode())
+
+    def _tell(self) -> None:
+        """Show the curves, and what they say."""
+        curves = drawn(self.history) if self.history.compared() else None
+        if curves is not None:
+            self.display.show(curves)
+            self.display.say(self.history.verdict())
+
+    def _end(self, ear: Ear) -> None:
+        """End where a signal was heard; all is saved."""
+        saved = (f"saved after update {self.updates} in {self.out}; to go on: {self.hint}" if self.out else
+                 "interrupted; nothing is saved without out=")
+        self.display.close()
+        self.display.say(saved)
+        raise Interrupted(saved)
+
+    # ---- saving
+
+    def save(self) -> Path | None:
+        """Save all that a resumed training needs; the checkpoint's folder, or None without `out`."""
+        if self.checkpoints is None:
+            return None
+        return self.checkpoints.save(self.updates, self.model.state_dict(), self.state_dict(), self.watch.best_step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a training consists of, but for the model's own state dict."""
+        return {
+            "settings": self._settings(), "epochs": self.epochs, "updates": self.updates, "batches": self.batches,
+            "passed": self.passed, "stopped": self.stopped, "place": self._place, "means": dict(self.means.sums),
+            "rates": self.rates,
+            "history": self.history.rows, "watch": self.watch.state_dict(), "model": beside(self.model),
+            "optimizer": self.optimizer.state_dict(), "schedules": [s.state_dict() for s in self.schedules],
+            "random": generator().state.value, "also": {name: x.state_dict() for name, x in self.also.items()},
+            "writers": self.writers.position(), "notes": self._notes(),
+        }  # fmt: skip
+
+    def _settings(self) -> dict[str, Any]:
+        """What must be the same for a resumed training to give the same bits, as far as it can be compared."""
+        return {
+            "accumulate": self.accumulate, "clip_norm": self.clip[0], "clip_value": self.clip[1],
+            "optimizer": type(self.optimizer).__name__, "schedules": [type(s).__name__ for s in self.schedules],
+            "schedule_every": self.schedule_every, "monitor": self.monitor, "mode": self.mode,
+            "also": sorted(self.also),
+        }  # fmt: skip
+
+    def _notes(self) -> dict[str, Any]:
+        """The schedules' plain settings: where they are others, the training goes on, but not to the same bits."""
+        kept = [set(s.state_dict()) for s in self.schedules]
+        return {f"{type(s).__name__} {k}": v for s, own in zip(self.schedules, kept, strict=True)
+                for k, v in cast("dict[str, Any]", vars(s)).items()
+                if isinstance(v, bool | int | float | str) and k not in own}
+
+    def load(self, checkpoint: Checkpoint) -> Any:
+        """Take a checkpoint's state; gives the writers' positions.
+
+        Raises StateError where it is one of another training; nothing is changed then.
+        """
+        state = checkpoint.state
+        self._require_alike(checkpoint)
+        self.model.load_state_dict(checkpoint.model)
+        put_beside(self.model, state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for schedule, saved in zip(self.schedules, state["schedules"], strict=True):
+            schedule.load_state_dict(saved)
+        generator().state.assign(state["random"])
+        for name, thing in self.also.items():
+            thing.load_state_dict(state["also"][name])
+        self.watch.load_state_dict(state["watch"])
+        self.history = History(state["history"])
+        self.means.sums, self.rates = dict(state["means"]), dict(state["rates"])
+        self.epochs, self.updates, self.batches = state["epochs"], state["updates"], state["batches"]
+        self.passed, self.stopped, self._place = state["passed"], state["stopped"], state["place"]
+        own = self._notes()
+        changed = [f"{k} was {v}, is {own.get(k)}" for k, v in state["notes"].items() if own.get(k) != v]
+        if changed:
+            self.display.say(f"resumed with other settings, so not to the same bits: {'; '.join(changed)}")
+        return state["writers"]
+
+    def _require_alike(self, checkpoint: Checkpoint) -> None:
+        own, saved = self._settings(), checkpoint.state["settings"]
+        differing = [f"{k} {saved.get(k)!r}, now {own[k]!r}" for k in own if own[k] != saved.get(k)]
+        types = {k: v.type for k, v in self.model.state_dict().items()}
+        found = {k: v.type for k, v in checkpoint.model.items()}
+        differing += [f"{k} {found.get(k)}, now {types.get(k)}" for k in sorted({*types, *found})
+                      if types.get(k) is not found.get(k)]
+        if differing:
+            raise StateError(f"Trainer: the training that was saved is required to resume it; {checkpoint.path} is of "
+                             f"another one: {'; '.join(differing)}; begin anew in another folder")
+
+    def _begin(self, resume: bool) -> None:
+        """Begin at the beginning, or where a checkpoint or an earlier call of `fit` has left."""
+        positions: Any = self._positions
+        if self.out is not None:
+            sweep(self.out)
+        if self.checkpoints is not None and (resume or not self._begun):
+            self.checkpoints.sweep()
+            held = self.checkpoints.paths()
+            if held and not resume:
+                raise ArgumentError(f"Trainer: a folder without a training, or resume=True, is required; {self.out} "
+                                    f"holds one up to {held[-1].name}; {self.hint}, or name another folder")
+            checkpoint = self.checkpoints.latest(self.display.say) if resume else None
+            if checkpoint is not None:
+                positions = self.load(checkpoint)
+                self.checkpoints.arrange(self.watch.best_step)
+                self.display.say(f"resumed after update {self.updates}, {self.epochs} epochs done, from "
+                                 f"{checkpoint.path.name}")
+                self._report()
+            elif resume:
+                self.display.say(f"no checkpoint in {self.out}: begun at the beginning")
+        self._begun = True
+        self.writers.begin(positions)
+
+    def _restore_best(self) -> None:
+        """Give the model the weights of its best epoch."""
+        best = self._best if self.checkpoints is None else getattr(self.checkpoints.best(), "model", None)
+        if best is not None:
+            self.model.load_state_dict(best)
+            self.display.say(f"the weights are those after update {self.watch.best_step}, the best")

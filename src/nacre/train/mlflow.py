@@ -1,0 +1,68 @@
+"""Rows for MLflow (the extra `mlflow`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from nacre.base.errors import MissingExtra, StateError
+
+
+class MLflow:
+    """A writer of metrics to a run of an MLflow server or folder: "step/loss", "epoch/valid_loss" … by step.
+
+    `Trainer(…, writers=[train.MLflow("digits", parameters={"lr": 3e-3})])`; `tracking_uri` as MLflow has it.  A resumed
+    training goes on with its run, and writes no value that is there already.
+
+    Raises MissingExtra where mlflow is not installed.
+    """
+
+    def __init__(self, experiment: str = "nacre", run_name: str | None = None, tracking_uri: str | None = None,
+                 parameters: Mapping[str, Any] | None = None) -> None:
+        self.experiment, self.run_name, self.parameters = experiment, run_name, dict(parameters or {})
+        self.run = ""
+        self.written: dict[str, int] = {}  # the last step of each metric
+        try:
+            self.module: Any = import_module("mlflow")
+        except ImportError as fault:
+            raise MissingExtra(f"train: mlflow is required to write for it; it could not be imported ({fault}); "
+                               "install the extra: pip install 'nacre[mlflow]'") from None
+        self.client: Any = self.module.MlflowClient(tracking_uri=tracking_uri)
+
+    def begin(self, position: Any) -> None:
+        """Go on with a run, or begin one."""
+        self.written = {}
+        if position is not None:
+            self.run = str(position["run"])
+            for key in self.client.get_run(self.run).data.metrics:
+                self.written[key] = max(m.step for m in self.client.get_metric_history(self.run, key))
+            self.client.update_run(self.run, status="RUNNING")
+            return
+        found = self.client.get_experiment_by_name(self.experiment)
+        number = found.experiment_id if found is not None else self.client.create_experiment(self.experiment)
+        self.run = self.client.create_run(number, run_name=self.run_name).info.run_id
+        for name, value in self.parameters.items():
+            self.client.log_param(self.run, name, value)
+
+    def write(self, kind: str, row: Mapping[str, Any]) -> None:
+        """Write a row's values at its step, but for those that are there."""
+        if not self.run:
+            raise StateError("MLflow: a writer that has begun is required; call begin(None) first")
+        step, now = int(row["step"]), int(time.time() * 1000)
+        values = {f"{kind}/{name}": float(v) for name, v in row.items() if name != "step" and v is not None}
+        new = [self.module.entities.Metric(key, value, now, step) for key, value in values.items()
+               if step > self.written.get(key, -1)]
+        if new:
+            self.client.log_batch(self.run, metrics=new)
+        self.written |= {metric.key: step for metric in new}
+
+    def position(self) -> Any:
+        """The run."""
+        return {"run": self.run}
+
+    def close(self) -> None:
+        """The run has ended."""
+        if self.run:
+            self.client.set_terminated(self.run)

@@ -1,0 +1,153 @@
+"""What is done with batches: losses, gradients, clipping, updates, each a function that `nc.jit` compiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from nacre.api.operands import as_tensor, constant, spread
+from nacre.api.primitives import pointwise
+from nacre.base.dtypes import float32
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.state import gradients
+from nacre.nn.module import Module
+from nacre.optim.clip import clip_grad_norm_, clip_grad_value_
+from nacre.optim.optimiser import Optimizer
+from nacre.trace.value import Value, stripped
+from nacre.trace.variable import Variable
+from nacre.train.metrics import Metric, batch_size, measured
+from nacre.transform.jit import Jitted, jit
+
+Forward = Callable[..., tuple[Any, Any]]
+Loss = Callable[[Any, Any], Any]
+Measured = dict[str, tuple[float, float]]  # totals and weights by name
+LOSS, NORM = "loss", "gradient_norm"
+
+
+def spread_batch(batch: Any) -> tuple[Any, ...]:
+    """A batch as arguments: a tuple or list gives several, anything else is one."""
+    return tuple(cast("Sequence[Any]", batch)) if isinstance(batch, tuple | list) else (batch,)
+
+
+def usual_forward(model: Module, *batch: Any) -> tuple[Any, Any]:
+    """model(all but the last of a batch), and the last."""
+    if len(batch) < 2:
+        raise ArgumentError(f"Trainer: batches (input, …, target) are required; got {len(batch)} part; pass forward="
+                            "lambda model, batch: (prediction, target)")
+    return model(*batch[:-1]), batch[-1]
+
+
+@contextmanager
+def evaluating(model: Module) -> Generator[None]:
+    """Evaluation mode for the block; each module gets back the mode it had."""
+    before = [(m, m.training) for m in model.modules()]
+    model.eval()
+    try:
+        with gradients(False):
+            yield
+    finally:
+        for module, training in before:
+            module.training = training
+
+
+class Work:
+    """A model's own work: forward, loss and metrics, and updates of its parameters."""
+
+    def __init__(self, model: Module, optimizer: Optimizer, loss: Loss | None, metrics: Mapping[str, Metric],
+                 forward: Forward, clip_norm: float | None, clip_value: float | None) -> None:
+        self.model, self.optimizer, self.loss, self.metrics, self.forward = model, optimizer, loss, metrics, forward
+        self.clip_norm, self.clip_value = clip_norm, clip_value
+
+    @property
+    def parameters(self) -> list[Variable]:
+        """What the optimiser changes."""
+        return [p for group in self.optimizer.param_groups for p in group.params]
+
+    def measure(self, *batch: Any) -> dict[str, Any]:
+        """The loss and the metrics of a batch."""
+        if self.loss is None:
+            raise ArgumentError("Trainer: a loss is required to validate; got none; pass loss= or evaluate=")
+        prediction, target = self.forward(self.model, *batch)
+        found = self.loss(prediction, target)
+        if not isinstance(found, Value) or found.type.shape != ():
+            got = found.type if isinstance(found, Value) else type(found).__name__
+            raise ShapeError(f"Trainer: a loss that is one number is required; got {got}; reduce it by mean or sum")
+        with gradients(False):
+            seen = stripped(as_tensor(prediction)) if isinstance(prediction, Value) else prediction
+            return {LOSS: found, **{name: f(seen, target) for name, f in self.metrics.items()}}
+
+    def whole(self, *batch: Any) -> dict[str, Any]:
+        """A batch, and the update from it."""
+        found = self.measure(*batch)
+        found[LOSS].backward()
+        return {**found, **self.update()}
+
+    def gather(self, weight: Any, *batch: Any) -> dict[str, Any]:
+        """A batch's gradients, times a weight, added to those that are there."""
+        found = self.measure(*batch)
+        (found[LOSS] * as_tensor(weight, found[LOSS].dtype)).backward()
+        return found
+
+    def close(self, weights: Any) -> dict[str, Any]:
+        """The update from gradients that were gathered, divided by the sum of their weights."""
+        for p in self.parameters:
+            g = p.gradient
+            if g is not None:
+                held = stripped(g)
+                p.gradient = pointwise.div(held, spread(as_tensor(weights, p.dtype), p.shape))
+        return self.update()
+
+    def update(self) -> dict[str, Any]:
+        """Clip, change the parameters, forget the gradients; the norm, where it is clipped."""
+        found: dict[str, Any] = {}
+        if self.clip_value is not None:
+            clip_grad_value_(self.parameters, self.clip_value)
+        if self.clip_norm is not None:
+            found[NORM] = clip_grad_norm_(self.parameters, self.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return found
+
+
+class Step:
+    """The functions of `Work`, or the user's own, compiled or not: `train` takes the batches of one update."""
+
+    def __init__(self, work: Work, own: Callable[..., Any] | None, own_evaluate: Callable[..., Any] | None,
+                 compiled: bool) -> None:
+        def made(f: Callable[..., Any]) -> Callable[..., Any]:
+            return jit(f) if compiled and not isinstance(f, Jitted) else f
+
+        self.model = work.model
+        self.whole = made(own or work.whole)
+        self.gather, self.close = made(work.gather), made(work.close)
+        self.measure = made(own_evaluate or work.measure)
+
+    def train(self, batches: Sequence[Any], alone: bool) -> Measured:
+        """One update; `alone`: from one batch, in one function."""
+        sizes = [batch_size(b) for b in batches]
+        if alone:
+            return measured(_named(self.whole(*spread_batch(batches[0]))), sizes[0])
+        found: Measured = {}
+        shares = [n / max(1, sizes[0]) for n in sizes]
+        for batch, n, share in zip(batches, sizes, shares, strict=True):
+            told = self.gather(constant(share, float32), *spread_batch(batch))
+            for name, (total, weight) in measured(told, n).items():
+                before = found.get(name, (0.0, 0.0))
+                found[name] = before[0] + total, before[1] + weight
+        closed = self.close(constant(math.fsum(shares), float32))
+        return {**found, **measured(closed, sum(sizes))}
+
+    def evaluate(self, batch: Any) -> Measured:
+        """A batch's loss and metrics; the model is in evaluation mode."""
+        return measured(_named(self.measure(*spread_batch(batch))), batch_size(batch))
+
+
+def _named(found: Any) -> dict[str, Any]:
+    """What a step of the user's gives, by name."""
+    if isinstance(found, Mapping):
+        return dict(cast("Mapping[str, Any]", found))
+    if found is None:
+        raise ArgumentError("Trainer: a step that returns its loss, or values by name, is required; got None")
+    return {LOSS: found}

@@ -1,0 +1,57 @@
+"""Rows for TensorBoard, through the small package tensorboardX (the extra `tensorboard`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from nacre.base.errors import MissingExtra, StateError
+
+
+class TensorBoard:
+    """A writer of event files into a folder: each value of a row as "step/loss", "epoch/valid_loss" ….
+
+    Give it to a trainer, `Trainer(…, writers=[train.TensorBoard("runs/first/events")])`, and look at the curves by
+    `tensorboard --logdir runs`.  What was written after the checkpoint that a training is resumed from is taken back.
+
+    Raises MissingExtra where tensorboardX is not installed.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = os.fspath(folder)
+        self.step = -1
+        self.writer: Any = None
+        try:
+            self.module: Any = import_module("tensorboardX")
+        except ImportError as fault:
+            raise MissingExtra(f"train: tensorboardX is required to write for TensorBoard; it could not be imported "
+                               f"({fault}); install the extra: pip install 'nacre[tensorboard]'") from None
+
+    def begin(self, position: Any) -> None:
+        """Go on from a position: events of later steps are void."""
+        self.step = -1 if position is None else int(position["step"])
+        self.writer = self.module.SummaryWriter(self.folder, purge_step=self.step + 1,
+                                                filename_suffix=f".{os.getpid()}.{self.step + 1}")
+
+    def write(self, kind: str, row: Mapping[str, Any]) -> None:
+        """Write a row's values at its step."""
+        if self.writer is None:
+            raise StateError("TensorBoard: a writer that has begun is required; call begin(None) first")
+        self.step = int(row["step"])
+        for name, value in row.items():
+            if name != "step" and value is not None:
+                self.writer.add_scalar(f"{kind}/{name}", value, self.step)
+
+    def position(self) -> Any:
+        """The last step that was written; its events are in the file."""
+        if self.writer is not None:
+            self.writer.flush()
+        return {"step": self.step}
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None

@@ -1,0 +1,58 @@
+"""Plans with loops and branches: rows, barriers, and how long values are needed."""
+
+from __future__ import annotations
+
+from nacre.runtime.flow import Branch, Kind, Loop, cells, launches, lives, loops, rounds, settled, walk
+
+USES = [({0}, {1}), ({1}, {2}), ({2, 9}, {3}), ({3}, {4}), ({4}, {5}), ({5}, {6})]
+LOOP = Loop(0, 3, (), -1, (1, 2), (3,), ((1, 3),))
+TREE = (0, LOOP, Branch(4, (4,), (5,)))
+
+
+def test_rows_of_a_loop_and_a_branch() -> None:
+    rows = walk(USES, TREE)
+    assert [r.kind for r in rows] == [Kind.LAUNCH, Kind.ENTER, Kind.LAUNCH, Kind.LAUNCH, Kind.TURN, Kind.LAUNCH,
+                                      Kind.LEAVE, Kind.BRANCH, Kind.LAUNCH, Kind.JUMP, Kind.LAUNCH]
+    enter, turn, branch, jump = rows[1], rows[4], rows[7], rows[9]
+    assert (enter.target, enter.past, turn.target) == (5, 7, 2)
+    assert (branch.target, jump.target) == (10, 11)
+    assert all(r.sync for r in (enter, turn, branch))
+    assert [r.sync for r in rows if r.kind is Kind.LAUNCH] == [False, False, True, False, False, False]
+    assert [r.epoch for r in rows] == sorted(r.epoch for r in rows)
+    assert all(r.inside == (LOOP,) for r in rows[1:7]) and not rows[7].inside
+
+
+def test_a_launch_behind_a_loop_or_branch_waits() -> None:
+    rows = walk([(set(), {k}) for k in range(4)], (Loop(0, 2, (), -1, (0,), ()), 1, Branch(1, (2,), ()), 3))
+    behind = [r for r in rows if r.kind is Kind.LAUNCH and not r.inside]
+    assert [r.sync for r in behind] == [True, False, True]
+
+
+def test_a_while_asks_before_each_round() -> None:
+    loop = Loop(0, None, (0,), 7, (1,), (2,))
+    rows = walk(USES, (loop,))
+    assert [r.kind for r in rows] == [Kind.ENTER, Kind.LAUNCH, Kind.BRANCH, Kind.LAUNCH, Kind.TURN, Kind.LAUNCH,
+                                      Kind.LEAVE]
+    assert rows[2].cell == 7 and rows[2].target == rows[0].target == 5 and rows[4].target == 1
+    assert list(cells((loop,))) == [7] and list(launches((loop,))) == [0, 1, 2]
+
+
+def test_what_a_loop_reads_and_hands_on_is_needed_in_all_of_its_rounds() -> None:
+    rows = walk(USES, TREE)
+    life = lives(rows, USES, lambda v: v if v < 8 else -1)
+    loop = rows[1].epoch, rows[6].epoch
+    assert life[1] == (0, loop[1]), "read by every round"
+    assert life[3] == loop, "handed on"
+    assert life[2][1] < loop[1], "of one round"
+    assert life[4][1] == rows[7].epoch, "a cell is read where the way turns"
+    assert 9 not in life and -1 not in life
+
+
+def test_rounds_and_changes() -> None:
+    inner = Loop(1, 4, (), -1, (1,), ())
+    tree = (0, Loop(0, 5, (), -1, (inner, 2), (3,)), Loop(2, None, (4,), 7, (5,), ()))
+    assert dict(rounds(tree, {}, 1)) == {0: 1, 1: 20, 2: 5, 3: 1, 4: 1, 5: 1}
+    assert [loop.number for loop in loops(tree)] == [0, 1, 2]
+    changed = settled(tree, lambda loop: Loop(loop.number + 10, loop.trips, loop.test, loop.cell, loop.body,
+                                              loop.ending))
+    assert [loop.number for loop in loops(changed)] == [10, 11, 12]

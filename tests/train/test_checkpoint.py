@@ -1,0 +1,264 @@
+"""Checkpoints: whole or refused, the last and the best kept, damaged ones put aside and said."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nacre as nc
+from nacre import nn, optim, train
+from nacre.base.errors import ArgumentError, StateError
+from nacre.train.checkpoint import FILES, MANIFEST
+from nacre.train.state import packed, unpacked
+from train import training  # type: ignore[import-not-found]
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+STATES = st.recursive(PLAIN, lambda s: st.lists(s) | st.tuples(s, s) | st.dictionaries(st.integers() | st.text(), s))
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and math.isnan(a):
+        return isinstance(b, float) and math.isnan(b)
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return isinstance(b, dict) and list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    return type(a) is type(b) and a == b and math.copysign(1, a) == math.copysign(1, b) if isinstance(a, float) \
+        else type(a) is type(b) and a == b
+
+
+@settings(max_examples=60, deadline=None)
+@given(STATES)
+def test_states_come_back_as_they_were(state: Any) -> None:
+    document = json.loads(json.dumps(packed(state, "", {}), allow_nan=False))
+    assert same(unpacked(document, {}), state)
+
+
+def test_tensors_of_a_state_come_back_in_every_dtype() -> None:
+    tensors: dict[str, Any] = {}
+    state = {0: {"m": nc.tensor([1.5, -0.0]), "t": (nc.tensor(3), np.float16(2))}, "p": nn.Parameter(nc.ones(2)).value}
+    found = unpacked(packed(state, "o", tensors), tensors)
+    assert sorted(tensors) == ["o.0.m", "o.0.t.0", "o.0.t.1", "o.p"]
+    assert found[0]["m"].numpy().tobytes() == state[0]["m"].numpy().tobytes()
+    assert found[0]["t"][1].dtype is nc.float16
+
+
+def test_what_is_no_state_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"got object as x\.1"):
+        packed([1, object()], "x", {})
+    for document in ({"float": "1"}, {"tensor": "missing"}, {"list": []}, {"a": 1, "b": 2}):
+        with pytest.raises(StateError, match="as this version writes it"):
+            unpacked(document, {})
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> train.Checkpoints:
+    made = train.Checkpoints(tmp_path / "checkpoints", keep=2)
+    for step in (1, 2, 3, 4):
+        made.save(step, {"w": nc.full((3,), float(step))}, {"epoch": step, "t": (nc.ones(2),)}, best=1)
+    return made
+
+
+def names(kept: train.Checkpoints) -> list[str]:
+    return sorted(path.name for path in kept.folder.iterdir())
+
+
+def test_the_last_and_the_best_are_kept(kept: train.Checkpoints) -> None:
+    assert names(kept) == ["best", "last", "step-00000001", "step-00000003", "step-00000004"]
+    best, last = kept.best(), kept.latest()
+    assert best is not None and best.step == 1 and last is not None and last.step == 4
+    assert last.model["w"].tolist() == [4.0] * 3 and last.state["t"][0].tolist() == [1.0, 1.0]
+    kept.save(5, {}, {}, best=5)
+    assert names(kept) == ["best", "last", "step-00000004", "step-00000005"]
+    assert kept.folder.joinpath("best").resolve().name == "step-00000005"
+
+
+def damages() -> list[tuple[str, Any]]:
+    def flip(path: Path) -> None:
+        held = bytearray(path.read_bytes())
+        held[len(held) // 2] ^= 1
+        path.write_bytes(held)
+
+    def cut(path: Path) -> None:
+        path.write_bytes(path.read_bytes()[:-1])
+
+    found = [(f"{f.__name__} {name}", (f, name)) for name in FILES for f in (flip, cut, Path.unlink)]
+    return [*found, ("cut manifest", (cut, MANIFEST)), ("no manifest", (Path.unlink, MANIFEST))]
+
+
+@pytest.mark.parametrize(("damage", "name"), [d for _, d in damages()], ids=[n for n, _ in damages()])
+def test_a_damaged_checkpoint_is_refused_or_put_aside_and_said(kept: train.Checkpoints, damage: Any, name: str) -> None:
+    damage(kept.folder / "step-00000004" / name)
+    if name == MANIFEST and damage is not Path.unlink:
+        (kept.folder / "step-00000004" / name).write_bytes(b'{"format"')
+    with pytest.raises(train.DamagedCheckpoint, match="step-00000004 is damaged"):
+        kept.latest()
+    said: list[str] = []
+    found = kept.latest(said.append)
+    assert found is not None and found.step == 3
+    assert said[0].endswith("takes the one before it; it is put aside as damaged-step-00000004")
+    assert "damaged-step-00000004" in names(kept)
+    assert [p.name for p in kept.paths()] == ["step-00000001", "step-00000003"]
+
+
+def test_where_all_are_damaged_nothing_is_begun_anew(kept: train.Checkpoints) -> None:
+    for path in kept.paths():
+        (path / "state.json").write_bytes(b"")
+    before = names(kept)
+    for _ in range(2):
+        with pytest.raises(StateError, match="at least one that is whole"):
+            kept.latest(lambda text: None)
+    assert names(kept) == before
+    assert train.Checkpoints(kept.folder / "other").latest() is None
+
+
+@pytest.mark.parametrize("change", [{"version": 2}, {"format": "another"}])
+def test_what_something_else_wrote_is_refused_and_left(kept: train.Checkpoints, change: dict[str, Any]) -> None:
+    path = kept.folder / "step-00000004" / MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(StateError, match="read it with what wrote it"):
+        kept.latest(lambda text: None)
+    assert len(kept.paths()) == 3
+
+
+def test_what_a_killed_writer_left_is_swept(kept: train.Checkpoints) -> None:
+    (kept.folder / ".writing-step-00000005").mkdir()
+    (kept.folder / ".discarded-step-00000002").mkdir()
+    (kept.folder / ".writing-best").symlink_to("nowhere")
+    (kept.folder / "notes.txt").touch()
+    kept.save(5, {}, {})
+    assert names(kept) == ["last", "notes.txt", "step-00000004", "step-00000005"]
+
+
+def test_a_process_killed_while_it_replaces_its_only_checkpoint_leaves_it(tmp_path: Path) -> None:
+    kept = train.Checkpoints(tmp_path, keep=1)
+    path = kept.save(1, {}, {"epoch": 1})
+    path.rename(path.with_name(".replaced-" + path.name))  # and the new one has not come yet
+    (tmp_path / ".writing-step-00000001").mkdir()
+    kept.sweep()
+    found = kept.latest()
+    assert found is not None and found.state == {"epoch": 1} and names(kept) == ["last", path.name]
+    path.rename(path.with_name(".replaced-" + path.name))
+    kept.save(1, {}, {"epoch": 2})  # sweeps too
+    (tmp_path / ".replaced-step-00000001").mkdir()  # and the new one has come
+    kept.sweep()
+    found = kept.latest()
+    assert found is not None and found.state == {"epoch": 2} and names(kept) == ["last", path.name]
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(nc.DeviceError, match="folder that can be written"):
+        train.Checkpoints(tmp_path / "file").save(1, {}, {})
+
+
+# ---- with a trainer
+
+
+def test_a_damaged_last_checkpoint_costs_only_its_steps(tmp_path: Path) -> None:
+    def run(out: Path) -> str:
+        trainer, loader, validation = training.build(out, keep=3)
+        trainer.fit(loader, validation, training.EPOCHS, resume=True)
+        return training.digest(out / "checkpoints")
+
+    wanted = run(tmp_path / "whole")
+    run(tmp_path / "damaged")
+    kept = train.Checkpoints(tmp_path / "damaged" / "checkpoints")
+    (kept.paths()[-1] / "model.safetensors").write_bytes(b"nothing")
+    run(tmp_path / "damaged")
+    shutil.rmtree(next(kept.folder.glob("damaged-*")))
+    assert training.digest(kept.folder) == wanted
+
+
+def test_another_training_is_refused_and_nothing_changed(tmp_path: Path) -> None:
+    def trainer(**options: Any) -> train.Trainer:
+        nc.random.seed(0)
+        model = nn.Linear(6, options.pop("classes", 3), bias=options.pop("bias", True))
+        optimizer = options.pop("kind", optim.SGD)(model.parameters(), lr=0.1)
+        return train.Trainer(model, optimizer, nn.functional.cross_entropy, out=tmp_path, progress=False, **options)
+
+    batches = [training.rows(8, 1).batch(range(8))]
+    batches = [tuple(map(nc.asarray, b)) for b in batches]
+    trainer().fit(batches, epochs=1)
+    for options, text in (({"classes": 4}, r"weight f32\[3, 6\], now f32\[4, 6\]"), ({"bias": False}, "bias"),
+                          ({"kind": optim.Adam}, "optimizer 'SGD', now 'Adam'"), ({"clip_norm": 1.0}, "clip_norm None"),
+                          ({"accumulate": 2}, "accumulate 1, now 2")):
+        other = trainer(**options)
+        before = {k: v.numpy().tobytes() for k, v in other.model.state_dict().items()}
+        with pytest.raises(StateError, match=text):
+            other.fit(batches, epochs=2, resume=True)
+        assert {k: v.numpy().tobytes() for k, v in other.model.state_dict().items()} == before
+    fresh = nn.Linear(6, 3)
+    train.restore_model(fresh, tmp_path / "checkpoints" / "last")
+    assert fresh.weight.tolist() == trainer_weights(tmp_path)
+
+
+def trainer_weights(out: Path) -> Any:
+    return nc.load(out / "checkpoints" / "last" / "model.safetensors")["weight"].tolist()
+
+
+def test_another_setting_of_a_schedule_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batches = [tuple(map(nc.asarray, training.rows(8, 1).batch(range(8))))]
+
+    def run(epochs: int) -> None:
+        nc.random.seed(0)
+        model = nn.Linear(6, 3)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        schedule = optim.CosineAnnealingLR(optimizer, epochs)
+        train.Trainer(model, optimizer, nn.functional.cross_entropy, schedule=schedule, out=tmp_path).fit(
+            batches, epochs=epochs, resume=True)
+
+    run(2)
+    assert "begun at the beginning" in capsys.readouterr().out
+    run(3)
+    assert "CosineAnnealingLR T_max was 2, is 3" in capsys.readouterr().out
+
+
+def test_other_objects_are_kept_too(tmp_path: Path) -> None:
+    class Counter:
+        """Counts the epochs that it was asked for."""
+
+        def __init__(self) -> None:
+            self.count = 0
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"count": self.count}
+
+        def load_state_dict(self, saved: Any) -> None:
+            self.count = saved["count"]
+
+    def run(counter: Counter, epochs: int) -> None:
+        model = nn.Linear(6, 3)
+        trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1), nn.functional.cross_entropy, out=tmp_path,
+                                also={"counter": counter}, progress=False)
+        trainer.fit([tuple(map(nc.asarray, training.rows(8, 1).batch(range(8))))], epochs=epochs, resume=True)
+
+    first, second = Counter(), Counter()
+    first.count = 7
+    run(first, 1)
+    run(second, 1)
+    assert second.count == 7
+
+
+def test_an_optimiser_goes_back_to_before_its_first_step() -> None:
+    p = nn.Parameter([1.0])
+    for kind in (optim.Adam, optim.NAdam):
+        optimizer = kind([p], lr=0.1)
+        start = optimizer.state_dict()
+        first = []
+        for _ in range(2):
+            p.data = nc.tensor([1.0])
+            p.grad = nc.tensor([0.5])
+            optimizer.step()
+            optimizer.step()
+            first.append(p.tolist())
+            optimizer.load_state_dict(start)
+        assert first[0] == first[1]
