@@ -5,8 +5,10 @@
     attend      softmax between two products becomes one equation, and its derivative another
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
-    lower       a cluster becomes a kernel-IR nest; its sizes become symbols, so that shapes share code
-    generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached
+    lower       a cluster becomes a kernel-IR nest, with a case for each stretch of a loop where its index chooses
+                what is read; its sizes become symbols, so that shapes share code
+    generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached;
+                results too large for a cache are written past it
     control     bodies of loops and branches go the same way; they become nodes of the plan
     plan        launches in an order with few barriers, the arena
 """
