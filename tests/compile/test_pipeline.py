@@ -133,6 +133,12 @@ def test_jitted_twice_is_the_same(program: Program) -> None:
 # ---- by hand
 
 
+def test_what_needs_a_value_that_stays_in_a_branch_stays_too() -> None:
+    program = Program(((1, 1), (1, 1), (1,), (1, 1)), ((6, 0, 0, 3), (2, 0, 7, 0)), nc.float32, True)
+    values = program.operands()
+    assert list(map(canonical, nc.jit(program.__call__)(*values))) == list(map(canonical, program(*values)))
+
+
 def test_outputs_may_be_anything() -> None:
     def f(x: Any) -> Any:
         y = x * 2

@@ -40,7 +40,7 @@ ROWS = [
 
 ROWS += [
     Row(
-        f"first-{count}-{descending}",
+        f"first_positions-{count}-{descending}",
         lambda x, count=count, descending=descending: sort.first_positions(x, count, 1, descending),
         lambda x, count=count, descending=descending: positions(x, 1, descending)[:, :count],
         lambda dtype, rng: [rows for rows in _rows(dtype, rng) if rows[0].shape[1] >= 3],
@@ -48,7 +48,7 @@ ROWS += [
     for count, descending in ((1, True), (3, False))
 ] + [
     Row(
-        "first-100-along-0",
+        "first_positions-100-along-0",
         lambda x: sort.first_positions(x, 100, 0, True),
         lambda x: positions(x, 0, True)[:100],
         lambda dtype, rng: [(_rows(dtype, rng)[0][0].T.copy(),)],

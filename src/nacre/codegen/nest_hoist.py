@@ -41,7 +41,7 @@ class Hoisting(Streams):
         for s in body:
             if isinstance(s, Let) and s.name not in changing:
                 self._early(s.value, changing, seen, guarded)
-                if self._may_move(s.value, guarded):
+                if not names(s.value, seen) & changing and self._may_move(s.value, guarded):
                     self.bind(s.name, s.value)
                 else:
                     changing.add(s.name)
