@@ -15,15 +15,17 @@ from nacre.kernel.dependence import stride
 from nacre.native.text import Val
 
 LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
+LONG = 1 << 11  # bytes of a row from which on its lines that are not written whole cost less than is gained
 LINE = 64
 
 
 def large_results(kernel: Kernel) -> frozenset[str]:
-    """The outputs of a kernel that are too large for a cache and that it does not read again."""
+    """The outputs of a kernel, of long rows, that are too large for a cache and that it does not read again."""
     large: set[str] = set()
     for b in kernel.outputs:
         count = product(b.shape)
-        if isinstance(count, int) and count * b.dtype.itemsize >= LARGE:
+        row = b.shape[-1] if b.shape else 1
+        if isinstance(count, int) and count * b.dtype.itemsize >= LARGE and row * b.dtype.itemsize >= LONG:
             large.add(b.name)
     if not large:
         return frozenset()
