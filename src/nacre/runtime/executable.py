@@ -88,6 +88,8 @@ class Executable:
             if self.addresses or not self.codes:
                 return
             texts = {text for c in self.codes if not c.key for text in c.texts}
+            if texts:
+                texts.add(self.driver_text)
             objects.compile_all(sorted(texts, key=lambda text: (-len(text), text)), self.target)
             self.held = [_held(c) for c in self.constants]
             self.libraries = [self._library(c) for c in self.codes]
