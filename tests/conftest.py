@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import nacre.compile.executor  # noqa: F401  (operations need it)
+from nacre.native.pool import pool
+from nacre.runtime import plan
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,3 +26,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.fixture
+def divided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Programs that share the smallest work among threads, whose number a test may change."""
+    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
+        monkeypatch.setattr(plan, name, 1)
+    count = pool().threads
+    yield
+    pool().set_threads(count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,6 @@ from nacre.compile.pipeline import compile_graph
 from nacre.interpret.stage import stage
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
-from nacre.runtime import plan
 from nacre.trace.value import make
 from same_bits import canonical
 
@@ -187,16 +186,6 @@ FAMILIES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def divided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Programs that share the smallest work among threads."""
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(plan, name, 1)
-    count = pool().threads
-    yield
-    pool().set_threads(count)
-
-
 def listed(results: Any) -> list[Any]:
     return list(results) if isinstance(results, tuple) else [results]
 
@@ -222,6 +211,7 @@ def check(family: Family, draw: Draw) -> None:
         assert [canonical(y[k]) for y in whole] == bits, f"example {k} of a batch"
 
 
+pytestmark = pytest.mark.usefixtures("divided")
 families = pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 
 

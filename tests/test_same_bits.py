@@ -21,7 +21,6 @@ from nacre.interpret.stage import stage
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
 from nacre.ops import view
-from nacre.runtime import plan
 from nacre.trace.value import Value, make
 from ops.row import Row
 from ops.samples import Array
@@ -37,16 +36,6 @@ table = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def every(request: pytest.FixtureRequest) -> bool:
     """Whether all dtypes are tried."""
     return request.param == "every"
-
-
-@pytest.fixture
-def divided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Programs that share the smallest work among threads."""
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(plan, name, 1)
-    count = pool().threads
-    yield
-    pool().set_threads(count)
 
 
 def runs(f: Callable[..., Any], values: list[Value]) -> Iterator[tuple[str, list[Value]]]:

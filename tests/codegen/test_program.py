@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,13 +52,7 @@ end:
 """
 
 
-@pytest.fixture(autouse=True)
-def divided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(planning, name, 1)
-    before = pool().threads
-    yield
-    pool().set_threads(before)
+pytestmark = pytest.mark.usefixtures("divided")
 
 
 def chain(extents: Sequence[int], reads: Sequence[int], grains: Sequence[int]) -> Executable:

@@ -20,7 +20,6 @@ from nacre.interpret.stage import stage
 from nacre.ir.text import parse
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
-from nacre.runtime import plan
 from nacre.trace.value import make
 from same_bits import canonical
 
@@ -87,16 +86,7 @@ def assert_same(f: Callable[..., Any], values: list[nc.Tensor], isa: str | None 
         assert found == wanted, f"{threads} threads: {[a == b for a, b in zip(found, wanted, strict=True)]}"
 
 
-@pytest.fixture(autouse=True)
-def divided(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Programs that share the smallest work among threads."""
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(plan, name, 1)
-    count = pool().threads
-    yield
-    pool().set_threads(count)
-
-
+pytestmark = pytest.mark.usefixtures("divided")
 ISAS = [host_target().isa, *(["avx2"] if host_target().isa == "avx512" else [])]
 SIZES = [Sizes((), 5, 5, 3, 2), Sizes((2, 3), 70, 64, 40, 17), Sizes((1, 2), 300, 260, 20, 65),
          Sizes((1,), 20, 530, 9, 16), Sizes((1,), 530, 20, 260, 9)]

@@ -18,7 +18,6 @@ from nacre.interpret.stage import stage
 from nacre.ir.graph import Graph
 from nacre.native.pool import pool
 from nacre.ops import contract
-from nacre.runtime import plan
 from nacre.runtime.plan import Pointer
 from nacre.trace.value import Value, make
 from same_bits import canonical
@@ -49,12 +48,6 @@ def check_fused_is_eager(program: Program) -> None:
             assert run(compiled, values) == wanted, f"{threads} threads\n{compiled.graph}"
     finally:
         pool().set_threads(before)
-
-
-@pytest.fixture
-def divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(plan, name, 1)
 
 
 @given(program=programs())

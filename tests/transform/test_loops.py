@@ -14,7 +14,6 @@ import pytest
 import nacre as nc
 from nacre.codegen.entry import rebind
 from nacre.native.pool import pool
-from nacre.runtime import plan as planning
 
 RANDOM = np.random.default_rng(7)
 W = nc.tensor(RANDOM.standard_normal((48, 48)).astype(np.float32) / 7)
@@ -22,10 +21,8 @@ XS = nc.tensor(RANDOM.standard_normal((9, 6, 48)).astype(np.float32))
 
 
 @pytest.fixture(params=[1, 2, 5])
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def threads(request: pytest.FixtureRequest, divided: None) -> Iterator[int]:
     """Programs that divide whatever can be divided, on some threads."""
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(planning, name, 1)
     before = pool().threads
     pool().set_threads(request.param)
     yield request.param
@@ -283,9 +280,7 @@ def random_body(seed: int) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_rounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
-        monkeypatch.setattr(planning, name, 1)
+def test_random_rounds(seed: int, divided: None) -> None:
     body = random_body(seed)
     start = tuple(nc.tensor(RANDOM.standard_normal((5, 16)).astype(np.float32)) for _ in range(4))
     xs = nc.tensor(RANDOM.standard_normal((5, 5, 16)).astype(np.float32))

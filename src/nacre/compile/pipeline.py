@@ -180,6 +180,8 @@ class _Planner:
             return plan_memory(self.values, self.launches, *ends, tuple(self.tree), self.carries)
         written = plan_memory(self.values, self.launches, *ends)
         order = arranged(self.launches)
+        if order == list(self.tree):
+            return written
         found = plan_memory(self.values, [self.launches[k] for k in order], *ends)
         if not better(found, written):
             return written

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -117,12 +118,12 @@ class Plan:
 
     tree: Tree = ()  # the order of the steps, where it is not one after the other
 
-    @property
+    @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The steps, and what turns and branches between them, as the driver walks them."""
         return walk(self.uses, self.tree or tuple(range(len(self.steps))))
 
-    @property
+    @cached_property
     def uses(self) -> list[tuple[set[int], set[int]]]:
         """For each step the values that it reads and writes, those of parts being the whole."""
         return uses(self.steps, self.values)

@@ -44,12 +44,13 @@ def sizes(value: Sizes, rank: int, operation: str, what: str) -> Row:
     return found
 
 
-def batched(x: TensorLike, rank: int, operation: str) -> tuple[Any, bool]:
-    """x with the axis of the batch, and whether it was without."""
+def batched(x: TensorLike, rank: int, operation: str, what: str = "") -> tuple[Any, bool]:
+    """x with the axis of the batch, and whether it was without; an error calls it `what`."""
     held: Any = as_tensor(x)
     found = len(held.type.shape)
     if found not in (rank + 1, rank + 2):
-        raise ShapeError(f"{operation}: a shape {_SHAPES[rank]} is required; got {held.type}")
+        wanted = f"{what} {_SHAPES[rank]} are" if what else f"a shape {_SHAPES[rank]} is"
+        raise ShapeError(f"{operation}: {wanted} required; got {held.type}")
     single = found == rank + 1
     return view.reshape(held, (1, *held.type.shape)) if single else held, single
 

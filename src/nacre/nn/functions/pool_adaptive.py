@@ -76,7 +76,7 @@ def _adaptive_avg(operation: str, rank: int, x: TensorLike, output_size: Optiona
     counts = _wanted(output_size, spatial, operation)
     if not any(s % n for s, n in zip(spatial, counts, strict=True)):
         w = Windows(operation, spatial, [s // n for s, n in zip(spatial, counts, strict=True)], None, 0)
-        return alone(mean_over(operation, rank, held, w, True, None), single)
+        return alone(mean_over(operation, held, w), single)
     for k, count in enumerate(counts):
         held = _means(held, k + 2, count)
     return alone(held, single)

@@ -25,27 +25,41 @@ __all__ = [
 
 def mean_over(
     operation: str,
-    rank: int,
-    x: TensorLike,
+    held: Any,
     w: Windows,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Tensor:
-    """The sums of windows times the reciprocal of what they count, or divided by it where that is not one number."""
-    held, single = batched(x, rank, operation)
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The sums of a batch's windows times the reciprocal of what they count, or by division where numbers differ."""
     require(operation, held.type.dtype, REAL)
     if divisor_override == 0:
         raise ArgumentError(f"{operation}: a divisor_override other than 0 is required; got 0")
     total = _window_sums(held, w.size, w.stride, w.margins)
     if divisor_override is not None or (not any(w.over) and (count_include_pad or not any(w.padding))):
         divisor = int(np.prod(w.size)) if divisor_override is None else divisor_override
-        return alone(pointwise.mul(total, filled(total, 1.0 / divisor)), single)
+        return pointwise.mul(total, filled(total, 1.0 / divisor))
     counts = np.ones(())
     for k, length in enumerate(held.type.shape[2:]):
         counts = np.multiply.outer(counts, _counted(w, k, length, count_include_pad))
     shared = as_tensor(counts, held.type.dtype)
-    spatial = tuple(range(2, rank + 2))
-    return alone(pointwise.div(total, view.broadcast(shared, total.type.shape, spatial)), single)
+    spatial = tuple(range(2, held.type.rank))
+    return pointwise.div(total, view.broadcast(shared, total.type.shape, spatial))
+
+
+def _average(
+    rank: int,
+    x: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None = None,
+) -> Tensor:
+    operation = f"avg_pool{rank}d"
+    held, single = batched(x, rank, operation)
+    w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding, 1, ceil_mode)
+    return alone(mean_over(operation, held, w, count_include_pad, divisor_override), single)
 
 
 def _counted(w: Windows, k: int, length: int, margin: bool) -> np.ndarray:
@@ -77,9 +91,7 @@ def avg_pool1d(
     >>> F.avg_pool1d([[1.0, 2.0, 4.0, 3.0]], 2)
     Tensor([[1.5, 3.5]], f32[1, 2])
     """
-    shape = batched(x, 1, "avg_pool1d")[0].type.shape[2:]
-    w = Windows("avg_pool1d", shape, kernel_size, stride, padding, 1, ceil_mode)
-    return mean_over("avg_pool1d", 1, x, w, count_include_pad, None)
+    return _average(1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def avg_pool2d(
@@ -98,9 +110,7 @@ def avg_pool2d(
     >>> F.avg_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
     Tensor([[[[2.5]]]], f32[1, 1, 1, 1])
     """
-    shape = batched(x, 2, "avg_pool2d")[0].type.shape[2:]
-    w = Windows("avg_pool2d", shape, kernel_size, stride, padding, 1, ceil_mode)
-    return mean_over("avg_pool2d", 2, x, w, count_include_pad, divisor_override)
+    return _average(2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def avg_pool3d(
@@ -117,9 +127,7 @@ def avg_pool3d(
     >>> F.avg_pool3d(nc.ones((1, 1, 2, 2, 2)), 2).item()
     1.0
     """
-    shape = batched(x, 3, "avg_pool3d")[0].type.shape[2:]
-    w = Windows("avg_pool3d", shape, kernel_size, stride, padding, 1, ceil_mode)
-    return mean_over("avg_pool3d", 3, x, w, count_include_pad, divisor_override)
+    return _average(3, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 # ---- norms
@@ -134,7 +142,7 @@ def _lp_pool(
     powers = pointwise.mul(held, held) if p == 2 else pointwise.pow_(held, filled(held, p))
     total: Any = _window_sums(powers, w.size, w.stride, w.margins)
     if any(w.over):  # the mean over what is there, times the size of a whole window
-        mean: Any = mean_over(operation, rank, powers, w, True, None)
+        mean: Any = mean_over(operation, powers, w)
         total = mean * float(np.prod(w.size))
     positive = pointwise.maximum(total, filled(total, 0.0))
     return alone(pointwise.sqrt(positive) if p == 2 else pointwise.pow_(positive, filled(total, 1.0 / p)), single)

@@ -10,7 +10,7 @@ from nacre.api.operands import TensorLike, as_tensor, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.pool import Sizes, alone
+from nacre.nn.functions.pool import Sizes, alone, batched
 
 Pair = tuple[int, int]
 _NUMBERS = {1: "one number is", 2: "one or two numbers are", 3: "one or three numbers are"}
@@ -52,16 +52,6 @@ def margins(
     return tuple((n, n) for n in each(value, rank, operation, "padding"))
 
 
-def _images(x: Any, operation: str) -> tuple[Any, bool]:
-    """A batch of images, and whether it was one image without the batch's axis."""
-    rank = len(x.type.shape)
-    if rank == 3:
-        return view.reshape(x, (1, *x.type.shape)), True
-    if rank != 4:
-        raise ShapeError(f"{operation}: images [N, C, H, W] or [C, H, W] are required; got {x.type}")
-    return x, False
-
-
 def with_bias(y: Any, bias: TensorLike | None, operation: str) -> Any:
     """y [N, O, …] with a number added to each channel."""
     if bias is None:
@@ -90,7 +80,7 @@ def conv2d(
     """
     (images, filters), dtype = meet("conv2d", (x, weight))
     require("conv2d", dtype, REAL)
-    images, single = _images(images, "conv2d")
+    images, single = batched(images, 2, "conv2d", "images")
     shape = filters.type.shape
     if len(shape) != 4:
         raise ShapeError(f"conv2d: filters [O, C/groups, kh, kw] are required; got {filters.type}")
@@ -147,7 +137,7 @@ def conv_transpose2d(
     operation = "conv_transpose2d"
     (images, filters), dtype = meet(operation, (x, weight))
     require(operation, dtype, REAL)
-    images, single = _images(images, operation)
+    images, single = batched(images, 2, operation, "images")
     steps, spacing = pair(stride, operation, "stride"), pair(dilation, operation, "dilation")
     more, margin = pair(output_padding, operation, "output_padding"), pair(padding, operation, "padding")
     count, channels, *sizes = images.type.shape

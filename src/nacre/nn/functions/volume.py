@@ -15,7 +15,7 @@ from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.pool import Sizes, alone
+from nacre.nn.functions.pool import Sizes, alone, batched
 from nacre.nn.functions.spatial import conv_transpose2d, each, margins, one, with_bias
 
 Triple = tuple[int, int, int]
@@ -25,16 +25,6 @@ def triple(value: Sizes, operation: str, what: str) -> Triple:
     """One number for all three axes, or one for each."""
     depth, rows, columns = each(value, 3, operation, what)
     return depth, rows, columns
-
-
-def _volumes(x: Any, operation: str) -> tuple[Any, bool]:
-    """A batch of volumes, and whether it was one volume without the batch's axis."""
-    rank = x.type.rank
-    if rank == 4:
-        return view.reshape(x, (1, *x.type.shape)), True
-    if rank != 5:
-        raise ShapeError(f"{operation}: volumes [N, C, D, H, W] or [C, D, H, W] are required; got {x.type}")
-    return x, False
 
 
 def _finished(y: Any, bias: TensorLike | None, single: bool, dtype: Any, operation: str) -> Any:
@@ -60,7 +50,7 @@ def conv3d(
     """
     (given, filters), dtype = meet("conv3d", (x, weight))
     require("conv3d", dtype, REAL)
-    volumes, single = _volumes(reductions.wide_float(given), "conv3d")
+    volumes, single = batched(reductions.wide_float(given), 3, "conv3d", "volumes")
     filters = reductions.wide_float(filters)
     if filters.type.rank != 5:
         raise ShapeError(f"conv3d: filters [O, C/groups, kd, kh, kw] are required; got {filters.type}")
@@ -118,7 +108,7 @@ def conv_transpose3d(
     operation = "conv_transpose3d"
     (given, filters), dtype = meet(operation, (x, weight))
     require(operation, dtype, REAL)
-    volumes, single = _volumes(reductions.wide_float(given), operation)
+    volumes, single = batched(reductions.wide_float(given), 3, operation, "volumes")
     filters = reductions.wide_float(filters)
     batch, channels, depth, height, width = volumes.type.shape
     if filters.type.rank != 5 or filters.type.shape[0] != channels:
