@@ -1,7 +1,7 @@
 """Products with few rows and contiguous columns of B: squares of B are transposed in registers on their way.
 
-Columns advance in strips of a vector's width, and several strips side by side: each product of a chain waits for the
-one before it, so that a strip alone leaves the machine idle.
+Columns advance in strips of a vector's width, and several short strips side by side: each product of a chain waits
+for the one before it, so that a strip alone leaves the machine idle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nacre.codegen.contract_plan import BLOCK, STRIPS
 from nacre.codegen.contract_thin import LINE, add_chain, blocks, clear, factors_of, thin_function
 from nacre.native.text import Function, Module, Val, bits_of, vec
 
-HELD = 192 * 1024  # bytes of strips that advance side by side; as many behind them are on their way
+HELD = 24 * 1024  # bytes of strips that advance side by side; as many behind them are on their way
 
 
 def emit_dots(module: Module, arithmetic: Numbers, matrix: Numbers) -> None:
@@ -149,7 +149,7 @@ class _Dots:
         place = f.gep(group.next, f.select(self.dense, through, across))
         apart = f.select(self.dense, f.i64(LINE), f["b_step"])
         for _ in range(lines):
-            f.prefetch(place)
+            f.prefetch(place, level=1)
             place = f.gep(place, apart)
 
     def _advance(self, columns: list[Val], k: Val, at: Val) -> None:

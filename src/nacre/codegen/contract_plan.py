@@ -141,7 +141,7 @@ def _thin_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int,
     if axis == "n":
         return _up(min(share, FIRST_CACHE // (m * tiling.bytes)), tiling.lanes) * tiling.lanes
     strips = STRIPS * tiling.lanes
-    least = max(strips, SMALL * tiling.lanes // (6 * max(k, 1)))
+    least = max(4 * strips, SMALL * tiling.lanes // (6 * max(k, 1)))
     return _up(max(min(share, least), share // EACH), strips) * strips
 
 

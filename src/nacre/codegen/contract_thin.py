@@ -72,8 +72,7 @@ def add_chain(f: Function, numbers: Numbers, at: Val) -> None:
 def _sweep(f: Function, numbers: Numbers, matrix: Numbers, a: Val, b: Val, count: int, ahead: Val) -> None:
     """Add `count` products to every sum: some columns for all rows, then the next columns.
 
-    The first row of A asks for what lies so many bytes `ahead` in B: one pass of few lines in each of several rows is
-    too little for the machine to see a pattern.
+    The first row of A asks for what lies so many bytes `ahead` in B.
     """
     most = f.select(f.icmp("eq", f["rows"], 1), f["columns"], f.i64(PASS // matrix.stored_bytes))
     with f.loop("pass", 0, f["columns"], most) as part:
@@ -107,22 +106,24 @@ class _Sweep:
         self.factors, self.sources, self.chains = factors, sources, chains
 
     def row(self, ahead: Val) -> None:
-        """All columns: by whole lines of B while there are any, then by vectors, the last of which is partial."""
-        f, lanes = self.f, self.numbers.lanes
-        whole, line = f.and_(self.width, -lanes), LINE // self.matrix.stored_bytes
-        start = f.i64(0)
-        if len(self.sources) > 1:
+        """All columns: vectors, the last of which is partial.
+
+        Whole lines come first where B's elements are narrow: widening them keeps the machine so busy that it sees too
+        little of what follows, and has to be told.  It would only be in the way of wide ones.
+        """
+        f, lanes, size = self.f, self.numbers.lanes, self.matrix.stored_bytes
+        start, whole, line = f.i64(0), f.and_(self.width, -lanes), LINE // size
+        if len(self.sources) > 1 and size < self.matrix.bytes:
             lines = f.and_(self.width, -line)
             with f.loop("line", start, lines, line) as loop:
-                asked = f.add(f.mul(loop.index, self.matrix.stored_bytes), ahead)
+                asked = f.add(f.mul(loop.index, size), ahead)
                 for source in self.sources:
-                    f.prefetch(f.gep(source, asked))
+                    f.prefetch(f.gep(source, asked), level=1)
                 for v in range(0, line, lanes):
                     self._vector(f.add(loop.index, v), None)
             start = lines
-        if line > lanes or len(self.sources) == 1:
-            with f.loop("j", start, whole, lanes) as loop:
-                self._vector(loop.index, None)
+        with f.loop("j", start, whole, lanes) as loop:
+            self._vector(loop.index, None)
         with f.loop("j", whole, self.width, lanes) as loop:
             self._vector(loop.index, edge(f, self.matrix.isa, f.sub(self.width, loop.index), self._type))
 
