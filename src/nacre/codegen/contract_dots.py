@@ -26,64 +26,40 @@ def emit_dots(module: Module, arithmetic: Numbers, matrix: Numbers) -> None:
 class _Squares:
     """Reads some elements of each of `lanes` columns of B as vectors, one for each k.
 
-    Elements narrower than the sums come as words of several, which are transposed whole and taken apart afterwards:
-    pieces of a line, which is copied first, as columns a power of two apart push each other out of the cache.
+    Elements narrower than the sums come as words of several, which are transposed whole and taken apart afterwards.
     """
 
     def __init__(self, f: Function, matrix: Numbers) -> None:
         self.f, self.matrix = f, matrix
         self.packed = 8 * matrix.bytes // bits_of(matrix.stored)  # elements of a word
-        words, word = (matrix, matrix.stored) if self.packed == 1 else (numbers(matrix.isa, int32), "i32")
+        words, self.word = (matrix, matrix.stored) if self.packed == 1 else (numbers(matrix.isa, int32), "i32")
         self.table = f.alloca("ptr", STRIPS * matrix.lanes)
-        self.turn = Transposer(f, words, word, starts=self.table, align=matrix.stored_bytes)
-        self.lines = _Lines(f, words, word, starts=self.table)
-        self.copies = self.table if self.packed == 1 else f.alloca("i8", STRIPS * matrix.lanes * LINE)
-
-    @property
-    def piece(self) -> int:
-        """How many k fill a piece of a line, for which words are transposed together."""
-        return self.turn.piece * self.packed
+        self.turn = Transposer(f, words, self.word, starts=self.table, align=matrix.stored_bytes)
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The numbers of k that are read together, greatest first."""
-        return self.turn.steps if self.packed == 1 else (LINE // self.matrix.stored_bytes, self.piece)
+        """The numbers of k that can be read at once, greatest first."""
+        piece = self.turn.piece
+        return tuple(sorted({max(piece, self.matrix.lanes // self.packed) * self.packed, piece * self.packed},
+                            reverse=True))
 
     def strip(self, index: Val) -> None:
         """Turn to a strip: those that are read together have numbers from 0 on."""
-        first = self.f.mul(index, self.matrix.lanes)
-        self.turn.starts = self.f.gep(self.table, first, "ptr")
-        self.lines.copies = self.f.gep(self.copies, self.f.mul(first, LINE))
+        self.turn.starts = self.f.gep(self.table, self.f.mul(index, self.matrix.lanes), "ptr")
 
-    def copy(self, k: Val) -> None:
-        """Copy a line of each of the strip's columns, from element k on."""
-        f, width = self.f, self.matrix.isa.vector_bits // 8
-        for i in range(self.matrix.lanes):
-            source = f.gep(f.load(f.gep(self.turn.starts, i, "ptr"), "ptr"), f.mul(k, self.matrix.stored_bytes))
-            for at in range(0, LINE, width):
-                f.store(f.load(f.gep(source, at), vec("i8", width)), f.gep(self.lines.copies, i * LINE + at))
-
-    def read(self, k: Val, step: int, copied: bool = False) -> list[Val]:
-        """The elements k to k + step of the strip's columns, or of the copies of their lines."""
-        turn = self.lines if copied else self.turn
-        words = turn.columns(self.f.lshr(k, self.packed.bit_length() - 1), step // self.packed)
-        return words if self.packed == 1 else [self._part(w, n) for w in words for n in range(self.packed)]
-
-    def _part(self, word: Val, number: int) -> Val:
-        """An element of each word."""
-        f, bits = self.f, bits_of(self.matrix.stored)
-        moved = f.lshr(word, f.const(word.ty, number * bits)) if number else word
-        part = f.bitcast(f.cast("trunc", moved, f"i{bits}"), vec(self.matrix.stored, self.matrix.lanes))
-        return self.matrix.widen(f, part)
-
-
-class _Lines(Transposer):
-    """Reads lines that follow each other."""
-
-    copies: Val
-
-    def _row(self, i: int, offset: Val) -> Val:
-        return self.f.gep(self.f.gep(self.copies, i * LINE), offset)
+    def read(self, k: Val, step: int) -> list[Val]:
+        """The elements k to k + step of the strip's columns."""
+        f, matrix = self.f, self.matrix
+        words = self.turn.columns(f.lshr(k, self.packed.bit_length() - 1), step // self.packed)
+        if self.packed == 1:
+            return words
+        found: list[Val] = []
+        for word in words:
+            for part in range(self.packed):
+                shift = f.const(word.ty, part * bits_of(matrix.stored))
+                bits = f.cast("trunc", f.lshr(word, shift) if part else word, f"i{bits_of(matrix.stored)}")
+                found.append(matrix.widen(f, f.bitcast(bits, vec(matrix.stored, matrix.lanes))))
+        return found
 
 
 @dataclass(frozen=True)
@@ -103,7 +79,7 @@ class _Dots:
         self.f, self.numbers, self.matrix = f, arithmetic, matrix
         self.lanes, self.width = arithmetic.lanes, arithmetic.lanes * arithmetic.bytes
         self.squares = _Squares(f, matrix)
-        self.spare = f.alloca(arithmetic.vector, self.squares.piece)
+        self.spare = f.alloca(arithmetic.vector, self.squares.steps[-1])
         self.strip_bytes = f.mul(f["b_step"], self.lanes)
         self.dense = f.icmp("eq", f["b_step"], f.mul(f["k"], matrix.stored_bytes))
 
@@ -139,8 +115,12 @@ class _Dots:
         end = f.smin(f.add(start, BLOCK), f["k"])
         for many in self.squares.steps:
             stop = f.add(start, f.and_(f.sub(end, start), -many))
-            with f.loop("k", start, stop, many) as k:
-                self._some(group, k.index, many, many == first)
+            with f.loop("k", start, stop, many) as k, f.loop("strip", 0, group.count) as strip:
+                if many == first:
+                    with f.when(group.follow):
+                        self._ask(group, k.index, strip.index)
+                self.squares.strip(strip.index)
+                self._advance(self.squares.read(k.index, many), k.index, self._at(group, strip.index))
             start = stop
         with f.loop("strip", 0, group.count) as strip:
             at = self._at(group, strip.index)
@@ -149,25 +129,6 @@ class _Dots:
             with f.loop("row", 0, f["rows"], carry=[at]) as row:
                 add_chain(f, self.numbers, row.carried[0])
                 row.next(f.add(row.carried[0], f["row"]))
-
-    def _some(self, group: _Group, k: Val, many: int, first: bool) -> None:
-        """Some k of all strips of a group."""
-        f, squares = self.f, self.squares
-        pieces = first and squares.packed > 1
-        with f.loop("strip", 0, group.count) as strip:
-            squares.strip(strip.index)
-            if first:
-                with f.when(group.follow):
-                    self._ask(group, k, strip.index)
-            if pieces:
-                squares.copy(k)
-            else:
-                self._advance(squares.read(k, many), k, self._at(group, strip.index))
-        if pieces:
-            with f.loop("piece", 0, many, squares.piece) as piece, f.loop("strip", 0, group.count) as strip:
-                squares.strip(strip.index)
-                columns = squares.read(piece.index, squares.piece, copied=True)
-                self._advance(columns, f.add(k, piece.index), self._at(group, strip.index))
 
     def _at(self, group: _Group, strip: Val) -> Val:
         """A strip's place in a row of sums, in bytes."""
