@@ -32,9 +32,9 @@ class _Squares:
     def __init__(self, f: Function, matrix: Numbers) -> None:
         self.f, self.matrix = f, matrix
         self.packed = 8 * matrix.bytes // bits_of(matrix.stored)  # elements of a word
-        words, self.word = (matrix, matrix.stored) if self.packed == 1 else (numbers(matrix.isa, int32), "i32")
+        words, word = (matrix, matrix.stored) if self.packed == 1 else (numbers(matrix.isa, int32), "i32")
         self.table = f.alloca("ptr", STRIPS * matrix.lanes)
-        self.turn = Transposer(f, words, self.word, starts=self.table, align=matrix.stored_bytes)
+        self.turn = Transposer(f, words, word, starts=self.table, align=matrix.stored_bytes)
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -49,17 +49,15 @@ class _Squares:
 
     def read(self, k: Val, step: int) -> list[Val]:
         """The elements k to k + step of the strip's columns."""
-        f, matrix = self.f, self.matrix
-        words = self.turn.columns(f.lshr(k, self.packed.bit_length() - 1), step // self.packed)
-        if self.packed == 1:
-            return words
-        found: list[Val] = []
-        for word in words:
-            for part in range(self.packed):
-                shift = f.const(word.ty, part * bits_of(matrix.stored))
-                bits = f.cast("trunc", f.lshr(word, shift) if part else word, f"i{bits_of(matrix.stored)}")
-                found.append(matrix.widen(f, f.bitcast(bits, vec(matrix.stored, matrix.lanes))))
-        return found
+        words = self.turn.columns(self.f.lshr(k, self.packed.bit_length() - 1), step // self.packed)
+        return words if self.packed == 1 else [self._part(w, n) for w in words for n in range(self.packed)]
+
+    def _part(self, word: Val, number: int) -> Val:
+        """An element of each word."""
+        f, bits = self.f, bits_of(self.matrix.stored)
+        moved = f.lshr(word, f.const(word.ty, number * bits)) if number else word
+        part = f.bitcast(f.cast("trunc", moved, f"i{bits}"), vec(self.matrix.stored, self.matrix.lanes))
+        return self.matrix.widen(f, part)
 
 
 @dataclass(frozen=True)
@@ -96,18 +94,17 @@ class _Dots:
             after = f.gep(f["b"], f.mul(f.add(loop.index, step), f["b_step"]))
             group = _Group(loop.index, count, follow, after)
             with f.loop("strip", 0, count) as strip:
-                self._begin(group, strip.index)
+                first, present = self._columns(group, strip.index)
+                self.squares.strip(strip.index)
+                self.squares.turn.begin(first, f["b_step"], present)
             with f.loop("block", 0, blocks(f)) as block:
                 self._block(group, f.mul(block.index, BLOCK))
         f.ret()
 
-    def _begin(self, group: _Group, strip: Val) -> None:
-        """Note where a strip's columns are."""
-        f = self.f
-        column = f.add(group.first, f.mul(strip, self.lanes))
-        self.squares.strip(strip)
-        count = f.smin(f.sub(f["columns"], column), self.lanes)
-        self.squares.turn.begin(f.gep(f["b"], f.mul(column, f["b_step"])), f["b_step"], count)
+    def _columns(self, group: _Group, strip: Val) -> tuple[Val, Val]:
+        """Where a strip's first column is, and how many there are."""
+        f, column = self.f, self.f.add(group.first, self.f.mul(strip, self.lanes))
+        return f.gep(f["b"], f.mul(column, f["b_step"])), f.smin(f.sub(f["columns"], column), self.lanes)
 
     def _block(self, group: _Group, start: Val) -> None:
         """One block of k for a group: what fills squares, what fills smaller ones, and what is left."""
@@ -166,14 +163,11 @@ class _Dots:
 
     def _rest(self, group: _Group, strip: Val, start: Val, end: Val) -> None:
         """The k that fill no piece, gathered element by element."""
-        f, width = self.f, self.f.i64(self.width)
-        column = f.add(group.first, f.mul(strip, self.lanes))
-        source = f.gep(f["b"], f.mul(column, f["b_step"]))
+        f, size, width = self.f, self.f.i64(self.matrix.stored_bytes), self.f.i64(self.width)
+        first, count = self._columns(group, strip)
         f.call(self.matrix.part("gather"), "void", [
-            f.gep(source, f.mul(start, self.matrix.stored_bytes)), f.i64(self.matrix.stored_bytes), f["b_step"],
-            self.spare, width, f.sub(end, start), f.smin(f.sub(f["columns"], column), self.lanes),
+            f.gep(first, f.mul(start, size)), size, f["b_step"], self.spare, width, f.sub(end, start), count,
         ])  # fmt: skip
         with f.loop("k", start, end, carry=[self.spare]) as loop:
             self._advance([f.load(loop.carried[0], self.numbers.vector)], loop.index, self._at(group, strip))
             loop.next(f.gep(loop.carried[0], width))
-
