@@ -69,7 +69,16 @@ def both(mask: Any = None, causal: bool = False, scale: float | None = None) -> 
 
 def primitives(f: Callable[..., Any], *values: nc.Tensor) -> list[str]:
     """The primitives of a function's compiled graph."""
-    return [e.primitive.name for e in nc.jit(f).concrete(*values).compiled.simplified.equations]
+    return [e.primitive.name for e in equations(f, *values)]
+
+
+def attended(causal: bool) -> Callable[..., Any]:
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+def equations(f: Callable[..., Any], *values: nc.Tensor) -> Sequence[Any]:
+    """The equations of a function's compiled graph."""
+    return nc.jit(f).concrete(*values).compiled.simplified.equations
 
 
 def assert_same(f: Callable[..., Any], values: list[nc.Tensor], isa: str | None = None) -> None:
@@ -124,6 +133,29 @@ def test_float64_and_negative_scale() -> None:
     operands = Sizes((2,), 40, 50, 8, 9).operands(normal(0), np.float64)
     assert_same(both(causal=True), operands)
     assert_same(both(scale=-0.3), operands)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("dtype", [nc.float16, nc.bfloat16], ids=str)
+def test_half_types_are_read_and_written_as_they_lie(dtype: Any, causal: bool, isa: str) -> None:
+    for k, sizes in enumerate([*SIZES[:3], Sizes((1,), 20, 530, 9, 16)]):
+        operands = [x.astype(dtype) for x in sizes.operands(normal(k))]
+        assert_same(both(causal=causal), operands, isa)
+        if k == 1:
+            attend, = (e for e in equations(attended(causal), *operands[:3]))
+            assert [x.type.dtype for x in (*attend.inputs, *attend.outputs)] == [dtype] * 4
+
+
+def test_half_keys_and_values_for_wide_queries() -> None:
+    q, k, v, _ = Sizes((2,), 7, 40, 9, 16).operands(normal(0))
+    k, v = k.astype(nc.bfloat16), v.astype(nc.bfloat16)
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return F.softmax(q @ k.astype(nc.float32).mT) @ v.astype(nc.float32)
+
+    assert [e.primitive.name for e in equations(f, q, k, v)] == ["attend"]
+    assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
 
 
 SPECIAL = {
@@ -249,7 +281,6 @@ UNFUSED: dict[str, Callable[..., Any]] = {
     "causal, then added": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, q @ k.mT, is_causal=True),
     "causal with a negative scale": lambda q, k, v: F.scaled_dot_product_attention(
         q, k, v, is_causal=True, scale=-1.0),
-    "half": lambda q, k, v: F.scaled_dot_product_attention(*(x.astype(nc.bfloat16) for x in (q, k, v))),
 }
 
 

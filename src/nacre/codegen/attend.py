@@ -46,7 +46,7 @@ class Attention:
 
 def forward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[Module, Attention]:
     """Write the kernel that computes some of `RESULTS`."""
-    parts = Parts(numbers(isa, scores.dtype))
+    parts = parts_of(isa, scores)
     module = Module(name)
     parts.emit(module, scores.causal)
     masked = ("Mask",) if scores.mask is not None else ()
@@ -61,6 +61,12 @@ def forward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tu
     return module, Attention(name, words.names, partial(forward_cut, parts.bands), 1, 1)
 
 
+def parts_of(isa: Isa, scores: Scores) -> Parts:
+    """The parts of a kernel for the operands' dtypes."""
+    given = scores.operands or (scores.dtype,) * 3
+    return Parts(numbers(isa, scores.dtype), tuple(numbers(isa, d) for d in given))
+
+
 class _Writer:
     """Writes the kernel function."""
 
@@ -68,6 +74,8 @@ class _Writer:
                  rows: tuple[str, ...]) -> None:
         self.module, self.isa, self.parts, self.scores, self.words = module, isa, parts, scores, words
         self.wide, self.rows = wide, rows
+        self.of = dict(zip("qkv", parts.sources, strict=True))
+        self.scalars = {"out": (scores.out or scores.dtype).memory, "mixed": parts.numbers.wide}
         self.weights = emit_nest(module, isa, weights(scores))
         self.finish = emit_nest(module, isa, finish(scores, wide))
 
@@ -91,22 +99,22 @@ class _Writer:
 
     def apart(self, name: str) -> Val:
         """From row to row of a tensor, in bytes."""
-        return self.f.mul(self.values[f"{name}.row"], self.parts.numbers.bytes)
+        return self.f.mul(self.values[f"{name}.row"], self.of[name].stored_bytes)
 
     def chunk(self, levels: list[Val], first: Val, stop: Val) -> None:
         """Queries `first` to `stop` of one head."""
-        f, v, n, parts = self.f, self.values, self.parts.numbers, self.parts
-        q, k, val = (self.words.at(f, name, levels, n.wide) for name in "QKV")
+        f, v, parts, of = self.f, self.values, self.parts, self.of
+        q, k, val = (self.words.at(f, name.upper(), levels, n.stored) for name, n in of.items())
         keys, skips = v["keys"], None
         if self.scores.causal:  # keys behind the chunk's last query are skipped, unless that shows
-            skips = f.icmp("ne", f.call("finite", "i64", [val, self.apart("v"), keys, v["width"]]), 0)
+            skips = f.icmp("ne", parts.finite(f, of["v"], val, self.apart("v"), keys, v["width"]), 0)
             keys = f.select(skips, f.smin(keys, stop), keys)
-        parts.pack(f, k, f.i64(1), v["k.row"], self.place("k"), v["depth"], keys)
-        parts.copy(f, val, self.apart("v"), self.place("v"), v["v_row"], keys, v["width"])
+        parts.pack(f, of["k"], k, v["k.row"], self.place("k"), v["depth"], keys)
+        parts.copy(f, of["v"], val, self.apart("v"), self.place("v"), v["v_row"], keys, v["width"])
         with f.loop("band", first, stop, parts.tall) as band:
             rows = f.smin(f.sub(stop, band.index), parts.tall)
             source = f.gep(q, f.mul(band.index, self.apart("q")))
-            parts.copy(f, source, self.apart("q"), self.place("q"), v["q_row"], rows, v["depth"])
+            parts.copy(f, of["q"], source, self.apart("q"), self.place("q"), v["q_row"], rows, v["depth"])
             self.band(levels, band.index, rows, val, keys, skips)
 
     def band(self, levels: list[Val], i: Val, rows: Val, val: Val, held: Val, skips: Val | None) -> None:
@@ -127,13 +135,13 @@ class _Writer:
             stop = f.smin(f.and_(f.add(keys, BLOCK - 1), -BLOCK), v["keys"])
             more = f.cast("zext", f.icmp("slt", stop, v["keys"]), "i64")
             with f.when(f.icmp("slt", keys, v["keys"])):
-                f.call("settle", "void", [self.place("c"), v["c_row"], rows, v["width"], val, self.apart("v"),
-                                          keys, stop, more])
+                parts.settle(f, self.of["v"], self.place("c"), v["c_row"], rows, v["width"], val, self.apart("v"),
+                             keys, stop, more)
         buffers = {"c": self.place("c"), "total": total}
         sizes = {"rows": rows, "columns": v["width"], "apart": f.lshr(v["c_row"], _log(n.bytes))}
         for r in self.wide:
-            start = self.words.at(f, r.capitalize(), levels, n.wide)
-            buffers[r] = f.gep(start, f.mul(i, v[f"{r}.row"]), n.wide)
+            start = self.words.at(f, r.capitalize(), levels, self.scalars[r])
+            buffers[r] = f.gep(start, f.mul(i, v[f"{r}.row"]), self.scalars[r])
             sizes[f"{r}_apart"] = v[f"{r}.row"]
         self.finish.call(f, self.table, buffers, sizes, rows)
 

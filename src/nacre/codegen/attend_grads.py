@@ -13,11 +13,11 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from nacre.codegen.attend import SIZES, Attention
+from nacre.codegen.attend import SIZES, Attention, parts_of
 from nacre.codegen.attend_parts import Parts, Words, strides
 from nacre.codegen.attend_plan import BACKWARD, backward_cut
 from nacre.codegen.attend_rows import Scores, emit_nest, gradients
-from nacre.codegen.contract_numbers import edge, load_edge, numbers, store_edge
+from nacre.codegen.contract_numbers import edge, load_edge, store_edge
 from nacre.codegen.contract_plan import BLOCK
 from nacre.codegen.isa import Isa
 from nacre.native.text import Module, Val
@@ -31,7 +31,7 @@ def backward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> t
     Its addresses are `Q K V G Most Shift Mask Dq Dk Dv`: G are the cotangents of p · v, Shift what every weight's
     cotangent in a row has in common.
     """
-    parts = Parts(numbers(isa, scores.dtype))
+    parts = parts_of(isa, scores)
     module = Module(name)
     parts.emit(module, scores.causal)
     masked = ("Mask",) if scores.mask is not None else ()
@@ -91,6 +91,7 @@ class _Writer:
                  results: tuple[str, ...]) -> None:
         self.module, self.isa, self.parts, self.scores, self.words = module, isa, parts, scores, words
         self.results = results
+        self.of = {**dict(zip("qkv", parts.sources, strict=True)), "g": parts.numbers}
         self.gradients = emit_nest(module, isa, gradients(scores))
 
     def write(self, name: str) -> None:
@@ -113,7 +114,7 @@ class _Writer:
 
     def apart(self, name: str) -> Val:
         """From row to row of a tensor, in bytes."""
-        return self.f.mul(self.values[f"{name}.row"], self.size)
+        return self.f.mul(self.values[f"{name}.row"], self.of.get(name, self.parts.numbers).stored_bytes)
 
     def row(self, head: _Head, name: str, k: Val) -> Val:
         """Where a row of a tensor begins."""
@@ -125,7 +126,7 @@ class _Writer:
         """All squares of one head: keys outside, queries inside."""
         f, v, n = self.f, self.values, self.parts.numbers
         named = [w for w in self.words.names if w[0].isupper()]
-        scalars = dict.fromkeys(named, n.wide)
+        scalars = {w: self.of.get(w.lower(), n).stored for w in named}
         if self.scores.mask is not None:
             scalars["Mask"] = self.scores.mask.memory
         at = {w.lower(): self.words.at(f, w, levels, scalars[w]) for w in named}
@@ -143,25 +144,25 @@ class _Writer:
 
     def skips(self, at: dict[str, Val]) -> Val:
         """Whether keys behind the diagonal may be skipped: everything that meets their zeros is finite."""
-        f, v = self.f, self.values
+        f, v, parts = self.f, self.values, self.parts
         rows = {"q": ("queries", "depth"), "k": ("keys", "depth"), "g": ("queries", "width")}
-        found = [f.call("finite", "i64", [at[t], self.apart(t), v[r], v[c]]) for t, (r, c) in rows.items()]
-        found.append(f.call("finite", "i64", [at["most"], f.i64(0), f.i64(1), v["queries"]]))
+        found = [parts.finite(f, self.of[t], at[t], self.apart(t), v[r], v[c]) for t, (r, c) in rows.items()]
+        found.append(parts.finite(f, parts.numbers, at["most"], f.i64(0), f.i64(1), v["queries"]))
         return f.icmp("eq", f.add(f.add(found[0], found[1]), f.add(found[2], found[3])), len(found))
 
     def load_keys(self, head: _Head, first: Val, count: Val) -> None:
         """Keys and values of a square, packed as columns; keys also as rows."""
         f, v, parts = self.f, self.values, self.parts
         k, val = self.row(head, "k", first), self.row(head, "v", first)
-        parts.pack(f, k, f.i64(1), v["k.row"], self.place("kt"), v["depth"], count)
-        parts.pack(f, val, f.i64(1), v["v.row"], self.place("vt"), v["width"], count)
-        parts.copy(f, k, self.apart("k"), self.place("k"), v["q_row"], count, v["depth"])
+        parts.pack(f, self.of["k"], k, v["k.row"], self.place("kt"), v["depth"], count)
+        parts.pack(f, self.of["v"], val, v["v.row"], self.place("vt"), v["width"], count)
+        parts.copy(f, self.of["k"], k, self.apart("k"), self.place("k"), v["q_row"], count, v["depth"])
 
     def square(self, head: _Head, s: _Square, start: Val) -> None:
         """One square: its weights and scores' cotangents band by band, then the sums over its queries."""
         f, v, parts = self.f, self.values, self.parts
         for name, columns in (("q", "depth"), ("g", "width")):
-            parts.copy(f, self.row(head, name, s.query), self.apart(name), self.place(name), v[f"{name}_row"],
+            parts.copy(f, self.of[name], self.row(head, name, s.query), self.apart(name), self.place(name), v[f"{name}_row"],
                        s.queries, v[columns])
         with f.loop("band", 0, s.queries, parts.tall) as band:
             self.band(head, s, band.index, f.smin(f.sub(s.queries, band.index), parts.tall))
@@ -229,8 +230,8 @@ class _Writer:
         more = f.cast("zext", f.icmp("slt", end, v["keys"]), "i64")
         skipped = f.icmp("slt", f.add(s.key, keys), v["keys"])
         with f.when(f.and_(skipped, f.icmp("sle", reached, end))):
-            f.call("settle", "void", [dq, self.apart("dq"), rows, v["depth"], head.at["k"], self.apart("k"),
-                                      f.add(s.key, keys), end, more])
+            self.parts.settle(f, self.of["k"], dq, self.apart("dq"), rows, v["depth"], head.at["k"], self.apart("k"),
+                              f.add(s.key, keys), end, more)
 
     def columns(self, head: _Head, s: _Square, j: Val, before: Val) -> None:
         """The sums over a square's queries for one band of its keys, from column j."""

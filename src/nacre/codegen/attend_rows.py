@@ -29,6 +29,7 @@ from nacre.kernel.ast import (
     Stmt,
     Store,
     apply,
+    cast,
     const,
 )
 from nacre.native.text import Function, Module, Val
@@ -45,7 +46,8 @@ class Scores:
     `steps` are "scale" or "divide", by `scale`, and "mask", in order.  A bool mask puts −inf where it is false,
     another one is added; `mask_columns` is the distance of its columns, 0 or 1.  `causal` scores have −inf above the
     diagonal from the start, which the kernels see to.  `shares` tells that weights are divided by their sum before
-    they meet the values.
+    they meet the values.  The operands may be narrower than `dtype`, in which all is computed, and so may be what
+    comes of them, `out`.
     """
 
     dtype: DType
@@ -55,6 +57,8 @@ class Scores:
     mask_columns: int = 1
     causal: bool = False
     shares: bool = False
+    operands: tuple[DType, ...] = ()  # of queries, keys and values, unless all are `dtype`
+    out: DType | None = None
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -131,10 +135,11 @@ def weights(s: Scores) -> Kernel:
 
 def finish(s: Scores, results: Sequence[str]) -> Kernel:
     """c, total → of `results` "out" = c · (1 / total) and "mixed" = c."""
+    dtypes = {"out": s.out or s.dtype, "mixed": s.dtype}
     values = {"out": apply("mul", s.element("c"), Local("u", s.dtype)), "mixed": s.element("c")}
     share = Let("u", apply("div", const(1.0, s.dtype), s.row("total")))
-    columns = For("j", COLUMNS, tuple(Store(r, (I, J), values[r]) for r in results), vector=True)
-    outputs = tuple(Buffer(r, s.dtype, (ROWS, COLUMNS), (Dim.symbol(f"{r}_apart"), 1)) for r in results)
+    columns = For("j", COLUMNS, tuple(Store(r, (I, J), cast(values[r], dtypes[r])) for r in results), vector=True)
+    outputs = tuple(Buffer(r, dtypes[r], (ROWS, COLUMNS), (Dim.symbol(f"{r}_apart"), 1)) for r in results)
     return Kernel("attend_finish", (s.band("c"), s.column("total")), outputs, (_rows((share, columns)),))
 
 

@@ -1,7 +1,8 @@
 """Attention in graphs: softmax between two products becomes one equation, and its derivative another.
 
 `attend` gives those of out, mixed, max and sum that are read (see `attend_find`), `attend_grads` the cotangents of q,
-k and v, for which it computes the weights again.  Neither keeps a matrix of scores in memory, and both give the bits
+k and v, for which it computes the weights again.  Operands of half types are read as they lie, and computed with in
+float32, as what `attend` gives for `out` is written in its dtype.  Neither keeps a matrix of scores in memory, and both give the bits
 of the equations whose place they take.  They are the compiler's own: programs are differentiated and batched before
 they get here.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nacre.base.dtypes import DType, float32
 from nacre.base.types import TensorType
 from nacre.compile.attend_find import Finder, Match
 from nacre.compile.simplify import own_constants
@@ -20,15 +22,23 @@ from nacre.ir.rewrite import uses, without_dead_code
 RESULTS = ("out", "mixed", "most", "total")
 
 
-def _attend_type(q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...],
+def computed(q: TensorType) -> DType:
+    """The dtype in which everything is computed."""
+    return float32 if q.dtype.bits < 32 else q.dtype
+
+
+def _attend_type(q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...], out: DType,
                  **_: object) -> tuple[TensorType, ...]:
-    rows = q.shape[:-1]
-    return tuple(q.with_shape((*rows, v.shape[-1]) if r in ("out", "mixed") else rows) for r in results)
+    rows, wide = q.shape[:-1], computed(q)
+    dtypes = {"out": out}
+    return tuple(TensorType((*rows, v.shape[-1]) if r in ("out", "mixed") else rows, dtypes.get(r, wide))
+                 for r in results)
 
 
 def _grads_type(q: TensorType, k: TensorType, v: TensorType, *rest: TensorType, results: tuple[str, ...],
                 **_: object) -> tuple[TensorType, ...]:
-    return tuple({"q": q, "k": k, "v": v}[r] for r in results)
+    shapes = {"q": q.shape, "k": k.shape, "v": v.shape}
+    return tuple(TensorType(shapes[r], computed(q)) for r in results)
 
 
 attend_p = Primitive("attend", _attend_type, Template("attend"), multiple=True)
@@ -107,11 +117,12 @@ def _equations(match: Match) -> list[Equation]:
     """What takes an attention's place."""
     masks = () if match.mask is None else (match.mask,)
     names = tuple(r for r in RESULTS if r in match.results)
-    found = [Equation(attend_p, (match.q, match.k, match.v, *masks), {**match.params, "results": names},
+    out = match.results["out"].type.dtype if "out" in match.results else match.p.type.dtype
+    found = [Equation(attend_p, (*match.stored, *masks), {**match.params, "results": names, "out": out},
                       tuple(match.results[r] for r in names), match.source)]
     if match.grads:
         assert match.cotangent is not None and match.shift is not None
-        inputs = (match.q, match.k, match.v, match.cotangent, match.results["most"], match.shift, *masks)
+        inputs = (*match.stored, match.cotangent, match.results["most"], match.shift, *masks)
         found.append(Equation(attend_grads_p, inputs, {**match.params, "results": tuple(match.grads)},
                               tuple(match.grads.values()), match.source))
     return found

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nacre.base.dims import Dim
-from nacre.base.dtypes import bool_, float32, float64
+from nacre.base.dtypes import bfloat16, bool_, float16, float32, float64
 from nacre.base.types import TensorType
 from nacre.codegen.attend_rows import FACTORS
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import primitive_named
 from nacre.ir.rewrite import uses
 from nacre.ops.copy import copy_p
+
+HALVES = (float16, bfloat16)
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Match:
     cotangent: Atom | None = None
     shift: Atom | None = None
     shares: bool = False  # weights are divided by their sum before they meet the values
+    stored: tuple[Atom, Atom, Atom] = ()  # type: ignore[assignment]  # queries, keys and values as they lie in memory
 
     @property
     def params(self) -> dict[str, object]:
@@ -147,7 +150,10 @@ class Finder:
         if not (self.only(exp.inputs[0], exp) and self.only(sub.inputs[1], sub) and isinstance(scores, Var)):  # type: ignore[arg-type]
             return None
         match = Match(scores, scores, scores, None, [], p, {"most": greatest.outputs[0]}, taken, exp.source)
-        return match if self.back_to_product(match, scores, [sub, greatest]) and self.mixes(match) else None
+        if not self.back_to_product(match, scores, [sub, greatest]) or not self.mixes(match):
+            return None
+        match.stored = self.widened(match.q), self.widened(match.k), self.widened(match.v)
+        return match
 
     def back_to_product(self, match: Match, x: Var, readers: list[Equation]) -> bool:
         """From the scores back to the product of queries and keys."""
@@ -239,10 +245,26 @@ class Finder:
             return False
         for e in self.readers.get(match.results["mixed"], []):
             if e.primitive.name == "mul" and any(self.is_share(a, match.results["total"]) for a in e.inputs):
-                match.results["out"] = e.outputs[0]
+                match.results["out"] = self.narrowed(match, e)
                 match.taken.append(e)
                 break
         return True
+
+    def narrowed(self, match: Match, e: Equation) -> Var:
+        """What an equation computes, as it is written to memory: in a half type, if nobody reads it otherwise."""
+        readers = self.readers.get(e.outputs[0], [])
+        if e.outputs[0] in self.outputs or len(readers) != 1 or readers[0].primitive.name != "cast":
+            return e.outputs[0]
+        narrow = readers[0].outputs[0]
+        if e.outputs[0].type.dtype is not float32 or narrow.type.dtype not in HALVES:
+            return e.outputs[0]
+        match.taken.append(readers[0])
+        return narrow
+
+    def widened(self, a: Atom) -> Atom:
+        """An operand as it lies in memory: in a half type, if it is converted from that."""
+        e = self.by(a, "cast")
+        return e.inputs[0] if e is not None and e.inputs[0].type.dtype in HALVES else a
 
     def shared(self, p: Var, e: Equation, total: Var) -> bool:
         """Whether an equation divides weights by their sum."""

@@ -31,7 +31,8 @@ def scaled_dot_product_attention(
     """softmax(query · keyᵀ · scale + mask) · value, over the last two axes ([..., L, E] and [..., S, E]).
 
     A bool mask says which keys take part; a floating-point one is added.  The scale is 1/√E unless given.  The sum
-    of the exponentials divides the product with `value`, not each weight.
+    of the exponentials divides the product with `value`, not each weight.  Half types are cast up, computed in float32,
+    and cast down.
 
     >>> F.scaled_dot_product_attention([[1.0]], [[1.0]], [[2.0]])
     Tensor([[2.]], f32[1, 1])
@@ -43,7 +44,8 @@ def scaled_dot_product_attention(
             "attention: queries [..., L, E], keys [..., S, E] and values [..., S, F] are required; got "
             f"{q.type}, {k.type} and {v.type}"
         )
-    scores: Any = reductions.wide_float(linalg.matmul(q, view.permute(k, _swapped(k))))
+    q, k, v = (reductions.wide_float(x) for x in (q, k, v))
+    scores: Any = linalg.matmul(q, view.permute(k, _swapped(k)))
     factor = 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
     scores = pointwise.mul(scores, filled(scores, factor))
     scores = _masked(scores, attn_mask, is_causal)
@@ -51,7 +53,7 @@ def scaled_dot_product_attention(
     raised, total = exponentials(scores, last)
     if dropout_p > 0.0:
         raised = pointwise.select(kept(raised.type.shape, dropout_p, None), *scaled(raised, dropout_p))
-    mixed: Any = reductions.wide_float(linalg.matmul(as_tensor(raised, dtype), v))
+    mixed: Any = linalg.matmul(raised, v)
     share = pointwise.div(filled(total, 1.0), total)
     share = view.broadcast(share, mixed.type.shape, tuple(range(last)))
     return as_tensor(pointwise.mul(mixed, share), dtype)
