@@ -12,6 +12,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn
+from nacre.api.primitives import pointwise
 from nacre.compile.attend import attend
 from nacre.compile.pipeline import compile_graph
 from nacre.compile.simplify import simplify
@@ -125,8 +126,15 @@ def test_masks(causal: bool) -> None:
     shapes = [(37, 50), (2, 1, 1, 50), (2, 3, 37, 1), (2, 3, 37, 50), (50,)]
     for shape in shapes:
         assert_same(both(nc.asarray(rng.random(shape) > 0.3), causal), sizes.operands(normal(2)))
-        if not causal:
-            assert_same(both(nc.asarray(rng.standard_normal(shape).astype(np.float32))), sizes.operands(normal(2)))
+        assert_same(both(nc.asarray(rng.standard_normal(shape).astype(np.float32)), causal), sizes.operands(normal(2)))
+
+
+@pytest.mark.parametrize("rare", [-np.inf, np.inf, np.nan])
+def test_causal_with_rare_numbers_in_an_added_mask(rare: float) -> None:
+    sizes, rng = Sizes((2, 2), 37, 300, 8, 8), np.random.default_rng(4)
+    for shape in [(37, 300), (2, 1, 1, 300), (2, 2, 37, 1)]:
+        mask = np.where(rng.random(shape) < 3 / 300, rare, rng.standard_normal(shape)).astype(np.float32)
+        assert_same(both(nc.asarray(mask), True), sizes.operands(normal(2)))
 
 
 def test_float64_and_negative_scale() -> None:
@@ -274,11 +282,15 @@ def test_derivative_of_ordinary_code() -> None:
     assert list(map(canonical, nc.jit(f)(q, k, v))) == list(map(canonical, f(q, k, v)))
 
 
+def below(n: int) -> Any:
+    return pointwise.ge(pointwise.iota((n, n), 0, nc.int64), pointwise.iota((n, n), 1, nc.int64))
+
+
 UNFUSED: dict[str, Callable[..., Any]] = {
     "weights are read": lambda q, k, v: (lambda p: (p @ v) * nc.sum(p))(F.softmax(q @ k.mT)),
     "derivative of the mask": lambda q, k, v: nc.grad(
         lambda m: nc.sum(F.scaled_dot_product_attention(q, k, v, m)))(q @ q.mT),
-    "causal, then added": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, q @ k.mT, is_causal=True),
+    "added, then causal": lambda q, k, v: F.softmax(nc.where(below(12), q @ k.mT + q, -math.inf)) @ v,
     "causal with a negative scale": lambda q, k, v: F.scaled_dot_product_attention(
         q, k, v, is_causal=True, scale=-1.0),
 }

@@ -48,7 +48,7 @@ def forward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tu
     """Write the kernel that computes some of `RESULTS`."""
     parts = parts_of(isa, scores)
     module = Module(name)
-    parts.emit(module, scores.causal)
+    parts.emit(module, scores.causal, scores.causal and scores.adds)
     masked = ("Mask",) if scores.mask is not None else ()
     wide = [r for r in ("out", "mixed") if r in results]
     rows = [r for r in ("most", "total") if r in results]
@@ -108,6 +108,8 @@ class _Writer:
         keys, skips = v["keys"], None
         if self.scores.causal:  # keys behind the chunk's last query are skipped, unless that shows
             skips = f.icmp("ne", parts.finite(f, of["v"], val, self.apart("v"), keys, v["width"]), 0)
+            if self.scores.adds:
+                skips = f.and_(skips, self.below(levels, first, stop))
             keys = f.select(skips, f.smin(keys, stop), keys)
         parts.pack(f, of["k"], k, v["k.row"], self.place("k"), v["depth"], keys)
         parts.copy(f, of["v"], val, self.apart("v"), self.place("v"), v["v_row"], keys, v["width"])
@@ -116,6 +118,15 @@ class _Writer:
             source = f.gep(q, f.mul(band.index, self.apart("q")))
             parts.copy(f, of["q"], source, self.apart("q"), self.place("q"), v["q_row"], rows, v["depth"])
             self.band(levels, band.index, rows, val, keys, skips)
+
+    def below(self, levels: list[Val], first: Val, stop: Val) -> Val:
+        """Whether the mask of some queries is below +∞ everywhere; a row that is repeated is looked at once."""
+        f, v, n = self.f, self.values, self.parts.numbers
+        row = f.mul(v["mask.row"], n.bytes)
+        start = f.gep(self.words.at(f, "Mask", levels, n.wide), f.mul(first, row))
+        rows = f.select(f.icmp("eq", row, 0), f.i64(1), f.sub(stop, first))
+        columns = v["keys"] if self.scores.mask_columns else f.i64(1)
+        return f.icmp("ne", self.parts.below(f, start, row, rows, columns), 0)
 
     def band(self, levels: list[Val], i: Val, rows: Val, val: Val, held: Val, skips: Val | None) -> None:
         """The queries of one band, which begins at row i, with the keys that are held packed."""

@@ -33,7 +33,7 @@ def backward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> t
     """
     parts = parts_of(isa, scores)
     module = Module(name)
-    parts.emit(module, scores.causal)
+    parts.emit(module, scores.causal, False)
     masked = ("Mask",) if scores.mask is not None else ()
     outputs = tuple(f"D{r}" for r in GRADS if r in results)
     given = [s for n in ("Q", "K", "V", "G", *masked, *outputs) for s in strides(n)]
@@ -162,8 +162,8 @@ class _Writer:
         """One square: its weights and scores' cotangents band by band, then the sums over its queries."""
         f, v, parts = self.f, self.values, self.parts
         for name, columns in (("q", "depth"), ("g", "width")):
-            parts.copy(f, self.of[name], self.row(head, name, s.query), self.apart(name), self.place(name), v[f"{name}_row"],
-                       s.queries, v[columns])
+            parts.copy(f, self.of[name], self.row(head, name, s.query), self.apart(name), self.place(name),
+                       v[f"{name}_row"], s.queries, v[columns])
         with f.loop("band", 0, s.queries, parts.tall) as band:
             self.band(head, s, band.index, f.smin(f.sub(s.queries, band.index), parts.tall))
         if "k" in self.results or "v" in self.results:

@@ -5,11 +5,13 @@ thread's scratch memory, in whole vectors, so that one tile and its narrow siste
 
 Causal attention skips keys behind the diagonal.  Their weights are +0, so they would add ±0 to a chain of
 multiply-adds, which changes nothing unless a factor is not finite (`finite` asks beforehand) or the chain stands at
-−0 (`settle` takes such chains through the skipped keys).
+−0 (`settle` takes such chains through the skipped keys).  A mask that is added behind the diagonal must be below +∞
+there, or the weight is NaN (`below` asks).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,8 +50,8 @@ class Parts:
         """What the plans of kernels made of these parts depend on."""
         return Bands(self.lanes, self.numbers.bytes, self.tall)
 
-    def emit(self, module: Module, exact_skips: bool) -> None:
-        """Write the functions; those of skipped keys only if there are any."""
+    def emit(self, module: Module, exact_skips: bool, bounds_masks: bool) -> None:
+        """Write the functions; those of skipped keys, and the one that looks through a mask, only if wanted."""
         for vectors in (self.shape.vectors, 1):
             emit_tile(module, self.numbers, self.tall, vectors)
         for n in dict.fromkeys((self.numbers, *self.sources)):
@@ -63,6 +65,8 @@ class Parts:
         self._emit_band(module)
         if exact_skips:
             self._emit_fill(module)
+        if bounds_masks:
+            self._emit_below(module)
 
     # ---- calls
 
@@ -78,6 +82,10 @@ class Parts:
     def finite(self, f: Function, n: Numbers, x: Val, row: Val, rows: Val, columns: Val) -> Val:
         """1 if every element of a matrix is finite, else 0; its row is in bytes."""
         return f.call(n.part("finite"), "i64", [x, row, rows, columns])
+
+    def below(self, f: Function, x: Val, row: Val, rows: Val, columns: Val) -> Val:
+        """1 if every element of a matrix is a number below +∞, else 0; its row is in bytes."""
+        return f.call("below", "i64", [x, row, rows, columns])
 
     def settle(self, f: Function, n: Numbers, *rest: Val) -> None:
         """Take chains at −0 through keys that were skipped; see `_emit_settle`."""
@@ -158,6 +166,21 @@ class Parts:
             loop.next(*inner.results)
         bad = f.cast("zext", f.fcmp("uno", loop.results[0], zero), "i32")
         found = f.intrinsic("vector.reduce.or", "i32", [bad], overload=[bad.ty])
+        f.ret(f.cast("zext", f.icmp("eq", found, 0), "i64"))
+
+    def _emit_below(self, module: Module) -> None:
+        """@below(x, row, rows, columns): 1 if every element is a number below +∞, else 0."""
+        n = self.numbers
+        params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
+        f = module.function("below", "i64", params, linkage="internal", attributes=n.isa.attributes)
+        top, none = f.const(n.vector, math.inf), f.zero(vec("i32", self.lanes))
+        with f.loop("r", 0, f["rows"], carry=[none]) as loop:
+            row = f.gep(f["x"], f.mul(loop.index, f["row"]))
+            with f.loop("j", 0, f["columns"], self.lanes, carry=loop.carried) as inner:
+                x = self._load(f, n, row, inner.index, f["columns"])
+                inner.next(f.or_(inner.carried[0], f.cast("zext", f.fcmp("uge", x, top), "i32")))
+            loop.next(*inner.results)
+        found = f.intrinsic("vector.reduce.or", "i32", [loop.results[0]], overload=[none.ty])
         f.ret(f.cast("zext", f.icmp("eq", found, 0), "i64"))
 
     def _emit_settle(self, module: Module, source: Numbers) -> None:

@@ -61,6 +61,11 @@ class Scores:
     out: DType | None = None
 
     @property
+    def adds(self) -> bool:
+        """Whether a mask is added to the scores."""
+        return self.mask is not None and self.mask is not bool_
+
+    @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The mask's buffer, if there is one."""
         if self.mask is None:

@@ -1,10 +1,10 @@
 """Attention in graphs: softmax between two products becomes one equation, and its derivative another.
 
 `attend` gives those of out, mixed, max and sum that are read (see `attend_find`), `attend_grads` the cotangents of q,
-k and v, for which it computes the weights again.  Operands of half types are read as they lie, and computed with in
-float32, as what `attend` gives for `out` is written in its dtype.  Neither keeps a matrix of scores in memory, and both give the bits
-of the equations whose place they take.  They are the compiler's own: programs are differentiated and batched before
-they get here.
+k and v, for which it computes the weights again.  Operands of half types are read as they lie and computed with in
+float32; out is written in its own dtype.  Neither keeps a matrix of scores in memory, and both give the bits of the
+equations whose place they take.  They are the compiler's own: programs are differentiated and batched before they get
+here.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Match:
 
     @property
     def sound(self) -> bool:
-        """Whether the kernels serve it: one scale, one mask; a causal one is not undone by what follows it."""
+        """Whether the kernels serve it: one scale, one mask, which is not added before a causal one."""
         names = [s for s, _ in self.chain]
         if any(names.count(s) > 1 for s in names) or len(FACTORS.keys() & names) > 1:
             return False
@@ -63,7 +63,8 @@ class Match:
             return True
         scale = self.params["scale"]
         assert isinstance(scale, float)
-        return 0 < scale < math.inf and (self.mask is None or self.mask.type.dtype is bool_)
+        adds = self.mask is not None and self.mask.type.dtype is not bool_
+        return 0 < scale < math.inf and not (adds and names.index("mask") < names.index("causal"))
 
 
 class Finder:
