@@ -16,7 +16,7 @@ from functools import partial
 
 from nacre.codegen.attend_parts import Parts, Words, strides
 from nacre.codegen.attend_plan import FORWARD, forward_cut, line
-from nacre.codegen.attend_rows import Scores, emit_nest, finish, weights
+from nacre.codegen.attend_rows import Scores, emit_nest, finish, most, raised, total
 from nacre.codegen.contract_numbers import numbers
 from nacre.codegen.contract_plan import BLOCK
 from nacre.codegen.isa import Isa
@@ -76,7 +76,7 @@ class _Writer:
         self.wide, self.rows = wide, rows
         self.of = dict(zip("qkv", parts.sources, strict=True))
         self.scalars = {"out": (scores.out or scores.dtype).memory, "mixed": parts.numbers.wide}
-        self.weights = emit_nest(module, isa, weights(scores))
+        self.weights = [emit_nest(module, isa, k(scores)) for k in (most, raised, total)]
         self.finish = emit_nest(module, isa, finish(scores, wide))
 
     def write(self, name: str) -> None:
@@ -170,7 +170,8 @@ class _Writer:
             start = self.words.at(f, "Mask", levels, self.scores.mask.memory)
             buffers["mask"] = f.gep(start, f.mul(i, v["mask.row"]), self.scores.mask.memory)
             sizes["mask_apart"] = v["mask.row"]
-        self.weights.call(f, self.table, buffers, sizes, rows)
+        for nest in self.weights:
+            nest.call(f, self.table, buffers, sizes, rows)
         return buffers["total"]
 
 

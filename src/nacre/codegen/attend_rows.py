@@ -1,6 +1,8 @@
 """What attention does to the rows of its scores, as loop nests over a band of rows in scratch memory.
 
-    weights     scores → exp(score − the row's greatest), that greatest score, the sum
+    most        scores → the row's greatest
+    raised      scores → weights: exp(score − that greatest score)
+    total       weights → their sum
     finish      products with the values → divided by the sum
     gradients   scores and the weights' cotangents → weights and the scores' cotangents
 """
@@ -113,29 +115,39 @@ class Scores:
         return Load(name, (I,), self.dtype)
 
 
-def weights(s: Scores) -> Kernel:
-    """x → p = exp(score − most), or p = that · (1 / total), most, total; p may be written over x."""
-    score = s(s.element("x"))
-    raised = Local("v", s.dtype)
+def most(s: Scores) -> Kernel:
+    """x → most, the greatest score of a row."""
     body: tuple[Stmt, ...] = (
         Alloc(Buffer("a", s.dtype, ())),
-        For("j", COLUMNS, (Accumulate("max", ("a",), (score,)),), vector=True),
-        Let("m", Load("a", (), s.dtype)),
+        For("j", COLUMNS, (Accumulate("max", ("a",), (s(s.element("x")),)),), vector=True),
+        Store("most", (I,), Load("a", (), s.dtype)),
+    )
+    return Kernel("attend_most", (s.band("x"), *s.buffers), (s.column("most"),), (_rows(body),))
+
+
+def raised(s: Scores) -> Kernel:
+    """x, most → p = exp(score − most), which may be written over x."""
+    power = apply("exp", apply("sub", s(s.element("x")), Local("m", s.dtype)))
+    body: tuple[Stmt, ...] = (
+        Let("m", s.row("most")),
+        For("j", COLUMNS, (Store("p", (I, J), power),), vector=True),
+    )
+    return Kernel("attend_raised", (s.band("x"), s.column("most"), *s.buffers), (s.band("p"),), (_rows(body),))
+
+
+def total(s: Scores) -> Kernel:
+    """p → total, the sum of a row, and p · (1 / total) in place of p where shares are wanted."""
+    body: tuple[Stmt, ...] = (
         Alloc(Buffer("b", s.dtype, ())),
-        For("j", COLUMNS, (
-            Let("v", apply("exp", apply("sub", score, Local("m", s.dtype)))),
-            Store("p", (I, J), raised),
-            Accumulate("sum", ("b",), (raised,)),
-        ), vector=True),
-        Store("most", (I,), Local("m", s.dtype)),
+        For("j", COLUMNS, (Accumulate("sum", ("b",), (s.element("x"),)),), vector=True),
         Store("total", (I,), Load("b", (), s.dtype)),
     )
-    if s.shares:
-        divided = Store("p", (I, J), apply("mul", s.element("p"), Local("u", s.dtype)))
-        body = (*body, Let("u", apply("div", const(1.0, s.dtype), Load("b", (), s.dtype))),
-                For("j", COLUMNS, (divided,), vector=True))
-    outputs = s.band("p"), s.column("most"), s.column("total")
-    return Kernel("attend_weights", (s.band("x"), *s.buffers), outputs, (_rows(body),))
+    if not s.shares:
+        return Kernel("attend_total", (s.band("x"),), (s.column("total"),), (_rows(body),))
+    divided = Store("p", (I, J), apply("mul", s.element("x"), Local("u", s.dtype)))
+    body = (*body, Let("u", apply("div", const(1.0, s.dtype), Load("b", (), s.dtype))),
+            For("j", COLUMNS, (divided,), vector=True))
+    return Kernel("attend_total", (s.band("x"),), (s.band("p"), s.column("total")), (_rows(body),))
 
 
 def finish(s: Scores, results: Sequence[str]) -> Kernel:
