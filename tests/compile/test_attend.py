@@ -13,6 +13,7 @@ import pytest
 import nacre as nc
 from nacre import nn
 from nacre.api.primitives import pointwise
+from nacre.codegen.attend_plan import Bands, backward_cut
 from nacre.compile.attend import attend
 from nacre.compile.pipeline import compile_graph
 from nacre.compile.simplify import simplify
@@ -197,6 +198,23 @@ def test_a_chain_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
     out = both(causal=True, scale=1.0)(*values)[0].numpy()
     assert not np.signbit(out[0, 1, 0])  # … until the first that is +0
     assert_same(both(causal=True, scale=1.0), values)
+
+
+def test_a_derivative_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
+    """Also in the last queries of a square, whose keys end with it."""
+    q, k, v, g = Sizes((1,), 300, 300, 2, 3).operands(normal(0))
+    k, g = k * 1e-30, g * 1e-20
+    out = both(causal=True, scale=1.0)(q, k, v, g)
+    assert not out[1].numpy().any() and not np.signbit(out[1].numpy()[0, :256]).all()
+    assert_same(both(causal=True, scale=1.0), [q, k, v, g])
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_derivatives_of_fewer_heads_than_threads(causal: bool) -> None:
+    for k, sizes in enumerate([Sizes((1,), 530, 400, 9, 16), Sizes((), 270, 700, 20, 5), Sizes((2,), 700, 140, 5, 5)]):
+        assert_same(both(causal=causal), sizes.operands(normal(k)))
+        seen = backward_cut(Bands(16, 4, 14), (1, sizes.queries, sizes.keys, sizes.depth, sizes.width), 5)
+        assert seen.extent > 5 and seen.words[1]
 
 
 def test_rows_without_keys_are_nan() -> None:

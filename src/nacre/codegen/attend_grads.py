@@ -5,6 +5,8 @@
 
 A thread takes a head.  It goes through the scores in squares as large as a block of a chain of multiply-adds, keys
 outside and queries inside, so that each square gives one chain to every sum it has a part in, in ascending order.
+Where there are few heads it takes some keys of a head and all queries, for dk and dv, or some queries and all keys, for
+dq: the weights are computed twice then.
 """
 
 from __future__ import annotations
@@ -68,10 +70,13 @@ def _emit_join(module: Module, parts: Parts) -> None:
 
 @dataclass(frozen=True)
 class _Head:
-    """The tensors of one head, and whether keys behind the diagonal are skipped."""
+    """The tensors of one head, whether keys behind the diagonal are skipped, and what is computed."""
 
     at: dict[str, Val]
     skips: Val | None
+    of_queries: Val
+    of_keys: Val
+    bands: Val  # queries from the first of a band whose keys it takes: more if bands of keys begin elsewhere
 
 
 @dataclass(frozen=True)
@@ -95,15 +100,23 @@ class _Writer:
         self.gradients = emit_nest(module, isa, gradients(scores))
 
     def write(self, name: str) -> None:
-        """The loop over heads."""
+        """The loop over heads, or parts of them."""
         params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
         f = self.f = self.module.function(name, "void", params, attributes=self.isa.attributes)
         self.values = {n: self.words(f, n) for n in self.words.names}
         self.size = f.i64(self.parts.numbers.bytes)
         self.table = f.alloca("i64", 16)
-        with f.loop("head", f["lo"], f["hi"]) as loop:
-            outer = f.binary("udiv", loop.index, self.values["inner"])
-            self.head([outer, f.sub(loop.index, f.mul(outer, self.values["inner"]))])
+        v, each, key_items = self.values, self.values["each"], self.values["key_items"]
+        whole = f.icmp("eq", key_items, 0)
+        query_items = f.binary("udiv", f.add(v["queries"], f.sub(each, 1)), each)
+        parts = f.select(whole, f.i64(1), f.add(key_items, query_items))
+        with f.loop("item", f["lo"], f["hi"]) as item:
+            head = f.binary("udiv", item.index, parts)
+            outer = f.binary("udiv", head, v["inner"])
+            part = f.sub(item.index, f.mul(head, parts))
+            of_keys = f.icmp("slt", part, key_items)
+            first = f.mul(f.select(of_keys, part, f.sub(part, key_items)), each)
+            self.head([outer, f.sub(head, f.mul(outer, v["inner"]))], whole, of_keys, first)
         f.ret()
 
     # ---- words
@@ -122,24 +135,33 @@ class _Writer:
 
     # ---- the loops
 
-    def head(self, levels: list[Val]) -> None:
-        """All squares of one head: keys outside, queries inside."""
+    def head(self, levels: list[Val], whole: Val, of_keys: Val, first: Val) -> None:
+        """The squares of one head, or of its keys or queries from `first` on: keys outside, queries inside."""
         f, v, n = self.f, self.values, self.parts.numbers
+        of_queries = f.icmp("eq", f.or_(whole, of_keys), f.const("i1", False))
         named = [w for w in self.words.names if w[0].isupper()]
         scalars = {w: self.of.get(w.lower(), n).stored for w in named}
         if self.scores.mask is not None:
             scalars["Mask"] = self.scores.mask.memory
         at = {w.lower(): self.words.at(f, w, levels, scalars[w]) for w in named}
-        head = _Head(at, self.skips(at) if self.scores.causal else None)
-        with f.loop("key", 0, v["keys"], BLOCK) as keys:
-            count = f.smin(f.sub(v["keys"], keys.index), BLOCK)
+        skips = self.skips(at) if self.scores.causal else None
+        bands = f.select(of_keys, f.i64(2 * self.parts.tall), f.i64(self.parts.tall))
+        head = _Head(at, skips, f.or_(whole, of_queries), f.or_(whole, of_keys), bands)
+        from_key, from_query = (f.select(chosen, first, f.i64(0)) for chosen in (of_keys, of_queries))
+        to_key, to_query = (f.select(chosen, f.smin(f.add(first, v["each"]), v[t]), v[t])
+                            for chosen, t in ((of_keys, "keys"), (of_queries, "queries")))
+        if skips is not None:  # no key behind the last query has a part in what comes of queries
+            to_key = f.select(f.and_(skips, of_queries), f.smin(to_key, to_query), to_key)
+        with f.loop("key", from_key, to_key, BLOCK) as keys:
+            count = f.smin(f.sub(f.select(of_queries, v["keys"], to_key), keys.index), BLOCK)
             self.load_keys(head, keys.index, count)
-            start = f.i64(0)
-            if head.skips is not None:  # the last queries come in any case: they write the zeros of keys behind them
+            start = from_query
+            if skips is not None:  # the last queries come in any case: they write the zeros of keys behind them
                 last = f.and_(f.sub(v["queries"], 1), -BLOCK)
-                start = f.select(head.skips, f.smin(keys.index, last), start)
-            with f.loop("query", start, v["queries"], BLOCK) as queries:
-                rows = f.smin(f.sub(v["queries"], queries.index), BLOCK)
+                reached = f.smax(f.smin(f.and_(keys.index, -BLOCK), last), from_query)
+                start = f.select(skips, reached, start)
+            with f.loop("query", start, to_query, BLOCK) as queries:
+                rows = f.smin(f.sub(to_query, queries.index), BLOCK)
                 self.square(head, _Square(queries.index, keys.index, rows, count), start)
 
     def skips(self, at: dict[str, Val]) -> Val:
@@ -166,7 +188,9 @@ class _Writer:
                        v[f"{name}_row"], s.queries, v[columns])
         with f.loop("band", 0, s.queries, parts.tall) as band:
             self.band(head, s, band.index, f.smin(f.sub(s.queries, band.index), parts.tall))
-        if "k" in self.results or "v" in self.results:
+        if "k" not in self.results and "v" not in self.results:
+            return
+        with f.when(head.of_keys):
             first = f.icmp("eq", s.query, start)
             before = f.select(first, f.select(f.icmp("eq", start, 0), f.i64(0), f.i64(2)), f.i64(1))
             with f.loop("column", 0, s.keys, parts.tall) as column:
@@ -177,7 +201,7 @@ class _Writer:
         f, v, parts = self.f, self.values, self.parts
         keys = s.keys
         if head.skips is not None:
-            reached = f.smax(f.sub(f.add(f.add(s.query, i), parts.tall), s.key), 0)
+            reached = f.smax(f.sub(f.add(f.add(s.query, i), head.bands), s.key), 0)
             keys = f.select(head.skips, f.smin(reached, keys), keys)
         p, d = (f.gep(self.place(name), f.mul(i, v["s_row"])) for name in "pd")
         for target, name, packed, depth in ((p, "q", "kt", "depth"), (d, "g", "vt", "width")):
@@ -190,7 +214,7 @@ class _Writer:
         self.fill(d, rows, behind, keys, 0.0)
         if "q" not in self.results:
             return
-        with f.when(f.icmp("sgt", keys, 0)):
+        with f.when(f.and_(head.of_queries, f.icmp("sgt", keys, 0))):
             parts.band(f, (d, v["s_row"], self.size), (self.place("k"), v["q_row"]), keys,
                        (self.place("c"), v["c_row"]), v["depth"])
             before = f.cast("zext", f.icmp("ne", s.key, 0), "i64")
@@ -226,7 +250,7 @@ class _Writer:
     def settle(self, head: _Head, s: _Square, i: Val, dq: Val, rows: Val, keys: Val) -> None:
         """In a band's last square, take chains at −0 through the keys that were skipped, here and behind it."""
         f, v = self.f, self.values
-        end, reached = f.add(s.key, s.keys), f.add(f.add(s.query, i), self.parts.tall)
+        end, reached = f.add(s.key, s.keys), f.add(f.add(s.query, i), rows)
         more = f.cast("zext", f.icmp("slt", end, v["keys"]), "i64")
         skipped = f.icmp("slt", f.add(s.key, keys), v["keys"])
         with f.when(f.and_(skipped, f.icmp("sle", reached, end))):

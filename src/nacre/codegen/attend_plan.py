@@ -11,9 +11,11 @@ LINE = 64  # bytes of a cache line
 CHUNK = 256  # queries of an item, or fewer where there are few heads
 LEAST = 32
 EACH = 4  # items that every thread is to have
+SHORTEST = 128  # keys, or queries, of an item of the derivative
+WHOLE, APART = 5, 4 + 3  # products of a square of scores if all derivatives come of it, and if dq comes of another item
 
 FORWARD = ("chunk", "chunks", "k_at", "v_at", "q_at", "s_at", "c_at", "row_at", "v_row", "q_row", "s_row", "c_row")
-BACKWARD = ("kt_at", "vt_at", "k_at", "q_at", "g_at", "p_at", "d_at", "c_at", "q_row", "g_row", "s_row", "c_row")
+BACKWARD = ("each", "key_items", "kt_at", "vt_at", "k_at", "q_at", "g_at", "p_at", "d_at", "c_at", "q_row", "g_row", "s_row", "c_row")
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,25 @@ def forward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
 
 
 def backward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
-    """Items are heads; the words are `BACKWARD`, in bytes.  Sizes as in `forward_cut`."""
+    """Items are heads, or parts of them where there are fewer heads than threads.  Sizes as in `forward_cut`.
+
+    The words are `BACKWARD`, bytes but for the first two.  Parts of a head are first its keys, `each` at a time, which
+    are `key_items`, with the cotangents of keys and values; then its queries, so many at a time, with theirs.  Both
+    compute the weights.  `key_items` of 0 tell that an item is a head.
+    """
     heads, queries, keys, depth, width = sizes
+    each, key_items, items = BLOCK, 0, heads
+    if max(queries, keys) > SHORTEST and APART * heads < WHOLE * threads * -(-heads // threads):
+        while each > SHORTEST and heads * (-(-keys // each) + -(-queries // each)) < EACH * threads:
+            each //= 2
+        key_items = -(-keys // each)
+        items = heads * (key_items + -(-queries // each))
     columns, rows = min(keys, BLOCK), min(queries, BLOCK) + bands.tall
     q_row, g_row, s_row = bands.row(depth), bands.row(width), bands.row(columns)
     c_row = max(q_row, g_row)
     areas = (bands.packed(depth, columns), bands.packed(width, columns), columns * q_row, rows * q_row, rows * g_row,
              rows * s_row, rows * s_row, bands.tall * c_row)
-    return Cut(heads, 1, sum(areas), (*_starts(areas), q_row, g_row, s_row, c_row))
+    return Cut(items, 1, sum(areas), (each, key_items, *_starts(areas), q_row, g_row, s_row, c_row))
 
 
 def _starts(areas: tuple[int, ...]) -> tuple[int, ...]:
