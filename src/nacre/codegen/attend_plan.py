@@ -15,7 +15,8 @@ SHORTEST = 128  # keys, or queries, of an item of the derivative
 WHOLE, APART = 5, 4 + 3  # products of a square of scores if all derivatives come of it, and if dq comes of another item
 
 FORWARD = ("chunk", "chunks", "k_at", "v_at", "q_at", "s_at", "c_at", "row_at", "v_row", "q_row", "s_row", "c_row")
-BACKWARD = ("each", "key_items", "kt_at", "vt_at", "k_at", "q_at", "g_at", "p_at", "d_at", "c_at", "q_row", "g_row", "s_row", "c_row")
+BACKWARD = ("each", "key_items", "kt_at", "vt_at", "k_at", "q_at", "g_at", "p_at", "d_at", "c_at", "q_row", "g_row",
+            "s_row", "c_row")
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def backward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
     """
     heads, queries, keys, depth, width = sizes
     each, key_items, items = BLOCK, 0, heads
-    if max(queries, keys) > SHORTEST and APART * heads < WHOLE * threads * -(-heads // threads):
+    if max(queries, keys) > BLOCK and APART * heads < WHOLE * threads * -(-heads // threads):
         while each > SHORTEST and heads * (-(-keys // each) + -(-queries // each)) < EACH * threads:
             each //= 2
         key_items = -(-keys // each)
