@@ -63,8 +63,7 @@ class Parts:
                 self._emit_finite(module, n)
                 self._emit_settle(module, n)
         self._emit_band(module)
-        if exact_skips:
-            self._emit_fill(module)
+        self._emit_fill(module)
         if bounds_masks:
             self._emit_below(module)
 
@@ -92,23 +91,23 @@ class Parts:
         f.call(n.part("settle"), "void", [*rest])
 
     def band(self, f: Function, a: tuple[Val, Val, Val], b: tuple[Val, Val], depth: Val, c: tuple[Val, Val],
-             columns: Val, held: Val | None = None) -> None:
-        """C = A · B for a band: A's address and strides, B's address and row, C's address and row, in bytes.
+             columns: Val, held: Val | None = None, adds: bool = False) -> None:
+        """C (+)= A · B for a band: A's address and strides, B's address and row, C's address and row, in bytes.
 
         A row of 0 bytes tells that B is packed, with `held` columns.
         """
-        f.call("band", "void", [*a, *b, held or f.i64(0), depth, *c, columns])
+        f.call("band", "void", [*a, *b, held or f.i64(0), depth, *c, columns, f.i64(int(adds))])
 
     # ---- functions
 
     def _emit_band(self, module: Module) -> None:
-        """@band(a, a_row, a_k, b, b_row, held, depth, c, c_row, columns): tiles over the columns, blocks of k inside.
+        """@band(a, a_row, a_k, b, b_row, held, depth, c, c_row, columns, adds): tiles over columns, blocks of k inside.
 
         See `pack` in `contract_pack` for the layout of a packed B: full panels, then strips.
         """
         n, vectors = self.numbers, self.shape.vectors
         params = {"a": "ptr", "a_row": "i64", "a_k": "i64", "b": "ptr", "b_row": "i64", "held": "i64", "depth": "i64",
-                  "c": "ptr", "c_row": "i64", "columns": "i64"}
+                  "c": "ptr", "c_row": "i64", "columns": "i64", "adds": "i64"}
         f = module.function("band", "void", params, linkage="internal", attributes=n.isa.attributes)
         panel = vectors * self.lanes
         full, panels = (f.mul(f.binary("udiv", f[c], panel), panel) for c in ("columns", "held"))
@@ -137,7 +136,7 @@ class Parts:
             k = f.mul(block.index, BLOCK)
             f.call(tile_name(n, self.tall, vectors), "void", [
                 f.gep(f["a"], f.mul(k, f["a_k"])), f["a_row"], f["a_k"], f.gep(b, f.mul(k, b_k)), b_k,
-                c, f["c_row"], f.smin(f.sub(f["depth"], k), BLOCK), block.index])
+                c, f["c_row"], f.smin(f.sub(f["depth"], k), BLOCK), f.or_(block.index, f["adds"])])
 
     def _emit_fill(self, module: Module) -> None:
         """@fill(to, row, rows, first, columns, value): in row r the columns from `first` + r on become the value."""
@@ -157,16 +156,17 @@ class Parts:
         """@finite(x, row, rows, columns): 1 if every element is finite, else 0."""
         params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
         f = module.function(n.part("finite"), "i64", params, linkage="internal", attributes=n.isa.attributes)
-        zero = f.zero(n.vector)
-        with f.loop("r", 0, f["rows"], carry=[zero]) as loop:
+        scalar, infinity = f"i{8 * n.bytes}", (0xFF << 23 if n.bytes == 4 else 0x7FF << 52)
+        bits = vec(scalar, self.lanes)
+        unsigned = f.const(bits, (1 << (8 * n.bytes - 1)) - 1)
+        with f.loop("r", 0, f["rows"], carry=[f.zero(bits)]) as loop:
             row = f.gep(f["x"], f.mul(loop.index, f["row"]))
             with f.loop("j", 0, f["columns"], self.lanes, carry=loop.carried) as inner:
-                x = self._load(f, n, row, inner.index, f["columns"])
-                inner.next(f.fma(x, zero, inner.carried[0]))  # NaN once something is not finite
+                x = f.bitcast(self._load(f, n, row, inner.index, f["columns"]), bits)
+                inner.next(f.smax(inner.carried[0], f.and_(x, unsigned)))
             loop.next(*inner.results)
-        bad = f.cast("zext", f.fcmp("uno", loop.results[0], zero), "i32")
-        found = f.intrinsic("vector.reduce.or", "i32", [bad], overload=[bad.ty])
-        f.ret(f.cast("zext", f.icmp("eq", found, 0), "i64"))
+        found = f.intrinsic("vector.reduce.smax", scalar, [loop.results[0]], overload=[bits])
+        f.ret(f.cast("zext", f.icmp("slt", found, infinity), "i64"))
 
     def _emit_below(self, module: Module) -> None:
         """@below(x, row, rows, columns): 1 if every element is a number below +∞, else 0."""

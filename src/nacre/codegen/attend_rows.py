@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, bool_
 from nacre.codegen.isa import Isa
-from nacre.codegen.nest import Writer
+from nacre.codegen.nest import GRAIN, Writer
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
@@ -59,6 +59,7 @@ class Scores:
     mask_columns: int = 1
     causal: bool = False
     shares: bool = False
+    online: bool = False  # blocks of keys one after the other, as `kernel.order_attend` has it
     operands: tuple[DType, ...] = ()  # of queries, keys and values, unless all are `dtype`
     out: DType | None = None
 
@@ -122,7 +123,7 @@ def most(s: Scores) -> Kernel:
         For("j", COLUMNS, (Accumulate("max", ("a",), (s(s.element("x")),)),), vector=True),
         Store("most", (I,), Load("a", (), s.dtype)),
     )
-    return Kernel("attend_most", (s.band("x"), *s.buffers), (s.column("most"),), (_rows(body),))
+    return Kernel("attend_most", (s.band("x"), *s.buffers), (s.column("most"),), (rows_of(body),))
 
 
 def raised(s: Scores) -> Kernel:
@@ -132,7 +133,7 @@ def raised(s: Scores) -> Kernel:
         Let("m", s.row("most")),
         For("j", COLUMNS, (Store("p", (I, J), power),), vector=True),
     )
-    return Kernel("attend_raised", (s.band("x"), s.column("most"), *s.buffers), (s.band("p"),), (_rows(body),))
+    return Kernel("attend_raised", (s.band("x"), s.column("most"), *s.buffers), (s.band("p"),), (rows_of(body),))
 
 
 def total(s: Scores) -> Kernel:
@@ -143,21 +144,22 @@ def total(s: Scores) -> Kernel:
         Store("total", (I,), Load("b", (), s.dtype)),
     )
     if not s.shares:
-        return Kernel("attend_total", (s.band("x"),), (s.column("total"),), (_rows(body),))
+        return Kernel("attend_total", (s.band("x"),), (s.column("total"),), (rows_of(body),))
     divided = Store("p", (I, J), apply("mul", s.element("x"), Local("u", s.dtype)))
     body = (*body, Let("u", apply("div", const(1.0, s.dtype), Load("b", (), s.dtype))),
             For("j", COLUMNS, (divided,), vector=True))
-    return Kernel("attend_total", (s.band("x"),), (s.band("p"), s.column("total")), (_rows(body),))
+    return Kernel("attend_total", (s.band("x"),), (s.band("p"), s.column("total")), (rows_of(body),))
 
 
 def finish(s: Scores, results: Sequence[str]) -> Kernel:
-    """c, total → of `results` "out" = c · (1 / total) and "mixed" = c."""
+    """c, total → of `results` "out" = c · (1 / total) and "mixed" = c; if online, c + 0, which is not −0."""
     dtypes = {"out": s.out or s.dtype, "mixed": s.dtype}
-    values = {"out": apply("mul", s.element("c"), Local("u", s.dtype)), "mixed": s.element("c")}
+    mixed = apply("add", s.element("c"), const(0.0, s.dtype)) if s.online else s.element("c")
+    values = {"out": apply("mul", mixed, Local("u", s.dtype)), "mixed": mixed}
     share = Let("u", apply("div", const(1.0, s.dtype), s.row("total")))
     columns = For("j", COLUMNS, tuple(Store(r, (I, J), cast(values[r], dtypes[r])) for r in results), vector=True)
     outputs = tuple(Buffer(r, dtypes[r], (ROWS, COLUMNS), (Dim.symbol(f"{r}_apart"), 1)) for r in results)
-    return Kernel("attend_finish", (s.band("c"), s.column("total")), outputs, (_rows((share, columns)),))
+    return Kernel("attend_finish", (s.band("c"), s.column("total")), outputs, (rows_of((share, columns)),))
 
 
 def gradients(s: Scores) -> Kernel:
@@ -177,10 +179,11 @@ def gradients(s: Scores) -> Kernel:
         ), vector=True),
     )
     inputs = s.band("x"), s.band("g"), s.column("most"), s.column("shift"), *s.buffers
-    return Kernel("attend_gradients", inputs, (s.band("p"), s.band("d")), (_rows(body),))
+    return Kernel("attend_gradients", inputs, (s.band("p"), s.band("d")), (rows_of(body),))
 
 
-def _rows(body: tuple[Stmt, ...]) -> For:
+def rows_of(body: tuple[Stmt, ...]) -> For:
+    """Do something to every row."""
     return For("i", ROWS, body, parallel=True)
 
 
@@ -202,10 +205,10 @@ class Nest:
 
 
 def emit_nest(module: Module, isa: Isa, kernel: Kernel) -> Nest:
-    """Write a nest as a function of the module; its work items are rows."""
+    """Write a nest as a function of the module; its work items are rows, or all of them if they are lanes."""
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     f = module.function(kernel.name, "void", params, linkage="internal", attributes=isa.attributes)
     writer = Writer(f, isa)
     extent = writer.kernel(kernel)
-    assert extent == ROWS and writer.scratch_size == 0
+    assert extent in (ROWS, (ROWS + (GRAIN - 1)) // GRAIN) and writer.scratch_size == 0
     return Nest(kernel.name, tuple(b.name for b in kernel.buffers), tuple(map(str, writer.sizes)))

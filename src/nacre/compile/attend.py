@@ -18,6 +18,7 @@ from nacre.compile.simplify import own_constants
 from nacre.ir.graph import Equation, Graph, Var
 from nacre.ir.primitive import Primitive, Template
 from nacre.ir.rewrite import uses, without_dead_code
+from nacre.ops.attend import online_p
 
 RESULTS = ("out", "mixed", "most", "total")
 
@@ -47,21 +48,27 @@ attend_grads_p = Primitive("attend_grads", _grads_type, Template("attend_grads")
 
 def attend(graph: Graph) -> Graph:
     """The graph with every attention as one equation, or two with its derivative."""
-    if not any(e.primitive.name == "exp" for e in graph.equations):
+    if not any(e.primitive.name == "exp" or e.primitive is online_p for e in graph.equations):
         return graph
     found = graph
-    for e in graph.equations:
+    for e in graph.equations:  # of attention over blocks first the derivative, which begins with an exponential
         if e.primitive.name == "exp":
+            found = _replaced(found, e) or found
+    for e in graph.equations:
+        if e.primitive is online_p:
             found = _replaced(found, e) or found
     return found if found is graph else own_constants(found)
 
 
-def _replaced(graph: Graph, exp: Equation) -> Graph | None:
-    """The graph with the attention around an exponential replaced; None if there is none."""
+def _replaced(graph: Graph, e: Equation) -> Graph | None:
+    """The graph with the attention around an exponential, or over blocks, replaced; None if there is none."""
     finder = Finder(graph)
-    match = finder.forward(exp)
-    if match is None or not finder.rest_is_derivative(match):
-        return None
+    if e.primitive is online_p:
+        match = finder.online(e)
+    else:
+        match = finder.forward(e)
+        if match is None or not finder.rest_is_derivative(match):
+            return None
     gone = {id(e) for e in match.taken}
     kept = [e for e in graph.equations if id(e) not in gone]
     ordered = _ordered([*kept, *finder.made, *_equations(match)])
@@ -117,9 +124,12 @@ def _equations(match: Match) -> list[Equation]:
     """What takes an attention's place."""
     masks = () if match.mask is None else (match.mask,)
     names = tuple(r for r in RESULTS if r in match.results)
-    out = match.results["out"].type.dtype if "out" in match.results else match.p.type.dtype
-    found = [Equation(attend_p, (*match.stored, *masks), {**match.params, "results": names, "out": out},
-                      tuple(match.results[r] for r in names), match.source)]
+    found: list[Equation] = []
+    if match.mixes:
+        out = match.results["out"].type.dtype if "out" in match.results else match.results["most"].type.dtype
+        params = {**match.params, "online": match.online, "results": names, "out": out}
+        found.append(Equation(attend_p, (*match.stored, *masks), params, tuple(match.results[r] for r in names),
+                              match.source))
     if match.grads:
         assert match.cotangent is not None and match.shift is not None
         inputs = (*match.stored, match.cotangent, match.results["most"], match.shift, *masks)

@@ -35,7 +35,7 @@ class Match:
     v: Atom
     mask: Atom | None
     chain: list[tuple[str, Atom]]  # what is done to scores, in order: "scale", "causal", "mask", and with what
-    p: Var
+    p: Var | None
     results: dict[str, Var]
     taken: list[Equation]
     source: str
@@ -43,7 +43,13 @@ class Match:
     cotangent: Atom | None = None
     shift: Atom | None = None
     shares: bool = False  # weights are divided by their sum before they meet the values
+    online: bool = False  # it goes over blocks of keys
     stored: tuple[Atom, Atom, Atom] = ()  # type: ignore[assignment]  # queries, keys and values as they lie in memory
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it is more than a derivative, whose forward map is another equation."""
+        return "mixed" in self.results
 
     @property
     def params(self) -> dict[str, object]:
@@ -143,6 +149,9 @@ class Finder:
         if sub is None or rank < 2 or p.type.dtype not in (float32, float64) or not _plain(p.type):
             return None
         scores, most = sub.inputs[0], self.spread(sub.inputs[1], rank - 1)
+        forward = None if most is None else self.by(most, "online_attention")
+        if forward is not None:
+            return self.derivative(exp, sub, forward)
         greatest = None if most is None else self.by(most, "max")
         if greatest is None or greatest.inputs[0] is not scores or greatest.params["axes"] != (rank - 1,):
             return None
@@ -155,6 +164,37 @@ class Finder:
             return None
         match.stored = self.widened(match.q), self.widened(match.k), self.widened(match.v)
         return match
+
+    def online(self, e: Equation) -> Match | None:
+        """The attention of an equation over blocks of keys."""
+        q, k, v, *masks = e.inputs
+        if not all(map(_plain, (x.type for x in (*e.inputs, *e.outputs)))):
+            return None
+        mixed, most, total = e.outputs
+        scale = Literal(np.asarray(e.params["scale"], q.type.dtype.numpy), q.type.with_shape(()))
+        chain: list[tuple[str, Atom]] = [("scale", scale), *(("causal", q),) * bool(e.params["causal"])]
+        chain += [("mask", m) for m in masks]
+        results = {"mixed": mixed, "most": most, "total": total}
+        mask = self.owned(masks[0]) if masks else None
+        match = Match(q, k, v, mask, chain, None, results, [e], e.source, online=True)
+        match.stored = self.widened(q), self.widened(k), self.widened(v)
+        self.divides(match)
+        return match if match.sound else None
+
+    def derivative(self, exp: Equation, sub: Equation, forward: Equation) -> Match | None:
+        """The derivative of an attention over blocks, whose weights an exponential computes again."""
+        scores, (q, k, v, *masks) = sub.inputs[0], forward.inputs
+        taken = [exp, sub, self.producer[sub.inputs[1]]]  # type: ignore[index]
+        if not (self.only(exp.inputs[0], exp) and self.only(sub.inputs[1], sub) and isinstance(scores, Var)):  # type: ignore[arg-type]
+            return None
+        match = Match(q, k, v, None, [], exp.outputs[0], {"most": forward.outputs[1]}, taken, exp.source)
+        if not self.back_to_product(match, scores, [sub]) or match.q is not q or match.k is not k:
+            return None
+        match.v = v
+        match.stored = self.widened(q), self.widened(k), self.widened(v)
+        same = [a for s, a in match.chain if s == "mask"] == masks and match.params["causal"] == forward.params["causal"]
+        scale = np.asarray(forward.params["scale"], q.type.dtype.numpy)
+        return match if same and match.params["scale"] == float(scale) else None
 
     def back_to_product(self, match: Match, x: Var, readers: list[Equation]) -> bool:
         """From the scores back to the product of queries and keys."""
@@ -244,12 +284,16 @@ class Finder:
                 and self.meets(match, divided[0].outputs[0])
         if not self.meets(match, match.p):
             return False
+        self.divides(match)
+        return True
+
+    def divides(self, match: Match) -> None:
+        """Note the product with the values divided by the sum of weights, if it is."""
         for e in self.readers.get(match.results["mixed"], []):
             if e.primitive.name == "mul" and any(self.is_share(a, match.results["total"]) for a in e.inputs):
                 match.results["out"] = self.narrowed(match, e)
                 match.taken.append(e)
                 break
-        return True
 
     def narrowed(self, match: Match, e: Equation) -> Var:
         """What an equation computes, as it is written to memory: in a half type, if nobody reads it otherwise."""
@@ -296,6 +340,7 @@ class Finder:
 
     def rest_is_derivative(self, match: Match) -> bool:
         """Whether whoever else reads the weights computes the derivative, which is noted."""
+        assert match.p is not None
         rest = [e for e in self.readers.get(match.p, []) if not any(e is t for t in match.taken)]
         if not rest:
             return match.p not in self.outputs

@@ -10,6 +10,7 @@ from nacre.base.dtypes import DType
 from nacre.base.types import Shape, row_major
 from nacre.codegen.attend import RESULTS, Attention, forward
 from nacre.codegen.attend_grads import GRADS, backward
+from nacre.codegen.attend_online import online
 from nacre.codegen.attend_rows import Scores
 from nacre.codegen.isa import Isa
 from nacre.compile.attend import computed
@@ -25,7 +26,7 @@ Strides = tuple[Size, Size, tuple[Size, ...]]  # of outer and inner batch, and o
 
 @lru_cache(maxsize=64)
 def _forward(isa: Isa, scores: Scores, results: tuple[str, ...]) -> tuple[Code, Attention]:
-    module, about = forward(isa, scores, results, "nacre_kernel")
+    module, about = (online if scores.online else forward)(isa, scores, results, "nacre_kernel")
     return Code(module.text(), about.name), about
 
 
@@ -90,8 +91,8 @@ def _launch(e: Equation, split: int, places: dict[str, Place], strides: dict[str
     same = all(d is wide for d in operands)
     out: DType = e.params.get("out", wide)
     scores = Scores(wide, e.params["steps"], e.params["scale"], mask.dtype if mask else None,
-                    0 if repeats else 1, e.params["causal"], e.params["shares"], () if same else operands,
-                    None if out is wide else out)
+                    0 if repeats else 1, e.params["causal"], e.params["shares"], e.params.get("online", False),
+                    () if same else operands, None if out is wide else out)
     code, about = kernel(scores, e.params["results"])
     sizes = heads, queries, keys, depth, width = product(batch), q[-2], k[-2], q[-1], v[-1]
     values: dict[str, Size] = {"inner": product(batch[split:]), "queries": queries, "keys": keys, "depth": depth,
