@@ -196,7 +196,7 @@ class Writer:
 
     def weigh(self, levels: list[Val], i: Val, rows: Val, keys: Val) -> Val:
         """Scores become weights in place; returns where their sums are."""
-        f, v, n = self.f, self.values, self.parts.numbers
+        f, n = self.f, self.parts.numbers
         buffers = {"x": self.place("s"), "p": self.place("s")}
         for k, r in enumerate(("most", "total")):
             if r in self.rows:

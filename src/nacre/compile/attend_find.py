@@ -35,7 +35,7 @@ class Match:
     v: Atom
     mask: Atom | None
     chain: list[tuple[str, Atom]]  # what is done to scores, in order: "scale", "causal", "mask", and with what
-    p: Var | None
+    p: Var  # the weights; attention over blocks has none, there it is the weighted sum of values
     results: dict[str, Var]
     taken: list[Equation]
     source: str
@@ -165,21 +165,19 @@ class Finder:
         match.stored = self.widened(match.q), self.widened(match.k), self.widened(match.v)
         return match
 
-    def online(self, e: Equation) -> Match | None:
+    def online(self, e: Equation) -> Match:
         """The attention of an equation over blocks of keys."""
         q, k, v, *masks = e.inputs
-        if not all(map(_plain, (x.type for x in (*e.inputs, *e.outputs)))):
-            return None
         mixed, most, total = e.outputs
         scale = Literal(np.asarray(e.params["scale"], q.type.dtype.numpy), q.type.with_shape(()))
         chain: list[tuple[str, Atom]] = [("scale", scale), *(("causal", q),) * bool(e.params["causal"])]
         chain += [("mask", m) for m in masks]
         results = {"mixed": mixed, "most": most, "total": total}
         mask = self.owned(masks[0]) if masks else None
-        match = Match(q, k, v, mask, chain, None, results, [e], e.source, online=True)
+        match = Match(q, k, v, mask, chain, mixed, results, [e], e.source, online=True)
         match.stored = self.widened(q), self.widened(k), self.widened(v)
         self.divides(match)
-        return match if match.sound else None
+        return match
 
     def derivative(self, exp: Equation, sub: Equation, forward: Equation) -> Match | None:
         """The derivative of an attention over blocks, whose weights an exponential computes again."""
@@ -192,9 +190,9 @@ class Finder:
             return None
         match.v = v
         match.stored = self.widened(q), self.widened(k), self.widened(v)
-        same = [a for s, a in match.chain if s == "mask"] == masks and match.params["causal"] == forward.params["causal"]
+        made = match.params["causal"], match.params["scale"], [a for s, a in match.chain if s == "mask"]
         scale = np.asarray(forward.params["scale"], q.type.dtype.numpy)
-        return match if same and match.params["scale"] == float(scale) else None
+        return match if made == (forward.params["causal"], float(scale), masks) else None
 
     def back_to_product(self, match: Match, x: Var, readers: list[Equation]) -> bool:
         """From the scores back to the product of queries and keys."""
@@ -340,7 +338,6 @@ class Finder:
 
     def rest_is_derivative(self, match: Match) -> bool:
         """Whether whoever else reads the weights computes the derivative, which is noted."""
-        assert match.p is not None
         rest = [e for e in self.readers.get(match.p, []) if not any(e is t for t in match.taken)]
         if not rest:
             return match.p not in self.outputs

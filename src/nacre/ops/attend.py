@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from nacre.base.dtypes import bool_, float32, int64
-from nacre.base.errors import ShapeError
+from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Jvp, Primitive, Template
@@ -29,13 +29,13 @@ SEVERAL: Final = 256  # queries
 Tangents = Sequence[Value | None]
 
 
-def chosen(q: TensorType, k: TensorType, causal: bool, scale: float) -> bool:
-    """Whether attention of queries and keys of these types goes over blocks of keys."""
+def chosen(q: TensorType, k: TensorType, v: TensorType, causal: bool, scale: float) -> bool:
+    """Whether attention of operands of these types goes over blocks of keys."""
     if STATE.numerics != "fast" or q.dtype is not float32:
         return False
-    sizes = [(q.shape[-2], SEVERAL), (k.shape[-2], LONG)]
+    sizes = [(q.shape[-2], SEVERAL), (k.shape[-2], LONG), (q.shape[-1], 1), (v.shape[-1], 1)]
     large = all(isinstance(n, int) and n >= least for n, least in sizes)
-    return large and all(n != 0 for n in (*q.shape, *k.shape)) and (not causal or 0 < scale < math.inf)
+    return large and (not causal or 0 < scale < math.inf)
 
 
 def online_attention(
@@ -44,7 +44,8 @@ def online_attention(
     """Sums of values [..., L, F] weighted by exp(score − greatest); greatest scores and sums of weights, both [..., L].
 
     Scores [..., L, S] are q · kᵀ · scale, −∞ where causal queries do not reach or a bool mask is false, or with a mask
-    added.  All operands have the same batch; the greatest scores have no derivative.
+    added.  All operands have the same batch; the greatest scores have no derivative.  The scale of causal attention is
+    positive and finite.
     """
     masks = () if mask is None else (mask,)
     return bind(online_p, q, k, v, *masks, causal=causal, scale=scale)
@@ -59,6 +60,8 @@ def _type(
         require_dtype(operation, what, x, q.dtype)
     if q.rank < 2:
         raise ShapeError(f"{operation}: queries [..., L, E] are required; got {q}")
+    if causal and not 0 < scale < math.inf:
+        raise ArgumentError(f"{operation}: a positive scale is required of causal attention; got {scale}")
     batch = q.shape[:-2]
     require_shape(operation, "keys", k.shape, (*batch, k.shape[-2], q.shape[-1]))
     require_shape(operation, "values", v.shape, (*batch, k.shape[-2], v.shape[-1]))

@@ -46,7 +46,7 @@ def scaled_dot_product_attention(
         )
     q, k, v = (reductions.wide_float(x) for x in (q, k, v))
     factor = 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
-    if attending.chosen(q.type, k.type, is_causal, factor) and dropout_p == 0.0:
+    if attending.chosen(q.type, k.type, v.type, is_causal, factor) and dropout_p == 0.0:
         return as_tensor(_by_blocks(q, k, v, attn_mask, is_causal, factor), dtype)
     scores: Any = linalg.matmul(q, view.permute(k, _swapped(k)))
     scores = pointwise.mul(scores, filled(scores, factor))
