@@ -98,7 +98,10 @@ class Writer:
             head = f.binary("udiv", item.index, self.values["chunks"])
             outer = f.binary("udiv", head, self.values["inner"])
             levels = [outer, f.sub(head, f.mul(outer, self.values["inner"]))]
-            first = f.mul(f.sub(item.index, f.mul(head, self.values["chunks"])), self.values["chunk"])
+            number = f.sub(item.index, f.mul(head, self.values["chunks"]))
+            if self.scores.causal:  # the last queries, which have most keys, come first
+                number = f.sub(f.sub(self.values["chunks"], 1), number)
+            first = f.mul(number, self.values["chunk"])
             self.chunk(levels, first, f.smin(f.add(first, self.values["chunk"]), self.values["queries"]))
         f.ret()
 
@@ -148,13 +151,13 @@ class Writer:
         size, keys = f.i64(n.bytes), v["keys"]
         if skips is not None:
             keys = f.select(skips, f.smin(f.add(i, rows), keys), keys)
-        parts.band(f, (self.place("q"), v["q_row"], size), (self.place("k"), f.i64(0)), v["depth"],
+        parts.band(f, rows, (self.place("q"), v["q_row"], size), (self.place("k"), f.i64(0)), v["depth"],
                    (self.place("s"), v["s_row"]), keys, held)
         if skips is not None:
             f.call("fill", "void", [self.place("s"), v["s_row"], rows, f.add(i, 1), keys,
                                     f.const(n.wide, -math.inf)])
         total = self.weigh(levels, i, rows, keys)
-        parts.band(f, (self.place("s"), v["s_row"], size), (self.place("v"), v["v_row"]), keys,
+        parts.band(f, rows, (self.place("s"), v["s_row"], size), (self.place("v"), v["v_row"]), keys,
                    (self.place("c"), v["c_row"]), v["width"])
         if skips is not None:
             stop = f.smin(f.and_(f.add(keys, BLOCK - 1), -BLOCK), v["keys"])

@@ -115,7 +115,8 @@ class _Writer:
             outer = f.binary("udiv", head, v["inner"])
             part = f.sub(item.index, f.mul(head, parts))
             of_keys = f.icmp("slt", part, key_items)
-            first = f.mul(f.select(of_keys, part, f.sub(part, key_items)), each)
+            of_queries = f.sub(f.sub(parts, 1), part)  # the last queries, which have most keys, come first
+            first = f.mul(f.select(of_keys, part, of_queries), each)
             self.head([outer, f.sub(head, f.mul(outer, v["inner"]))], whole, of_keys, first)
         f.ret()
 
@@ -206,8 +207,8 @@ class _Writer:
         p, d = (f.gep(self.place(name), f.mul(i, v["s_row"])) for name in "pd")
         for target, name, packed, depth in ((p, "q", "kt", "depth"), (d, "g", "vt", "width")):
             rows_of = f.gep(self.place(name), f.mul(i, v[f"{name}_row"]))
-            parts.band(f, (rows_of, v[f"{name}_row"], self.size), (self.place(packed), f.i64(0)), v[depth],
-                       (target, v["s_row"]), keys, s.keys)
+            parts.band(f, rows, (rows_of, v[f"{name}_row"], self.size), (self.place(packed), f.i64(0)),
+                       v[depth], (target, v["s_row"]), keys, s.keys)
         behind = f.sub(f.add(f.add(s.query, i), 1), s.key)
         self.fill(p, rows, behind, keys, -math.inf)
         self.weigh(head, s, i, rows, keys, p, d)
@@ -215,7 +216,7 @@ class _Writer:
         if "q" not in self.results:
             return
         with f.when(f.and_(head.of_queries, f.icmp("sgt", keys, 0))):
-            parts.band(f, (d, v["s_row"], self.size), (self.place("k"), v["q_row"]), keys,
+            parts.band(f, rows, (d, v["s_row"], self.size), (self.place("k"), v["q_row"]), keys,
                        (self.place("c"), v["c_row"]), v["depth"])
             before = f.cast("zext", f.icmp("ne", s.key, 0), "i64")
             dq = self.row(head, "dq", f.add(s.query, i))
@@ -270,7 +271,7 @@ class _Writer:
                 continue
             a = f.gep(self.place(weights), f.add(f.mul(first, v["s_row"]), f.mul(j, self.size)))
             b = f.gep(self.place(other), f.mul(first, v[f"{other}_row"]))
-            parts.band(f, (a, self.size, v["s_row"]), (b, v[f"{other}_row"]), f.sub(s.queries, first),
-                       (self.place("c"), v["c_row"]), v[size])
+            parts.band(f, count, (a, self.size, v["s_row"]), (b, v[f"{other}_row"]),
+                       f.sub(s.queries, first), (self.place("c"), v["c_row"]), v[size])
             name = f"d{result}"
             self.join(self.row(head, name, f.add(s.key, j)), self.apart(name), count, v[size], before)

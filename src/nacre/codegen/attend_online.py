@@ -135,8 +135,8 @@ class _Online(Writer):
         i, size, keys, s = f.add(first, r), f.i64(n.bytes), count, self.place("s")
         if skips is not None:
             keys = f.select(skips, f.smin(f.sub(f.add(i, rows), here), count), count)
-        parts.band(f, (f.gep(self.place("q"), f.mul(r, v["q_row"])), v["q_row"], size), (self.place("k"), f.i64(0)),
-                   v["depth"], (s, v["s_row"]), keys, count)
+        parts.band(f, rows, (f.gep(self.place("q"), f.mul(r, v["q_row"])), v["q_row"], size),
+                   (self.place("k"), f.i64(0)), v["depth"], (s, v["s_row"]), keys, count)
         if skips is not None:
             behind = f.sub(f.add(i, 1), here)
             f.call("fill", "void", [s, v["s_row"], rows, behind, keys, f.const(n.wide, -math.inf)])
@@ -151,7 +151,7 @@ class _Online(Writer):
         c = f.gep(self.place("c"), f.mul(r, v["c_row"]))
         wide = {"rows": rows, "columns": v["width"], "apart": self.elements("c_row")}
         self.run("attend_scaled", {"x": c, "p": c, "factor": factor}, wide, rows)
-        parts.band(f, (s, v["s_row"], size), (self.place("v"), v["v_row"]), keys, (c, v["c_row"]), v["width"],
+        parts.band(f, rows, (s, v["s_row"], size), (self.place("v"), v["v_row"]), keys, (c, v["c_row"]), v["width"],
                    adds=True)
 
     def keep(self, levels: list[Val], first: Val, rows: Val) -> None:

@@ -52,8 +52,9 @@ class Parts:
 
     def emit(self, module: Module, exact_skips: bool, bounds_masks: bool) -> None:
         """Write the functions; those of skipped keys, and the one that looks through a mask, only if wanted."""
-        for vectors in (self.shape.vectors, 1):
-            emit_tile(module, self.numbers, self.tall, vectors)
+        for rows in (self.tall, self.shape.short):
+            for vectors in (self.shape.vectors, 1):
+                emit_tile(module, self.numbers, rows, vectors)
         for n in dict.fromkeys((self.numbers, *self.sources)):
             emit_gather(module, n, "gather", n.stored)
             emit_transpose(module, n, "transpose", n.stored)
@@ -90,24 +91,25 @@ class Parts:
         """Take chains at −0 through keys that were skipped; see `_emit_settle`."""
         f.call(n.part("settle"), "void", [*rest])
 
-    def band(self, f: Function, a: tuple[Val, Val, Val], b: tuple[Val, Val], depth: Val, c: tuple[Val, Val],
-             columns: Val, held: Val | None = None, adds: bool = False) -> None:
-        """C (+)= A · B for a band: A's address and strides, B's address and row, C's address and row, in bytes.
+    def band(self, f: Function, rows: Val, a: tuple[Val, Val, Val], b: tuple[Val, Val], depth: Val,
+             c: tuple[Val, Val], columns: Val, held: Val | None = None, adds: bool = False) -> None:
+        """C (+)= A · B for `rows` of a band: A's address and strides, B's and C's addresses and rows, in bytes.
 
         A row of 0 bytes tells that B is packed, with `held` columns.
         """
-        f.call("band", "void", [*a, *b, held or f.i64(0), depth, *c, columns, f.i64(int(adds))])
+        f.call("band", "void", [rows, *a, *b, held or f.i64(0), depth, *c, columns, f.i64(int(adds))])
 
     # ---- functions
 
     def _emit_band(self, module: Module) -> None:
-        """@band(a, a_row, a_k, b, b_row, held, depth, c, c_row, columns, adds): tiles over columns, blocks of k inside.
+        """@band(rows, a, a_row, a_k, b, b_row, held, depth, c, c_row, columns, adds): tiles over columns, then k.
 
+        As many rows are computed as a tile is tall, or as the next one is where that is enough.
         See `pack` in `contract_pack` for the layout of a packed B: full panels, then strips.
         """
         n, vectors = self.numbers, self.shape.vectors
-        params = {"a": "ptr", "a_row": "i64", "a_k": "i64", "b": "ptr", "b_row": "i64", "held": "i64", "depth": "i64",
-                  "c": "ptr", "c_row": "i64", "columns": "i64", "adds": "i64"}
+        params = {"rows": "i64", "a": "ptr", "a_row": "i64", "a_k": "i64", "b": "ptr", "b_row": "i64", "held": "i64",
+                  "depth": "i64", "c": "ptr", "c_row": "i64", "columns": "i64", "adds": "i64"}
         f = module.function("band", "void", params, linkage="internal", attributes=n.isa.attributes)
         panel = vectors * self.lanes
         full, panels = (f.mul(f.binary("udiv", f[c], panel), panel) for c in ("columns", "held"))
@@ -132,9 +134,11 @@ class Parts:
         n = self.numbers
         c = f.gep(f["c"], column, n.wide)
         blocks = f.smax(f.lshr(f.add(f["depth"], BLOCK - 1), BLOCK.bit_length() - 1), 1)
+        tall, short = (Val(f"@{tile_name(n, rows, vectors)}", "ptr") for rows in (self.tall, self.shape.short))
+        tile = f.select(f.icmp("sgt", f["rows"], self.shape.short), tall, short)
         with f.loop("block", 0, blocks) as block:
             k = f.mul(block.index, BLOCK)
-            f.call(tile_name(n, self.tall, vectors), "void", [
+            f.call_value(tile, "void", [
                 f.gep(f["a"], f.mul(k, f["a_k"])), f["a_row"], f["a_k"], f.gep(b, f.mul(k, b_k)), b_k,
                 c, f["c_row"], f.smin(f.sub(f["depth"], k), BLOCK), f.or_(block.index, f["adds"])])
 
