@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
@@ -98,6 +98,7 @@ class _Planner:
     tree: list[Step] = field(default_factory=list[Step])
     carries: list[Carry] = field(default_factory=list[Carry])
     loops: Iterator[int] = field(default_factory=count)
+    begin: Callable[[str], None] | None = None  # takes the text of each new kernel
 
     # ---- control flow
 
@@ -165,6 +166,10 @@ class _Planner:
         return found
 
     def code(self, code: Code) -> int:
+        """The number of a kernel; what is new is handed on at once."""
+        if code not in self.codes and self.begin is not None:
+            for text in code.texts:
+                self.begin(text)
         return self.codes.setdefault(code, len(self.codes))
 
     def scalar(self, number: Const) -> Literal:
@@ -353,15 +358,16 @@ def substitute(size: Size, sizes: dict[str, Size]) -> Size:
 
 
 def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None,
-                  target: Target | None = None) -> Compiled:
+                  target: Target | None = None, begin: Callable[[str], None] | None = None) -> Compiled:
     """Take a graph through the pipeline.  `layouts` are the inputs' strides where they are not dense.
 
-    What is made for a `target` other than this machine cannot be run here.
+    What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
+    it is written, so that it may be compiled while the others are.
     """
     simplified = attend(simplify(graph))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
-    planner = _Planner(fusion, BY_NAME[target.isa])
+    planner = _Planner(fusion, BY_NAME[target.isa], begin=begin)
     planner.declare(simplified)
     planner.write()
     plan = planner.plan()

@@ -48,7 +48,7 @@ def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
     if found is None:
         from nacre.compile.pipeline import compile_graph  # noqa: PLC0415 - only now: a warm start does without it
 
-        found = compile_graph(graph, layouts).executable
+        found = compile_graph(graph, layouts, begin=partial(objects.begin, target=target)).executable
         if name is not None:
             disk.write(name, _encode(found))
     return found
