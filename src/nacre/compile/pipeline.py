@@ -3,6 +3,7 @@
     simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own; control flow
                 hands on only what changes and is needed
     attend      softmax between two products becomes one equation, and its derivative another
+    remake      large factors that are cheap to compute are computed again where they are read late
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
     lower       a cluster becomes a kernel-IR nest, with a case for each stretch of a loop where its index chooses
@@ -42,6 +43,7 @@ from nacre.compile.fuse import Fusion, View, fuse
 from nacre.compile.generalise import generalise
 from nacre.compile.lower import Lowered, copy_kernel, lower
 from nacre.compile.memory import Carry, overwritable, plan_memory
+from nacre.compile.remake import remade
 from nacre.compile.scalars import literal
 from nacre.compile.simplify import simplify
 from nacre.compile.templates import BUILDERS, NATIVE, Attempt, Scratch, TemplateStep, ended_steps
@@ -364,7 +366,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
-    simplified = attend(simplify(graph))
+    simplified = remade(attend(simplify(graph)))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
     planner = _Planner(fusion, BY_NAME[target.isa], begin=begin)
