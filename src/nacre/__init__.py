@@ -48,10 +48,11 @@ def _all() -> list[str]:
 def _namespace() -> Any:
     """The public names, loaded at the first use of one; the code that every program needs is made meanwhile."""
     if "nacre.api.namespace" not in sys.modules:
-        for module in ("nacre.runtime.buffer", "nacre.native.pool"):
-            import_module(module).begin()
-        import_module("nacre.api.namespace")
-        import_module("nacre.codegen.entry").begin()
+        with import_module("nacre.base.garbage").uncollected():
+            for module in ("nacre.runtime.buffer", "nacre.native.pool"):
+                import_module(module).begin()
+            import_module("nacre.api.namespace")
+            import_module("nacre.codegen.entry").begin()
     return import_module("nacre.api.namespace")
 
 

@@ -122,8 +122,9 @@ class _Fuser:
 
     def run(self) -> Fusion:
         """Visit every equation in order, then fix views and what is stored."""
-        for self.at, e in enumerate(self.graph.equations):
+        for e in self.graph.equations:
             self.visit(e)
+            self.at += 1
         nodes = ordered({n for v in self.node_of if (n := self.node(v)) is not None})
         return self.finish(nodes)
 
@@ -232,9 +233,9 @@ class _Fuser:
         self.absorb(node, near)
 
     def near(self, e: Equation, needed: list[Node]) -> list[Node]:
-        """The nodes that e may become a part of: not those far back, where its result would take memory until it is read.
+        """The nodes that e may become a part of: not those far back, where its result would wait until it is read.
 
-        What a derivative needs of the function's values is so computed with the derivative, and not stored meanwhile.
+        What a derivative makes of the function's values is so computed with the derivative, and takes no memory before.
         """
         if not (large(e.outputs[0]) and is_pointwise(e)):
             return needed
