@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.types import Shape, row_major
@@ -54,6 +55,7 @@ class Fusion:
     inside: dict[Var, Node]  # the cluster that computes a value
     stored: set[Var]
     flat: dict[Var, Atom]  # a value that is another one's elements in order, computed over the other's axes
+    lowered: dict[Any, Any] = field(default_factory=dict[Any, Any])  # by the forms of nodes (see `compile/alike`)
 
     def in_memory(self, atom: Atom) -> bool:
         """Whether the atom can be read from a buffer."""

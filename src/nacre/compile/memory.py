@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nacre.base.known import known_by_identity
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
 from nacre.runtime.flow import Kind, Loop, Row, Tree, lives, loops, settled, walk
 from nacre.runtime.plan import Launch, Plan, Storage, holder, uses
@@ -28,6 +29,7 @@ class Carry:
     result: int
 
 
+@known_by_identity
 def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
     """Pairs (input, output) of a kernel such that the output may be written over the input."""
     body = kernel.body

@@ -26,12 +26,14 @@ import numpy as np
 
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
+from nacre.base.known import known_by_identity
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.nest_stream import large_results
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
+from nacre.compile.alike import lower
 from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
@@ -41,7 +43,7 @@ from nacre.compile.cost import round_cost
 from nacre.compile.epilogue import endings
 from nacre.compile.fuse import Fusion, View, fuse
 from nacre.compile.generalise import generalise
-from nacre.compile.lower import Lowered, copy_kernel, lower
+from nacre.compile.lower import Lowered, copy_kernel
 from nacre.compile.memory import Carry, overwritable, plan_memory
 from nacre.compile.remake import remade
 from nacre.compile.scalars import literal
@@ -344,6 +346,7 @@ def _few_rows(node: Node) -> bool:
     return rows is not None and all(isinstance(n, int) for n in rows) and prod(rows) < FEW_ROWS  # type: ignore[arg-type]
 
 
+@known_by_identity
 @lru_cache(maxsize=1024)
 def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
     """The LLVM text of a general kernel; the same kernel is written once."""
