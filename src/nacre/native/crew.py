@@ -33,7 +33,7 @@ class Crew:
         self._jobs: list[tuple[int, int, Job]] = []
         self._numbers = itertools.count()
         self._threads = 0
-        self._busy = 0
+        self._busy: list[int] = []  # the threads that do a job
         self._forking = False
         self._interval = 0.0
         if hasattr(os, "register_at_fork"):
@@ -44,11 +44,9 @@ class Crew:
         with self._state:
             heapq.heappush(self._jobs, (-size, next(self._numbers), job))
             if self._threads < len(limits.allowed_processors()) - 1:
-                self._threads += 1
-                if self._threads == 1:
-                    self._interval = sys.getswitchinterval()
-                    sys.setswitchinterval(min(BRISK, self._interval))
-                threading.Thread(target=self._work, name="nacre crew").start()
+                with contextlib.suppress(RuntimeError):  # no thread to be had: the job is left to those who help
+                    threading.Thread(target=self._work, name="nacre crew").start()
+                    self._count(1)
 
     def help(self) -> None:
         """Do jobs that nobody has begun, until there are none."""
@@ -65,12 +63,10 @@ class Crew:
             while self._forking:
                 self._state.wait()
             if self._jobs and threading.main_thread().is_alive():
-                self._busy += 1
+                self._busy.append(threading.get_ident())
                 return heapq.heappop(self._jobs)[2]
             if ends:
-                self._threads -= 1
-                if self._threads == 0:
-                    sys.setswitchinterval(self._interval)
+                self._count(-1)
             return None
 
     def _do(self, job: Job) -> None:
@@ -79,15 +75,24 @@ class Crew:
                 job()
         finally:
             with self._state:
-                self._busy -= 1
+                self._busy.remove(threading.get_ident())
                 self._state.notify_all()
+
+    def _count(self, change: int) -> None:
+        """Threads begin or end; while there are some, the interpreter lock goes round briskly."""
+        before, self._threads = self._threads, self._threads + change
+        if not before:
+            self._interval = sys.getswitchinterval()
+            sys.setswitchinterval(min(BRISK, self._interval))
+        elif not self._threads:
+            sys.setswitchinterval(self._interval)
 
     # ---- forks
 
     def _pause(self) -> None:
         self._state.acquire()
         self._forking = True
-        while self._busy:
+        while any(thread != threading.get_ident() for thread in self._busy):
             self._state.wait()
 
     def _resume(self) -> None:
@@ -98,8 +103,7 @@ class Crew:
     def _alone(self) -> None:
         """In the child: there are no threads, and the jobs are left to those who want their results."""
         if self._threads:
-            sys.setswitchinterval(self._interval)
-        self._threads = 0
+            self._count(-self._threads)
         self._jobs.clear()
         self._resume()
 
