@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 X = TypeVar("X")
 R = TypeVar("R")
 P = ParamSpec("P")
+LIMIT = 256  # results that are remembered: of what is compiled at a time
 
 
 def known_by_identity(function: Callable[Concatenate[X, P], R]) -> Callable[Concatenate[X, P], R]:
@@ -34,5 +35,3 @@ def known_by_identity(function: Callable[Concatenate[X, P], R]) -> Callable[Conc
 
     return update_wrapper(remembering, function)
 
-
-LIMIT = 512  # results that are remembered
