@@ -313,12 +313,6 @@ def power_of_two(k: Whole, fmt: Format) -> Real:
     return ((k + fmt.bias) << fmt.fraction).as_real(fmt.scalar)
 
 
-def times_power_of_two(x: Real, k: Whole) -> Real:
-    """x · 2^k for |k| up to twice the format's exponents; the second multiply rounds subnormals."""
-    half = k >> 1
-    return x * power_of_two(half, x.format) * power_of_two(k - half, x.format)
-
-
 def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
     """a + b and its rounding error (Knuth)."""
     s = a + b
