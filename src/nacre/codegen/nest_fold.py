@@ -21,6 +21,7 @@ from nacre.kernel.dependence import written
 from nacre.kernel.order import BLOCK
 from nacre.native.text import Val, vec
 
+HEAVY = 120  # instructions for an element from which on vectors side by side have no registers left
 STRAIGHT = 8  # loops of at most so many rounds around a tree are written out
 
 
@@ -90,6 +91,13 @@ class Folds(Hoisting):
         with self.index(index, first, extent):
             yield
         self.lanes, self.vector, self.mask = before
+
+    def abreast(self, body: Sequence[Stmt]) -> int:
+        """How many vectors the rounds of a loop without loops inside take side by side.
+
+        Elementary functions are long chains of instructions: alone, a vector would leave most of the machine waiting.
+        """
+        return self.isa.registers // 8 if LIGHT < weight(body) <= HEAVY else 1
 
     # ---- over a serial loop
 

@@ -7,9 +7,11 @@ float64, a `Whole` of integers, a `Truth` of conditions.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import Any, Protocol, TypeVar
 
 from nacre.native.text import Function, Val, bits_of, lanes_of, literal, scalar_of, vec
@@ -297,6 +299,14 @@ def at_most(x: Real, bound: float) -> Real:
 def at_least(x: Real, bound: float) -> Real:
     """The larger of x and a bound; NaN stays NaN."""
     return where(x < bound, bound, x)
+
+
+def known(x: Real) -> float | None:
+    """The number that generated code has in every lane; None where that is not a constant, or NaN."""
+    text = x.v.text if isinstance(x.v, Val) else ""
+    found = re.fullmatch(r"<?(?:\w+ )?0x([0-9A-F]{16})(?:, \w+ 0x\1)*>?", text)
+    value: float = struct.unpack(">d", bytes.fromhex(found[1]))[0] if found else nan
+    return None if isnan(value) else value
 
 
 def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
