@@ -159,12 +159,13 @@ class Folds(Hoisting):
         if isinstance(s.extent, int):
             least = max(2, 1 << max(s.extent - 1, 0).bit_length())
             lanes, wide = min(lanes, least), min(wide, least)
-        for width in {lanes, wide}:
+        abreast = lanes if free or not trees else min(BLOCK, lanes * self.abreast(s.body))
+        for width in {lanes, wide, abreast}:
             self.spread(s, changing, width)
         for r in free:
             self.take(r.slots, r.start(self.f, wide))
         if trees:
-            self.blocks(s, trees, free, min(lanes, BLOCK))
+            self.blocks(s, trees, free, min(lanes, BLOCK), abreast)
         else:
             self.sweep(s, free, wide, lanes)
         for r in free:
@@ -183,8 +184,9 @@ class Folds(Hoisting):
             start = whole
         self.span(s, start, extent, lanes, free, [], [])
 
-    def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int) -> None:
-        """The canonical trees of a row: whole blocks of `BLOCK` elements, then the rest of them."""
+    def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int,
+               abreast: int) -> None:
+        """The canonical trees of a row: whole blocks of `BLOCK` elements, `abreast` at a time, then the rest of them."""
         f = self.f
         kept = [n for r in free for n in r.slots]
         extent = self.size(s.extent)
@@ -195,7 +197,7 @@ class Folds(Hoisting):
         if not isinstance(s.extent, int) or s.extent >= BLOCK:
             with f.loop("block", 0, whole, BLOCK, carry=[*self.current(kept), top]) as loop:
                 self.take(kept, loop.carried[:-1])
-                sums = self.whole_block(s, loop.index, lanes, trees, free, rows)
+                sums = self.whole_block(s, loop.index, lanes, abreast, trees, free, rows)
                 number = f.lshr(loop.index, BLOCK.bit_length() - 1)
                 tops = [stack.push(v, loop.carried[-1], number) for v, stack in zip(sums, stacks, strict=True)]
                 loop.next(*self.current(kept), tops[0])
@@ -224,12 +226,12 @@ class Folds(Hoisting):
         f.label(f"{stem}.end")
         return f.phi(arms[0][0].ty, arms)
 
-    def whole_block(self, s: For, start: Val, lanes: int, trees: Sequence[Reduction], free: Sequence[Reduction],
-                    rows: Sequence[Val]) -> list[Val]:
+    def whole_block(self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction],
+                    free: Sequence[Reduction], rows: Sequence[Val]) -> list[Val]:
         """The trees' sums of a whole block: light rounds are written out, others go through rows in memory."""
         f = self.f
         if weight(s.body) > LIGHT:
-            self.span(s, start, f.add(start, BLOCK), lanes, free, trees, rows)
+            self.sweep_part(s, free, start, f.add(start, BLOCK), abreast, start, trees, rows, masked=False)
             return [self.sum_of_row(r, row, BLOCK // lanes, lanes) for r, row in zip(trees, rows, strict=True)]
         self.forget(s.body)
         leaves = [Lanes(f, r, lanes, BLOCK // lanes) for r in trees]

@@ -17,6 +17,7 @@ from nacre.native.text import Val
 LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
 LONG = 1 << 11  # bytes of a row from which on its lines that are not written whole cost less than is gained
 LINE = 64
+PAGE = 4096
 
 
 def large_results(kernel: Kernel) -> frozenset[str]:
@@ -80,6 +81,11 @@ class Streams(Values):
             return None
         self.streamed = True
         return min(LINE, lanes * self.storage[buffer].buffer.dtype.itemsize)
+
+    def ahead(self, pointer: Val, size: int) -> None:
+        """Ask for what lies a page further: the processor itself follows an access only to the end of its page."""
+        for line in range(0, size if self.streaming else 0, LINE):
+            self.f.prefetch(self.f.gep(pointer, PAGE + line), level=3)
 
     def drain(self) -> None:
         """Let what went past the caches be seen before what follows."""
