@@ -17,6 +17,7 @@ class Isa:
     masks: bool  # cheap masked loads and stores
     pairs: str = ""  # the intrinsic that multiplies 16-bit integers and adds neighbouring products, if there is one
     scales: str = ""  # the intrinsic that multiplies by powers of two, rounding once, if there is one
+    ranges: str = ""  # the intrinsic that takes the larger or smaller of two numbers, zeros by their sign, likewise
 
     def lanes(self, scalar: str) -> int:
         """How many elements of an LLVM scalar type fill one vector register."""
@@ -32,7 +33,8 @@ class Isa:
         return f'nounwind "prefer-vector-width"="{self.vector_bits}"'
 
 
-AVX512 = Isa("avx512", 512, 32, True, "x86.avx512.pmaddw.d.512", "x86.avx512.mask.scalef")
+AVX512 = Isa("avx512", 512, 32, True, "x86.avx512.pmaddw.d.512", "x86.avx512.mask.scalef",
+             "x86.avx512.mask.range")
 AVX2 = Isa("avx2", 256, 16, False, "x86.avx2.pmadd.wd")
 NEON = Isa("neon", 128, 32, False)
 

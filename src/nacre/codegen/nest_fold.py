@@ -169,8 +169,8 @@ class Folds(Hoisting):
         else:
             self.sweep(s, free, wide, lanes)
         for r in free:
-            found = r.lanes(self.f, self.current(r.slots))
-            self.take(r.slots, r.combine(self.f, [outer[n] for n in r.slots], found))
+            found, before = r.lanes(self.f, self.current(r.slots)), [outer[n] for n in r.slots]
+            self.take(r.slots, found if before == r.start(self.f, 1) else r.combine(self.f, before, found))
         self.forget(s.body)
 
     def sweep(self, s: For, free: Sequence[Reduction], wide: int, lanes: int) -> None:
@@ -230,8 +230,10 @@ class Folds(Hoisting):
                     free: Sequence[Reduction], rows: Sequence[Val]) -> list[Val]:
         """The trees' sums of a whole block: light rounds are written out, others go through rows in memory."""
         f = self.f
+        if abreast > lanes:
+            return self.sums_abreast(s, start, lanes, abreast, trees, rows)
         if weight(s.body) > LIGHT:
-            self.sweep_part(s, free, start, f.add(start, BLOCK), abreast, start, trees, rows, masked=False)
+            self.sweep_part(s, free, start, f.add(start, BLOCK), lanes, start, trees, rows, masked=False)
             return [self.sum_of_row(r, row, BLOCK // lanes, lanes) for r, row in zip(trees, rows, strict=True)]
         self.forget(s.body)
         leaves = [Lanes(f, r, lanes, BLOCK // lanes) for r in trees]
@@ -243,6 +245,23 @@ class Folds(Hoisting):
                 sums.add(self.states[sums.reduction.names[0]])
         self.forget(s.body)
         return [sums.lane_sum() for sums in leaves]
+
+    def sums_abreast(self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction],
+                     rows: Sequence[Val]) -> list[Val]:
+        """The trees' sums of a whole block, a round at a time: what each adds is one vector of a row in memory."""
+        f, count = self.f, abreast // lanes
+        with f.loop(s.index, start, f.add(start, BLOCK), abreast) as loop:
+            self.forget(s.body)
+            self.take([r.names[0] for r in trees], [r.start(f, abreast)[0] for r in trees])
+            with self.lanes_are(s.index, abreast, loop.index, s.extent):
+                self.block(s.body)
+            place = f.lshr(f.sub(loop.index, start), count.bit_length() - 1)
+            for r, row in zip(trees, rows, strict=True):
+                sums = Lanes(f, r, lanes, BLOCK // lanes)
+                sums.add_lanes(self.states[r.names[0]])
+                f.store(sums.result(), f.gep(row, place, register(r.dtype)))
+        return [self.sum_of_row(r, row, BLOCK // lanes, lanes, count.bit_length() - 1)
+                for r, row in zip(trees, rows, strict=True)]
 
     def part_of_block(self, r: Reduction, row: Val, used: Val, lanes: int) -> Val:
         """The tree over the elements of a block that are there; a tree no larger than a few times that is written."""
@@ -266,12 +285,12 @@ class Folds(Hoisting):
 
         return at_least(1)
 
-    def sum_of_row(self, r: Reduction, row: Val, vectors: int, lanes: int) -> Val:
-        """The tree over vectors in memory."""
+    def sum_of_row(self, r: Reduction, row: Val, vectors: int, lanes: int, level: int = 0) -> Val:
+        """The tree over so many vectors, of which subtrees of so many levels are in memory."""
         f, scalar = self.f, register(r.dtype)
         sums = Lanes(f, r, lanes, vectors)
-        for k in range(vectors):
-            sums.add(f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)))
+        for k in range(vectors >> level):
+            sums.add(f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)), level)
         return sums.lane_sum()
 
     def span(self, s: For, start: Val, end: Val, lanes: int, free: Sequence[Reduction],

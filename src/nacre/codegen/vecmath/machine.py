@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.codegen.isa import Isa, written_for
-from nacre.codegen.vecmath.value import FLOAT, Real, Whole, lookup
+from nacre.codegen.vecmath.value import Real, Whole, lookup
 from nacre.native.text import Function, Val, bits_of, lanes_of, scalar_of, vec
 
 PICKED = 16  # entries of a table whose entries are picked by lanes
@@ -27,7 +27,7 @@ def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[
     if count == lanes:
         return step(*values)
     parts = [
-        step(*(f.shuffle(v, v, [min(k, count - 1) for k in range(start, start + lanes)]) for v in values))
+        step(*(f.shuffle(v, Val("poison", v.ty), [min(k, count) for k in range(start, start + lanes)]) for v in values))
         for start in range(0, count, lanes)
     ]
     while len(parts) > 1:
@@ -37,22 +37,31 @@ def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[
     return f.shuffle(joined, joined, range(count)) if lanes_of(joined.ty) > count else joined
 
 
+def masked(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -> Val:
+    """An AVX-512 instruction of two operands in all lanes, rounding as ever."""
+    isa = instructions(f)
+    assert isa is not None
+    scalar = scalar_of(a.ty)
+    lanes = isa.lanes(scalar)
+    name = f"llvm.{intrinsic}.{'ps' if scalar == 'float' else 'pd'}.{isa.vector_bits}"
+    rest = [Val("zeroinitializer", vec(scalar, lanes)), Val("-1", f"i{lanes}"), Val("4", "i32")]
+    return in_registers(f, [a, b], lanes, lambda x, y: f.call(name, x.ty, [x, y, *immediate, *rest]))
+
+
 def scaled(x: Real, n: Real) -> Real | None:
     """x · 2^n for whole n, rounded once, as one instruction; None where there is none."""
-    f: Any = x.b
-    isa = instructions(f)
+    isa = instructions(x.b)
     if isa is None or not isa.scales or lanes_of(x.v.ty) == 1:
         return None
-    lanes = isa.lanes(scalar_of(x.v.ty))
-    ty = vec(x.format.scalar, lanes)
-    name = f"llvm.{isa.scales}.{'ps' if x.format is FLOAT else 'pd'}.{isa.vector_bits}"
-    every, rounding = Val("-1", f"i{lanes}"), Val("4", "i32")  # 4: as ever, to nearest
+    return Real(x.b, masked(x.b, isa.scales, x.v, n.v))
 
-    def scale(a: Val, by: Val) -> Val:
-        """One register."""
-        return f.call(name, ty, [a, by, Val("zeroinitializer", ty), every, rounding])
 
-    return Real(f, in_registers(f, [x.v, n.v], lanes, scale))
+def larger(a: Real, b: Real, *, smaller: bool = False) -> Real | None:
+    """The larger (or smaller) number, +0 above −0, anything where one is a NaN; None where that takes several."""
+    isa = instructions(a.b)
+    if isa is None or not isa.ranges or lanes_of(a.v.ty) == 1:
+        return None
+    return Real(a.b, masked(a.b, isa.ranges, a.v, b.v, Val("4" if smaller else "5", "i32")))
 
 
 def pick(name: str, table: Sequence[float], index: Whole) -> Real:
