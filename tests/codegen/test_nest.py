@@ -294,6 +294,23 @@ def test_scratch_row() -> None:
         check(kernel, [numbers((n, m), float32)], {"N": n, "M": m}, [1])
 
 
+@given(n=st.integers(0, 700), m=small, cut=cuts, dtype=st.sampled_from((float32, float64, bfloat16)))
+@settings(max_examples=25, deadline=None)
+def test_elementary_functions_side_by_side(n: int, m: int, cut: list[int], dtype: DType) -> None:
+    check(pointwise("side", [dtype], dtype, lambda x: apply("add", apply("tanh", x), apply("exp", x))),
+          [numbers((n,), dtype)], {"N": n}, cut)
+    check(softmax(dtype), [numbers((m, n), dtype, n)], {"N": m, "M": n}, cut)
+
+
+@pytest.mark.parametrize("bound", (0.0, -0.0, 1.5, -2.0, float("inf"), float("nan")))
+@pytest.mark.parametrize("dtype", (float32, float64, bfloat16), ids=str)
+def test_bounds_that_are_known(dtype: DType, bound: float) -> None:
+    x = np.array([0.0, -0.0, 1.5, -1.5, 2.0, -3.0, np.inf, -np.inf, np.nan, 1e-40] * 5).astype(dtype.numpy)
+    for op in ("maximum", "minimum"):
+        for f in (lambda v: apply(op, v, const(bound, dtype)), lambda v: apply(op, const(bound, dtype), v)):  # noqa: B023
+            check(pointwise("bound", [dtype], dtype, f), [x], {"N": x.size})
+
+
 # ---- gathers, scatters, conditions, scans
 
 
