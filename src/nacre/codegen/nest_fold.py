@@ -97,7 +97,10 @@ class Folds(Hoisting):
 
         Elementary functions are long chains of instructions: alone, a vector would leave most of the machine waiting.
         """
-        return self.isa.registers // 8 if LIGHT < weight(body) <= HEAVY else 1
+        load = weight(body)
+        if not LIGHT < load <= HEAVY:
+            return 1
+        return self.isa.registers // (8 if load <= HEAVY // 2 else 16)
 
     # ---- over a serial loop
 
@@ -186,7 +189,7 @@ class Folds(Hoisting):
 
     def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int,
                abreast: int) -> None:
-        """The canonical trees of a row: whole blocks of `BLOCK` elements, `abreast` at a time, then the rest of them."""
+        """The canonical trees of a row: whole blocks of `BLOCK` elements, `abreast` at a time, then the rest."""
         f = self.f
         kept = [n for r in free for n in r.slots]
         extent = self.size(s.extent)

@@ -10,7 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nacre.kernel.ast import Alloc, Buffer, Const, Expr, For, If, Index, Kernel, Let, Load, Stmt, Store, While, statements
+from nacre.kernel.ast import (
+    Alloc,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    While,
+    statements,
+)
 from nacre.kernel.dependence import loaded
 from nacre.kernel.rewrite import map_body
 
@@ -56,7 +71,9 @@ def _moved(body: Sequence[Stmt], alloc: Alloc, store: Store) -> tuple[Stmt, ...]
 
     def load(e: Expr) -> Expr:
         """A load of the row from the result."""
-        return replace(e, buffer=store.buffer, index=(*outer, *e.index)) if isinstance(e, Load) and e.buffer == name else e
+        if isinstance(e, Load) and e.buffer == name:
+            return replace(e, buffer=store.buffer, index=(*outer, *e.index))
+        return e
 
     def visit(s: Stmt) -> Stmt:
         """A statement whose stores of the row go to the result."""
