@@ -15,7 +15,7 @@ from nacre.base.errors import CompileError
 from nacre.codegen.nest_hoist import Hoisting
 from nacre.codegen.nest_operate import register
 from nacre.codegen.nest_reduce import Lanes, Leaves, Reduction, Stack
-from nacre.codegen.nest_shape import LIGHT, directly, lanes_for, weight
+from nacre.codegen.nest_shape import LIGHT, directly, elementary, lanes_for, weight
 from nacre.kernel.ast import Buffer, For, Stmt
 from nacre.kernel.dependence import written
 from nacre.kernel.order import BLOCK
@@ -98,7 +98,7 @@ class Folds(Hoisting):
         Elementary functions are long chains of instructions: alone, a vector would leave most of the machine waiting.
         """
         load = weight(body)
-        if not LIGHT < load <= HEAVY:
+        if not LIGHT < load <= HEAVY or not elementary(body):
             return 1
         return self.isa.registers // (8 if load <= HEAVY // 2 else 16)
 

@@ -68,6 +68,20 @@ def _weight(e: Expr, seen: set[int]) -> int:
     return own + sum(_weight(c, seen) for c in children(e))
 
 
+def elementary(body: Sequence[Stmt]) -> bool:
+    """Whether a body has operations that take many instructions."""
+    todo = [e for s in statements(tuple(body)) for e in expressions(s)]
+    seen: set[int] = set()
+    while todo:
+        e = todo.pop()
+        if isinstance(e, Apply) and e.op not in CHEAP:
+            return True
+        if id(e) not in seen:
+            seen.add(id(e))
+            todo += children(e)
+    return False
+
+
 def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:
     """The width that decides how many lanes a vector loop has.
 
