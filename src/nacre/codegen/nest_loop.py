@@ -142,16 +142,21 @@ class Statements(Folds):
         if s.unroll > 1:
             parts = [(f.sub(extent, f.binary("srem", extent, f.i64(s.unroll))), s.unroll), *parts]
         for end, step in parts:
-            with f.loop(s.index, start, end, step, carry=self.current(kept)) as loop:
-                self.take(kept, loop.carried)
-                self.forget(s.body)
-                for k in range(step):
-                    with self.index(s.index, f.add(loop.index, k), s.extent):
-                        self.block(s.body)
-                loop.next(*self.current(kept))
-            self.take(kept, loop.results)
+            self.stretch(s, kept, start, end, step)
             start = end
         self.forget(s.body)
+
+    def stretch(self, s: For, kept: Sequence[str], start: Val, end: Val, step: int) -> None:
+        """Rounds [start, end) of a loop that carries accumulators, `step` at a time."""
+        f = self.f
+        with f.loop(s.index, start, end, step, carry=self.current(kept)) as loop:
+            self.take(kept, loop.carried)
+            self.forget(s.body)
+            for k in range(step):
+                with self.index(s.index, f.add(loop.index, k), s.extent):
+                    self.block(s.body)
+            loop.next(*self.current(kept))
+        self.take(kept, loop.results)
 
     # ---- vector loops
 
