@@ -37,7 +37,7 @@ def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[
     return f.shuffle(joined, joined, range(count)) if lanes_of(joined.ty) > count else joined
 
 
-def masked(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -> Val:
+def in_all_lanes(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -> Val:
     """An AVX-512 instruction of two operands in all lanes, rounding as ever."""
     isa = instructions(f)
     assert isa is not None
@@ -53,7 +53,7 @@ def scaled(x: Real, n: Real) -> Real | None:
     isa = instructions(x.b)
     if isa is None or not isa.scales or lanes_of(x.v.ty) == 1:
         return None
-    return Real(x.b, masked(x.b, isa.scales, x.v, n.v))
+    return Real(x.b, in_all_lanes(x.b, isa.scales, x.v, n.v))
 
 
 def larger(a: Real, b: Real, *, smaller: bool = False) -> Real | None:
@@ -61,7 +61,7 @@ def larger(a: Real, b: Real, *, smaller: bool = False) -> Real | None:
     isa = instructions(a.b)
     if isa is None or not isa.ranges or lanes_of(a.v.ty) == 1:
         return None
-    return Real(a.b, masked(a.b, isa.ranges, a.v, b.v, Val("4" if smaller else "5", "i32")))
+    return Real(a.b, in_all_lanes(a.b, isa.ranges, a.v, b.v, Val("4" if smaller else "5", "i32")))
 
 
 def pick(name: str, table: Sequence[float], index: Whole) -> Real:
