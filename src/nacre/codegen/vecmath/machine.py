@@ -45,23 +45,30 @@ def in_all_lanes(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -
     lanes = isa.lanes(scalar)
     name = f"llvm.{intrinsic}.{'ps' if scalar == 'float' else 'pd'}.{isa.vector_bits}"
     rest = [Val("zeroinitializer", vec(scalar, lanes)), Val("-1", f"i{lanes}"), Val("4", "i32")]
-    return in_registers(f, [a, b], lanes, lambda x, y: f.call(name, x.ty, [x, y, *immediate, *rest]))
+
+    def one(x: Val, y: Val) -> Val:
+        """The instruction on one register of each."""
+        return f.call(name, x.ty, [x, y, *immediate, *rest])
+
+    return in_registers(f, [a, b], lanes, one)
 
 
 def scaled(x: Real, n: Real) -> Real | None:
     """x · 2^n for whole n, rounded once, as one instruction; None where there is none."""
-    isa = instructions(x.b)
+    f: Any = x.b
+    isa = instructions(f)
     if isa is None or not isa.scales or lanes_of(x.v.ty) == 1:
         return None
-    return Real(x.b, in_all_lanes(x.b, isa.scales, x.v, n.v))
+    return Real(f, in_all_lanes(f, isa.scales, x.v, n.v))
 
 
 def larger(a: Real, b: Real, *, smaller: bool = False) -> Real | None:
     """The larger (or smaller) number, +0 above −0, anything where one is a NaN; None where that takes several."""
-    isa = instructions(a.b)
+    f: Any = a.b
+    isa = instructions(f)
     if isa is None or not isa.ranges or lanes_of(a.v.ty) == 1:
         return None
-    return Real(a.b, in_all_lanes(a.b, isa.ranges, a.v, b.v, Val("4" if smaller else "5", "i32")))
+    return Real(f, in_all_lanes(f, isa.ranges, a.v, b.v, Val("4" if smaller else "5", "i32")))
 
 
 def pick(name: str, table: Sequence[float], index: Whole) -> Real:
@@ -71,7 +78,12 @@ def pick(name: str, table: Sequence[float], index: Whole) -> Real:
     if isa is None or lanes_of(index.v.ty) == 1:
         return lookup(name, table, (index & PICKED - 1).cast("zext", "i64")).cast("fptrunc", "float")
     step = {"avx512": _pick_of_register, "avx2": _pick_of_halves, "neon": _pick_of_bytes}[isa.name]
-    return Real(f, in_registers(f, [index.v], isa.lanes("float"), lambda i: step(f, table, i)))
+
+    def one(places: Val) -> Val:
+        """The entries for one register of places."""
+        return step(f, table, places)
+
+    return Real(f, in_registers(f, [index.v], isa.lanes("float"), one))
 
 
 def _pick_of_register(f: Function, table: Sequence[float], index: Val) -> Val:
