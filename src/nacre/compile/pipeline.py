@@ -52,6 +52,7 @@ from nacre.compile.templates import BUILDERS, NATIVE, ArgSlot, Attempt, Scratch,
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
+from nacre.kernel.keep import kept_in_results
 from nacre.kernel.split import split
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
@@ -202,8 +203,10 @@ class _Planner:
     def nest(self, kernel: Kernel, reads: Sequence[View], writes: Sequence[int], cost: int,
              label: str, equations: Sequence[Equation], idle: bool = False) -> None:
         """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
+        large, pairs = large_results(kernel), overwritable(kernel)
+        kernel = kept_in_results(kernel, large.union(kernel.outputs[o].name for _, o in pairs))
         general = generalise(kernel)
-        made = generated(general.kernel, self.isa, large_results(kernel))
+        made = generated(general.kernel, self.isa, large)
         slots: list[Slot] = []
         for buffer, view in zip(kernel.inputs, reads, strict=True):
             slots.append(Pointer(self.number(view.base), view.offset * buffer.dtype.itemsize))
@@ -212,7 +215,7 @@ class _Planner:
         slots += [Number(substitute(s, general.sizes)) for s in made.sizes]
         extent = substitute(made.extent, general.sizes)
         bases = [self.number(v.base) for v in reads]
-        over = tuple((bases[i], writes[o]) for i, o in overwritable(kernel)
+        over = tuple((bases[i], writes[o]) for i, o in pairs
                      if reads[i].offset == 0 and bases.count(bases[i]) == 1)
         self.launch(Launch(
             self.code(Code(made.text, made.name)), label, tuple(slots), extent, self.per_item(kernel, cost, extent),

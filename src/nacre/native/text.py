@@ -175,7 +175,7 @@ class Function:
 
     def __init__(self, module: Module, name: str, ret: str, params: dict[str, str], linkage: str,
                  attributes: str, noalias: Sequence[str]) -> None:
-        self.module, self.name, self.return_type = module, name, ret
+        self.module, self.name, self.return_type, self.attributes = module, name, ret, attributes
         self.params = {k: Val(f"%{k}", ty) for k, ty in params.items()}
         shown = ", ".join(f"{ty}{' noalias' if k in noalias else ''} %{k}" for k, ty in params.items())
         self.head = f"define {linkage + ' ' if linkage else ''}{ret} @{name}({shown}) {attributes} {{"
