@@ -118,8 +118,10 @@ def test_derivative(causal: bool) -> None:
             eager = f(*operands)
             names = [e.primitive.name for e in equations(f, *operands)]
             compiled = nc.jit(f)(*operands)
+            _, pull = nc.vjp(lambda *xs: F.scaled_dot_product_attention(*xs, is_causal=causal), *operands[:3])
         assert names.count("attend") == names.count("attend_grads") == 1 and "exp" not in names
         assert list(map(canonical, eager)) == list(map(canonical, compiled))
+        assert "attend_grads" in [s.label for s in nc.jit(pull).concrete(operands[3]).compiled.stages]
         for found, wanted in zip(eager, exact, strict=True):
             np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=2e-6)
 

@@ -9,7 +9,7 @@ from nacre.kernel.order_attend import KEYS
 from nacre.runtime.plan import Cut
 
 LINE = 64  # bytes of a cache line
-CHUNK = 256  # queries of an item, or fewer where there are few heads
+CHUNK = 512  # queries of an item, or fewer where there are few heads
 LEAST = 32
 EACH = 4  # items that every thread is to have
 SHORTEST = 128  # keys, or queries, of an item of the derivative

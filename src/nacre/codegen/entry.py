@@ -22,7 +22,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from nacre.codegen import entry_view, record
 from nacre.codegen.program import driver_text
 from nacre.codegen.record import Recording
 from nacre.native import cache as objects
+from nacre.native import crew
 from nacre.native.engine import Target, host_target
 from nacre.native.pool import pool
 from nacre.runtime import buffer as buffers
@@ -620,6 +621,16 @@ def entry_text() -> str:
     for name, number in {**record.offsets(), **numbers}.items():
         text = text.replace("{" + name + "}", str(number))
     return text
+
+
+def begin() -> None:
+    """Have the code that all programs need made by other threads: the driver's and the entry's."""
+    for text in (entry_text(), driver_text()):
+        crew.begin(len(text), partial(_make, text))
+
+
+def _make(text: str) -> None:
+    objects.compile_cached(text, host_target())
 
 
 @cache

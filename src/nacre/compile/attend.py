@@ -100,6 +100,10 @@ def _ordered(equations: Sequence[Equation]) -> list[Equation] | None:
     state: dict[int, bool] = {}  # being placed, or placed
     order: list[Equation] = []
     for start in equations:
+        if all(state.get(id(producer[a])) for a in start.inputs if a in producer) and id(start) not in state:
+            state[id(start)] = True  # most stand where they are
+            order.append(start)
+            continue
         todo = [(start, False)]
         while todo:
             e, finished = todo.pop()

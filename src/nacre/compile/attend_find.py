@@ -149,10 +149,9 @@ class Finder:
         if sub is None or rank < 2 or p.type.dtype not in (float32, float64) or not _plain(p.type):
             return None
         scores, most = sub.inputs[0], self.spread(sub.inputs[1], rank - 1)
-        forward = None if most is None else self.by(most, "online_attention")
-        if forward is not None:
-            return self.derivative(exp, sub, forward)
         greatest = None if most is None else self.by(most, "max")
+        if greatest is None and isinstance(most, Var):
+            return self.derivative(exp, sub, most)
         if greatest is None or greatest.inputs[0] is not scores or greatest.params["axes"] != (rank - 1,):
             return None
         lowered = self.producer[sub.inputs[1]]  # type: ignore[index]
@@ -179,20 +178,29 @@ class Finder:
         self.divides(match)
         return match
 
-    def derivative(self, exp: Equation, sub: Equation, forward: Equation) -> Match | None:
-        """The derivative of an attention over blocks, whose weights an exponential computes again."""
-        scores, (q, k, v, *masks) = sub.inputs[0], forward.inputs
+    def derivative(self, exp: Equation, sub: Equation, most: Var) -> Match | None:
+        """The derivative of an attention that gave the greatest scores; an exponential computes its weights again."""
+        scores, v = sub.inputs[0], self.values_of(exp.outputs[0])
         taken = [exp, sub, self.producer[sub.inputs[1]]]  # type: ignore[index]
         if not (self.only(exp.inputs[0], exp) and self.only(sub.inputs[1], sub) and isinstance(scores, Var)):  # type: ignore[arg-type]
             return None
-        match = Match(q, k, v, None, [], exp.outputs[0], {"most": forward.outputs[1]}, taken, exp.source)
-        if not self.back_to_product(match, scores, [sub]) or match.q is not q or match.k is not k:
+        match = Match(scores, scores, scores, None, [], exp.outputs[0], {"most": most}, taken, exp.source)
+        if v is None or not self.back_to_product(match, scores, [sub]):
             return None
         match.v = v
-        match.stored = self.widened(q), self.widened(k), self.widened(v)
-        made = match.params["causal"], match.params["scale"], [a for s, a in match.chain if s == "mask"]
-        scale = np.asarray(forward.params["scale"], q.type.dtype.numpy)
-        return match if made == (forward.params["causal"], float(scale), masks) else None
+        match.stored = self.widened(match.q), self.widened(match.k), self.widened(v)
+        return match
+
+    def values_of(self, p: Var) -> Atom | None:
+        """The values whose products with cotangents are those of weights."""
+        last = p.type.rank - 1
+        for e in self.readers.get(p, []):
+            moved = self.by(e.inputs[e.inputs[0] is p], "add") if e.primitive.name == "mul" else None
+            for a in moved.inputs if moved is not None else ():
+                g = self.by(a, "dot")
+                if g is not None and self.product(g, last + 1) == (last, last):
+                    return g.inputs[1]
+        return None
 
     def back_to_product(self, match: Match, x: Var, readers: list[Equation]) -> bool:
         """From the scores back to the product of queries and keys."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from nacre.base.errors import ArgumentError, OutOfMemory
 from nacre.native import cache as objects
-from nacre.native import limits
+from nacre.native import crew, limits
 from nacre.native.engine import Library, host_target
 from nacre.runtime.allocator import STATE
 from nacre.runtime.heaptype import buffer_text
@@ -61,6 +61,11 @@ class Memory(NamedTuple):
     slabs: int
     buffers: int
     mapped: int
+
+
+def begin() -> None:
+    """Have LLVM loaded and the type's code made by another thread, while this one goes on."""
+    crew.begin(1, lambda: objects.compile_cached(buffer_text(), host_target()))
 
 
 class Native:

@@ -20,6 +20,7 @@ import numpy as np
 from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, ShapeError, TraceError, explain
+from nacre.base.garbage import uncollected
 from nacre.base.state import EXACT, STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
@@ -127,6 +128,7 @@ class Jitted:
         self._warn()
         return concrete
 
+    @uncollected()
     def _trace(self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, reason: str) -> ConcreteFunction:
         leaves, _ = tree.flatten((args, kwargs))
         rebuilt: list[Any] = []
