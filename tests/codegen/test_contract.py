@@ -112,6 +112,30 @@ def test_few_rows(
         assert same_bits(out, want), kernel.meta
 
 
+@pytest.mark.parametrize("layout", "ntp")
+@pytest.mark.parametrize("name", ["int8", "uint16", "bfloat16", "float16"])
+def test_a_row_times_a_narrower_matrix(name: str, layout: str) -> None:
+    """Whole lines, whole vectors and what is left of both; strips and groups of strips, words and what fills none."""
+    narrow = dtypes.dtype_named(name)
+    rng = np.random.default_rng(3)
+    for n, k in ((1, 1), (15, 7), (70, 16), (64, 47), (200, 300), (300, 513)):
+        a = rng.standard_normal((1, 1, k)).astype(np.float32)
+        b = matrix(rng, (1, k, n), layout, narrow)
+        want = expected(a, b.astype(np.float32))
+        for isa in ISAS:
+            kernel = narrowed(isa, name)
+            for threads, chunks in ((1, []), (3, [1, 2])):
+                out = np.full(want.shape, 7, np.float32)
+                kernel(a, b, [out], threads=threads, chunks=chunks)
+                assert same_bits(out, want), (isa, n, k, threads)
+
+
+@cache
+def narrowed(isa: str, name: str) -> Product:
+    """A row of float32 times a matrix of another type."""
+    return Product(isa, dtypes.float32, thin=True, matrix=dtypes.dtype_named(name))
+
+
 def test_thin_kernel_refuses_other_products() -> None:
     with pytest.raises(ArgumentError, match="up to 8 rows"):
         product(ISAS[0], dtypes.float32, True).meta.plan(100, 100, 100)

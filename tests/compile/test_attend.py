@@ -100,7 +100,8 @@ def assert_same(f: Callable[..., Any], values: list[nc.Tensor], isa: str | None 
 pytestmark = pytest.mark.usefixtures("divided")
 ISAS = [host_target().isa, *(["avx2"] if host_target().isa == "avx512" else [])]
 SIZES = [Sizes((), 5, 5, 3, 2), Sizes((2, 3), 70, 64, 40, 17), Sizes((1, 2), 300, 260, 20, 65),
-         Sizes((1,), 20, 530, 9, 16), Sizes((1,), 530, 20, 260, 9)]
+         Sizes((1,), 20, 530, 9, 16), Sizes((1,), 530, 20, 260, 9), Sizes((2, 3), 1, 300, 64, 64),
+         Sizes((2,), 8, 77, 300, 35)]
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -55,7 +55,7 @@ def written(isa: Isa, scores: Scores, results: tuple[str, ...], name: str, cut_w
     """Write a forward kernel, given the words of its `Cut` and what gives that."""
     parts = parts_of(isa, scores)
     module = Module(name)
-    parts.emit(module, scores.causal, scores.causal and scores.adds)
+    writer.emit(module, parts, scores)
     masked = ("Mask",) if scores.mask is not None else ()
     wide = [r for r in ("out", "mixed") if r in results]
     rows = [r for r in ("most", "total") if r in results]
@@ -83,6 +83,11 @@ class Writer:
         self.of = dict(zip("qkv", parts.sources, strict=True))
         self.scalars = {"out": (scores.out or scores.dtype).memory, "mixed": parts.numbers.wide}
         self.nests = {k.name: emit_nest(module, isa, k) for k in self.kernels()}
+
+    @staticmethod
+    def emit(module: Module, parts: Parts, scores: Scores) -> None:
+        """Write the functions that the kernel calls."""
+        parts.emit(module, scores.causal, scores.causal and scores.adds)
 
     def kernels(self) -> tuple[Kernel, ...]:
         """What is done to the rows of a band."""

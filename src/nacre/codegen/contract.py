@@ -20,6 +20,7 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
 from nacre.codegen.contract_ahead import emit_ahead
 from nacre.codegen.contract_block import Layout, emit_block
+from nacre.codegen.contract_dots import emit_dots
 from nacre.codegen.contract_finish import (
     KINDS,
     Ending,
@@ -33,7 +34,7 @@ from nacre.codegen.contract_numbers import Numbers, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.contract_pairs import emit_pairs
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
-from nacre.codegen.contract_thin import emit_dots, emit_sweep
+from nacre.codegen.contract_thin import emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
 from nacre.codegen.isa import Isa
 from nacre.native.text import Function, Module, Val

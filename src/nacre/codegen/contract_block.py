@@ -203,7 +203,6 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     chains = f.gep(sums, f.mul(block.rows, row))
     f.call_value(pick, "void", [
         a, a_m, a_k, b, step, sums, chains, row, k, block.rows, block.columns,
-        f.cast("zext", block.far, "i64"),
     ])  # fmt: skip
     f.call("merge", "void", [
         f["args"], sums, row, block.home, block.home_row, f["outer"], f["inner"],

@@ -53,11 +53,13 @@ class Transposer:
     as rows a power of two apart push each other out of the cache.
     """
 
-    def __init__(self, f: Function, numbers: Numbers, source: str) -> None:
-        self.f, self.numbers, self.source = f, numbers, source
+    def __init__(
+        self, f: Function, numbers: Numbers, source: str, starts: Val | None = None, align: int | None = None
+    ) -> None:
+        self.f, self.numbers, self.source, self.align = f, numbers, source, align
         self.size = numbers.bytes if source == numbers.wide else numbers.stored_bytes
         self.piece = 16 // numbers.bytes
-        self.starts = f.alloca("ptr", numbers.lanes)
+        self.starts = starts or f.alloca("ptr", numbers.lanes)
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -80,15 +82,9 @@ class Transposer:
             rows = [self._row(i, offset) for i in range(group, self.numbers.lanes, piece)]
             for p, square in enumerate(squares):
                 ty, at = vec(self.source, piece), p * piece * self.size
-                pieces = [f.load(f.gep(row, at), ty) for row in rows]
+                pieces = [f.load(f.gep(row, at), ty, self.align) for row in rows]
                 square.append(self.numbers.widen(f, _concatenated(f, pieces)))
         return [column for square in squares for column in _transposed_pieces(f, square)]
-
-    def ask(self, k: Val, distance: Val) -> None:
-        """Ask for column k of rows so many bytes behind these."""
-        offset = self.f.add(self.f.mul(k, self.size), distance)
-        for i in range(self.numbers.lanes):
-            self.f.prefetch(self._row(i, offset))
 
     def _row(self, i: int, offset: Val) -> Val:
         start = self.f.load(self.f.gep(self.starts, i, "ptr"), "ptr")

@@ -14,12 +14,13 @@ from nacre.runtime.plan import Cut
 
 BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
 FEW = 8  # rows up to which B is read once, by the thin kernel
-STRIPS = 2  # vectors of columns that the thin kernel advances together where columns are contiguous
+STRIPS = 4  # vectors of columns that the thin kernel advances together where columns are contiguous
 DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
 SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
 MANY = 16  # items for each thread from which on they are thought to even out
+EACH = 4  # items of a thread that reads columns of B
 MEASURED = 8  # blockings of a product that a search measures
 ITEM = 60  # vector operations that starting an item costs
 CHAINS = 8  # of multiply-adds that a tile needs at least, to hide their latency
@@ -135,13 +136,13 @@ def _plan(
 
 
 def _thin_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
-    """Long rows of B are read through; of long columns, as many as advance together, so that each is a stream."""
+    """Long rows of B are read through; long columns by strips, in items large enough to read ahead within them."""
     share = _up(n, _up(threads, batch))
     if axis == "n":
-        wanted = min(share, FIRST_CACHE // (m * tiling.bytes))
-    else:
-        wanted = min(share, max(STRIPS * tiling.lanes, SMALL * tiling.lanes // (6 * max(k, 1))))
-    return _up(wanted, tiling.lanes) * tiling.lanes
+        return _up(min(share, FIRST_CACHE // (m * tiling.bytes)), tiling.lanes) * tiling.lanes
+    strips = STRIPS * tiling.lanes
+    least = max(4 * strips, SMALL * tiling.lanes // (6 * max(k, 1)))
+    return _up(max(min(share, least), share // EACH), strips) * strips
 
 
 def _up(a: int, b: int) -> int:

@@ -9,9 +9,11 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
 from nacre.base.types import Shape, row_major
 from nacre.codegen.attend import RESULTS, Attention, forward
+from nacre.codegen.attend_few import few_queries
 from nacre.codegen.attend_grads import GRADS, backward
 from nacre.codegen.attend_online import online
 from nacre.codegen.attend_rows import Scores
+from nacre.codegen.contract_plan import FEW
 from nacre.codegen.isa import Isa
 from nacre.compile.attend import computed
 from nacre.compile.fuse import View
@@ -25,8 +27,9 @@ Strides = tuple[Size, Size, tuple[Size, ...]]  # of outer and inner batch, and o
 
 
 @lru_cache(maxsize=64)
-def _forward(isa: Isa, scores: Scores, results: tuple[str, ...]) -> tuple[Code, Attention]:
-    module, about = (online if scores.online else forward)(isa, scores, results, "nacre_kernel")
+def _forward(isa: Isa, few: bool, scores: Scores, results: tuple[str, ...]) -> tuple[Code, Attention]:
+    kernel = online if scores.online else few_queries if few and not scores.causal else forward
+    module, about = kernel(isa, scores, results, "nacre_kernel")
     return Code(module.text(), about.name), about
 
 
@@ -38,7 +41,9 @@ def _backward(isa: Isa, scores: Scores, results: tuple[str, ...]) -> tuple[Code,
 
 def attend_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
     """The launch of an attention, or the operands that must be made dense first."""
-    return _steps(e, views, result, ("Q", "K", "V"), RESULTS, partial(_forward, isa))
+    queries = e.inputs[0].type.shape[-2]
+    few = isinstance(queries, int) and queries <= FEW
+    return _steps(e, views, result, ("Q", "K", "V"), RESULTS, partial(_forward, isa, few))
 
 
 def attend_grads_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
