@@ -149,6 +149,8 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     for rows in shape.rows:
         for vectors in (shape.vectors, 1):
             emit_tile(module, arithmetic, rows, vectors)
+    if not arithmetic.pairs:
+        emit_tile(module, arithmetic, shape.tall, shape.vectors, packs=True)
     _emit_transposes(module, arithmetic)
     emit_copy(module, arithmetic)
     emit_pack(module, arithmetic, shape.vectors)

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from nacre.codegen.contract_ahead import Ahead, Following, Reach, is_far, make_ahead
 from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_numbers import Numbers
-from nacre.codegen.contract_plan import BLOCK, DIRECT_ROWS, Tiling
+from nacre.codegen.contract_plan import BLOCK, Tiling
 from nacre.codegen.contract_tile import Shape, tile_name
 from nacre.native.text import Function, Module, Val
 
-NEAR_ROWS = 128  # the same, where rows of B are so near that a panel lies in few pages of memory
-NEAR = 3072  # bytes
 ALIASING = 1024  # rows of A this many bytes apart, or a multiple, share too few cache sets
 REUSED = 192  # columns: so many pay for a copy of aliasing rows
 
@@ -85,6 +83,7 @@ class _Block:
     stride_a: tuple[Val, Val]  # m, k; elements
     stride_b: tuple[Val, Val]  # k, n
     direct: Val  # whether B is read in place
+    fused: Val  # whether the first band of tiles packs the full panels of B
     packed: Val  # address of packed B
     home: Val  # where sums stand between blocks of k: C or scratch
     home_row: Val  # bytes
@@ -175,13 +174,11 @@ def _prepare(
         c = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
         home = f.select(swap, sums, c)
         home_row = f.select(swap, sums_row, f.mul(stride, size))
-    near = f.icmp("sle", f.mul(stride_b[0], size), NEAR)
-    most = f.select(near, f.i64(NEAR_ROWS), f.i64(DIRECT_ROWS))
-    direct = f.and_(f.icmp("eq", stride_b[1], 1), f.icmp("sle", rows, most))
-    if numbers.widens:
-        direct = f.const("i1", False)
+    by_row, single = f.icmp("eq", stride_b[1], 1), f.icmp("slt", rows, layout.shape.tall)
+    direct = f.const("i1", False) if numbers.widens else f.and_(by_row, single)
+    fused = f.const("i1", False) if numbers.pairs or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
     block = _Block(
-        f, layout, rows, columns, depth, stride_a, stride_b, direct, packed, home, home_row, swap,
+        f, layout, rows, columns, depth, stride_a, stride_b, direct, fused, packed, home, home_row, swap,
         is_far(f, numbers, *(slots.load(f, s) for s in ("m", "n", "k"))),
     )
     return block, transposed_at
@@ -213,10 +210,10 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
 
 
 def _pack_b(block: _Block, b: Val, kc: Val) -> None:
-    """Pack the block of B; where B is read in place, only its ragged last strip."""
+    """Pack the block of B; where B is read in place, only its ragged last strip; or what tiles do not pack."""
     f, lanes = block.f, block.layout.lanes
     ragged = f.and_(block.columns, -lanes)
-    start = f.select(block.direct, ragged, f.i64(0))
+    start = f.select(block.direct, ragged, f.select(block.fused, _full(block), f.i64(0)))
     with f.when(f.icmp("slt", start, block.columns)):
         stride_k, stride_n = block.stride_b
         f.call(block.layout.numbers.part("pack"), "void", [
@@ -226,10 +223,16 @@ def _pack_b(block: _Block, b: Val, kc: Val) -> None:
         _pair_b(block, kc)
 
 
+def _full(block: _Block) -> Val:
+    """The columns that fill whole panels."""
+    f, panel = block.f, block.layout.panel
+    return f.mul(f.binary("udiv", block.columns, panel), panel)
+
+
 def _pair_b(block: _Block, kc: Val) -> None:
     """Join neighbours in k of a packed block of B: in its panels, then in its strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
-    full = f.mul(f.binary("udiv", block.columns, layout.panel), layout.panel)
+    full = _full(block)
     for start, end, width in ((f.i64(0), full, layout.panel), (full, block.columns, layout.lanes)):
         with f.loop("pairs", start, end, width) as loop:
             at = f.gep(block.packed, f.mul(loop.index, block.depth), numbers.wide)
@@ -344,6 +347,7 @@ def _tiles(
     later = f.cast("zext", f.icmp("ne", index, 0), "i64")
     final = f.cast("zext", last, "i64")
     depth = f.lshr(f.add(kc, 1), 1) if numbers.pairs else kc
+    first = f.and_(block.fused, f.icmp("eq", row, 0))
     with f.loop("panel", 0, f.add(whole, strips), carry=[f.i64(0)]) as loop:
         j = loop.carried[0]
         panel = f.icmp("slt", loop.index, whole)
@@ -360,14 +364,30 @@ def _tiles(
         target_row = f.select(at_home, block.home_row, f.i64(layout.panel * numbers.bytes))
         adds = f.select(at_home, later, f.i64(0))
         following.ask(loop.index, j, width, (c, block.home_row, rows))
-        f.call_value(f.select(panel, wide, narrow), "void",
-                     [*a, b_at, b_k, target, target_row, depth, adds])  # fmt: skip
+        packs = f.and_(first, panel)
+        with f.when(packs):
+            _packing_tile(block, a, f.gep(b, j, numbers.stored), kc, (target, target_row), adds, panel_at)
+        with f.when(f.xor(packs, f.const("i1", True))):
+            f.call_value(f.select(panel, wide, narrow), "void",
+                         [*a, b_at, b_k, target, target_row, depth, adds])  # fmt: skip
         with f.when(f.icmp("eq", at_home, f.const("i1", False))):
             f.call("merge", "void", [
                 f["args"], target, target_row, c, block.home_row, f["outer"], f["inner"],
                 f.add(f["m0"], row), f.add(f["n0"], j), rows, f.smin(left, width), later, final,
             ])  # fmt: skip
         loop.next(f.add(j, width))
+
+
+def _packing_tile(
+    block: _Block, a: tuple[Val, Val, Val], b: Val, kc: Val, target: tuple[Val, Val], adds: Val, to: Val
+) -> None:
+    """Run a tile of the first band, which packs its panel of B."""
+    f, shape, numbers = block.f, block.layout.shape, block.layout.numbers
+    if numbers.pairs:
+        return
+    b_k = f.mul(block.stride_b[0], numbers.stored_bytes)
+    leap = f.sub(block.layout.panel * numbers.stored_bytes, f.mul(kc, b_k))
+    f.call(tile_name(numbers, shape.tall, shape.vectors, True), "void", [*a, b, b_k, *target, kc, adds, to, leap])
 
 
 def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:

@@ -46,18 +46,26 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def tile_name(numbers: Numbers, rows: int, vectors: int) -> str:
-    return numbers.part(f"tile_{rows}x{vectors}")
+PACKING = {**PARAMETERS, "to": "ptr", "leap": "i64"}
+LINE = 64  # bytes
+AHEAD = 16  # rows of B that a packing tile asks for before it reads them
 
 
-def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int) -> None:
+def tile_name(numbers: Numbers, rows: int, vectors: int, packs: bool = False) -> str:
+    return numbers.part(f"{'packing_' * packs}tile_{rows}x{vectors}")
+
+
+def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, packs: bool = False) -> None:
     """C[rows, vectors·lanes] (+)= A[rows, kc] · B[kc, vectors·lanes], k ascending from +0.
 
     A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's;
     where packed factors are pairs, kc counts those.
+
+    One that `packs` reads B where it stands, in its own type, and leaves its rows one after the other at `to`: beside
+    the multiplications that costs nothing.  It asks for rows of B ahead, and for those `leap` bytes behind its last one.
     """
     f = module.function(
-        tile_name(numbers, rows, vectors), "void", PARAMETERS, linkage="internal",
+        tile_name(numbers, rows, vectors, packs), "void", PACKING if packs else PARAMETERS, linkage="internal",
         attributes=numbers.isa.attributes, noalias=("a", "b"),
     )  # fmt: skip
     chains = [f.zero(numbers.vector)] * (rows * vectors)
@@ -68,18 +76,38 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int) -> None
     with f.loop("k", 0, f["kc"], carry=[*chains, *bases, f["b"]]) as loop:
         *following, b = loop.carried
         chains, bases = following[: rows * vectors], following[rows * vectors :]
-        chains = _step(f, numbers, chains, bases, b, vectors)
+        row = _packed(f, numbers, loop.index, b, vectors) if packs else _row(f, b, numbers.vector, vectors)
+        chains = _step(f, numbers, chains, bases, row)
         bases = [f.gep(p, f["a_k"]) for p in bases]
         loop.next(*chains, *bases, f.gep(b, f["b_k"]))
     _write(f, numbers, loop.results[: rows * vectors], vectors)
 
 
+def _row(f: Function, b: Val, ty: str, vectors: int) -> list[Val]:
+    """The vectors that lie from b on."""
+    return [f.load(f.gep(b, j, ty), ty) for j in range(vectors)]
+
+
+def _packed(f: Function, numbers: Numbers, k: Val, b: Val, vectors: int) -> list[Val]:
+    """Row k of B, which goes to its place among the packed ones, while a later one is asked for."""
+    size = vectors * numbers.lanes * numbers.stored_bytes
+    ahead = f.mul(f["b_k"], AHEAD)
+    within = f.icmp("slt", k, f.sub(f["kc"], AHEAD))
+    wanted = f.gep(b, f.select(within, ahead, f.add(ahead, f["leap"])))
+    for at in range(0, size, LINE):
+        f.prefetch(f.gep(wanted, at))
+    row = [numbers.widen(f, v) for v in _row(f, b, vec(numbers.stored, numbers.lanes), vectors)]
+    place = f.gep(f["to"], f.mul(k, vectors * numbers.lanes * numbers.bytes))
+    for j, value in enumerate(row):
+        f.store(value, f.gep(place, j, numbers.vector))
+    return row
+
+
 def _step(
-    f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], b: Val, vectors: int
+    f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], row: list[Val]
 ) -> list[Val]:
     """One k: every chain gets a·b.  Rows are addressed as base, base + stride, base + 2·stride."""
-    width = numbers.lanes * numbers.bytes
-    row = [f.load(f.gep(b, j * width), numbers.vector) for j in range(vectors)]
+    vectors = len(row)
     twice = f.mul(f["a_row"], 2)
     offsets = (0, f["a_row"], twice)
     result: list[Val] = []
