@@ -46,28 +46,33 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-PACKING = {**PARAMETERS, "to": "ptr", "leap": "i64"}
+ASKING = {**PARAMETERS, "wanted": "ptr"}
+PACKING = {**ASKING, "to": "ptr", "leap": "i64"}
 LINE = 64  # bytes
-AHEAD = 16  # rows of B that a packing tile asks for before it reads them
+AHEAD = 48  # rows of B that a packing tile asks for before it reads them
 
 
-def tile_name(numbers: Numbers, rows: int, vectors: int, packs: bool = False) -> str:
-    return numbers.part(f"{'packing_' * packs}tile_{rows}x{vectors}")
+def tile_name(numbers: Numbers, rows: int, vectors: int, kind: str = "") -> str:
+    return numbers.part(f"{kind}tile_{rows}x{vectors}")
 
 
-def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, packs: bool = False) -> None:
+def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: str = "") -> None:
     """C[rows, vectors·lanes] (+)= A[rows, kc] · B[kc, vectors·lanes], k ascending from +0.
 
     A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's;
     where packed factors are pairs, kc counts those.
 
-    One that `packs` reads B where it stands, in its own type, and leaves its rows one after the other at `to`: beside
-    the multiplications that costs nothing.  It asks for rows of B ahead, and for those `leap` bytes behind its last one.
+    An "asking" one has a list of addresses, and asks for one of them beside each k: more at a time would be ignored.
+    A "packing" one does so too.  It reads B where it stands, in its own type, and leaves its rows one after the other
+    at `to`, which costs nothing beside the multiplications.  It asks for rows of B ahead, and for those `leap` bytes
+    behind its last one.
     """
+    parameters = {"": PARAMETERS, "asking_": ASKING, "packing_": PACKING}[kind]
     f = module.function(
-        tile_name(numbers, rows, vectors, packs), "void", PACKING if packs else PARAMETERS, linkage="internal",
+        tile_name(numbers, rows, vectors, kind), "void", parameters, linkage="internal",
         attributes=numbers.isa.attributes, noalias=("a", "b"),
     )  # fmt: skip
+    wanted = f.load(f["wanted"], "i64") if kind else f.i64(0)
     chains = [f.zero(numbers.vector)] * (rows * vectors)
     triple = f.mul(f["a_row"], 3)
     bases = [f["a"]]
@@ -76,6 +81,9 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, packs: 
     with f.loop("k", 0, f["kc"], carry=[*chains, *bases, f["b"]]) as loop:
         *following, b = loop.carried
         chains, bases = following[: rows * vectors], following[rows * vectors :]
+        if kind:
+            f.prefetch(f.load(f.gep(f["wanted"], f.add(f.smin(loop.index, wanted), 1), "i64"), "ptr"))
+        packs = kind == "packing_"
         row = _packed(f, numbers, loop.index, b, vectors) if packs else _row(f, b, numbers.vector, vectors)
         chains = _step(f, numbers, chains, bases, row)
         bases = [f.gep(p, f["a_k"]) for p in bases]
