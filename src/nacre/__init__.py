@@ -9,6 +9,7 @@ Importing it is quick: what is behind a name is loaded when the name is first us
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,17 @@ def _all() -> list[str]:
     return sorted({*import_module("nacre.api.namespace").PUBLIC, *_TRANSFORMS, *_FORMATS, *_PACKAGES})
 
 
+def _namespace() -> Any:
+    """The public names, loaded at the first use of one; the code that every program needs is made meanwhile."""
+    if "nacre.api.namespace" not in sys.modules:
+        with import_module("nacre.base.garbage").uncollected():
+            for module in ("nacre.runtime.buffer", "nacre.native.pool"):
+                import_module(module).begin()
+            import_module("nacre.api.namespace")
+            import_module("nacre.codegen.entry").begin()
+    return import_module("nacre.api.namespace")
+
+
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return _all()
@@ -52,7 +64,7 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"nacre.{name}")
     if name in _TRANSFORMS:
-        import_module("nacre.api.namespace")  # so that values are Tensors
+        _namespace()  # so that values are Tensors
         found = getattr(import_module(f"nacre.transform.{_TRANSFORMS[name]}"), name)
         globals()[name] = found
         return found
@@ -60,7 +72,7 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"nacre.formats.{_FORMATS[name]}"), name)
         globals()[name] = found
         return found
-    public = import_module("nacre.api.namespace").PUBLIC
+    public = _namespace().PUBLIC
     globals().update(public)
     if name not in public:
         raise AttributeError(f"module 'nacre' has no attribute {name!r}")

@@ -294,6 +294,23 @@ def test_scratch_row() -> None:
         check(kernel, [numbers((n, m), float32)], {"N": n, "M": m}, [1])
 
 
+@given(n=st.integers(0, 700), m=small, cut=cuts, dtype=st.sampled_from((float32, float64, bfloat16)))
+@settings(max_examples=25, deadline=None)
+def test_elementary_functions_side_by_side(n: int, m: int, cut: list[int], dtype: DType) -> None:
+    check(pointwise("side", [dtype], dtype, lambda x: apply("add", apply("tanh", x), apply("exp", x))),
+          [numbers((n,), dtype)], {"N": n}, cut)
+    check(softmax(dtype), [numbers((m, n), dtype, n)], {"N": m, "M": n}, cut)
+
+
+@pytest.mark.parametrize("bound", (0.0, -0.0, 1.5, -2.0, float("inf"), float("nan")))
+@pytest.mark.parametrize("dtype", (float32, float64, bfloat16), ids=str)
+def test_bounds_that_are_known(dtype: DType, bound: float) -> None:
+    x = np.array([0.0, -0.0, 1.5, -1.5, 2.0, -3.0, np.inf, -np.inf, np.nan, 1e-40] * 5).astype(dtype.numpy)
+    for op in ("maximum", "minimum"):
+        for f in (lambda v: apply(op, v, const(bound, dtype)), lambda v: apply(op, const(bound, dtype), v)):  # noqa: B023
+            check(pointwise("bound", [dtype], dtype, f), [x], {"N": x.size})
+
+
 # ---- gathers, scatters, conditions, scans
 
 
@@ -349,17 +366,34 @@ def test_scan(n: int, m: int, cut: list[int]) -> None:
     assert np.array_equal(second, np.cumsum(data, 0, dtype=np.float32))
 
 
+def along_rows(dtype: DType) -> Kernel:
+    """Running sums of rows: lanes are rows."""
+    x, y, z = (Buffer(name, dtype, (N, M)) for name in "xyz")
+    w, carry = Buffer("w", dtype, (M,)), Buffer("carry", dtype, ())
+    total = apply("add", at(carry), apply("mul", at(x, "i", "j"), at(w, "j")))
+    body = loop("j", M, Let("t", total), Store("carry", (), Local("t", dtype)), Store("y", idx("i", "j"), at(carry)),
+                Store("z", idx("i", "j"), apply("sub", at(carry), at(x, "i", "j"))))
+    start = Store("carry", (), const(-0.0, dtype))
+    return default(Kernel("along", (x, w), (y, z), (loop("i", N, Alloc(carry), start, body),)))
+
+
+@given(n=st.integers(0, 70), m=st.integers(0, 70), cut=cuts, dtype=st.sampled_from((float32, float64, bfloat16, int64)))
+@settings(max_examples=30, deadline=None)
+def test_running_sums_of_rows(n: int, m: int, cut: list[int], dtype: DType) -> None:
+    check(along_rows(dtype), [numbers((n, m), dtype), numbers((m,), dtype)], {"N": n, "M": m}, cut)
+
+
 @pytest.mark.parametrize("m", [0, 1, 3, 4, 9])
 def test_unrolled_rounds(m: int) -> None:
-    x, y = Buffer("x", float32, (N, M)), Buffer("y", float32, (N, M))
+    x, y = Buffer("x", float32, (M, N)), Buffer("y", float32, (M, N))
     s = Buffer("s", float32, ())
-    step = (Let("v", apply("add", at(s), at(x, "i", "j"))), Store("s", (), Local("v", float32)),
-            Store("y", idx("i", "j"), Local("v", float32)))
+    step = (Let("v", apply("add", at(s), at(x, "j", "i"))), Store("s", (), Local("v", float32)),
+            Store("y", idx("j", "i"), Local("v", float32)))
     kernel = default(Kernel("unrolled", (x,), (y,), (loop("i", N, Alloc(s), loop("j", M, *step)),)))
-    data = numbers((5, m), float32, special=False)
+    data = numbers((m, 5), float32, special=False)
     (plain,) = check(kernel, [data], {"N": 5, "M": m})
     (found,) = check(unroll(kernel, "j", 4), [data], {"N": 5, "M": m})
-    assert np.array_equal(found, plain) and np.array_equal(found, np.cumsum(data, 1, dtype=np.float32))
+    assert np.array_equal(found, plain) and np.array_equal(found, np.cumsum(data, 0, dtype=np.float32))
     texts = [generate(k, BY_NAME[ISAS[0]]).text for k in (kernel, unroll(kernel, "j", 4))]
     assert texts[1].count("fadd") == 5 * texts[0].count("fadd")
 

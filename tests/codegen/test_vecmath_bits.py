@@ -50,6 +50,18 @@ def test_float(op: str, dtype: DType) -> None:
     check(op, [dtype] * OPERATIONS[op][0])
 
 
+@pytest.mark.parametrize("width", [2, 4, 32, 64])
+@pytest.mark.parametrize("op", ["exp", "tanh", "sinh", "pow", "maximum", "minimum"])
+def test_vectors_shorter_and_longer_than_registers(op: str, width: int) -> None:
+    for dtype in (float32, float64):
+        dtypes = [dtype] * OPERATIONS[op][0]
+        args = [bit_patterns(d, COUNT, np.random.default_rng(8)) for d in dtypes]
+        want = interpreted(op, dtypes, args)
+        for isa in dict(widths()):
+            got = Compiled(op, dtypes, isa, width)(args, want.dtype)
+            assert (canonical(got) == canonical(want)).all(), (isa, dtype)
+
+
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
 @pytest.mark.parametrize("op", ["add", "mul", "div", "fma", "sqrt", "tanh", "maximum", "neg", "lt"])
 def test_half(op: str, dtype: DType) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 import nacre as nc
 from nacre import nn
+from nacre.api.primitives import pointwise
+from nacre.codegen.attend_plan import Bands, backward_cut
 from nacre.compile.attend import attend
 from nacre.compile.pipeline import compile_graph
 from nacre.compile.simplify import simplify
@@ -69,7 +71,16 @@ def both(mask: Any = None, causal: bool = False, scale: float | None = None) -> 
 
 def primitives(f: Callable[..., Any], *values: nc.Tensor) -> list[str]:
     """The primitives of a function's compiled graph."""
-    return [e.primitive.name for e in nc.jit(f).concrete(*values).compiled.simplified.equations]
+    return [e.primitive.name for e in equations(f, *values)]
+
+
+def attended(causal: bool) -> Callable[..., Any]:
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+def equations(f: Callable[..., Any], *values: nc.Tensor) -> Sequence[Any]:
+    """The equations of a function's compiled graph."""
+    return nc.jit(f).concrete(*values).compiled.simplified.equations
 
 
 def assert_same(f: Callable[..., Any], values: list[nc.Tensor], isa: str | None = None) -> None:
@@ -116,14 +127,44 @@ def test_masks(causal: bool) -> None:
     shapes = [(37, 50), (2, 1, 1, 50), (2, 3, 37, 1), (2, 3, 37, 50), (50,)]
     for shape in shapes:
         assert_same(both(nc.asarray(rng.random(shape) > 0.3), causal), sizes.operands(normal(2)))
-        if not causal:
-            assert_same(both(nc.asarray(rng.standard_normal(shape).astype(np.float32))), sizes.operands(normal(2)))
+        assert_same(both(nc.asarray(rng.standard_normal(shape).astype(np.float32)), causal), sizes.operands(normal(2)))
+
+
+@pytest.mark.parametrize("rare", [-np.inf, np.inf, np.nan])
+def test_causal_with_rare_numbers_in_an_added_mask(rare: float) -> None:
+    sizes, rng = Sizes((2, 2), 37, 300, 8, 8), np.random.default_rng(4)
+    for shape in [(37, 300), (2, 1, 1, 300), (2, 2, 37, 1)]:
+        mask = np.where(rng.random(shape) < 3 / 300, rare, rng.standard_normal(shape)).astype(np.float32)
+        assert_same(both(nc.asarray(mask), True), sizes.operands(normal(2)))
 
 
 def test_float64_and_negative_scale() -> None:
     operands = Sizes((2,), 40, 50, 8, 9).operands(normal(0), np.float64)
     assert_same(both(causal=True), operands)
     assert_same(both(scale=-0.3), operands)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("dtype", [nc.float16, nc.bfloat16], ids=str)
+def test_half_types_are_read_and_written_as_they_lie(dtype: Any, causal: bool, isa: str) -> None:
+    for k, sizes in enumerate([*SIZES[:3], Sizes((1,), 20, 530, 9, 16)]):
+        operands = [x.astype(dtype) for x in sizes.operands(normal(k))]
+        assert_same(both(causal=causal), operands, isa)
+        if k == 1:
+            attend, = (e for e in equations(attended(causal), *operands[:3]))
+            assert [x.type.dtype for x in (*attend.inputs, *attend.outputs)] == [dtype] * 4
+
+
+def test_half_keys_and_values_for_wide_queries() -> None:
+    q, k, v, _ = Sizes((2,), 7, 40, 9, 16).operands(normal(0))
+    k, v = k.astype(nc.bfloat16), v.astype(nc.bfloat16)
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return F.softmax(q @ k.astype(nc.float32).mT) @ v.astype(nc.float32)
+
+    assert [e.primitive.name for e in equations(f, q, k, v)] == ["attend"]
+    assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
 
 
 SPECIAL = {
@@ -157,6 +198,23 @@ def test_a_chain_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
     out = both(causal=True, scale=1.0)(*values)[0].numpy()
     assert not np.signbit(out[0, 1, 0])  # … until the first that is +0
     assert_same(both(causal=True, scale=1.0), values)
+
+
+def test_a_derivative_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
+    """Also in the last queries of a square, whose keys end with it."""
+    q, k, v, g = Sizes((1,), 300, 300, 2, 3).operands(normal(0))
+    k, g = k * 1e-30, g * 1e-20
+    out = both(causal=True, scale=1.0)(q, k, v, g)
+    assert not out[1].numpy().any() and not np.signbit(out[1].numpy()[0, :256]).all()
+    assert_same(both(causal=True, scale=1.0), [q, k, v, g])
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_derivatives_of_fewer_heads_than_threads(causal: bool) -> None:
+    for k, sizes in enumerate([Sizes((1,), 530, 400, 9, 16), Sizes((), 270, 700, 20, 5), Sizes((2,), 700, 140, 5, 5)]):
+        assert_same(both(causal=causal), sizes.operands(normal(k)))
+        seen = backward_cut(Bands(16, 4, 14), (1, sizes.queries, sizes.keys, sizes.depth, sizes.width), 5)
+        assert seen.extent > 5 and seen.words[1]
 
 
 def test_rows_without_keys_are_nan() -> None:
@@ -242,14 +300,17 @@ def test_derivative_of_ordinary_code() -> None:
     assert list(map(canonical, nc.jit(f)(q, k, v))) == list(map(canonical, f(q, k, v)))
 
 
+def below(n: int) -> Any:
+    return pointwise.ge(pointwise.iota((n, n), 0, nc.int64), pointwise.iota((n, n), 1, nc.int64))
+
+
 UNFUSED: dict[str, Callable[..., Any]] = {
     "weights are read": lambda q, k, v: (lambda p: (p @ v) * nc.sum(p))(F.softmax(q @ k.mT)),
     "derivative of the mask": lambda q, k, v: nc.grad(
         lambda m: nc.sum(F.scaled_dot_product_attention(q, k, v, m)))(q @ q.mT),
-    "causal, then added": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, q @ k.mT, is_causal=True),
+    "added, then causal": lambda q, k, v: F.softmax(nc.where(below(12), q @ k.mT + q, -math.inf)) @ v,
     "causal with a negative scale": lambda q, k, v: F.scaled_dot_product_attention(
         q, k, v, is_causal=True, scale=-1.0),
-    "half": lambda q, k, v: F.scaled_dot_product_attention(*(x.astype(nc.bfloat16) for x in (q, k, v))),
 }
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from nacre.base.dtypes import FLOATS, INTEGERS, DType, bfloat16, float16, float32
-from nacre.kernel import order_convolve, order_window, order_winograd
-from nacre.ops import contract, convolve, window, winograd
+from nacre.codegen.nest_oracle import operate
+from nacre.kernel import order_attend, order_convolve, order_window, order_winograd
+from nacre.ops import attend, contract, convolve, pointwise, view, window, winograd
 from ops import references as ref
 from ops import samples
 from ops.row import SINGLE, Inputs, Row, apart, normal, several, shaped
@@ -160,6 +161,24 @@ class _Winograd(_Convolution):
         ]
 
 
+def _attended(q: Shape, k: Shape, v: Shape) -> Row:
+    """Attention over blocks of keys, divided by the sums of weights, as its derivative is that of softmax."""
+
+    def apply(q: Any, k: Any, v: Any) -> Any:
+        mixed, _, total = attend.online_attention(q, k, v, None, False, 0.5)
+        return pointwise.div(mixed, view.broadcast(total, mixed.type.shape, range(total.type.rank)))
+
+    def exp(x: Array) -> Array:
+        return operate("exp", [x], ref.dtype_of(x), ref.dtype_of(x))
+
+    def reference(q: Array, k: Array, v: Array) -> Array:
+        scores = ref.chained(q, np.ascontiguousarray(k.mT)) * q.dtype.type(0.5)
+        mixed, _, total = order_attend.forward(scores, v, exp)
+        return mixed / total[..., None]
+
+    return Row(f"online_attention-{q}-{k}", apply, reference, shaped(q, k, v), SINGLE, 0, (0, 1, 2), normal(q, k, v))
+
+
 def _levels(*shapes: Shape) -> Inputs:
     """Random operands, and some of few different numbers, so that maxima are equal."""
 
@@ -271,6 +290,8 @@ ROWS = [
     *_Convolution((2, 1, 5, 5), (2, 1, 1, 1), stride=(2, 2)).rows(),
     *_Winograd((2, 3, 6, 9), (4, 3, 3, 3), padding=((1, 1), (0, 2))).rows(),
     *_Winograd((1, 4, 5, 4), (6, 2, 3, 3), groups=2).rows(),
+    _attended((2, 5, 4), (2, 9, 4), (2, 9, 3)),
+    _attended((1, 3, 2), (1, 1100, 2), (1, 1100, 5)),
     *_windows((2, 3, 6, 8), (2, 2), (2, 2)),
     *_windows((1, 2, 7, 9), (3, 3), (2, 1), ((1, 1), (1, 0))),
     *_windows((1, 2, 9, 9), (2, 3), (1, 2), ((0, 1), (1, 1)), (2, 2)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import nacre.ops.attend
 import nacre.ops.contract
 import nacre.ops.convolve
 import nacre.ops.index
@@ -15,6 +16,7 @@ import nacre.ops.view
 import nacre.ops.window
 import nacre.ops.winograd
 
+attending: Final[Any] = nacre.ops.attend
 contract: Final[Any] = nacre.ops.contract
 convolve: Final[Any] = nacre.ops.convolve
 picking: Final[Any] = nacre.ops.index

@@ -1,6 +1,8 @@
 """What attention does to the rows of its scores, as loop nests over a band of rows in scratch memory.
 
-    weights     scores → exp(score − the row's greatest), that greatest score, the sum
+    most        scores → the row's greatest
+    raised      scores → weights: exp(score − that greatest score)
+    total       weights → their sum
     finish      products with the values → divided by the sum
     gradients   scores and the weights' cotangents → weights and the scores' cotangents
 """
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, bool_
 from nacre.codegen.isa import Isa
-from nacre.codegen.nest import Writer
+from nacre.codegen.nest import GRAIN, Writer
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
@@ -29,6 +31,7 @@ from nacre.kernel.ast import (
     Stmt,
     Store,
     apply,
+    cast,
     const,
 )
 from nacre.native.text import Function, Module, Val
@@ -45,7 +48,8 @@ class Scores:
     `steps` are "scale" or "divide", by `scale`, and "mask", in order.  A bool mask puts −inf where it is false,
     another one is added; `mask_columns` is the distance of its columns, 0 or 1.  `causal` scores have −inf above the
     diagonal from the start, which the kernels see to.  `shares` tells that weights are divided by their sum before
-    they meet the values.
+    they meet the values.  The operands may be narrower than `dtype`, in which all is computed, and so may be what
+    comes of them, `out`.
     """
 
     dtype: DType
@@ -55,6 +59,14 @@ class Scores:
     mask_columns: int = 1
     causal: bool = False
     shares: bool = False
+    online: bool = False  # blocks of keys one after the other, as `kernel.order_attend` has it
+    operands: tuple[DType, ...] = ()  # of queries, keys and values, unless all are `dtype`
+    out: DType | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether a mask is added to the scores."""
+        return self.mask is not None and self.mask is not bool_
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -104,38 +116,50 @@ class Scores:
         return Load(name, (I,), self.dtype)
 
 
-def weights(s: Scores) -> Kernel:
-    """x → p = exp(score − most), or p = that · (1 / total), most, total; p may be written over x."""
-    score = s(s.element("x"))
-    raised = Local("v", s.dtype)
+def most(s: Scores) -> Kernel:
+    """x → most, the greatest score of a row."""
     body: tuple[Stmt, ...] = (
         Alloc(Buffer("a", s.dtype, ())),
-        For("j", COLUMNS, (Accumulate("max", ("a",), (score,)),), vector=True),
-        Let("m", Load("a", (), s.dtype)),
+        For("j", COLUMNS, (Accumulate("max", ("a",), (s(s.element("x")),)),), vector=True),
+        Store("most", (I,), Load("a", (), s.dtype)),
+    )
+    return Kernel("attend_most", (s.band("x"), *s.buffers), (s.column("most"),), (rows_of(body),))
+
+
+def raised(s: Scores) -> Kernel:
+    """x, most → p = exp(score − most), which may be written over x."""
+    power = apply("exp", apply("sub", s(s.element("x")), Local("m", s.dtype)))
+    body: tuple[Stmt, ...] = (
+        Let("m", s.row("most")),
+        For("j", COLUMNS, (Store("p", (I, J), power),), vector=True),
+    )
+    return Kernel("attend_raised", (s.band("x"), s.column("most"), *s.buffers), (s.band("p"),), (rows_of(body),))
+
+
+def total(s: Scores) -> Kernel:
+    """p → total, the sum of a row, and p · (1 / total) in place of p where shares are wanted."""
+    body: tuple[Stmt, ...] = (
         Alloc(Buffer("b", s.dtype, ())),
-        For("j", COLUMNS, (
-            Let("v", apply("exp", apply("sub", score, Local("m", s.dtype)))),
-            Store("p", (I, J), raised),
-            Accumulate("sum", ("b",), (raised,)),
-        ), vector=True),
-        Store("most", (I,), Local("m", s.dtype)),
+        For("j", COLUMNS, (Accumulate("sum", ("b",), (s.element("x"),)),), vector=True),
         Store("total", (I,), Load("b", (), s.dtype)),
     )
-    if s.shares:
-        divided = Store("p", (I, J), apply("mul", s.element("p"), Local("u", s.dtype)))
-        body = (*body, Let("u", apply("div", const(1.0, s.dtype), Load("b", (), s.dtype))),
-                For("j", COLUMNS, (divided,), vector=True))
-    outputs = s.band("p"), s.column("most"), s.column("total")
-    return Kernel("attend_weights", (s.band("x"), *s.buffers), outputs, (_rows(body),))
+    if not s.shares:
+        return Kernel("attend_total", (s.band("x"),), (s.column("total"),), (rows_of(body),))
+    divided = Store("p", (I, J), apply("mul", s.element("x"), Local("u", s.dtype)))
+    body = (*body, Let("u", apply("div", const(1.0, s.dtype), Load("b", (), s.dtype))),
+            For("j", COLUMNS, (divided,), vector=True))
+    return Kernel("attend_total", (s.band("x"),), (s.band("p"), s.column("total")), (rows_of(body),))
 
 
 def finish(s: Scores, results: Sequence[str]) -> Kernel:
-    """c, total → of `results` "out" = c · (1 / total) and "mixed" = c."""
-    values = {"out": apply("mul", s.element("c"), Local("u", s.dtype)), "mixed": s.element("c")}
+    """c, total → of `results` "out" = c · (1 / total) and "mixed" = c; if online, c + 0, which is not −0."""
+    dtypes = {"out": s.out or s.dtype, "mixed": s.dtype}
+    mixed = apply("add", s.element("c"), const(0.0, s.dtype)) if s.online else s.element("c")
+    values = {"out": apply("mul", mixed, Local("u", s.dtype)), "mixed": mixed}
     share = Let("u", apply("div", const(1.0, s.dtype), s.row("total")))
-    columns = For("j", COLUMNS, tuple(Store(r, (I, J), values[r]) for r in results), vector=True)
-    outputs = tuple(Buffer(r, s.dtype, (ROWS, COLUMNS), (Dim.symbol(f"{r}_apart"), 1)) for r in results)
-    return Kernel("attend_finish", (s.band("c"), s.column("total")), outputs, (_rows((share, columns)),))
+    columns = For("j", COLUMNS, tuple(Store(r, (I, J), cast(values[r], dtypes[r])) for r in results), vector=True)
+    outputs = tuple(Buffer(r, dtypes[r], (ROWS, COLUMNS), (Dim.symbol(f"{r}_apart"), 1)) for r in results)
+    return Kernel("attend_finish", (s.band("c"), s.column("total")), outputs, (rows_of((share, columns)),))
 
 
 def gradients(s: Scores) -> Kernel:
@@ -155,10 +179,11 @@ def gradients(s: Scores) -> Kernel:
         ), vector=True),
     )
     inputs = s.band("x"), s.band("g"), s.column("most"), s.column("shift"), *s.buffers
-    return Kernel("attend_gradients", inputs, (s.band("p"), s.band("d")), (_rows(body),))
+    return Kernel("attend_gradients", inputs, (s.band("p"), s.band("d")), (rows_of(body),))
 
 
-def _rows(body: tuple[Stmt, ...]) -> For:
+def rows_of(body: tuple[Stmt, ...]) -> For:
+    """Do something to every row."""
     return For("i", ROWS, body, parallel=True)
 
 
@@ -180,10 +205,10 @@ class Nest:
 
 
 def emit_nest(module: Module, isa: Isa, kernel: Kernel) -> Nest:
-    """Write a nest as a function of the module; its work items are rows."""
+    """Write a nest as a function of the module; its work items are rows, or all of them if they are lanes."""
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     f = module.function(kernel.name, "void", params, linkage="internal", attributes=isa.attributes)
     writer = Writer(f, isa)
     extent = writer.kernel(kernel)
-    assert extent == ROWS and writer.scratch_size == 0
+    assert extent in (ROWS, (ROWS + (GRAIN - 1)) // GRAIN) and writer.scratch_size == 0
     return Nest(kernel.name, tuple(b.name for b in kernel.buffers), tuple(map(str, writer.sizes)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nacre.native.text import bits_of, vec
+from nacre.native.text import Function, bits_of, vec
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,8 @@ class Isa:
     registers: int
     masks: bool  # cheap masked loads and stores
     pairs: str = ""  # the intrinsic that multiplies 16-bit integers and adds neighbouring products, if there is one
+    scales: str = ""  # the intrinsic that multiplies by powers of two, rounding once, if there is one
+    ranges: str = ""  # the intrinsic that takes the larger or smaller of two numbers, zeros by their sign, likewise
 
     def lanes(self, scalar: str) -> int:
         """How many elements of an LLVM scalar type fill one vector register."""
@@ -31,8 +33,14 @@ class Isa:
         return f'nounwind "prefer-vector-width"="{self.vector_bits}"'
 
 
-AVX512 = Isa("avx512", 512, 32, True, "x86.avx512.pmaddw.d.512")
+AVX512 = Isa("avx512", 512, 32, True, "x86.avx512.pmaddw.d.512", "x86.avx512.mask.scalef",
+             "x86.avx512.mask.range")
 AVX2 = Isa("avx2", 256, 16, False, "x86.avx2.pmadd.wd")
 NEON = Isa("neon", 128, 32, False)
 
 BY_NAME = {isa.name: isa for isa in (AVX512, AVX2, NEON)}
+
+
+def written_for(f: Function) -> Isa | None:
+    """The instruction set whose attributes a function carries."""
+    return next((isa for isa in BY_NAME.values() if isa.attributes in f.attributes), None)

@@ -5,8 +5,9 @@ the work items lo … hi of the kernel's parallel extent.  The outer parallel lo
 that extent; when the innermost of them is a vector loop too, its share is counted in blocks of vectors.
 
 The parts: `nest_value` (expressions, loads), `nest_operate` (scalar operations), `nest_hoist` (loop invariants),
-`nest_loop` (statements and loops), `nest_fold` and `nest_reduce` (canonical reductions), `nest_tile` (transposed
-accesses), `nest_stream` (stores past the caches), `nest_shape` (what is read off a nest beforehand).
+`nest_loop` (statements and loops), `nest_fold` and `nest_reduce` (canonical reductions), `nest_tile` and
+`nest_square` (transposed accesses), `nest_stream` (stores past the caches), `nest_shape` (what is read off a nest
+beforehand).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_shape import reductions
-from nacre.codegen.nest_tile import Tiles, Tiling
+from nacre.codegen.nest_square import Squares
+from nacre.codegen.nest_tile import Tiling
 from nacre.codegen.nest_value import Storage
 from nacre.kernel.ast import Alloc, For, Kernel, Let, Stmt, statements
 from nacre.native.text import Module, Val
@@ -58,7 +60,7 @@ def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) ->
     return Generated(module.text(), name, tuple(writer.sizes), extent, writer.scratch_size)
 
 
-class Writer(Tiles):
+class Writer(Squares):
     """Writes one kernel function."""
 
     def kernel(self, kernel: Kernel) -> Size:

@@ -15,12 +15,13 @@ from nacre.base.errors import CompileError
 from nacre.codegen.nest_hoist import Hoisting
 from nacre.codegen.nest_operate import register
 from nacre.codegen.nest_reduce import Lanes, Leaves, Reduction, Stack
-from nacre.codegen.nest_shape import LIGHT, directly, lanes_for, weight
+from nacre.codegen.nest_shape import LIGHT, directly, elementary, lanes_for, weight
 from nacre.kernel.ast import Buffer, For, Stmt
 from nacre.kernel.dependence import written
 from nacre.kernel.order import BLOCK
 from nacre.native.text import Val, vec
 
+HEAVY = 120  # instructions for an element from which on vectors side by side have no registers left
 STRAIGHT = 8  # loops of at most so many rounds around a tree are written out
 
 
@@ -91,6 +92,16 @@ class Folds(Hoisting):
             yield
         self.lanes, self.vector, self.mask = before
 
+    def abreast(self, body: Sequence[Stmt]) -> int:
+        """How many vectors the rounds of a loop without loops inside take side by side.
+
+        Elementary functions are long chains of instructions: alone, a vector would leave most of the machine waiting.
+        """
+        load = weight(body)
+        if not LIGHT < load <= HEAVY or not elementary(body):
+            return 1
+        return self.isa.registers // (8 if load <= HEAVY // 2 else 16)
+
     # ---- over a serial loop
 
     def straight(self, s: For, trees: Sequence[Reduction]) -> None:
@@ -151,17 +162,18 @@ class Folds(Hoisting):
         if isinstance(s.extent, int):
             least = max(2, 1 << max(s.extent - 1, 0).bit_length())
             lanes, wide = min(lanes, least), min(wide, least)
-        for width in {lanes, wide}:
+        abreast = lanes if free or not trees else min(BLOCK, lanes * self.abreast(s.body))
+        for width in {lanes, wide, abreast}:
             self.spread(s, changing, width)
         for r in free:
             self.take(r.slots, r.start(self.f, wide))
         if trees:
-            self.blocks(s, trees, free, min(lanes, BLOCK))
+            self.blocks(s, trees, free, min(lanes, BLOCK), abreast)
         else:
             self.sweep(s, free, wide, lanes)
         for r in free:
-            found = r.lanes(self.f, self.current(r.slots))
-            self.take(r.slots, r.combine(self.f, [outer[n] for n in r.slots], found))
+            found, before = r.lanes(self.f, self.current(r.slots)), [outer[n] for n in r.slots]
+            self.take(r.slots, found if before == r.start(self.f, 1) else r.combine(self.f, before, found))
         self.forget(s.body)
 
     def sweep(self, s: For, free: Sequence[Reduction], wide: int, lanes: int) -> None:
@@ -175,8 +187,9 @@ class Folds(Hoisting):
             start = whole
         self.span(s, start, extent, lanes, free, [], [])
 
-    def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int) -> None:
-        """The canonical trees of a row: whole blocks of `BLOCK` elements, then the rest of them."""
+    def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int,
+               abreast: int) -> None:
+        """The canonical trees of a row: whole blocks of `BLOCK` elements, `abreast` at a time, then the rest."""
         f = self.f
         kept = [n for r in free for n in r.slots]
         extent = self.size(s.extent)
@@ -187,7 +200,7 @@ class Folds(Hoisting):
         if not isinstance(s.extent, int) or s.extent >= BLOCK:
             with f.loop("block", 0, whole, BLOCK, carry=[*self.current(kept), top]) as loop:
                 self.take(kept, loop.carried[:-1])
-                sums = self.whole_block(s, loop.index, lanes, trees, free, rows)
+                sums = self.whole_block(s, loop.index, lanes, abreast, trees, free, rows)
                 number = f.lshr(loop.index, BLOCK.bit_length() - 1)
                 tops = [stack.push(v, loop.carried[-1], number) for v, stack in zip(sums, stacks, strict=True)]
                 loop.next(*self.current(kept), tops[0])
@@ -216,12 +229,14 @@ class Folds(Hoisting):
         f.label(f"{stem}.end")
         return f.phi(arms[0][0].ty, arms)
 
-    def whole_block(self, s: For, start: Val, lanes: int, trees: Sequence[Reduction], free: Sequence[Reduction],
-                    rows: Sequence[Val]) -> list[Val]:
+    def whole_block(self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction],
+                    free: Sequence[Reduction], rows: Sequence[Val]) -> list[Val]:
         """The trees' sums of a whole block: light rounds are written out, others go through rows in memory."""
         f = self.f
+        if abreast > lanes:
+            return self.sums_abreast(s, start, lanes, abreast, trees, rows)
         if weight(s.body) > LIGHT:
-            self.span(s, start, f.add(start, BLOCK), lanes, free, trees, rows)
+            self.sweep_part(s, free, start, f.add(start, BLOCK), lanes, start, trees, rows, masked=False)
             return [self.sum_of_row(r, row, BLOCK // lanes, lanes) for r, row in zip(trees, rows, strict=True)]
         self.forget(s.body)
         leaves = [Lanes(f, r, lanes, BLOCK // lanes) for r in trees]
@@ -233,6 +248,23 @@ class Folds(Hoisting):
                 sums.add(self.states[sums.reduction.names[0]])
         self.forget(s.body)
         return [sums.lane_sum() for sums in leaves]
+
+    def sums_abreast(self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction],
+                     rows: Sequence[Val]) -> list[Val]:
+        """The trees' sums of a whole block, a round at a time: what each adds is one vector of a row in memory."""
+        f, count = self.f, abreast // lanes
+        with f.loop(s.index, start, f.add(start, BLOCK), abreast) as loop:
+            self.forget(s.body)
+            self.take([r.names[0] for r in trees], [r.start(f, abreast)[0] for r in trees])
+            with self.lanes_are(s.index, abreast, loop.index, s.extent):
+                self.block(s.body)
+            place = f.lshr(f.sub(loop.index, start), count.bit_length() - 1)
+            for r, row in zip(trees, rows, strict=True):
+                sums = Lanes(f, r, lanes, BLOCK // lanes)
+                sums.add_lanes(self.states[r.names[0]])
+                f.store(sums.result(), f.gep(row, place, register(r.dtype)))
+        return [self.sum_of_row(r, row, BLOCK // lanes, lanes, count.bit_length() - 1)
+                for r, row in zip(trees, rows, strict=True)]
 
     def part_of_block(self, r: Reduction, row: Val, used: Val, lanes: int) -> Val:
         """The tree over the elements of a block that are there; a tree no larger than a few times that is written."""
@@ -256,12 +288,12 @@ class Folds(Hoisting):
 
         return at_least(1)
 
-    def sum_of_row(self, r: Reduction, row: Val, vectors: int, lanes: int) -> Val:
-        """The tree over vectors in memory."""
+    def sum_of_row(self, r: Reduction, row: Val, vectors: int, lanes: int, level: int = 0) -> Val:
+        """The tree over so many vectors, of which subtrees of so many levels are in memory."""
         f, scalar = self.f, register(r.dtype)
         sums = Lanes(f, r, lanes, vectors)
-        for k in range(vectors):
-            sums.add(f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)))
+        for k in range(vectors >> level):
+            sums.add(f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)), level)
         return sums.lane_sum()
 
     def span(self, s: For, start: Val, end: Val, lanes: int, free: Sequence[Reduction],

@@ -142,27 +142,35 @@ class Statements(Folds):
         if s.unroll > 1:
             parts = [(f.sub(extent, f.binary("srem", extent, f.i64(s.unroll))), s.unroll), *parts]
         for end, step in parts:
-            with f.loop(s.index, start, end, step, carry=self.current(kept)) as loop:
-                self.take(kept, loop.carried)
-                self.forget(s.body)
-                for k in range(step):
-                    with self.index(s.index, f.add(loop.index, k), s.extent):
-                        self.block(s.body)
-                loop.next(*self.current(kept))
-            self.take(kept, loop.results)
+            self.stretch(s, kept, start, end, step)
             start = end
         self.forget(s.body)
+
+    def stretch(self, s: For, kept: Sequence[str], start: Val, end: Val, step: int) -> None:
+        """Rounds [start, end) of a loop that carries accumulators, `step` at a time."""
+        f = self.f
+        with f.loop(s.index, start, end, step, carry=self.current(kept)) as loop:
+            self.take(kept, loop.carried)
+            self.forget(s.body)
+            for k in range(step):
+                with self.index(s.index, f.add(loop.index, k), s.extent):
+                    self.block(s.body)
+            loop.next(*self.current(kept))
+        self.take(kept, loop.results)
 
     # ---- vector loops
 
     def widths(self, s: For) -> list[int]:
         """How many lanes the parts of a vector loop have, the widest first.
 
-        A loop around light loops takes several vectors at a time: longer runs of memory in each round.
+        A loop around light loops takes several vectors at a time: longer runs of memory in each round.  So does one
+        with elementary functions: what waits for a result has another vector's work beside it.
         """
         lanes = lanes_for(s.body, self.known_buffers(), self.isa)
         inner = any(isinstance(t, For) for t in s.body)
         factors = (self.isa.registers // 4, 4, 1) if inner and weight(s.body) <= 4 * LIGHT else (1,)
+        if not inner:
+            factors = (self.abreast(s.body), 1)
         found = [lanes * k for k in factors]
         if isinstance(s.extent, int):
             least = 1 << max(s.extent - 1, 0).bit_length()
@@ -180,8 +188,8 @@ class Statements(Folds):
             self.spread(s, changing, lanes)
         masked = self.isa.masks and widths[-1] > 1
         stores = self.streamed_stores(s)
-        if stores and len(widths) == 1 and widths[0] > 1:
-            start = self.past_caches(s, stores, start, end, widths[0], masked)
+        if stores and widths[-1] > 1:
+            start = self.past_caches(s, stores, start, end, widths, masked)
         for lanes in widths[:-1] if masked and len(widths) > 1 else widths:
             whole = f.add(start, f.and_(f.sub(end, start), -lanes))
             self.strip(s, start, whole, lanes)
@@ -219,17 +227,18 @@ class Statements(Folds):
         self.forget(s.body)
         return True
 
-    def past_caches(self, s: For, stores: Sequence[Store], start: Val, end: Val, lanes: int, masked: bool) -> Val:
+    def past_caches(self, s: For, stores: Sequence[Store], start: Val, end: Val, widths: Sequence[int],
+                    masked: bool) -> Val:
         """The aligned whole vectors of a loop, written past the caches, and the rounds before them."""
         f = self.f
         first, aligned = self.before_line(s, stores, start, end)
         if masked:
-            self.masked_strip(s, start, first, lanes)
+            self.masked_strip(s, start, first, widths[-1])
         else:
             self.strip(s, start, first, 1)
-        whole = f.select(aligned, f.add(first, f.and_(f.sub(end, first), -lanes)), first)
+        whole = f.select(aligned, f.add(first, f.and_(f.sub(end, first), -widths[0])), first)
         self.streaming = True
-        self.strip(s, first, whole, lanes)
+        self.strip(s, first, whole, widths[0])
         self.streaming = False
         return whole
 

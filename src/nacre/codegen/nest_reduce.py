@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 
 from nacre.base.dtypes import DType, float32, float64, int64
 from nacre.codegen.nest_operate import constant, operate
+from nacre.codegen.vecmath.machine import larger
+from nacre.codegen.vecmath.value import Real
 from nacre.kernel.order import NO_INDEX, empty, identity, in_any_order
 from nacre.native.text import Function, Val, bits_of, lanes_of, vec
 
@@ -70,7 +73,8 @@ class Reduction:
     def combine(self, f: Function, a: Sequence[Val], b: Sequence[Val]) -> list[Val]:
         """What a and, after it, b give."""
         if self.sticks:
-            return [self._beyond(f, a[0], b[0]), f.select(f.fcmp("uno", b[1], b[1]), b[1], a[1])]
+            number = self._beyond(f, a[0], b[0])
+            return [number] if len(a) == 1 else [number, f.select(f.fcmp("uno", b[1], b[1]), b[1], a[1])]
         if not self.picks:
             return [operate(f, ADD[self.op], [a[0], b[0]], self.dtype, self.dtype)]
         better = self._better(f, a, b)
@@ -78,6 +82,9 @@ class Reduction:
 
     def _beyond(self, f: Function, a: Val, b: Val) -> Val:
         """The greater (less) of two numbers, zeros by their sign; anything where one is a NaN."""
+        at_once = larger(Real(f, a), Real(f, b), smaller=self.op == "min")
+        if at_once is not None:
+            return at_once.v
         past = "ogt" if self.op == "max" else "olt"
         one = f.select(f.fcmp(past, b, a), b, a)
         other = f.select(f.fcmp(past, a, b), a, b)  # differs from the one only for zeros of both signs, and NaN
@@ -114,7 +121,15 @@ class Reduction:
                 (value,) = self.combine(f, [value], [swapped])
                 step *= 2
             return [value if count == 1 else f.extract(value, 0)]
+        if self.sticks and count > 1:
+            return [*self.narrowed(f, state[:1], 1), self._any_nan(f, state[1])]
         return self.narrowed(f, state, 1)
+
+    def _any_nan(self, f: Function, v: Val) -> Val:
+        """A NaN if there is one in any lane, which is found without comparing lane by lane; else 0."""
+        found = f.fcmp("uno", v, v)
+        some = f.intrinsic("vector.reduce.or", "i1", [found], overload=[found.ty])
+        return f.select(some, constant(f, self.dtype, nan), constant(f, self.dtype, 0))
 
     def narrowed(self, f: Function, state: Sequence[Val], lanes: int) -> list[Val]:
         """The state folded to fewer lanes, in any order."""
@@ -186,9 +201,8 @@ class Leaves:
         self.f, self.reduction = f, reduction
         self.open: list[tuple[int, Val]] = []  # level and value
 
-    def add(self, v: Val) -> None:
-        """Append a leaf, joining subtrees of equal height."""
-        level = 0
+    def add(self, v: Val, level: int = 0) -> None:
+        """Append a leaf, or a subtree of so many levels, joining subtrees of equal height."""
         while self.open and self.open[-1][0] == level:
             v = self.join(level, self.open.pop()[1], v)
             level += 1
@@ -217,6 +231,11 @@ class Lanes(Leaves):
     def __init__(self, f: Function, reduction: Reduction, lanes: int, vectors: int) -> None:
         super().__init__(f, reduction)
         self.count, self.by_parts = lanes, vectors >= lanes
+
+    def add_lanes(self, v: Val) -> None:
+        """Append the vectors that lie side by side in a longer one."""
+        for k in range(0, lanes_of(v.ty), self.count):
+            self.add(_part(self.f, v, range(k, k + self.count)))
 
     def lane_sum(self) -> Val:
         """The sum of all lanes of all vectors."""

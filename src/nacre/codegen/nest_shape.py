@@ -24,6 +24,7 @@ from nacre.kernel.ast import (
     statements,
 )
 
+LONG = frozenset(("sin", "cos", "tan", "pow", "atan2", "asinh", "acosh", "atanh", "rem"))
 LIGHT = 12  # instructions for an element up to which a loop is memory-bound
 
 
@@ -48,7 +49,7 @@ def directly(body: Sequence[Stmt]) -> Iterable[Accumulate]:
 
 
 def weight(body: Sequence[Stmt]) -> int:
-    """Roughly the instructions of a round: elementary functions count as 20, loops inside as 4 rounds."""
+    """Roughly the instructions of a round: elementary functions count as 20 or 80, loops inside as 4 rounds."""
     total = 0
     for s in body:
         total += sum(_weight(e, set()) for e in expressions(s)) + 1
@@ -63,8 +64,22 @@ def _weight(e: Expr, seen: set[int]) -> int:
     if id(e) in seen:
         return 0
     seen.add(id(e))
-    own = (1 if e.op in CHEAP else 20) if isinstance(e, Apply) else 1 if isinstance(e, Load) else 0
+    own = (1 if e.op in CHEAP else 80 if e.op in LONG else 20) if isinstance(e, Apply) else int(isinstance(e, Load))
     return own + sum(_weight(c, seen) for c in children(e))
+
+
+def elementary(body: Sequence[Stmt]) -> bool:
+    """Whether a body has operations that take many instructions."""
+    todo = [e for s in statements(tuple(body)) for e in expressions(s)]
+    seen: set[int] = set()
+    while todo:
+        e = todo.pop()
+        if isinstance(e, Apply) and e.op not in CHEAP:
+            return True
+        if id(e) not in seen:
+            seen.add(id(e))
+            todo += children(e)
+    return False
 
 
 def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 from nacre.base.dims import product
 from nacre.codegen.nest_value import Values
-from nacre.kernel.ast import For, Kernel, Load, Store, children, expressions, statements
-from nacre.kernel.dependence import stride
+from nacre.kernel.ast import For, Kernel, Store
+from nacre.kernel.dependence import loaded, stride
 from nacre.native.text import Val
 
 LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
 LONG = 1 << 11  # bytes of a row from which on its lines that are not written whole cost less than is gained
 LINE = 64
+PAGE = 4096
 
 
 def large_results(kernel: Kernel) -> frozenset[str]:
@@ -27,19 +28,7 @@ def large_results(kernel: Kernel) -> frozenset[str]:
         row = b.shape[-1] if b.shape else 1
         if isinstance(count, int) and count * b.dtype.itemsize >= LARGE and row * b.dtype.itemsize >= LONG:
             large.add(b.name)
-    if not large:
-        return frozenset()
-    read: set[str] = set()
-    seen: set[int] = set()
-    todo = [e for s in statements(kernel.body) for e in expressions(s)]
-    while todo:
-        e = todo.pop()
-        if id(e) not in seen:
-            seen.add(id(e))
-            todo += children(e)
-            if isinstance(e, Load):
-                read.add(e.buffer)
-    return frozenset(large - read)
+    return frozenset(large - loaded(kernel.body)) if large else frozenset()
 
 
 class Streams(Values):
@@ -80,6 +69,11 @@ class Streams(Values):
             return None
         self.streamed = True
         return min(LINE, lanes * self.storage[buffer].buffer.dtype.itemsize)
+
+    def ahead(self, pointer: Val, size: int) -> None:
+        """Ask for what lies a page further: the processor itself follows an access only to the end of its page."""
+        for line in range(0, size if self.streaming else 0, LINE):
+            self.f.prefetch(self.f.gep(pointer, PAGE + line), level=3)
 
     def drain(self) -> None:
         """Let what went past the caches be seen before what follows."""

@@ -41,16 +41,16 @@ class Tiles(Statements):
         scope = Scope({**self.known().extents, **{s.index: s.extent for s in (*loops, last)}}, self.lets)
         lanes = self.widths(last)[-1]
         for along in reversed(loops):
-            loads = [e for e in _loads(last.body) if self._runs_along(e, along, last, scope)]
+            runs = [e for e in loads(last.body) if self._runs_along(e, along, last, scope)]
             short = any(isinstance(s.extent, int) and s.extent < LEAST for s in (along, last))
-            if loads and not short and len(loads) <= MOST and 4 <= lanes <= 32:
-                return Tiling(along, tuple(loads), lanes)
+            if runs and not short and len(runs) <= MOST and 4 <= lanes <= 32:
+                return Tiling(along, tuple(runs), lanes)
         return None
 
     def _runs_along(self, e: Load, along: For, last: For, scope: Scope) -> bool:
         buffer = self.storage[e.buffer].buffer
         narrow = memory(e.dtype) in ("i8", "i16") and not self.isa.masks
-        if e.dtype is bool_ or narrow or any(map(_has_local, e.index)):
+        if e.dtype is bool_ or narrow or any(map(has_local, e.index)):
             return False
         there = stride(buffer, e.index, along.index, scope)
         return there == 1 and stride(buffer, e.index, last.index, scope) not in (0, 1, -1)
@@ -93,11 +93,12 @@ def transposed(f: Function, rows: Sequence[Val]) -> list[Val]:
     return values
 
 
-def _has_local(e: Expr) -> bool:
-    return isinstance(e, Local | Load) or any(map(_has_local, children(e)))
+def has_local(e: Expr) -> bool:
+    """Whether an expression reads a name or a buffer."""
+    return isinstance(e, Local | Load) or any(map(has_local, children(e)))
 
 
-def _loads(body: Sequence[Stmt]) -> list[Load]:
+def loads(body: Sequence[Stmt]) -> list[Load]:
     """The distinct loads of a body."""
     found: dict[tuple[str, tuple[Expr, ...]], Load] = {}
     seen: set[int] = set()

@@ -324,6 +324,7 @@ class Values:
             v = f.gather(place.pointer, self._active(), ty, Val("zeroinitializer", ty))
         elif self.mask is None or storage.lanes > 1:
             v = self._backwards(f.load(place.pointer, ty), place)
+            self.ahead(place.pointer, bits_of(scalar) // 8 * self.lanes)
         else:
             mask, absent = self._backwards(self.mask, place), Val("zeroinitializer", ty)
             v = self._backwards(f.masked_load(place.pointer, mask, ty, absent), place)
@@ -360,6 +361,9 @@ class Values:
     def alignment(self, buffer: str, lanes: int) -> int | None:
         """The alignment of a whole vector that goes past the caches; None where it does not."""
         return None
+
+    def ahead(self, pointer: Val, size: int) -> None:
+        """Ask for memory that later rounds will read, where that is worth it; here so many bytes were read."""
 
     def _active(self) -> Val:
         return self.mask if self.mask is not None else self.f.const(vec("i1", self.lanes), True)

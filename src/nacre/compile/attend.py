@@ -1,34 +1,45 @@
 """Attention in graphs: softmax between two products becomes one equation, and its derivative another.
 
 `attend` gives those of out, mixed, max and sum that are read (see `attend_find`), `attend_grads` the cotangents of q,
-k and v, for which it computes the weights again.  Neither keeps a matrix of scores in memory, and both give the bits
-of the equations whose place they take.  They are the compiler's own: programs are differentiated and batched before
-they get here.
+k and v, for which it computes the weights again.  Operands of half types are read as they lie and computed with in
+float32; out is written in its own dtype.  Neither keeps a matrix of scores in memory, and both give the bits of the
+equations whose place they take.  They are the compiler's own: programs are differentiated and batched before they get
+here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nacre.base.dtypes import DType, float32
 from nacre.base.types import TensorType
 from nacre.compile.attend_find import Finder, Match
 from nacre.compile.simplify import own_constants
 from nacre.ir.graph import Equation, Graph, Var
 from nacre.ir.primitive import Primitive, Template
 from nacre.ir.rewrite import uses, without_dead_code
+from nacre.ops.attend import online_p
 
 RESULTS = ("out", "mixed", "most", "total")
 
 
-def _attend_type(q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...],
+def computed(q: TensorType) -> DType:
+    """The dtype in which everything is computed."""
+    return float32 if q.dtype.bits < 32 else q.dtype
+
+
+def _attend_type(q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...], out: DType,
                  **_: object) -> tuple[TensorType, ...]:
-    rows = q.shape[:-1]
-    return tuple(q.with_shape((*rows, v.shape[-1]) if r in ("out", "mixed") else rows) for r in results)
+    rows, wide = q.shape[:-1], computed(q)
+    dtypes = {"out": out}
+    return tuple(TensorType((*rows, v.shape[-1]) if r in ("out", "mixed") else rows, dtypes.get(r, wide))
+                 for r in results)
 
 
 def _grads_type(q: TensorType, k: TensorType, v: TensorType, *rest: TensorType, results: tuple[str, ...],
                 **_: object) -> tuple[TensorType, ...]:
-    return tuple({"q": q, "k": k, "v": v}[r] for r in results)
+    shapes = {"q": q.shape, "k": k.shape, "v": v.shape}
+    return tuple(TensorType(shapes[r], computed(q)) for r in results)
 
 
 attend_p = Primitive("attend", _attend_type, Template("attend"), multiple=True)
@@ -37,21 +48,27 @@ attend_grads_p = Primitive("attend_grads", _grads_type, Template("attend_grads")
 
 def attend(graph: Graph) -> Graph:
     """The graph with every attention as one equation, or two with its derivative."""
-    if not any(e.primitive.name == "exp" for e in graph.equations):
+    if not any(e.primitive.name == "exp" or e.primitive is online_p for e in graph.equations):
         return graph
     found = graph
-    for e in graph.equations:
+    for e in graph.equations:  # of attention over blocks first the derivative, which begins with an exponential
         if e.primitive.name == "exp":
+            found = _replaced(found, e) or found
+    for e in graph.equations:
+        if e.primitive is online_p:
             found = _replaced(found, e) or found
     return found if found is graph else own_constants(found)
 
 
-def _replaced(graph: Graph, exp: Equation) -> Graph | None:
-    """The graph with the attention around an exponential replaced; None if there is none."""
+def _replaced(graph: Graph, e: Equation) -> Graph | None:
+    """The graph with the attention around an exponential, or over blocks, replaced; None if there is none."""
     finder = Finder(graph)
-    match = finder.forward(exp)
-    if match is None or not finder.rest_is_derivative(match):
-        return None
+    if e.primitive is online_p:
+        match = finder.online(e)
+    else:
+        match = finder.forward(e)
+        if match is None or not finder.rest_is_derivative(match):
+            return None
     gone = {id(e) for e in match.taken}
     kept = [e for e in graph.equations if id(e) not in gone]
     ordered = _ordered([*kept, *finder.made, *_equations(match)])
@@ -83,6 +100,10 @@ def _ordered(equations: Sequence[Equation]) -> list[Equation] | None:
     state: dict[int, bool] = {}  # being placed, or placed
     order: list[Equation] = []
     for start in equations:
+        if all(state.get(id(producer[a])) for a in start.inputs if a in producer) and id(start) not in state:
+            state[id(start)] = True  # most stand where they are
+            order.append(start)
+            continue
         todo = [(start, False)]
         while todo:
             e, finished = todo.pop()
@@ -107,11 +128,15 @@ def _equations(match: Match) -> list[Equation]:
     """What takes an attention's place."""
     masks = () if match.mask is None else (match.mask,)
     names = tuple(r for r in RESULTS if r in match.results)
-    found = [Equation(attend_p, (match.q, match.k, match.v, *masks), {**match.params, "results": names},
-                      tuple(match.results[r] for r in names), match.source)]
+    found: list[Equation] = []
+    if match.mixes:
+        out = match.results["out"].type.dtype if "out" in match.results else match.results["most"].type.dtype
+        params = {**match.params, "online": match.online, "results": names, "out": out}
+        found.append(Equation(attend_p, (*match.stored, *masks), params, tuple(match.results[r] for r in names),
+                              match.source))
     if match.grads:
         assert match.cotangent is not None and match.shift is not None
-        inputs = (match.q, match.k, match.v, match.cotangent, match.results["most"], match.shift, *masks)
+        inputs = (*match.stored, match.cotangent, match.results["most"], match.shift, *masks)
         found.append(Equation(attend_grads_p, inputs, {**match.params, "results": tuple(match.grads)},
                               tuple(match.grads.values()), match.source))
     return found

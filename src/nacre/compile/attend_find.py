@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nacre.base.dims import Dim
-from nacre.base.dtypes import bool_, float32, float64
+from nacre.base.dtypes import bfloat16, bool_, float16, float32, float64
 from nacre.base.types import TensorType
 from nacre.codegen.attend_rows import FACTORS
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import primitive_named
 from nacre.ir.rewrite import uses
 from nacre.ops.copy import copy_p
+
+HALVES = (float16, bfloat16)
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Match:
     v: Atom
     mask: Atom | None
     chain: list[tuple[str, Atom]]  # what is done to scores, in order: "scale", "causal", "mask", and with what
-    p: Var
+    p: Var  # the weights; attention over blocks has none, there it is the weighted sum of values
     results: dict[str, Var]
     taken: list[Equation]
     source: str
@@ -41,6 +43,13 @@ class Match:
     cotangent: Atom | None = None
     shift: Atom | None = None
     shares: bool = False  # weights are divided by their sum before they meet the values
+    online: bool = False  # it goes over blocks of keys
+    stored: tuple[Atom, Atom, Atom] = ()  # type: ignore[assignment]  # queries, keys and values as they lie in memory
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it is more than a derivative, whose forward map is another equation."""
+        return "mixed" in self.results
 
     @property
     def params(self) -> dict[str, object]:
@@ -52,7 +61,7 @@ class Match:
 
     @property
     def sound(self) -> bool:
-        """Whether the kernels serve it: one scale, one mask; a causal one is not undone by what follows it."""
+        """Whether the kernels serve it: one scale, one mask, which is not added before a causal one."""
         names = [s for s, _ in self.chain]
         if any(names.count(s) > 1 for s in names) or len(FACTORS.keys() & names) > 1:
             return False
@@ -60,7 +69,8 @@ class Match:
             return True
         scale = self.params["scale"]
         assert isinstance(scale, float)
-        return 0 < scale < math.inf and (self.mask is None or self.mask.type.dtype is bool_)
+        adds = self.mask is not None and self.mask.type.dtype is not bool_
+        return 0 < scale < math.inf and not (adds and names.index("mask") < names.index("causal"))
 
 
 class Finder:
@@ -140,6 +150,8 @@ class Finder:
             return None
         scores, most = sub.inputs[0], self.spread(sub.inputs[1], rank - 1)
         greatest = None if most is None else self.by(most, "max")
+        if greatest is None and isinstance(most, Var):
+            return self.derivative(exp, sub, most)
         if greatest is None or greatest.inputs[0] is not scores or greatest.params["axes"] != (rank - 1,):
             return None
         lowered = self.producer[sub.inputs[1]]  # type: ignore[index]
@@ -147,7 +159,48 @@ class Finder:
         if not (self.only(exp.inputs[0], exp) and self.only(sub.inputs[1], sub) and isinstance(scores, Var)):  # type: ignore[arg-type]
             return None
         match = Match(scores, scores, scores, None, [], p, {"most": greatest.outputs[0]}, taken, exp.source)
-        return match if self.back_to_product(match, scores, [sub, greatest]) and self.mixes(match) else None
+        if not self.back_to_product(match, scores, [sub, greatest]) or not self.mixes(match):
+            return None
+        match.stored = self.widened(match.q), self.widened(match.k), self.widened(match.v)
+        return match
+
+    def online(self, e: Equation) -> Match:
+        """The attention of an equation over blocks of keys."""
+        q, k, v, *masks = e.inputs
+        mixed, most, total = e.outputs
+        scale = Literal(np.asarray(e.params["scale"], q.type.dtype.numpy), q.type.with_shape(()))
+        chain: list[tuple[str, Atom]] = [("scale", scale), *(("causal", q),) * bool(e.params["causal"])]
+        chain += [("mask", m) for m in masks]
+        results = {"mixed": mixed, "most": most, "total": total}
+        mask = self.owned(masks[0]) if masks else None
+        match = Match(q, k, v, mask, chain, mixed, results, [e], e.source, online=True)
+        match.stored = self.widened(q), self.widened(k), self.widened(v)
+        self.divides(match)
+        return match
+
+    def derivative(self, exp: Equation, sub: Equation, most: Var) -> Match | None:
+        """The derivative of an attention that gave the greatest scores; an exponential computes its weights again."""
+        scores, v = sub.inputs[0], self.values_of(exp.outputs[0])
+        taken = [exp, sub, self.producer[sub.inputs[1]]]  # type: ignore[index]
+        if not (self.only(exp.inputs[0], exp) and self.only(sub.inputs[1], sub) and isinstance(scores, Var)):  # type: ignore[arg-type]
+            return None
+        match = Match(scores, scores, scores, None, [], exp.outputs[0], {"most": most}, taken, exp.source)
+        if v is None or not self.back_to_product(match, scores, [sub]):
+            return None
+        match.v = v
+        match.stored = self.widened(match.q), self.widened(match.k), self.widened(v)
+        return match
+
+    def values_of(self, p: Var) -> Atom | None:
+        """The values whose products with cotangents are those of weights."""
+        last = p.type.rank - 1
+        for e in self.readers.get(p, []):
+            moved = self.by(e.inputs[e.inputs[0] is p], "add") if e.primitive.name == "mul" else None
+            for a in moved.inputs if moved is not None else ():
+                g = self.by(a, "dot")
+                if g is not None and self.product(g, last + 1) == (last, last):
+                    return g.inputs[1]
+        return None
 
     def back_to_product(self, match: Match, x: Var, readers: list[Equation]) -> bool:
         """From the scores back to the product of queries and keys."""
@@ -237,12 +290,32 @@ class Finder:
                 and self.meets(match, divided[0].outputs[0])
         if not self.meets(match, match.p):
             return False
+        self.divides(match)
+        return True
+
+    def divides(self, match: Match) -> None:
+        """Note the product with the values divided by the sum of weights, if it is."""
         for e in self.readers.get(match.results["mixed"], []):
             if e.primitive.name == "mul" and any(self.is_share(a, match.results["total"]) for a in e.inputs):
-                match.results["out"] = e.outputs[0]
+                match.results["out"] = self.narrowed(match, e)
                 match.taken.append(e)
                 break
-        return True
+
+    def narrowed(self, match: Match, e: Equation) -> Var:
+        """What an equation computes, as it is written to memory: in a half type, if nobody reads it otherwise."""
+        readers = self.readers.get(e.outputs[0], [])
+        if e.outputs[0] in self.outputs or len(readers) != 1 or readers[0].primitive.name != "cast":
+            return e.outputs[0]
+        narrow = readers[0].outputs[0]
+        if e.outputs[0].type.dtype is not float32 or narrow.type.dtype not in HALVES:
+            return e.outputs[0]
+        match.taken.append(readers[0])
+        return narrow
+
+    def widened(self, a: Atom) -> Atom:
+        """An operand as it lies in memory: in a half type, if it is converted from that."""
+        e = self.by(a, "cast")
+        return e.inputs[0] if e is not None and e.inputs[0].type.dtype in HALVES else a
 
     def shared(self, p: Var, e: Equation, total: Var) -> bool:
         """Whether an equation divides weights by their sum."""

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from nacre.base.dims import Size, product
+from nacre.base.dtypes import DType
 from nacre.base.types import Shape, row_major
 from nacre.codegen.attend import RESULTS, Attention, forward
 from nacre.codegen.attend_grads import GRADS, backward
+from nacre.codegen.attend_online import online
 from nacre.codegen.attend_rows import Scores
 from nacre.codegen.isa import Isa
+from nacre.compile.attend import computed
 from nacre.compile.fuse import View
 from nacre.compile.layout import batch_strides, splits
 from nacre.compile.templates import ArgSlot, Builder, Place, TemplateStep
@@ -23,7 +26,7 @@ Strides = tuple[Size, Size, tuple[Size, ...]]  # of outer and inner batch, and o
 
 @lru_cache(maxsize=64)
 def _forward(isa: Isa, scores: Scores, results: tuple[str, ...]) -> tuple[Code, Attention]:
-    module, about = forward(isa, scores, results, "nacre_kernel")
+    module, about = (online if scores.online else forward)(isa, scores, results, "nacre_kernel")
     return Code(module.text(), about.name), about
 
 
@@ -83,8 +86,13 @@ def _launch(e: Equation, split: int, places: dict[str, Place], strides: dict[str
     batch = q[:-2]
     mask = e.inputs[-1].type if "Mask" in places else None
     repeats = mask is not None and (strides["Mask"][2][1] == 0 or mask.shape[-1] == 1)
-    scores = Scores(e.inputs[0].type.dtype, e.params["steps"], e.params["scale"], mask.dtype if mask else None,
-                    0 if repeats else 1, e.params["causal"], e.params["shares"])
+    operands = tuple(x.type.dtype for x in e.inputs[:3])
+    wide = computed(e.inputs[0].type)
+    same = all(d is wide for d in operands)
+    out: DType = e.params.get("out", wide)
+    scores = Scores(wide, e.params["steps"], e.params["scale"], mask.dtype if mask else None,
+                    0 if repeats else 1, e.params["causal"], e.params["shares"], e.params.get("online", False),
+                    () if same else operands, None if out is wide else out)
     code, about = kernel(scores, e.params["results"])
     sizes = heads, queries, keys, depth, width = product(batch), q[-2], k[-2], q[-1], v[-1]
     values: dict[str, Size] = {"inner": product(batch[split:]), "queries": queries, "keys": keys, "depth": depth,

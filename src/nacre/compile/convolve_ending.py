@@ -14,9 +14,9 @@ from nacre.base.dtypes import DType
 from nacre.base.types import row_major
 from nacre.codegen.convolve_steps import Place
 from nacre.codegen.nest_operate import memory
+from nacre.compile.alike import lower_over
 from nacre.compile.cluster import Node
 from nacre.compile.fuse import Fusion, View
-from nacre.compile.lower import lower_over
 from nacre.compile.straight import computed, straight
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer, Stmt, Store

@@ -16,10 +16,11 @@ from nacre.base.dtypes import DType, float32, float64
 from nacre.codegen.contract import Contraction, Operand
 from nacre.codegen.isa import Isa
 from nacre.compile import convolve_ending
+from nacre.compile.alike import lower_over
 from nacre.compile.cluster import Node
 from nacre.compile.fuse import Fusion, View
 from nacre.compile.layout import result_groups, result_strides
-from nacre.compile.lower import Lowered, lower_over
+from nacre.compile.lower import Lowered
 from nacre.compile.scalars import apart, literal
 from nacre.compile.straight import computed, straight
 from nacre.compile.templates import Factor, Form, TemplateStep, product_code, product_form, product_step, readings

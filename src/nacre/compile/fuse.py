@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.types import Shape, row_major
@@ -30,6 +31,8 @@ INLINE_READS = 3  # from so many values at most
 MOST_EQUATIONS = 128  # of a cluster, so that the compiler's time stays proportional to the graph
 MOST_REDUCTIONS = 8
 MOST_BESIDE = 8  # clusters that are tried because they read the same value
+FAR = 64  # equations between two that are not to be one kernel, where the later one's result is large
+LARGE = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Fusion:
     inside: dict[Var, Node]  # the cluster that computes a value
     stored: set[Var]
     flat: dict[Var, Atom]  # a value that is another one's elements in order, computed over the other's axes
+    lowered: dict[Any, Any] = field(default_factory=dict[Any, Any])  # by the forms of nodes (see `compile/alike`)
 
     def in_memory(self, atom: Atom) -> bool:
         """Whether the atom can be read from a buffer."""
@@ -76,6 +80,8 @@ class _Fuser:
         self.copied = {e.inputs[0] for e in graph.equations
                        if e.primitive.name == "copy" and e.outputs[0] not in self.strides}
         self.count = 0
+        self.at = 0  # the equation that is visited
+        self.latest: dict[Node, int] = {}  # the last equation that was put into a node
 
     # ---- nodes
 
@@ -95,6 +101,7 @@ class _Fuser:
     def place(self, e: Equation, node: Node) -> Node:
         """Put the equation into the node and note what it depends on."""
         node.equations.append(e)
+        self.latest[node] = self.at
         node.reductions += isinstance(e.primitive.lowering, Reduce)
         for x in self.roots(e.inputs):
             n = self.node(x)
@@ -119,6 +126,7 @@ class _Fuser:
         """Visit every equation in order, then fix views and what is stored."""
         for e in self.graph.equations:
             self.visit(e)
+            self.at += 1
         nodes = ordered({n for v in self.node_of if (n := self.node(v)) is not None})
         return self.finish(nodes)
 
@@ -214,25 +222,37 @@ class _Fuser:
     def cluster(self, e: Equation, domain: Shape, axes: tuple[int, ...] | None) -> None:
         """Put the equation into the best node that may take it, or into a new one."""
         needed = [n for x in self.roots(e.inputs) if (n := self.node(x)) is not None]
-        for node in self.candidates(e, needed, axes):
+        near = self.near(e, needed) if axes is None else needed
+        for node in self.candidates(e, near, axes):
             if not self.fits(e, node, domain, axes):
                 continue
             if any(n is not node and n.needs(node) for n in needed):
                 continue
             self.join(e, node, axes)
-            self.absorb(node, [n for n in needed if n is not node])
+            self.absorb(node, [n for n in near if n is not node])
             return
         node = self.new(e, domain, axes)
-        self.absorb(node, needed)
+        self.absorb(node, near)
 
-    def candidates(self, e: Equation, needed: list[Node], axes: tuple[int, ...] | None) -> list[Node]:
+    def near(self, e: Equation, needed: list[Node]) -> list[Node]:
+        """The nodes that e may become a part of: not those far back, where its result would wait until it is read.
+
+        What a derivative makes of the function's values is so computed with the derivative, and takes no memory before.
+        """
+        if not (large(e.outputs[0]) and is_pointwise(e)):
+            return needed
+        return [n for n in needed if self.at - self.latest[n] <= FAR]
+
+    def candidates(self, e: Equation, near: list[Node], axes: tuple[int, ...] | None) -> list[Node]:
         """Clusters of operands, the youngest first; then those that read the same values."""
-        direct = sorted({n for n in needed if not n.opaque}, key=lambda n: -n.number)
+        direct = sorted({n for n in near if not n.opaque}, key=lambda n: -n.number)
         beside: set[Node] = set()
-        if axes is not None:
+        if axes is not None or (not direct and large(e.outputs[0])):
             for x in e.inputs:
                 latest = islice(reversed(self.readers.get(x, {})), MOST_BESIDE)
                 beside |= {m for m in current(latest) if not m.opaque}
+        if axes is None:
+            beside = set(self.near(e, list(beside)))
         return direct + sorted(beside - set(direct), key=lambda n: -n.number)
 
     def fits(self, e: Equation, node: Node, domain: Shape, axes: tuple[int, ...] | None) -> bool:
@@ -254,7 +274,7 @@ class _Fuser:
 
     def reads_shape(self, e: Equation, node: Node, shape: Shape) -> bool:
         """Whether every operand that the cluster computes is read at the index of the result."""
-        if isinstance(e.primitive.lowering, Element) and not _is_pointwise(e):
+        if isinstance(e.primitive.lowering, Element) and not is_pointwise(e):
             return not any(self.node(x) is node for x in self.roots(e.inputs))
         return all(x.type.shape == shape and x not in self.source
                    for x in self.roots(e.inputs) if self.node(x) is node)
@@ -308,7 +328,7 @@ class _Fuser:
         if isinstance(e.primitive.lowering, Reduce):
             return all(x.type.shape == other.domain and x not in self.source for x in mine)
         shape = e.outputs[0].type.shape
-        return _is_pointwise(e) and all(x.type.shape == shape and x not in self.source for x in mine)
+        return is_pointwise(e) and all(x.type.shape == shape and x not in self.source for x in mine)
 
     # ---- where values live
 
@@ -399,7 +419,7 @@ class _Fuser:
             e = self.producer[y]
             low = e.primitive.lowering
             spreads = e.primitive.name == "broadcast"
-            if y in stored or not isinstance(low, Element) or not (spreads or (low.cost <= 1 and _is_pointwise(e))):
+            if y in stored or not isinstance(low, Element) or not (spreads or (low.cost <= 1 and is_pointwise(e))):
                 return None
             cost += 0 if spreads else low.cost
             todo += [z for z in self.roots(e.inputs) if isinstance(z, Var)]
@@ -433,7 +453,7 @@ def _layout_through(fuser: _Fuser, v: Var) -> Layout | None:
 _pointwise: dict[Primitive, bool] = {}
 
 
-def _is_pointwise(e: Equation) -> bool:
+def is_pointwise(e: Equation) -> bool:
     """Whether each element of the result is made of the operands' elements at the same index."""
     known = _pointwise.get(e.primitive)
     if known is None:
@@ -462,6 +482,11 @@ def _reads_own_index(e: Equation) -> bool:
     low.rule(index, tuple(operand(k) for k in range(len(e.inputs))), tuple(x.type for x in e.inputs),
              result, **e.params)
     return all(reads)
+
+
+def large(v: Var) -> bool:
+    """Whether a value takes so much memory that it should not wait there for long."""
+    return isinstance(v.type.nbytes, int) and v.type.nbytes >= LARGE
 
 
 def fuse(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None) -> Fusion:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nacre.base.dims import Dim, Size
+from nacre.base.known import known_by_identity
 from nacre.compile.scalars import apart
 from nacre.kernel.ast import (
     Accumulate,
@@ -96,6 +97,7 @@ class _Symbols:
                 return s
 
 
+@known_by_identity
 def generalise(kernel: Kernel) -> General:
     """A kernel whose sizes and strides are symbols (buffers must state their strides), and its constants inputs."""
     kernel, scalars = apart(kernel)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nacre.base.known import known_by_identity
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
 from nacre.runtime.flow import Kind, Loop, Row, Tree, lives, loops, settled, walk
 from nacre.runtime.plan import Launch, Plan, Storage, holder, uses
@@ -28,6 +29,7 @@ class Carry:
     result: int
 
 
+@known_by_identity
 def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
     """Pairs (input, output) of a kernel such that the output may be written over the input."""
     body = kernel.body
@@ -76,24 +78,37 @@ def _inside(s: Stmt) -> tuple[Stmt, ...]:
 
 
 def _loads(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
-    for e in expressions(s):
-        yield from _expression_loads(e, name)
-    for t in _inside(s):
-        yield from _loads(t, name)
-
-
-def _expression_loads(e: Expr, name: str) -> Iterator[tuple[Expr, ...]]:
-    if isinstance(e, Load) and e.buffer == name:
-        yield e.index
-    for c in children(e):
-        yield from _expression_loads(c, name)
+    return iter(_accesses(s).loads.get(name, ()))
 
 
 def _stores(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
-    if isinstance(s, Store) and s.buffer == name:
-        yield s.index
-    for t in _inside(s):
-        yield from _stores(t, name)
+    return iter(_accesses(s).stores.get(name, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """At which indices a statement, and those inside it, read and write each buffer."""
+
+    loads: dict[str, list[tuple[Expr, ...]]]
+    stores: dict[str, list[tuple[Expr, ...]]]
+
+
+@known_by_identity
+def _accesses(s: Stmt) -> _Accesses:
+    found = _Accesses({}, {})
+    todo = list(expressions(s))
+    while todo:
+        e = todo.pop()
+        if isinstance(e, Load):
+            found.loads.setdefault(e.buffer, []).append(e.index)
+        todo += children(e)
+    if isinstance(s, Store):
+        found.stores.setdefault(s.buffer, []).append(s.index)
+    for inside in map(_accesses, _inside(s)):
+        for mine, its in ((found.loads, inside.loads), (found.stores, inside.stores)):
+            for name, indices in its.items():
+                mine.setdefault(name, []).extend(indices)
+    return found
 
 
 def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int, outputs: int, tree: Tree = (),

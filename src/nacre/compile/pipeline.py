@@ -3,6 +3,7 @@
     simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own; control flow
                 hands on only what changes and is needed
     attend      softmax between two products becomes one equation, and its derivative another
+    remake      large factors that are cheap to compute are computed again where they are read late
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
     lower       a cluster becomes a kernel-IR nest, with a case for each stretch of a loop where its index chooses
@@ -15,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
@@ -25,12 +26,14 @@ import numpy as np
 
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
+from nacre.base.known import known_by_identity
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.nest_stream import large_results
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
+from nacre.compile.alike import lower
 from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
@@ -40,19 +43,21 @@ from nacre.compile.cost import round_cost
 from nacre.compile.epilogue import endings
 from nacre.compile.fuse import Fusion, View, fuse
 from nacre.compile.generalise import generalise
-from nacre.compile.lower import Lowered, copy_kernel, lower
+from nacre.compile.lower import Lowered, copy_kernel
 from nacre.compile.memory import Carry, overwritable, plan_memory
+from nacre.compile.remake import remade
 from nacre.compile.scalars import literal
 from nacre.compile.simplify import simplify
-from nacre.compile.templates import BUILDERS, NATIVE, Attempt, Scratch, TemplateStep, ended_steps
+from nacre.compile.templates import BUILDERS, NATIVE, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
+from nacre.kernel.keep import kept_in_results
 from nacre.kernel.split import split
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
 from nacre.runtime.flow import Node as Step
-from nacre.runtime.plan import Launch, Number, Plan, Pointer, Slot, Storage
+from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Slot, Storage
 
 TEMPLATES = BUILDERS | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
@@ -98,6 +103,7 @@ class _Planner:
     tree: list[Step] = field(default_factory=list[Step])
     carries: list[Carry] = field(default_factory=list[Carry])
     loops: Iterator[int] = field(default_factory=count)
+    begin: Callable[[str], None] | None = None  # takes the text of each new kernel
 
     # ---- control flow
 
@@ -165,6 +171,10 @@ class _Planner:
         return found
 
     def code(self, code: Code) -> int:
+        """The number of a kernel; what is new is handed on at once."""
+        if code not in self.codes and self.begin is not None:
+            for text in code.texts:
+                self.begin(text)
         return self.codes.setdefault(code, len(self.codes))
 
     def scalar(self, number: Const) -> Literal:
@@ -193,8 +203,10 @@ class _Planner:
     def nest(self, kernel: Kernel, reads: Sequence[View], writes: Sequence[int], cost: int,
              label: str, equations: Sequence[Equation], idle: bool = False) -> None:
         """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
+        large, pairs = large_results(kernel), overwritable(kernel)
+        kernel = kept_in_results(kernel, large.union(kernel.outputs[o].name for _, o in pairs))
         general = generalise(kernel)
-        made = generated(general.kernel, self.isa, large_results(kernel))
+        made = generated(general.kernel, self.isa, large)
         slots: list[Slot] = []
         for buffer, view in zip(kernel.inputs, reads, strict=True):
             slots.append(Pointer(self.number(view.base), view.offset * buffer.dtype.itemsize))
@@ -203,7 +215,7 @@ class _Planner:
         slots += [Number(substitute(s, general.sizes)) for s in made.sizes]
         extent = substitute(made.extent, general.sizes)
         bases = [self.number(v.base) for v in reads]
-        over = tuple((bases[i], writes[o]) for i, o in overwritable(kernel)
+        over = tuple((bases[i], writes[o]) for i, o in pairs
                      if reads[i].offset == 0 and bases.count(bases[i]) == 1)
         self.launch(Launch(
             self.code(Code(made.text, made.name)), label, tuple(slots), extent, self.per_item(kernel, cost, extent),
@@ -316,10 +328,24 @@ class _Planner:
                 return scratch[place]
             return self.number(place.base if isinstance(place, View) else place)  # type: ignore[arg-type]
 
-        slots = tuple(Pointer(value(t[0]), t[1]) if isinstance(t, tuple) else Number(t) for t in s.slots)
+        def slot(given: ArgSlot) -> Slot:
+            if not isinstance(given, tuple):
+                return Number(given)
+            if isinstance(given[0], Standing):
+                return self.packed(given[0])
+            return Pointer(value(given[0]), given[1])
+
+        slots = tuple(map(slot, s.slots))
         self.launch(Launch(
             self.code(s.code), label, slots, s.extent, s.cost, s.scratch, tuple(map(value, s.reads)),
             tuple(map(value, s.writes)), s.grain, s.flops, s.cut, s.cut_sizes), Stage(label, None, (e,)))
+
+    def packed(self, place: Standing) -> Slot:
+        """The memory in which an operand stays packed; null for one that the program computes."""
+        of = self.number(place.of.base)
+        if self.values[of].kind not in ("input", "constant"):
+            return Number(0)
+        return Pointer(self.new(Storage("packed", READY + place.nbytes, of=of)))
 
     def dense(self, x: Atom, view: View) -> View:
         """Launch a copy of a strided view into dense memory."""
@@ -337,6 +363,7 @@ def _few_rows(node: Node) -> bool:
     return rows is not None and all(isinstance(n, int) for n in rows) and prod(rows) < FEW_ROWS  # type: ignore[arg-type]
 
 
+@known_by_identity
 @lru_cache(maxsize=1024)
 def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
     """The LLVM text of a general kernel; the same kernel is written once."""
@@ -353,15 +380,16 @@ def substitute(size: Size, sizes: dict[str, Size]) -> Size:
 
 
 def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None,
-                  target: Target | None = None) -> Compiled:
+                  target: Target | None = None, begin: Callable[[str], None] | None = None) -> Compiled:
     """Take a graph through the pipeline.  `layouts` are the inputs' strides where they are not dense.
 
-    What is made for a `target` other than this machine cannot be run here.
+    What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
+    it is written, so that it may be compiled while the others are.
     """
-    simplified = attend(simplify(graph))
+    simplified = remade(attend(simplify(graph)))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
-    planner = _Planner(fusion, BY_NAME[target.isa])
+    planner = _Planner(fusion, BY_NAME[target.isa], begin=begin)
     planner.declare(simplified)
     planner.write()
     plan = planner.plan()

@@ -22,6 +22,7 @@ import numpy as np
 import nacre
 from nacre.base.dtypes import DType, dtype_named
 from nacre.base.errors import Error, GraphError
+from nacre.base.garbage import uncollected
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.program import driver_text
@@ -37,6 +38,7 @@ MARK = ""  # the key that tells an object of ours from JSON's
 Layouts = Sequence[tuple[int, ...]]
 
 
+@uncollected()
 def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
     """The executable of a graph for this machine: read from disk, else compiled, and kept there for the next process.
 
@@ -48,7 +50,7 @@ def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
     if found is None:
         from nacre.compile.pipeline import compile_graph  # noqa: PLC0415 - only now: a warm start does without it
 
-        found = compile_graph(graph, layouts).executable
+        found = compile_graph(graph, layouts, begin=partial(objects.begin, target=target)).executable
         if name is not None:
             disk.write(name, _encode(found))
     return found

@@ -41,6 +41,21 @@ def written(body: Sequence[Stmt]) -> list[str]:
     return [name for name in found if name not in inside]
 
 
+def loaded(body: Sequence[Stmt]) -> set[str]:
+    """The buffers that a body loads from, its own scratch too."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    todo = [e for s in statements(tuple(body)) for e in expressions(s)]
+    while todo:
+        e = todo.pop()
+        if id(e) not in seen:
+            seen.add(id(e))
+            todo += children(e)
+            if isinstance(e, Load):
+                found.add(e.buffer)
+    return found
+
+
 def varying(body: Sequence[Stmt], index: str) -> set[str]:
     """The names in a loop's body whose values may differ between its rounds."""
     found = {index}

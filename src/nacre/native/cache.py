@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from nacre.base.errors import CompileError
-from nacre.native import engine, limits
+from nacre.native import crew, engine
 from nacre.native.engine import Library, Target
 
 MAGIC = b"NacreObj"
@@ -210,6 +210,7 @@ class ObjectCache:
         self._loaded: weakref.WeakSet[Library] = weakref.WeakSet()
         atexit.register(self._stay)
         self._making: dict[bytes, threading.Lock] = {}
+        self._begun: set[bytes] = set()
         self._lock = threading.Lock()
         self.compiled = 0  # objects that no cache had
 
@@ -235,28 +236,28 @@ class ObjectCache:
             self._making.pop(key, None)
         return known
 
+    def begin(self, text: str, target: Target) -> None:
+        """Have the object of a text made by another thread, where there is a processor for it: it will be wanted."""
+        key = key_of(text, target)
+
+        def make() -> None:
+            """Make it, or leave the fault to those who want it."""
+            try:
+                self._object(key, text, target)
+            finally:
+                self._begun.discard(key)
+
+        if key not in self._objects and key not in self._begun:
+            self._begun.add(key)
+            crew.begin(len(text), make)
+
     def compile_all(self, texts: Iterable[str], target: Target) -> list[bytes]:
         """Object code of many texts, compiled on all cores."""
         work = list(texts)
-        made: dict[int, bytes | Exception] = {}
-        places = iter(range(len(work)))
-
-        def compile_some() -> None:
-            """Compile what no other thread has taken yet; keep faults for the caller."""
-            for place in places:  # shared: each thread takes the next one
-                try:
-                    made[place] = self.compile(work[place], target)
-                except Exception as fault:
-                    made[place] = fault
-
-        threads = [threading.Thread(target=compile_some)
-                   for _ in range(min(len(work), len(limits.allowed_processors())) - 1)]
-        for thread in threads:
-            thread.start()
-        compile_some()
-        for thread in threads:
-            thread.join()
-        return [_object_of(made[place]) for place in range(len(work))]
+        for text in work:
+            self.begin(text, target)
+        crew.help_out()
+        return [self.compile(text, target) for text in work]
 
     def library(self, text: str, target: Target,
                 symbols: Mapping[str, int] | None = None) -> Library:
@@ -310,12 +311,6 @@ def _remember(known: dict[K, V], key: K, value: V, limit: int) -> None:
         del known[next(iter(known))]
 
 
-def _object_of(result: bytes | Exception) -> bytes:
-    if isinstance(result, Exception):
-        raise result
-    return result
-
-
 _shared: ObjectCache | None = None
 _shared_lock = threading.Lock()
 
@@ -338,6 +333,11 @@ def compile_cached(text: str, target: Target) -> bytes:
 def compile_all(texts: Iterable[str], target: Target) -> list[bytes]:
     """Object code of many texts, compiled side by side, by the process's cache."""
     return shared().compile_all(texts, target)
+
+
+def begin(text: str, target: Target) -> None:
+    """Have the object of a text made by another thread, by the process's cache."""
+    shared().begin(text, target)
 
 
 def library(text: str, target: Target, symbols: Mapping[str, int] | None = None) -> Library:

@@ -139,17 +139,15 @@ def _new_machine(target: Target) -> Any:
 _machines = _Machines()
 
 
-def _parse(text: str, head: str, context: Any = None) -> tuple[Any, Any]:
-    """The verified module, and the context that it lives in: the given one, or one of its own."""
-    llvm = binding()
-    context = context or llvm.create_context()
+def _parse(text: str, head: str, context: Any) -> Any:
+    """The verified module of a text, in a context."""
     try:
         # The header shares the text's first line, so that line numbers are those of the text.
-        module = llvm.parse_assembly(head + text, context)
+        module = binding().parse_assembly(head + text, context)
         module.verify()
     except RuntimeError as fault:
         raise CompileError(_explain(text, str(fault))) from None
-    return module, context
+    return module
 
 
 def _explain(text: str, fault: str) -> str:
@@ -175,43 +173,70 @@ def _line_of(lines: list[str], fault: str) -> int | None:
     return None
 
 
-@cache
-def _emit_function() -> Any:
-    """LLVM's emitter without llvmlite's global lock, so that threads compile side by side.
+class _Unlocked:
+    """LLVM's functions without llvmlite's global lock, so that threads compile side by side.
 
-    It is safe because each call has a context and a target machine of its own.
+    It is safe because each module has a context and a target machine of its own.  Only those that take long let go of
+    the interpreter lock: a thread that waits for it again may wait for long.
     """
-    llvm = binding()
-    emit = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
-    emit.argtypes = [llvm.ffi.LLVMTargetMachineRef, llvm.ffi.LLVMModuleRef, ctypes.c_int,
-                     ctypes.POINTER(ctypes.c_char_p)]
-    emit.restype = llvm.ffi.LLVMMemoryBufferRef
-    return emit
+
+    def __init__(self) -> None:
+        name = binding().ffi.lib._name
+        long, short = ctypes.CDLL(name), ctypes.PyDLL(name)
+        at, number, fault = ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p)
+        self.context = _typed(short.LLVMPY_ContextCreate, at)
+        self.parse = _typed(long.LLVMPY_ParseAssembly, at, at, ctypes.c_char_p, fault)
+        self.verify = _typed(long.LLVMPY_VerifyModule, ctypes.c_bool, at, fault)
+        self.emit = _typed(long.LLVMPY_TargetMachineEmitToMemory, at, at, at, number, fault)
+        self.start = _typed(short.LLVMPY_GetBufferStart, at, at)
+        self.size = _typed(short.LLVMPY_GetBufferSize, ctypes.c_size_t, at)
+        self.drop_memory = _typed(short.LLVMPY_DisposeMemoryBuffer, None, at)
+        self.drop_module = _typed(long.LLVMPY_DisposeModule, None, at)
+        self.drop_context = _typed(long.LLVMPY_ContextDispose, None, at)
+        self.drop_string = _typed(short.LLVMPY_DisposeString, None, at)
+
+    def told(self, fault: ctypes.c_void_p) -> str:
+        """A complaint of LLVM's, which is given back."""
+        if not fault.value:
+            return ""
+        text = ctypes.string_at(fault.value).decode(errors="replace")
+        self.drop_string(fault)
+        return text
+
+
+def _typed(function: Any, result: Any, *arguments: Any) -> Any:
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+_unlocked = cache(_Unlocked)
 
 
 def _emit(text: str, target: Target, as_object: bool) -> bytes:
-    head = _machines.get(target)[1]
-    module, context = _parse(text, head)
+    machine, head = _machines.get(target)
+    llvm = _unlocked()
+    context, fault = llvm.context(), ctypes.c_void_p()
+    module = llvm.parse(context, (head + text).encode(), fault)
     try:
-        return _emit_module(module, target, as_object)
+        if not module or llvm.verify(module, fault):
+            raise CompileError(_explain(text, llvm.told(fault)))
+        return _emit_module(llvm, module, machine, target, as_object)
     finally:
-        module.close()
-        context.close()
+        if module:
+            llvm.drop_module(module)
+        llvm.drop_context(context)
 
 
-def _emit_module(module: Any, target: Target, as_object: bool) -> bytes:
-    machine = _machines.get(target)[0]
-    llvm, emit = binding(), _emit_function()
-    with llvm.ffi.OutputString() as fault:
-        memory = emit(machine, module, int(as_object), fault)
-        if not memory:
-            raise CompileError(f"compile: code for {target.isa} ({target.cpu}) is wanted; "
-                               f"LLVM said: {fault}; please report it")
+def _emit_module(llvm: _Unlocked, module: Any, machine: Any, target: Target, as_object: bool) -> bytes:
+    fault = ctypes.c_void_p()
+    memory = llvm.emit(machine, module, int(as_object), fault)
+    if not memory:
+        raise CompileError(f"compile: code for {target.isa} ({target.cpu}) is wanted; "
+                           f"LLVM said: {llvm.told(fault)}; please report it")
     try:
-        start = llvm.ffi.lib.LLVMPY_GetBufferStart(memory)
-        return ctypes.string_at(start, llvm.ffi.lib.LLVMPY_GetBufferSize(memory))
+        return ctypes.string_at(llvm.start(memory), llvm.size(memory))
     finally:
-        llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+        llvm.drop_memory(memory)
 
 
 def compile_together(texts: Iterable[str], target: Target, public: Collection[str]) -> bytes:
@@ -219,16 +244,16 @@ def compile_together(texts: Iterable[str], target: Target, public: Collection[st
 
     Raises CompileError, showing the line, where a text is not valid.
     """
-    head = _machines.get(target)[1]
-    whole, context = _parse("", head)
+    machine, head = _machines.get(target)
+    context = binding().create_context()
+    whole = _parse("", head, context)
     try:
         for text in texts:
-            part, _ = _parse(text, head, context)
-            whole.link_in(part)
+            whole.link_in(_parse(text, head, context))
         for f in whole.functions:
             if not f.is_declaration and f.name not in public:
                 f.linkage = "internal"
-        return _emit_module(whole, target, as_object=True)
+        return _emit_module(_unlocked(), whole, machine, target, as_object=True)
     finally:
         whole.close()
         context.close()

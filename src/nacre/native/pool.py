@@ -16,12 +16,13 @@ from functools import cache
 
 from nacre.base.errors import ArgumentError
 from nacre.native import cache as objects
-from nacre.native import limits
+from nacre.native import crew, limits
 from nacre.native.engine import Library, host_target
 from nacre.native.region import MAX_THREADS, PROCESSORS, pool_text
 
 __all__ = ["MAX_THREADS", "Pool", "default_threads", "pool"]
 
+LINUX = sys.platform.startswith("linux")
 OFFERED = ("nacre_pool_enter", "nacre_pool_share", "nacre_pool_leave", "nacre_pool_run",
            "nacre_pool_threads")
 
@@ -40,14 +41,20 @@ def default_threads() -> int:
     return min(count, limit, MAX_THREADS)
 
 
+def begin() -> None:
+    """Have LLVM loaded and the pool's code made by another thread, while this one goes on."""
+    crew.begin(0, lambda: objects.compile_cached(_text(), host_target()))
+
+
+def _text() -> str:
+    return pool_text(host_target().isa, LINUX)
+
+
 class Pool:
     """The threads of this process, and the addresses by which generated code uses them."""
 
     def __init__(self, threads: int | None = None) -> None:
-        linux = sys.platform.startswith("linux")
-        target = host_target()
-        text = pool_text(target.isa, linux)
-        self._library: Library = objects.library(text, target).keep()
+        self._library: Library = objects.library(_text(), host_target()).keep()
         address = self._library.address
         self._addresses = {name: address(name) for name in OFFERED}
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
@@ -56,7 +63,7 @@ class Pool:
             address("nacre_pool_set"))
         self._started = ctypes.CFUNCTYPE(ctypes.c_int64)(address("nacre_pool_started"))
         self._threads = 1
-        self.parallel = linux and platform.machine() in ("x86_64", "aarch64")
+        self.parallel = LINUX and platform.machine() in ("x86_64", "aarch64")
         self.set_threads(default_threads() if threads is None else threads)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(

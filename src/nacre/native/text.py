@@ -18,6 +18,7 @@ import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 FLOATS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
@@ -41,22 +42,26 @@ def vec(scalar: str, lanes: int) -> str:
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
 
+@cache
 def lanes_of(ty: str) -> int:
     """The number of lanes of a scalar or vector type."""
     return int(ty[1 : ty.index(" ")]) if ty.startswith("<") else 1
 
 
+@cache
 def scalar_of(ty: str) -> str:
     """The element type of a vector type; a scalar type itself."""
     return ty[ty.index(" x ") + 3 : -1] if ty.startswith("<") else ty
 
 
+@cache
 def bits_of(ty: str) -> int:
     """The number of bits of one element."""
     s = scalar_of(ty)
     return FLOATS[s] if s in FLOATS else 64 if s == "ptr" else int(s[1:])
 
 
+@cache
 def mangle(ty: str) -> str:
     """The suffix by which intrinsics name a type: `v16f32`, `i64`, `p0`."""
     s, n = scalar_of(ty), lanes_of(ty)
@@ -170,7 +175,7 @@ class Function:
 
     def __init__(self, module: Module, name: str, ret: str, params: dict[str, str], linkage: str,
                  attributes: str, noalias: Sequence[str]) -> None:
-        self.module, self.name, self.return_type = module, name, ret
+        self.module, self.name, self.return_type, self.attributes = module, name, ret, attributes
         self.params = {k: Val(f"%{k}", ty) for k, ty in params.items()}
         shown = ", ".join(f"{ty}{' noalias' if k in noalias else ''} %{k}" for k, ty in params.items())
         self.head = f"define {linkage + ' ' if linkage else ''}{ret} @{name}({shown}) {attributes} {{"
@@ -203,9 +208,9 @@ class Function:
 
     def op(self, text: str, ty: str, stem: str = "v") -> Val:
         """Write `%stem.n = text` and return the value."""
-        v = Val("%" + self.fresh(stem), ty)
-        self.emit(f"{v.text} = {text}")
-        return v
+        name = f"%{self.fresh(stem)}"
+        self.lines.append(f"  {name} = {text}")
+        return Val(name, ty)
 
     def label(self, name: str) -> None:
         """Begin the basic block `name`."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from nacre.base.errors import ArgumentError, OutOfMemory
 from nacre.native import cache as objects
-from nacre.native import limits
+from nacre.native import crew, limits
 from nacre.native.engine import Library, host_target
 from nacre.runtime.allocator import STATE
 from nacre.runtime.heaptype import buffer_text
@@ -63,6 +63,11 @@ class Memory(NamedTuple):
     mapped: int
 
 
+def begin() -> None:
+    """Have LLVM loaded and the type's code made by another thread, while this one goes on."""
+    crew.begin(1, lambda: objects.compile_cached(buffer_text(), host_target()))
+
+
 class Native:
     """The type and its functions, as built for this process.
 
@@ -75,6 +80,7 @@ class Native:
         self.library: Library = objects.library(buffer_text(), target).keep()
         address = self.library.address
         self.new_address = address("nacre_buffer_new")
+        self.renew_address = address("nacre_buffer_renew")
         self.state = (ctypes.c_int64 * len(STATE)).from_address(address("nacre_memory"))
         total = limits.memory()
         self.state[STATE.index("limit")] = total
@@ -111,9 +117,10 @@ def native() -> Native:
 
 
 def symbols() -> dict[str, int]:
-    """What generated code may refer to: `nacre_buffer_new` and the type object itself."""
+    """What generated code may refer to: functions that make a Buffer and renew its serial, and the type object."""
     made = native()
-    return {"nacre_buffer_new": made.new_address, "nacre_buffer_type": id(made.type)}
+    return {"nacre_buffer_new": made.new_address, "nacre_buffer_renew": made.renew_address,
+            "nacre_buffer_type": id(made.type)}
 
 
 def is_buffer(value: object) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, ShapeError, TraceError, explain
+from nacre.base.garbage import uncollected
 from nacre.base.state import EXACT, STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
@@ -127,6 +128,7 @@ class Jitted:
         self._warn()
         return concrete
 
+    @uncollected()
     def _trace(self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, reason: str) -> ConcreteFunction:
         leaves, _ = tree.flatten((args, kwargs))
         rebuilt: list[Any] = []
@@ -181,7 +183,7 @@ class Jitted:
         executable = concrete.executable
         if wanted():
             tune(executable)
-        concrete.plain = entry(executable, _Fallback(self, concrete))
+        concrete.plain = entry(executable, _Fallback(self, concrete), keeps=True)
         donors = self._donors(concrete, executable.plan.donations)
         if donors:
             concrete.placeholders = placeholders(concrete.donated)
@@ -383,7 +385,7 @@ class Jitted:
         given = sum(_nbytes(t, sizes) for t in concrete.graph.input_types)
         in_place = self._donors(concrete, executable.plan.donations)
         fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in in_place)
-        return Memory(given, fresh, bound.workspace_bytes)
+        return Memory(given, fresh, bound.workspace_bytes, 0 if in_place else bound.packed.nbytes)
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """Work that a call does, known without running it."""

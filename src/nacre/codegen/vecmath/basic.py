@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import copysign, inf
 
 from nacre.base.dtypes import DType
-from nacre.codegen.vecmath.value import Real, Truth, Whole, where
+from nacre.codegen.vecmath.machine import larger
+from nacre.codegen.vecmath.value import Real, Truth, Whole, at_least, at_most, known, where
 from nacre.native.text import lanes_of, vec
 
 # ---- floating point
@@ -13,16 +14,26 @@ from nacre.native.text import lanes_of, vec
 
 def minimum(a: Real, b: Real) -> Real:
     """IEEE 754-2019 minimum: NaN wins, −0 is less than +0."""
+    for x, bound in ((a, known(b)), (b, known(a))):
+        if bound is not None and (bound or copysign(1.0, bound) > 0.0):
+            return at_most(x, bound)
+    beyond = larger(a, b, smaller=True)
+    if beyond is not None:
+        return where(a.compare("uno", b), a + b, beyond)
     zero = (a.as_whole() | b.as_whole()).as_real(a.format.scalar)
-    smaller = where(a.equals(b), zero, where(a < b, a, b))
-    return where(a.is_nan(), a, smaller)
+    return where(a.is_nan(), a, where(a.equals(b), zero, where(a < b, a, b)))
 
 
 def maximum(a: Real, b: Real) -> Real:
     """IEEE 754-2019 maximum: NaN wins, +0 is greater than −0."""
+    for x, bound in ((a, known(b)), (b, known(a))):
+        if bound is not None:  # a sum with +0 is never −0
+            return at_least(x if bound or copysign(1.0, bound) < 0.0 else x + 0.0, bound)
+    beyond = larger(a, b)
+    if beyond is not None:
+        return where(a.compare("uno", b), a + b, beyond)
     zero = (a.as_whole() & b.as_whole()).as_real(a.format.scalar)
-    larger = where(a.equals(b), zero, where(a > b, a, b))
-    return where(a.is_nan(), a, larger)
+    return where(a.is_nan(), a, where(a.equals(b), zero, where(a > b, a, b)))
 
 
 def sign(x: Real) -> Real:

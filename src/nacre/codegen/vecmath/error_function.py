@@ -6,15 +6,13 @@ e^(x²) erfc(x) (1 + 2x) is smooth and nearly constant for x ≥ 0: a polynomial
 from __future__ import annotations
 
 from nacre.codegen.vecmath.coefficients import ERF, ERFCX
-from nacre.codegen.vecmath.exponential import expm1_near_zero, reduce_exp
+from nacre.codegen.vecmath.exponential import exp_near_zero, expm1_near_zero, reduce_exp
 from nacre.codegen.vecmath.value import (
     Real,
     at_most,
     fast_two_sum,
     fma,
     polynomial,
-    power_of_two,
-    times_power_of_two,
     two_product,
     where,
 )
@@ -50,7 +48,7 @@ def erfc_positive(a: Real) -> Real:
     k, r = reduce_exp(-square)
     e, e_low = fast_two_sum(a.constant(1.0), expm1_near_zero(r - square_low))
     y, y_low = two_product(e, q)
-    return times_power_of_two(y + fma(e, q_low, fma(e_low, q, y_low)), k)
+    return k.times(y + fma(e, q_low, fma(e_low, q, y_low)))
 
 
 def erfc(x: Real) -> Real:
@@ -66,5 +64,5 @@ def erf(x: Real) -> Real:
     a = at_most(size, ERF_SATURATES[x.format.scalar])
     p, _, _, inverse = scaled_erfc(a)
     k, r = reduce_exp(-(a * a))
-    e = (expm1_near_zero(r) + 1.0) * power_of_two(k, x.format)
+    e = exp_near_zero(r) * k.power()
     return where(size < 1.0, erf_near_zero(size), 1.0 - e * (p * inverse)).with_sign_of(x)

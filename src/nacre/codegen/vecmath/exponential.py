@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nacre.codegen.vecmath.coefficients import (
+    EXP,
     EXP2,
     EXPM1,
     LN2_HIGH,
@@ -15,8 +16,15 @@ from nacre.codegen.vecmath.coefficients import (
     LOG2E_HIGH,
     SINH,
     TANH,
+    TANH_ROWS,
+    TANH_SATURATES,
+    TANH_SLOPE,
+    TANH_START,
 )
+from nacre.codegen.vecmath.machine import pick
+from nacre.codegen.vecmath.scaling import Exponent, nearest_exponent
 from nacre.codegen.vecmath.value import (
+    FLOAT,
     Real,
     Whole,
     at_least,
@@ -24,8 +32,6 @@ from nacre.codegen.vecmath.value import (
     fast_two_sum,
     fma,
     polynomial,
-    power_of_two,
-    times_power_of_two,
     where,
 )
 
@@ -60,18 +66,18 @@ def nearest(x: Real, scale: float) -> tuple[Real, Whole]:
     return shifted - fmt.magic, shifted.as_whole() - fmt.magic_bits
 
 
-def reduce_exp(x: Real) -> tuple[Whole, Real]:
+def reduce_exp(x: Real) -> tuple[Exponent, Real]:
     """k and r with x = k ln 2 + r."""
-    n, k = nearest(x, LOG2E_HIGH[x.format.scalar])
     scalar = x.format.scalar
-    return k, fma(n, -LN2_LOW[scalar], fma(n, -LN2_HIGH[scalar], x))
+    k = nearest_exponent(x, LOG2E_HIGH[scalar])
+    return k, fma(k.number, -LN2_LOW[scalar], fma(k.number, -LN2_HIGH[scalar], x))
 
 
-def reduce_exp_in_two(x: Real) -> tuple[Whole, Real, Real]:
+def reduce_exp_in_two(x: Real) -> tuple[Exponent, Real, Real]:
     """k, and r in two parts."""
     scalar = x.format.scalar
-    n, k = nearest(x, LOG2E_HIGH[scalar])
-    r, low = fast_two_sum(fma(n, -LN2_HIGH[scalar], x), n * -LN2_LOW[scalar])
+    k = nearest_exponent(x, LOG2E_HIGH[scalar])
+    r, low = fast_two_sum(fma(k.number, -LN2_HIGH[scalar], x), k.number * -LN2_LOW[scalar])
     return k, r, low
 
 
@@ -81,10 +87,15 @@ def expm1_near_zero(r: Real, low: Real | None = None) -> Real:
     return fma(square, p, r) if low is None else r + fma(square, p, low)
 
 
+def exp_near_zero(r: Real) -> Real:
+    """e^r for |r| ≤ ½ ln 2."""
+    return polynomial(r, (1.0, 1.0, *EXP[r.format.scalar]))
+
+
 def exp_within(x: Real) -> Real:
     """e^x for x that is within the clamping limits."""
     k, r = reduce_exp(x)
-    return times_power_of_two(expm1_near_zero(r) + 1.0, k)
+    return k.times(exp_near_zero(r))
 
 
 def exp(x: Real) -> Real:
@@ -97,8 +108,8 @@ def exp2(x: Real) -> Real:
     """2 to the x; 0 and infinity past the format's range."""
     at = limits(x)
     x = at_most(at_least(x, at.exp2_low), at.exp2_high)
-    n, k = nearest(x, 1.0)
-    return times_power_of_two(exp2_near_zero(x - n), k)
+    k = nearest_exponent(x, 1.0)
+    return k.times(exp2_near_zero(x - k.number))
 
 
 def exp2_near_zero(r: Real) -> Real:
@@ -110,7 +121,7 @@ def expm1(x: Real) -> Real:
     """2^k (e^r − 1) + (2^k − 1), halved inside so that 2^k may be just out of range."""
     at = limits(x)
     k, r, low = reduce_exp_in_two(at_most(at_least(x, -2 * at.lost), at.exp_high))
-    half = power_of_two(k - 1, x.format)
+    half = k.power(less=1)
     y = fma(half, expm1_near_zero(r, low), half - 0.5) * 2.0
     return where(abs(x) < at.tiny, x, y)
 
@@ -126,7 +137,7 @@ def sigmoid(x: Real) -> Real:
 def half_exp(x: Real) -> Real:
     """e^x / 2 for x ≥ 0, up to the overflow of the half."""
     k, r = reduce_exp(at_most(x, limits(x).half_high))
-    return times_power_of_two(expm1_near_zero(r) + 1.0, k - 1)
+    return k.times(exp_near_zero(r), less=1)
 
 
 def sinh(x: Real) -> Real:
@@ -144,6 +155,24 @@ def cosh(x: Real) -> Real:
 
 
 def tanh(x: Real) -> Real:
+    """The hyperbolic tangent, by pieces in float32."""
+    if x.format.scalar == "float":
+        return tanh_by_pieces(x)
+    return tanh_by_exp(x)
+
+
+def tanh_by_pieces(x: Real) -> Real:
+    """A polynomial around the middle of each of sixteen pieces; the piece is told by leading bits of a |x| + b."""
+    size = at_most(abs(x), TANH_SATURATES)
+    piece = fma(size, TANH_SLOPE, TANH_START).as_whole().lshr(FLOAT.fraction - 2)
+    middle, *coefficients = (pick(f"tanh.{k}", row, piece) for k, row in enumerate(TANH_ROWS))
+    r, y = size - middle, coefficients.pop()
+    for c in reversed(coefficients):
+        y = fma(y, r, c)
+    return y.with_sign_of(x)
+
+
+def tanh_by_exp(x: Real) -> Real:
     """x + x³ P(x²) up to 0.6; above, 1 − 2 / (e^2|x| + 1)."""
     z, size = x * x, abs(x)
     small = fma(size * z, polynomial(z, TANH[x.format.scalar]), size)

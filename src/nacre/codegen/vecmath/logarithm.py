@@ -25,7 +25,8 @@ from nacre.codegen.vecmath.coefficients import (
     TWO_THIRDS_HIGH,
     TWO_THIRDS_LOW,
 )
-from nacre.codegen.vecmath.exponential import exp2_near_zero, nearest
+from nacre.codegen.vecmath.exponential import exp2_near_zero
+from nacre.codegen.vecmath.scaling import nearest_exponent
 from nacre.codegen.vecmath.value import (
     FORMATS,
     Real,
@@ -36,7 +37,6 @@ from nacre.codegen.vecmath.value import (
     fma,
     polynomial,
     power_of_two,
-    times_power_of_two,
     two_product,
     two_sum,
     where,
@@ -222,8 +222,8 @@ def power(x: Real, y: Real) -> Real:
     bound = EXP2_BOUND[scalar]
     p_low = where(abs(p) < bound, p_low, 0.0)
     p = at_most(at_least(p, -bound), bound)
-    n, k = nearest(p, 1.0)
-    magnitude = times_power_of_two(exp2_near_zero((p - n) + p_low), k)
+    k = nearest_exponent(p, 1.0)
+    magnitude = k.times(exp2_near_zero((p - k.number) + p_low))
 
     rising = y > 0.0
     limit = where((size > 1.0) ^ rising, x.constant(0.0), inf)

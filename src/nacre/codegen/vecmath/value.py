@@ -7,9 +7,11 @@ float64, a `Whole` of integers, a `Truth` of conditions.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import Any, Protocol, TypeVar
 
 from nacre.native.text import Function, Val, bits_of, lanes_of, literal, scalar_of, vec
@@ -299,6 +301,14 @@ def at_least(x: Real, bound: float) -> Real:
     return where(x < bound, bound, x)
 
 
+def known(x: Real) -> float | None:
+    """The number that generated code has in every lane; None where that is not a constant, or NaN."""
+    text = x.v.text if isinstance(x.v, Val) else ""
+    found = re.fullmatch(r"<?(?:\w+ )?0x([0-9A-F]{16})(?:, \w+ 0x\1)*>?", text)
+    value: float = struct.unpack(">d", bytes.fromhex(found[1]))[0] if found else nan
+    return None if isnan(value) else value
+
+
 def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
     """c0 + x (c1 + x (c2 + …)) by Horner's rule, an fma for each step."""
     *rest, last = coefficients
@@ -311,12 +321,6 @@ def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
 def power_of_two(k: Whole, fmt: Format) -> Real:
     """2^k where that is a normal number."""
     return ((k + fmt.bias) << fmt.fraction).as_real(fmt.scalar)
-
-
-def times_power_of_two(x: Real, k: Whole) -> Real:
-    """x · 2^k for |k| up to twice the format's exponents; the second multiply rounds subnormals."""
-    half = k >> 1
-    return x * power_of_two(half, x.format) * power_of_two(k - half, x.format)
 
 
 def two_sum(a: Real, b: Real) -> tuple[Real, Real]:

@@ -8,11 +8,11 @@ from typing import Any
 from nacre.api import linalg, reductions
 from nacre.api.functions import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, spread
-from nacre.api.primitives import pointwise, view
+from nacre.api.primitives import attending, pointwise, view
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import bool_, int64
+from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import DTypeError, ShapeError
-from nacre.base.types import broadcast_shapes
+from nacre.base.types import Shape, broadcast_shapes
 from nacre.nn.functions.activations import exponentials
 from nacre.nn.functions.dropout import kept, scaled
 
@@ -31,7 +31,8 @@ def scaled_dot_product_attention(
     """softmax(query · keyᵀ · scale + mask) · value, over the last two axes ([..., L, E] and [..., S, E]).
 
     A bool mask says which keys take part; a floating-point one is added.  The scale is 1/√E unless given.  The sum
-    of the exponentials divides the product with `value`, not each weight.
+    of the exponentials divides the product with `value`, not each weight.  Half types are cast up, computed in float32,
+    and cast down.  `numerics("fast")` takes long rows of scores in blocks.
 
     >>> F.scaled_dot_product_attention([[1.0]], [[1.0]], [[2.0]])
     Tensor([[2.]], f32[1, 1])
@@ -43,18 +44,33 @@ def scaled_dot_product_attention(
             "attention: queries [..., L, E], keys [..., S, E] and values [..., S, F] are required; got "
             f"{q.type}, {k.type} and {v.type}"
         )
-    scores: Any = reductions.wide_float(linalg.matmul(q, view.permute(k, _swapped(k))))
+    q, k, v = (reductions.wide_float(x) for x in (q, k, v))
     factor = 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
+    if attending.chosen(q.type, k.type, v.type, is_causal, factor) and dropout_p == 0.0:
+        return as_tensor(_by_blocks(q, k, v, attn_mask, is_causal, factor), dtype)
+    scores: Any = linalg.matmul(q, view.permute(k, _swapped(k)))
     scores = pointwise.mul(scores, filled(scores, factor))
     scores = _masked(scores, attn_mask, is_causal)
     last = len(scores.type.shape) - 1
     raised, total = exponentials(scores, last)
     if dropout_p > 0.0:
         raised = pointwise.select(kept(raised.type.shape, dropout_p, None), *scaled(raised, dropout_p))
-    mixed: Any = reductions.wide_float(linalg.matmul(as_tensor(raised, dtype), v))
+    mixed: Any = linalg.matmul(raised, v)
+    return as_tensor(_divided(mixed, total), dtype)
+
+
+def _divided(mixed: Any, total: Any) -> Any:
     share = pointwise.div(filled(total, 1.0), total)
-    share = view.broadcast(share, mixed.type.shape, tuple(range(last)))
-    return as_tensor(pointwise.mul(mixed, share), dtype)
+    return pointwise.mul(mixed, view.broadcast(share, mixed.type.shape, tuple(range(len(total.type.shape)))))
+
+
+def _by_blocks(q: Any, k: Any, v: Any, mask: TensorLike | None, causal: bool, factor: float) -> Any:
+    batch = broadcast_shapes(*(x.type.shape[:-2] for x in (q, k, v)), operation="attention")
+    q, k, v = (spread(x, (*batch, *x.type.shape[-2:])) for x in (q, k, v))
+    shape = (*batch, q.type.shape[-2], k.type.shape[-2])
+    held = None if mask is None else spread(_mask(mask, shape, q.type.dtype), shape)
+    mixed, _, total = attending.online_attention(q, k, v, held, causal, factor)
+    return _divided(mixed, total)
 
 
 def _swapped(x: Any) -> tuple[int, ...]:
@@ -71,11 +87,17 @@ def _masked(scores: Any, mask: TensorLike | None, causal: bool) -> Any:
         scores = pointwise.select(spread(below, shape), scores, low)
     if mask is None:
         return scores
+    held = spread(_mask(mask, shape, scores.type.dtype), shape)
+    return pointwise.select(held, scores, low) if held.type.dtype is bool_ else pointwise.add(scores, held)
+
+
+def _mask(mask: TensorLike, shape: Shape, dtype: DType) -> Any:
+    """A mask that extends to the scores' shape: of bools, or of their dtype."""
     held = as_tensor(mask)
     if broadcast_shapes(held.type.shape, shape, operation="attention mask") != shape:
         raise ShapeError(f"attention: a mask that extends to {list(shape)} is required; got {held.type}")
     if held.type.dtype is bool_:
-        return pointwise.select(spread(held, shape), scores, low)
+        return held
     if not held.type.dtype.is_float:
         raise DTypeError(f"attention: a bool or floating-point mask is required; got {held.type}")
-    return pointwise.add(scores, spread(as_tensor(held, scores.type.dtype), shape))
+    return as_tensor(held, dtype)

@@ -1,0 +1,108 @@
+"""Single instructions of some machines for what takes several on others, to the same bits.
+
+What is written by the LLVM text builder asks for them by the function's instruction set; on NumPy arrays, and where a
+machine has no such instruction, there is the long way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nacre.codegen.isa import Isa, written_for
+from nacre.codegen.vecmath.value import Real, Whole, lookup
+from nacre.native.text import Function, Val, bits_of, lanes_of, scalar_of, vec
+
+PICKED = 16  # entries of a table whose entries are picked by lanes
+
+
+def instructions(b: Any) -> Isa | None:
+    """The instruction set that a backend writes for; None where it is not known."""
+    return written_for(b) if isinstance(b, Function) else None
+
+
+def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[..., Val]) -> Val:
+    """`step` of vectors that may be longer or shorter than the registers it takes, of so many lanes."""
+    count = lanes_of(values[0].ty)
+    if count == lanes:
+        return step(*values)
+    parts = [
+        step(*(f.shuffle(v, Val("poison", v.ty), [min(k, count) for k in range(start, start + lanes)]) for v in values))
+        for start in range(0, count, lanes)
+    ]
+    while len(parts) > 1:
+        long = 2 * lanes_of(parts[0].ty)
+        parts = [f.shuffle(a, b, range(long)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    (joined,) = parts
+    return f.shuffle(joined, joined, range(count)) if lanes_of(joined.ty) > count else joined
+
+
+def in_all_lanes(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -> Val:
+    """An AVX-512 instruction of two operands in all lanes, rounding as ever."""
+    isa = instructions(f)
+    assert isa is not None
+    scalar = scalar_of(a.ty)
+    lanes = isa.lanes(scalar)
+    name = f"llvm.{intrinsic}.{'ps' if scalar == 'float' else 'pd'}.{isa.vector_bits}"
+    rest = [Val("zeroinitializer", vec(scalar, lanes)), Val("-1", f"i{lanes}"), Val("4", "i32")]
+
+    def one(x: Val, y: Val) -> Val:
+        """The instruction on one register of each."""
+        return f.call(name, x.ty, [x, y, *immediate, *rest])
+
+    return in_registers(f, [a, b], lanes, one)
+
+
+def scaled(x: Real, n: Real) -> Real | None:
+    """x · 2^n for whole n, rounded once, as one instruction; None where there is none."""
+    f: Any = x.b
+    isa = instructions(f)
+    if isa is None or not isa.scales or lanes_of(x.v.ty) == 1:
+        return None
+    return Real(f, in_all_lanes(f, isa.scales, x.v, n.v))
+
+
+def larger(a: Real, b: Real, *, smaller: bool = False) -> Real | None:
+    """The larger (or smaller) number, +0 above −0, anything where one is a NaN; None where that takes several."""
+    f: Any = a.b
+    isa = instructions(f)
+    if isa is None or not isa.ranges or lanes_of(a.v.ty) == 1:
+        return None
+    return Real(f, in_all_lanes(f, isa.ranges, a.v, b.v, Val("4" if smaller else "5", "i32")))
+
+
+def pick(name: str, table: Sequence[float], index: Whole) -> Real:
+    """table[index mod 16] in float32 for 32-bit indices, from registers where a machine can."""
+    f: Any = index.b
+    isa = instructions(f)
+    if isa is None or lanes_of(index.v.ty) == 1:
+        return lookup(name, table, (index & PICKED - 1).cast("zext", "i64")).cast("fptrunc", "float")
+    step = {"avx512": _pick_of_register, "avx2": _pick_of_halves, "neon": _pick_of_bytes}[isa.name]
+
+    def one(places: Val) -> Val:
+        """The entries for one register of places."""
+        return step(f, table, places)
+
+    return Real(f, in_registers(f, [index.v], isa.lanes("float"), one))
+
+
+def _pick_of_register(f: Function, table: Sequence[float], index: Val) -> Val:
+    return f.call("llvm.x86.avx512.permvar.sf.512", vec("float", PICKED), [f.vector("float", table), index])
+
+
+def _pick_of_halves(f: Function, table: Sequence[float], index: Val) -> Val:
+    half = PICKED // 2
+    first, second = (
+        f.call("llvm.x86.avx2.permps", vec("float", half), [f.vector("float", part), index])
+        for part in (table[:half], table[half:])
+    )
+    high = f.icmp("slt", f.shl(index, bits_of(index.ty) - half.bit_length()), 0)
+    return f.select(high, second, first)
+
+
+def _pick_of_bytes(f: Function, table: Sequence[float], index: Val) -> Val:
+    chars, count = vec("i8", 16), 4
+    parts = [f.bitcast(f.vector("float", table[k:k + count]), chars) for k in range(0, PICKED, count)]
+    places = f.add(f.mul(f.and_(index, PICKED - 1), 0x04040404), 0x03020100)
+    found = f.call("llvm.aarch64.neon.tbl4.v16i8", chars, [*parts, f.bitcast(places, chars)])
+    return f.bitcast(found, vec("float", count))

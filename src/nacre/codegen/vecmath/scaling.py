@@ -1,0 +1,42 @@
+"""Powers of two with whole exponents that were rounded by an addition, and numbers times them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nacre.codegen.vecmath.machine import scaled
+from nacre.codegen.vecmath.value import Real, Whole, fma
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exponent:
+    """A whole exponent: as a number, and in the low bits of `bits`, where twice the format's bias is added to it.
+
+    What those bits have above is lost when they are shifted to a float's exponent.
+    """
+
+    number: Real
+    bits: Whole
+
+    def power(self, less: int = 0) -> Real:
+        """2^(exponent − less) where that is a normal number."""
+        fmt = self.number.format
+        return ((self.bits - (fmt.bias + less)) << fmt.fraction).as_real(fmt.scalar)
+
+    def times(self, x: Real, less: int = 0) -> Real:
+        """x · 2^(exponent − less) for exponents up to twice the format's; subnormals are rounded once."""
+        at_once = scaled(x, self.number - float(less) if less else self.number)
+        if at_once is not None:
+            return at_once
+        fmt, bits = x.format, self.bits - less if less else self.bits
+        half = bits.lshr(1)
+        first, second = ((b << fmt.fraction).as_real(fmt.scalar) for b in (half, bits - half))
+        return x * first * second
+
+
+def nearest_exponent(x: Real, scale: float) -> Exponent:
+    """The integer nearest to x · scale (which is small)."""
+    fmt = x.format
+    magic = fmt.magic + 2 * fmt.bias
+    shifted = fma(x, scale, magic)
+    return Exponent(shifted - magic, shifted.as_whole())

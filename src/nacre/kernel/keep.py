@@ -1,0 +1,86 @@
+"""Rows that a kernel keeps between its passes, kept where a result will be.
+
+A row in scratch memory costs nothing to write and to read, but the result that is made of it is then written by a pass
+with no work in it, which waits for memory.  Kept in the result, the row brings the result's lines near while it is
+computed, and the last pass finds them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nacre.kernel.ast import (
+    Alloc,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    While,
+    statements,
+)
+from nacre.kernel.dependence import loaded
+from nacre.kernel.rewrite import map_body
+
+
+def kept_in_results(kernel: Kernel, spared: frozenset[str]) -> Kernel:
+    """The kernel with rows of scratch in the results that are made of them, other than in the spared results."""
+    loops: list[For] = []
+    body = kernel.body
+    while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
+        loops.append(body[0])
+        body = body[0].body
+    results = {b.name: b for b in kernel.outputs if b.name not in spared}
+    for s in body:
+        if isinstance(s, Alloc) and len(s.buffer.shape) == 1:
+            found = _store(body, s.buffer, results)
+            if found is not None:
+                del results[found.buffer]
+                body = _moved(body, s, found)
+    for loop in reversed(loops):
+        body = (replace(loop, body=body),)
+    return replace(kernel, body=body)
+
+
+def _store(body: Sequence[Stmt], row: Buffer, results: dict[str, Buffer]) -> Store | None:
+    """The store of a result's row in the last loop that reads a row of scratch, if it is the last thing done there."""
+    last = next((s for s in reversed(body) if row.name in loaded((s,))), None)
+    if not isinstance(last, For) or not isinstance(last.body[-1], Store):
+        return None
+    store = last.body[-1]
+    result = results.get(store.buffer)
+    if result is None or result.dtype is not row.dtype or not all(isinstance(s, Let | Store) for s in last.body):
+        return None
+    *outer, place = store.index or (None,)
+    plain = place == Index(last.index) and all(isinstance(i, Index | Const) and i != place for i in outer)
+    once = sum(isinstance(s, Store) and s.buffer == store.buffer for s in statements(tuple(body))) == 1
+    whole = last.extent == row.shape[0] == result.shape[-1] and (result.strides or (1,))[-1] == 1
+    return store if plain and once and whole and store.buffer not in loaded(body) else None
+
+
+def _moved(body: Sequence[Stmt], alloc: Alloc, store: Store) -> tuple[Stmt, ...]:
+    """A body with a row of scratch in a result."""
+    name, outer = alloc.buffer.name, store.index[:-1]
+
+    def load(e: Expr) -> Expr:
+        """A load of the row from the result."""
+        if isinstance(e, Load) and e.buffer == name:
+            return replace(e, buffer=store.buffer, index=(*outer, *e.index))
+        return e
+
+    def visit(s: Stmt) -> Stmt:
+        """A statement whose stores of the row go to the result."""
+        if isinstance(s, Store) and s.buffer == name:
+            return replace(s, buffer=store.buffer, index=(*outer, *s.index))
+        if isinstance(s, If):
+            return replace(s, body=tuple(map(visit, s.body)), orelse=tuple(map(visit, s.orelse)))
+        return replace(s, body=tuple(map(visit, s.body))) if isinstance(s, For | While) else s
+
+    return tuple(map(visit, map_body([s for s in body if s is not alloc], load)))

@@ -1,0 +1,64 @@
+"""Attention over blocks of keys in executable form: the bits of long rows of scores in `numerics("fast")`.
+
+A row's keys are taken in blocks of `KEYS`, in order.  Of those so far it keeps the greatest score, the sum of the
+weights, and the weighted sum of the values (Milakov and Gimelshein, arXiv:1805.02867; Dao and others,
+arXiv:2205.14135).  With a block
+
+* the greatest score rises; what it was is forgotten by factor = exp(before − after);
+* its weights are exp(score − greatest), and their sum, by the tree of `kernel.order`, is added to sum · factor;
+* its weighted values are summed in chains of fused multiply-adds from +0, each of `CHAIN` keys, which are added to
+  the weighted sum · factor in order.
+
+While all scores are −∞, 0 is subtracted in place of the greatest.  In the end +0 is added to the weighted sum, so that
+none is −0: scores of −∞ at the end of a row, as those behind the diagonal are, then change nothing but where a value
+is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nacre.kernel.order import tree
+from nacre.kernel.softfloat import fma, maximum
+
+KEYS = 512  # of a block
+CHAIN = 256  # keys of one chain
+
+Array = npt.NDArray[Any]
+
+
+def forward(scores: Array, v: Array, exp: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
+    """The weighted sums [..., L, F], greatest scores and sums [..., L] of scores [..., L, S] and values [..., S, F]."""
+    rows, zero = scores.shape[:-1], scores.dtype.type(0)
+    most, total = np.full(rows, -np.inf, scores.dtype), np.zeros(rows, scores.dtype)
+    mixed = np.zeros((*rows, v.shape[-1]), scores.dtype)
+    with np.errstate(all="ignore"):
+        for start in range(0, scores.shape[-1], KEYS):
+            block, values = scores[..., start:start + KEYS], v[..., start:start + KEYS, :]
+            before, most = most, maximum(most, _greatest(block))
+            base = np.where(most == -np.inf, zero, most)
+            factor, weights = exp(before - base), exp(block - base[..., None])
+            total = total * factor + tree(np.moveaxis(weights, -1, 0), np.add)
+            mixed = mixed * factor[..., None]
+            for k in range(0, block.shape[-1], CHAIN):
+                mixed = mixed + _chain(weights[..., k:k + CHAIN], values[..., k:k + CHAIN, :])
+        return mixed + zero, most, total
+
+
+def _greatest(scores: Array) -> Array:
+    found = scores[..., 0]
+    for k in range(1, scores.shape[-1]):
+        found = maximum(found, scores[..., k])
+    return found
+
+
+def _chain(weights: Array, values: Array) -> Array:
+    """The weighted sum of some values."""
+    found = np.zeros((*weights.shape[:-1], values.shape[-1]), weights.dtype)
+    for k in range(weights.shape[-1]):
+        found = fma(weights[..., k, None], values[..., k, None, :], found)
+    return found

@@ -1,0 +1,112 @@
+"""Jobs that threads do ahead of those who will want their results, while Python goes on.
+
+LLVM needs no interpreter lock: while one thread traces, lowers and writes text, others make objects of what is
+written.  The largest job comes first; whoever waits for results helps.  Threads begin with the first job and end with
+the last one.  A fork waits until no job is under way, so that the child finds LLVM and what jobs share whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+from nacre.native import limits
+
+Job = Callable[[], object]
+
+# Seconds after which a thread that computes in Python lets another have the interpreter lock, while there are jobs: a
+# thread needs it for a moment between its calls of LLVM, and CPython's usual 5 ms would keep it waiting for most of the
+# time.
+BRISK = 0.0003
+
+
+class Crew:
+    """Threads and their jobs.  What a job raises is lost: its results are asked for by other ways."""
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._jobs: list[tuple[int, int, Job]] = []
+        self._numbers = itertools.count()
+        self._threads = 0
+        self._busy: list[int] = []  # the threads that do a job
+        self._forking = False
+        self._interval = 0.0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._pause, after_in_parent=self._resume, after_in_child=self._alone)
+
+    def begin(self, size: int, job: Job) -> None:
+        """Have a job done soon, by a thread where the process has a processor besides this one; larger ones first."""
+        with self._state:
+            heapq.heappush(self._jobs, (-size, next(self._numbers), job))
+            if self._threads < len(limits.allowed_processors()) - 1:
+                with contextlib.suppress(RuntimeError):  # no thread to be had: the job is left to those who help
+                    threading.Thread(target=self._work, name="nacre crew").start()
+                    self._count(1)
+
+    def help(self) -> None:
+        """Do jobs that nobody has begun, until there are none."""
+        while (job := self._next()) is not None:
+            self._do(job)
+
+    def _work(self) -> None:
+        while (job := self._next(ends=True)) is not None:
+            self._do(job)
+
+    def _next(self, ends: bool = False) -> Job | None:
+        """The next job, which is under way then; where there is none, a thread of ours ends."""
+        with self._state:
+            while self._forking:
+                self._state.wait()
+            if self._jobs and threading.main_thread().is_alive():
+                self._busy.append(threading.get_ident())
+                return heapq.heappop(self._jobs)[2]
+            if ends:
+                self._count(-1)
+            return None
+
+    def _do(self, job: Job) -> None:
+        try:
+            with contextlib.suppress(Exception):
+                job()
+        finally:
+            with self._state:
+                self._busy.remove(threading.get_ident())
+                self._state.notify_all()
+
+    def _count(self, change: int) -> None:
+        """Threads begin or end; while there are some, the interpreter lock goes round briskly."""
+        before, self._threads = self._threads, self._threads + change
+        if not before:
+            self._interval = sys.getswitchinterval()
+            sys.setswitchinterval(min(BRISK, self._interval))
+        elif not self._threads:
+            sys.setswitchinterval(self._interval)
+
+    # ---- forks
+
+    def _pause(self) -> None:
+        self._state.acquire()
+        self._forking = True
+        while any(thread != threading.get_ident() for thread in self._busy):
+            self._state.wait()
+
+    def _resume(self) -> None:
+        self._forking = False
+        self._state.notify_all()
+        self._state.release()
+
+    def _alone(self) -> None:
+        """In the child: there are no threads, and the jobs are left to those who want their results."""
+        if self._threads:
+            self._count(-self._threads)
+        self._jobs.clear()
+        self._resume()
+
+
+_crew = Crew()
+begin, help_out = _crew.begin, _crew.help
