@@ -25,6 +25,7 @@ from codegen.run_contract import (
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, DTypeError
+from nacre.codegen import contract_ahead
 from nacre.codegen.contract import Operand, contract, shared_parts
 from nacre.codegen.isa import AVX2, BY_NAME
 from nacre.kernel import softfloat
@@ -153,6 +154,21 @@ def test_larger_than_every_block() -> None:
             out = np.empty_like(want)
             product(isa, dtypes.float32)(a, b, [out], threads=threads)
             assert same_bits(out, want), isa
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "int8"])
+@pytest.mark.parametrize("isa", ISAS)
+def test_asking_ahead_changes_nothing(isa: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract_ahead, "FAR", -1)  # every product is a large one
+    dtype = dtypes.dtype_named(name)
+    kernel = Product(isa, dtype)
+    rng = np.random.default_rng(5)
+    for m, n, k in ((6, 40, 3), (14, 33, 256), (45, 300, 513), (29, 230, 1024)):
+        for layout in ("nn", "nt", "tn", "tt"):
+            a, b = matrix(rng, (2, m, k), layout[0], dtype), matrix(rng, (2, k, n), layout[1], dtype)
+            out = np.full((2, m, n), 7, dtype.numpy)
+            kernel(a, b, [out], threads=2)
+            assert same_bits(out, expected(a, b)), (m, n, k, layout)
 
 
 @pytest.mark.parametrize(

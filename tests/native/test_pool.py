@@ -260,7 +260,8 @@ def test_workers_have_the_default_control_word(pool: Pool, kernels: engine.Libra
 
 def test_signals_reach_the_main_thread(pool: Pool, kernels: engine.Library) -> None:
     pool.set_threads(3)
-    pool.run(kernels.address("count"), cells()[1], 4)
+    _slots, address = cells()
+    pool.run(kernels.address("count"), address, 4)
     seen: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(threading.get_native_id()))
     try:

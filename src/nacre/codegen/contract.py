@@ -19,7 +19,7 @@ from functools import cache
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
 from nacre.codegen.contract_ahead import emit_ahead
-from nacre.codegen.contract_block import Layout, emit_block
+from nacre.codegen.contract_block import emit_block
 from nacre.codegen.contract_dots import emit_dots
 from nacre.codegen.contract_finish import (
     KINDS,
@@ -30,6 +30,7 @@ from nacre.codegen.contract_finish import (
     emit_merge,
     ending_slots,
 )
+from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.contract_pairs import emit_pairs
@@ -149,7 +150,9 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     arithmetic, shape = layout.numbers, layout.shape
     for rows in shape.rows:
         for vectors in (shape.vectors, 1):
-            emit_tile(module, arithmetic, rows, vectors)
+            emit_tile(module, arithmetic, rows, vectors, "asking_")
+    if not arithmetic.pairs:
+        emit_tile(module, arithmetic, shape.tall, shape.vectors, "packing_")
     _emit_transposes(module, arithmetic)
     emit_copy(module, arithmetic)
     emit_pack(module, arithmetic, shape.vectors)

@@ -9,68 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nacre.codegen.contract_ahead import Ahead, Following, Reach, is_far, make_ahead
+from nacre.codegen.contract_ahead import Ahead, Runs, b_ahead, begin, is_far, runs_of, share
+from nacre.codegen.contract_band import Band, Bands, make_bands
 from nacre.codegen.contract_finish import Ending, Slots
+from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers
-from nacre.codegen.contract_plan import BLOCK, DIRECT_ROWS, Tiling
+from nacre.codegen.contract_plan import BLOCK
 from nacre.codegen.contract_tile import Shape, tile_name
 from nacre.native.text import Function, Module, Val
-
-NEAR_ROWS = 128  # the same, where rows of B are so near that a panel lies in few pages of memory
-NEAR = 3072  # bytes
-ALIASING = 1024  # rows of A this many bytes apart, or a multiple, share too few cache sets
-REUSED = 192  # columns: so many pay for a copy of aliasing rows
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The sizes, in elements and bytes, of what a block keeps in a thread's scratch memory."""
-
-    numbers: Numbers
-    shape: Shape
-    narrow: Numbers | None = None  # of a matrix of a narrower type, which the kernel for few rows takes
-
-    @property
-    def matrix(self) -> Numbers:
-        """Of B."""
-        return self.narrow or self.numbers
-
-    @property
-    def lanes(self) -> int:
-        return self.numbers.lanes
-
-    @property
-    def panel(self) -> int:
-        return self.shape.vectors * self.lanes
-
-    @property
-    def row(self) -> int:
-        """Elements from row to row of a packed band of A; the odd cache line keeps rows from aliasing."""
-        return BLOCK + 64 // self.numbers.bytes
-
-    @property
-    def across(self) -> int:
-        """Elements from k to k of a packed band of a transposed A: whole vectors."""
-        return -(-self.shape.tall // self.lanes) * self.lanes
-
-    @property
-    def band_at(self) -> int:
-        """Where a packed band of A begins: behind one tile."""
-        return _line(self.shape.tall * self.panel * self.numbers.bytes)
-
-    @property
-    def block_at(self) -> int:
-        """Where packed B begins."""
-        return self.band_at + _line(max(self.shape.tall * self.row, BLOCK * self.across) * self.numbers.bytes)
-
-    def tiling(self, spills: bool, thin: bool) -> Tiling:
-        """What of it decides plans."""
-        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.shape.short, self.panel,
-                      self.block_at, spills, thin)
-
-
-def _line(size: int) -> int:
-    return -(-size // 64) * 64
 
 
 @dataclass(frozen=True)
@@ -81,15 +27,17 @@ class _Block:
     layout: Layout
     rows: Val  # of this block
     columns: Val
+    tiles: Val  # of a band of rows
     depth: Val  # rows of k a packed panel has room for
     stride_a: tuple[Val, Val]  # m, k; elements
     stride_b: tuple[Val, Val]  # k, n
-    direct: Val  # whether B is read in place
+    direct: Val  # whether B is read in place, as there is one band
+    fused: Val  # whether the first band of tiles packs the full panels of B
     packed: Val  # address of packed B
     home: Val  # where sums stand between blocks of k: C or scratch
     home_row: Val  # bytes
     swap: Val
-    far: Val  # whether the product is so large that its matrices wait in memory
+    far: Val  # whether matrices of the product wait in memory
 
 
 PARAMETERS = {
@@ -120,19 +68,37 @@ def emit_block(module: Module, layout: Layout, ending: Ending, slots: Slots, thi
     f.ret()
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One block of k."""
+
+    index: Val
+    last: Val  # whether it is the last one
+    kc: Val  # how many k
+    a: Val  # where it begins in A
+    bands: Val  # of A in the blocks before
+    following: tuple[Val, Val]  # where the next one begins in A, and how many k it has
+    ahead: Ahead  # the next one of B
+
+
 def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val) -> None:
     """Chains of each block of k in turn, added to those before."""
     f, stored = block.f, block.layout.numbers.stored
     blocks = f.smax(f.lshr(f.add(k, BLOCK - 1), BLOCK.bit_length() - 1), 1)
+    bands = make_bands(f, block.layout, block.stride_a, block.rows, block.columns, block.tiles, k, block.far)
+    bands.first(a, f.smin(k, BLOCK))
+    down = share(f, block.rows, block.layout.shape.tall)
     with f.loop("block", 0, blocks) as loop:
         k0 = f.mul(loop.index, BLOCK)
         kc = f.smin(f.sub(k, k0), BLOCK)
-        last = f.icmp("eq", loop.index, f.sub(blocks, 1))
-        a_here = f.gep(a, f.mul(k0, block.stride_a[1]), stored)
-        b_here = f.gep(b, f.mul(k0, block.stride_b[0]), stored)
+        following = f.smax(f.smin(f.sub(f.sub(k, k0), kc), BLOCK), 0)
+        here, after = (f.gep(a, f.mul(x, block.stride_a[1]), stored) for x in (k0, f.add(k0, BLOCK)))
+        b_here, b_after = (f.gep(b, f.mul(x, block.stride_b[0]), stored) for x in (k0, f.add(k0, BLOCK)))
         _pack_b(block, b_here, kc)
-        ahead = make_ahead(_reach(block), a_here, b_here, kc, f.smin(f.sub(f.sub(k, k0), kc), BLOCK))
-        _bands(block, ending, a_here, b_here, kc, loop.index, last, ahead)
+        ahead = b_ahead(f, block.layout.numbers, b_after, block.stride_b, following, block.columns, down)
+        last = f.icmp("eq", loop.index, f.sub(blocks, 1))
+        part = _Part(loop.index, last, kc, here, f.mul(loop.index, down), (after, following), ahead)
+        _bands(block, ending, bands, b_here, part)
 
 
 def _factors(
@@ -175,16 +141,20 @@ def _prepare(
         c = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
         home = f.select(swap, sums, c)
         home_row = f.select(swap, sums_row, f.mul(stride, size))
-    near = f.icmp("sle", f.mul(stride_b[0], size), NEAR)
-    most = f.select(near, f.i64(NEAR_ROWS), f.i64(DIRECT_ROWS))
-    direct = f.and_(f.icmp("eq", stride_b[1], 1), f.icmp("sle", rows, most))
-    if numbers.widens:
-        direct = f.const("i1", False)
+    by_row, single = f.icmp("eq", stride_b[1], 1), f.icmp("slt", rows, layout.shape.tall)
+    direct = f.const("i1", False) if numbers.widens else f.and_(by_row, single)
+    fused = f.const("i1", False) if numbers.pairs or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
     block = _Block(
-        f, layout, rows, columns, depth, stride_a, stride_b, direct, packed, home, home_row, swap,
-        is_far(f, numbers, *(slots.load(f, s) for s in ("m", "n", "k"))),
+        f, layout, rows, columns, _tile_count(f, layout, columns), depth, stride_a, stride_b, direct, fused, packed,
+        home, home_row, swap, is_far(f, numbers, *(slots.load(f, s) for s in ("m", "n", "k")), thin=thin),
     )
     return block, transposed_at
+
+
+def _tile_count(f: Function, layout: Layout, columns: Val) -> Val:
+    """Full panels, then strips of one vector."""
+    whole = f.binary("udiv", columns, layout.panel)
+    return f.add(whole, share(f, f.sub(columns, f.mul(whole, layout.panel)), layout.lanes))
 
 
 def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
@@ -212,10 +182,10 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
 
 
 def _pack_b(block: _Block, b: Val, kc: Val) -> None:
-    """Pack the block of B; where B is read in place, only its ragged last strip."""
+    """Pack the block of B, or what of it is neither read in place nor packed by tiles: its ragged end."""
     f, lanes = block.f, block.layout.lanes
     ragged = f.and_(block.columns, -lanes)
-    start = f.select(block.direct, ragged, f.i64(0))
+    start = f.select(block.direct, ragged, f.select(block.fused, _full(block), f.i64(0)))
     with f.when(f.icmp("slt", start, block.columns)):
         stride_k, stride_n = block.stride_b
         f.call(block.layout.numbers.part("pack"), "void", [
@@ -225,98 +195,74 @@ def _pack_b(block: _Block, b: Val, kc: Val) -> None:
         _pair_b(block, kc)
 
 
+def _full(block: _Block) -> Val:
+    """The columns that fill whole panels."""
+    f, panel = block.f, block.layout.panel
+    return f.mul(f.binary("udiv", block.columns, panel), panel)
+
+
 def _pair_b(block: _Block, kc: Val) -> None:
     """Join neighbours in k of a packed block of B: in its panels, then in its strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
-    full = f.mul(f.binary("udiv", block.columns, layout.panel), layout.panel)
+    full = _full(block)
     for start, end, width in ((f.i64(0), full, layout.panel), (full, block.columns, layout.lanes)):
         with f.loop("pairs", start, end, width) as loop:
             at = f.gep(block.packed, f.mul(loop.index, block.depth), numbers.wide)
             f.call(numbers.part("pair_rows"), "void", [at, f.i64(width * numbers.bytes), kc])
 
 
-def _reach(block: _Block) -> Reach:
-    """What decides how a block asks for memory ahead."""
-    return Reach(block.f, block.layout.numbers, block.layout.shape.tall, block.layout.panel, block.far, block.rows,
-                 block.columns, block.stride_a, block.stride_b)
-
-
-def _bands(
-    block: _Block, ending: Ending, a: Val, b: Val, kc: Val, index: Val, last: Val, ahead: Ahead
-) -> None:
-    """Go down the rows a band of tiles at a time, which is packed first where that pays."""
-    f, layout, numbers = block.f, block.layout, block.layout.numbers
-    tall = layout.shape.tall
-    by_row, by_column = (f.icmp("eq", s, 1) for s in reversed(block.stride_a))
-    copies = _copy_pays(block, by_row, by_column, kc)
-    columns_first = f.and_(by_column, f.icmp("ne", block.stride_a[1], 1))
-    packed_m = f.select(columns_first, f.i64(1), f.i64(layout.row))
-    packed_k = f.select(columns_first, f.i64(layout.across), f.i64(1))
-    a_row = f.mul(f.select(copies, packed_m, block.stride_a[0]), numbers.bytes)
-    a_k = f.mul(f.select(copies, packed_k, block.stride_a[1]), numbers.bytes)
-    store = f.gep(f["scratch"], layout.band_at)
+def _bands(block: _Block, ending: Ending, bands: Bands, b: Val, part: _Part) -> None:
+    """Go down the rows a band of tiles at a time, and ask for the next one meanwhile."""
+    f, shape = block.f, block.layout.shape
+    tall, short = shape.tall, shape.short
     with f.loop("band", 0, block.rows, tall) as loop:
         i = loop.index
-        count = f.smin(f.sub(block.rows, i), tall)
-        source = f.gep(a, f.mul(i, block.stride_a[0]), numbers.stored)
-        with f.when(copies):
-            _pack_a(block, source, store, count, kc, by_row, by_column)
-            if numbers.pairs:
-                _pair_a(block, store, count, kc, columns_first)
-        address = f.select(copies, store, source)
-        following = ahead.band(f.binary("udiv", i, tall), source, f.icmp("slt", f.add(i, tall), block.rows))
-        whole = f.icmp("eq", count, tall)
-        short = layout.shape.short
-        steps = f.add(f.lshr(count, short.bit_length() - 1), f.intrinsic("ctpop", "i64", [f.and_(count, short - 1)]))
+        here, following = bands.at(part.a, i, part.kc, f.add(part.bands, f.binary("udiv", i, tall)), part.following)
+        asked = _asked(block, bands, part, i, following)
+        a, a_row, a_k = bands.begin(here)
+        whole = f.icmp("eq", here.count, tall)
+        steps = f.add(f.lshr(here.count, short.bit_length() - 1),
+                      f.intrinsic("ctpop", "i64", [f.and_(here.count, short - 1)]))  # fmt: skip
         steps = f.select(whole, f.i64(1), steps)
         with f.loop("step", 0, steps, carry=[f.i64(0)]) as step:
             row = step.carried[0]
-            rows = _tile_rows(f, layout.shape, f.sub(count, row))
-            here = f.gep(address, f.mul(row, a_row))
-            _tiles(block, ending, (here, a_row, a_k), b, kc, f.add(i, row), rows, index, last,
-                   following)
+            rows = _tile_rows(f, shape, f.sub(here.count, row))
+            ahead = _Following(bands, following, asked, f.icmp("eq", row, 0))
+            tiles = (f.gep(a, f.mul(row, a_row)), a_row, a_k)
+            _tiles(block, ending, tiles, b, f.add(i, row), rows, part, ahead)
             step.next(f.add(row, rows))
 
 
-def _copy_pays(block: _Block, by_row: Val, by_column: Val, kc: Val) -> Val:
-    """Whether A is packed: always if it changes type; else if lines are shared or alias, and reused."""
-    f, numbers = block.f, block.layout.numbers
-    if numbers.widens:
-        return f.const("i1", True)
-    stride = f.mul(block.stride_a[0], numbers.bytes)
-    aliases = f.and_(f.icmp("eq", f.and_(stride, ALIASING - 1), 0), f.icmp("sgt", kc, BLOCK // 2))
-    aliases = f.and_(aliases, f.icmp("sgt", block.columns, REUSED))
-    better = f.select(by_row, aliases, by_column)
-    return f.and_(better, f.icmp("sgt", block.columns, block.layout.lanes))
+def _asked(block: _Block, bands: Bands, part: _Part, i: Val, following: Band) -> tuple[Runs, ...]:
+    """What the tiles of the band at row i ask for: the following ones of A and C, and some of B's next block."""
+    f, numbers, tall = block.f, block.layout.numbers, block.layout.shape.tall
+    below = f.add(i, tall)
+    row = f.select(f.icmp("slt", below, block.rows), below, f.i64(0))
+    start = f.gep(block.home, f.mul(row, block.home_row))
+    size = f.mul(block.columns, numbers.bytes)
+    count = f.select(f.icmp("sgt", following.depth, 0), following.count, f.i64(0))
+    c = runs_of(f, start, block.home_row, count, size, block.tiles)
+    return c, bands.ask(following), part.ahead.part(f, f.binary("udiv", i, tall), block.tiles)
 
 
-def _pack_a(
-    block: _Block, source: Val, store: Val, count: Val, kc: Val, by_row: Val, by_column: Val
-) -> None:
-    """Rows stay rows; a transposed A becomes one short row of the band's elements for each k."""
-    f, layout, numbers = block.f, block.layout, block.layout.numbers
-    stride_m, stride_k = (f.mul(s, numbers.stored_bytes) for s in block.stride_a)
-    row = f.i64(layout.row * numbers.bytes)
-    with f.when(by_row):
-        f.call(numbers.part("copy"), "void", [source, stride_m, store, row, count, kc])
-    other = f.xor(by_row, f.const("i1", True))
-    with f.when(f.and_(other, by_column)):
-        step = f.i64(layout.across * numbers.bytes)
-        f.call(numbers.part("copy"), "void", [source, stride_k, store, step, kc, count])
-    if numbers.widens:
-        with f.when(f.and_(other, f.xor(by_column, f.const("i1", True)))):
-            f.call(
-                numbers.part("gather"), "void", [source, stride_m, stride_k, store, row, count, kc]
-            )
+@dataclass(frozen=True)
+class _Following:
+    """What the tiles of a band do for later ones."""
 
+    bands: Bands
+    band: Band
+    asked: tuple[Runs, ...]
+    first: Val  # whether they are the first of the band; only these do it
 
-def _pair_a(block: _Block, store: Val, count: Val, kc: Val, columns_first: Val) -> None:
-    """Join neighbours in k of a packed band of A."""
-    f, layout, numbers = block.f, block.layout, block.layout.numbers
-    with f.when(columns_first):
-        f.call(numbers.part("pair_rows"), "void", [store, f.i64(layout.across * numbers.bytes), kc])
-    with f.when(f.xor(columns_first, f.const("i1", True))):
-        f.call(numbers.part("pair_along"), "void", [store, f.i64(layout.row * numbers.bytes), kc, count])
+    def begin(self, block: _Block, wanted: Val, tile: Val) -> None:
+        """What one of them does before it begins."""
+        f = block.f
+        begin(f, wanted)
+        with f.when(f.and_(self.first, block.far)):
+            for runs in self.asked:
+                runs.add(f, block.layout.numbers, wanted, tile)
+        with f.when(f.and_(self.first, self.bands.copies)):
+            self.bands.prepare(self.band, tile)
 
 
 def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
@@ -328,8 +274,7 @@ def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
 
 
 def _tiles(
-    block: _Block, ending: Ending, a: tuple[Val, Val, Val], b: Val, kc: Val, row: Val, rows: Val,
-    index: Val, last: Val, following: Following,
+    block: _Block, ending: Ending, a: tuple[Val, Val, Val], b: Val, row: Val, rows: Val, part: _Part, ahead: _Following,
 ) -> None:  # fmt: skip
     """Run the tiles of one band of rows: full panels, then strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
@@ -337,13 +282,13 @@ def _tiles(
         _choose(f, numbers, layout.shape, rows, vectors) for vectors in (layout.shape.vectors, 1)
     )
     whole = f.binary("udiv", block.columns, layout.panel)
-    rest = f.sub(block.columns, f.mul(whole, layout.panel))
-    strips = f.binary("udiv", f.add(rest, layout.lanes - 1), layout.lanes)
     home = f.gep(block.home, f.mul(row, block.home_row))
-    later = f.cast("zext", f.icmp("ne", index, 0), "i64")
-    final = f.cast("zext", last, "i64")
+    later = f.cast("zext", f.icmp("ne", part.index, 0), "i64")
+    final = f.cast("zext", part.last, "i64")
+    kc = part.kc
     depth = f.lshr(f.add(kc, 1), 1) if numbers.pairs else kc
-    with f.loop("panel", 0, f.add(whole, strips), carry=[f.i64(0)]) as loop:
+    first = f.and_(block.fused, f.icmp("eq", row, 0))
+    with f.loop("panel", 0, block.tiles, carry=[f.i64(0)]) as loop:
         j = loop.carried[0]
         panel = f.icmp("slt", loop.index, whole)
         width = f.select(panel, f.i64(layout.panel), f.i64(layout.lanes))
@@ -353,14 +298,19 @@ def _tiles(
         panel_at = f.gep(block.packed, f.mul(j, block.depth), numbers.wide)
         b_at = f.select(place, f.gep(b, j, numbers.stored), panel_at)
         b_k = f.mul(f.select(place, block.stride_b[0], width), numbers.bytes)
-        at_home = _stays_home(block, ending, fits, last)
+        at_home = _stays_home(block, ending, fits, part.last)
         c = f.gep(home, j, numbers.wide)
         target = f.select(at_home, c, f["scratch"])
         target_row = f.select(at_home, block.home_row, f.i64(layout.panel * numbers.bytes))
         adds = f.select(at_home, later, f.i64(0))
-        following.ask(loop.index, j, width, (c, block.home_row, rows))
-        f.call_value(f.select(panel, wide, narrow), "void",
-                     [*a, b_at, b_k, target, target_row, depth, adds])  # fmt: skip
+        wanted = f.gep(f["scratch"], layout.list_at)
+        ahead.begin(block, wanted, loop.index)
+        packs = f.and_(first, panel)
+        with f.when(packs):
+            _packing_tile(block, a, f.gep(b, j, numbers.stored), (target, target_row, kc, adds, wanted), panel_at)
+        with f.when(f.xor(packs, f.const("i1", True))):
+            f.call_value(f.select(panel, wide, narrow), "void",
+                         [*a, b_at, b_k, target, target_row, depth, adds, wanted])  # fmt: skip
         with f.when(f.icmp("eq", at_home, f.const("i1", False))):
             f.call("merge", "void", [
                 f["args"], target, target_row, c, block.home_row, f["outer"], f["inner"],
@@ -369,12 +319,24 @@ def _tiles(
         loop.next(f.add(j, width))
 
 
+def _packing_tile(
+    block: _Block, a: tuple[Val, Val, Val], b: Val, rest: tuple[Val, Val, Val, Val, Val], to: Val
+) -> None:
+    """Run a tile of the first band, which packs its panel of B."""
+    f, shape, numbers = block.f, block.layout.shape, block.layout.numbers
+    if numbers.pairs:
+        return
+    b_k = f.mul(block.stride_b[0], numbers.stored_bytes)
+    leap = f.sub(block.layout.panel * numbers.stored_bytes, f.mul(rest[2], b_k))
+    f.call(tile_name(numbers, shape.tall, shape.vectors, "packing_"), "void", [*a, b, b_k, *rest, to, leap])
+
+
 def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:
     """The tile function for a number of rows."""
-    chosen = Val(f"@{tile_name(numbers, shape.rows[-1], vectors)}", "ptr")
+    tiles = {r: Val("@" + tile_name(numbers, r, vectors, "asking_"), "ptr") for r in shape.rows}
+    chosen = tiles[shape.rows[-1]]
     for r in reversed(shape.rows[:-1]):
-        tile = Val(f"@{tile_name(numbers, r, vectors)}", "ptr")
-        chosen = f.select(f.icmp("eq", rows, r), tile, chosen)
+        chosen = f.select(f.icmp("eq", rows, r), tiles[r], chosen)
     return chosen
 
 

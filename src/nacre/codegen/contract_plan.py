@@ -15,7 +15,6 @@ from nacre.runtime.plan import Cut
 BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
 FEW = 8  # rows up to which B is read once, by the thin kernel
 STRIPS = 4  # vectors of columns that the thin kernel advances together where columns are contiguous
-DIRECT_ROWS = 32  # up to so many rows B is read where it stands: packing would not pay
 FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
 CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
 SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
@@ -158,7 +157,7 @@ def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> floa
     shorts, rest = divmod(left, tiling.short)
     least = max(1.0, CHAINS / vectors)  # rows whose time a shorter tile takes
     bands = whole * tiling.tall + shorts * max(tiling.short, least) + rest.bit_count() * least
-    packing = (1.0 if m <= DIRECT_ROWS else 2.0) if rows_contiguous else 5.6
+    packing = 1.0 if rows_contiguous else 5.6  # rows are packed beside multiplications
     return k * strips * (bands + packing) + m * strips * 3 + ITEM
 
 

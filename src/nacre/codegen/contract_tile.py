@@ -46,20 +46,33 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def tile_name(numbers: Numbers, rows: int, vectors: int) -> str:
-    return numbers.part(f"tile_{rows}x{vectors}")
+ASKING = {**PARAMETERS, "wanted": "ptr"}
+PACKING = {**ASKING, "to": "ptr", "leap": "i64"}
+LINE = 64  # bytes
+AHEAD = 48  # rows of B that a packing tile asks for before it reads them
 
 
-def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int) -> None:
+def tile_name(numbers: Numbers, rows: int, vectors: int, kind: str = "") -> str:
+    return numbers.part(f"{kind}tile_{rows}x{vectors}")
+
+
+def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: str = "") -> None:
     """C[rows, vectors·lanes] (+)= A[rows, kc] · B[kc, vectors·lanes], k ascending from +0.
 
     A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's;
     where packed factors are pairs, kc counts those.
+
+    An "asking" one has a list of addresses, and asks for one of them beside each k: more at a time would be ignored.
+    A "packing" one does so too.  It reads B where it stands, in its own type, and leaves its rows one after the other
+    at `to`, which costs nothing beside the multiplications.  It asks for rows of B ahead, and for those `leap` bytes
+    behind its last one.
     """
+    parameters = {"": PARAMETERS, "asking_": ASKING, "packing_": PACKING}[kind]
     f = module.function(
-        tile_name(numbers, rows, vectors), "void", PARAMETERS, linkage="internal",
+        tile_name(numbers, rows, vectors, kind), "void", parameters, linkage="internal",
         attributes=numbers.isa.attributes, noalias=("a", "b"),
     )  # fmt: skip
+    wanted = f.load(f["wanted"], "i64") if kind else f.i64(0)
     chains = [f.zero(numbers.vector)] * (rows * vectors)
     triple = f.mul(f["a_row"], 3)
     bases = [f["a"]]
@@ -68,18 +81,41 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int) -> None
     with f.loop("k", 0, f["kc"], carry=[*chains, *bases, f["b"]]) as loop:
         *following, b = loop.carried
         chains, bases = following[: rows * vectors], following[rows * vectors :]
-        chains = _step(f, numbers, chains, bases, b, vectors)
+        if kind:
+            f.prefetch(f.load(f.gep(f["wanted"], f.add(f.smin(loop.index, wanted), 1), "i64"), "ptr"))
+        packs = kind == "packing_"
+        row = _packed(f, numbers, loop.index, b, vectors) if packs else _row(f, b, numbers.vector, vectors)
+        chains = _step(f, numbers, chains, bases, row)
         bases = [f.gep(p, f["a_k"]) for p in bases]
         loop.next(*chains, *bases, f.gep(b, f["b_k"]))
     _write(f, numbers, loop.results[: rows * vectors], vectors)
 
 
+def _row(f: Function, b: Val, ty: str, vectors: int) -> list[Val]:
+    """The vectors that lie from b on."""
+    return [f.load(f.gep(b, j, ty), ty) for j in range(vectors)]
+
+
+def _packed(f: Function, numbers: Numbers, k: Val, b: Val, vectors: int) -> list[Val]:
+    """Row k of B, which goes to its place among the packed ones, while a later one is asked for."""
+    size = vectors * numbers.lanes * numbers.stored_bytes
+    ahead = f.mul(f["b_k"], AHEAD)
+    within = f.icmp("slt", k, f.sub(f["kc"], AHEAD))
+    wanted = f.gep(b, f.select(within, ahead, f.add(ahead, f["leap"])))
+    for at in range(0, size, LINE):
+        f.prefetch(f.gep(wanted, at))
+    row = [numbers.widen(f, v) for v in _row(f, b, vec(numbers.stored, numbers.lanes), vectors)]
+    place = f.gep(f["to"], f.mul(k, vectors * numbers.lanes * numbers.bytes))
+    for j, value in enumerate(row):
+        f.store(value, f.gep(place, j, numbers.vector))
+    return row
+
+
 def _step(
-    f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], b: Val, vectors: int
+    f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], row: list[Val]
 ) -> list[Val]:
     """One k: every chain gets a·b.  Rows are addressed as base, base + stride, base + 2·stride."""
-    width = numbers.lanes * numbers.bytes
-    row = [f.load(f.gep(b, j * width), numbers.vector) for j in range(vectors)]
+    vectors = len(row)
     twice = f.mul(f["a_row"], 2)
     offsets = (0, f["a_row"], twice)
     result: list[Val] = []

@@ -139,7 +139,8 @@ class Executable:
 
 def _held(array: np.ndarray) -> Buffer:
     buffer = allocate(array.nbytes)
-    ctypes.memmove(buffer.address, np.ascontiguousarray(array).ctypes.data, array.nbytes)
+    dense = np.ascontiguousarray(array)
+    ctypes.memmove(buffer.address, dense.ctypes.data, dense.nbytes)
     return buffer
 
 
