@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.base.dtypes import FLOATS, INTEGERS, DType, bfloat16, float16, float32
+from nacre.base.dtypes import FLOATS, INTEGERS, DType, bfloat16, dtype_named, float16, float32, int32
 from nacre.kernel import order_convolve, order_window, order_winograd
 from nacre.ops import contract, convolve, window, winograd
 from ops import references as ref
@@ -71,6 +71,27 @@ def _widened(a: Shape, b: Shape, summed: tuple[Axes, Axes], batch: tuple[Axes, A
         lambda x, y: contract.widened_dot(x, y, summed, batch),
         lambda x, y: plain.reference(x, y.astype(np.float32)),
         operands,
+        tuple(d for d in (*INTEGERS, *FLOATS) if d.bits <= 16),
+        0,
+    )
+
+
+def _summed(a: Shape, b: Shape, summed: tuple[Axes, Axes], batch: tuple[Axes, Axes] = ((), ())) -> Row:
+    """Factors of one narrow dtype, summed up in a wide one: the bits of `dot` after the conversion."""
+    plain = _dot(a, b, summed, batch)
+
+    def wide(dtype: DType) -> DType:
+        return float32 if dtype.is_float else int32
+
+    def reference(x: Array, y: Array) -> Array:
+        dtype = wide(dtype_named(x.dtype.name)).numpy
+        return plain.reference(x.astype(dtype), y.astype(dtype))
+
+    return Row(
+        f"widened_dot-both-{a}-{b}-{summed}",
+        lambda x, y: contract.dot(x, y, summed, batch, wide(x.type.dtype)),
+        reference,
+        shaped(a, b),
         tuple(d for d in (*INTEGERS, *FLOATS) if d.bits <= 16),
         0,
     )
@@ -263,6 +284,9 @@ ROWS = [
     _widened((1, 530), (530, 37), ((1,), (0,))),
     _widened((1, 300), (19, 300), ((1,), (1,))),
     _widened((2, 1, 17), (2, 17, 33), ((2,), (1,)), ((0,), (0,))),
+    _summed((5, 7), (7, 6), ((1,), (0,))),
+    _summed((3, 600), (20, 600), ((1,), (1,))),
+    _summed((2, 1, 17), (2, 17, 33), ((2,), (1,)), ((0,), (0,))),
     *_Convolution((2, 3, 8, 9), (4, 3, 3, 3)).rows(),
     *_Convolution((1, 20, 7, 7), (5, 20, 3, 2), stride=(2, 1), padding=((1, 1), (0, 1))).rows(),
     *_Convolution(

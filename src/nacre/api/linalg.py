@@ -9,6 +9,7 @@ from nacre.api.functions import NUMERIC, require
 from nacre.api.operands import TensorLike, as_tensor, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import PROMOTION, DType, as_dtype
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis
 
@@ -21,10 +22,21 @@ __all__ = [
 ]
 
 
-def _met(operation: str, x: TensorLike, y: TensorLike) -> tuple[Any, Any]:
-    (a, b), dtype = meet(operation, (x, y))
-    require(operation, dtype, NUMERIC)
-    return a, b
+def _met(operation: str, x: TensorLike, y: TensorLike, dtype: Any) -> tuple[Any, Any, DType]:
+    """The operands, and the dtype of their products and sums: the given one, or that in which operands meet.
+
+    Operands for a given dtype stay narrow where their products can be summed up in it as they are.
+    """
+    if dtype is None:
+        (a, b), met = meet(operation, (x, y))
+        require(operation, met, NUMERIC)
+        return a, b, met
+    a, b, wanted = as_tensor(x), as_tensor(y), as_dtype(dtype)
+    require(operation, wanted, NUMERIC)
+    met = PROMOTION.get((a.type.dtype, b.type.dtype), wanted)
+    if not contract.sums(met, met, wanted):
+        met = wanted
+    return as_tensor(a, met), as_tensor(b, met), wanted
 
 
 def _inner(operation: str, a: Any, b: Any, i: int, j: int) -> None:
@@ -35,60 +47,67 @@ def _inner(operation: str, a: Any, b: Any, i: int, j: int) -> None:
         )
 
 
-def matmul(x: TensorLike, y: TensorLike, /) -> Tensor:
+def matmul(x: TensorLike, y: TensorLike, /, *, dtype: Any = None) -> Tensor:
     """The matrix product; leading axes are batches and broadcast; a vector stands for a row or a column.
 
-    Each element is a chain of fused multiply-adds restarted every 256 terms, whatever the shapes.
+    Each element is a chain of fused multiply-adds restarted every 256 terms, whatever the shapes; integers wrap.
+    With `dtype` operands are converted to it first, which costs nothing for integers of 8 and 16 bits and a dtype of
+    32, or half types and float32: products of int8 are then exact, where they would wrap at 8 bits.
 
     >>> nc.matmul([[1, 2], [3, 4]], [1, 1])
     Tensor([3, 7], i64[2])
+    >>> x = nc.tensor([[100, 100]], dtype=nc.int8)
+    >>> nc.matmul(x, x.mT, dtype=nc.int32)
+    Tensor([[20000]], i32[1, 1])
     """
-    a, b = _met("matmul", x, y)
+    a, b, wide = _met("matmul", x, y, dtype)
     ra, rb = len(a.type.shape), len(b.type.shape)
     if ra == 0 or rb == 0:
         raise ShapeError(f"matmul: operands with an axis are required; got {a.type} and {b.type}; use multiply")
     _inner("matmul", a, b, ra - 1, max(rb - 2, 0))
     if ra == 1 and rb == 1:
-        return _total(a, b)
-    if rb == 1:
-        return contract.dot(a, b, ((ra - 1,), (0,)), ((), ()))
+        return _total(a, b, wide)
+    if rb == 1 or rb == 2:
+        return contract.dot(a, b, ((ra - 1,), (0,)), ((), ()), wide)
     if ra == 1:
-        return contract.dot(a, b, ((0,), (rb - 2,)), ((), ()))
-    if rb == 2:
-        return contract.dot(a, b, ((ra - 1,), (0,)), ((), ()))
+        return contract.dot(a, b, ((0,), (rb - 2,)), ((), ()), wide)
     batch = broadcast_shapes(a.type.shape[:-2], b.type.shape[:-2], operation="matmul")
     a, b = spread(a, batch + a.type.shape[-2:]), spread(b, batch + b.type.shape[-2:])
     shared = tuple(range(len(batch)))
-    return contract.dot(a, b, ((len(batch) + 1,), (len(batch),)), (shared, shared))
+    return contract.dot(a, b, ((len(batch) + 1,), (len(batch),)), (shared, shared), wide)
 
 
-def _total(a: Any, b: Any) -> Any:
+def _total(a: Any, b: Any, dtype: DType) -> Any:
     """A product without free axes: the sum of products in the canonical order of sums."""
-    products = pointwise.mul(a, b)
+    products = pointwise.mul(as_tensor(a, dtype), as_tensor(b, dtype))
     return reduce.sum_(products, tuple(range(len(products.type.shape))))
 
 
-def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1) -> Tensor:
-    """The sum of products along an axis, with broadcasting.
+def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None) -> Tensor:
+    """The sum of products along an axis, with broadcasting, of operands converted to `dtype` if one is given.
 
     >>> nc.vecdot([1.0, 2.0], [3.0, 4.0])
     Tensor(11., f32[])
     """
-    a, b = _met("vecdot", x, y)
+    a, b, wide = _met("vecdot", x, y, dtype)
     i, j = normal_axis(axis, len(a.type.shape), "vecdot"), normal_axis(axis, len(b.type.shape), "vecdot")
     _inner("vecdot", a, b, i, j)
     shape = broadcast_shapes(a.type.shape, b.type.shape, operation="vecdot")
-    products = pointwise.mul(spread(a, shape), spread(b, shape))
+    products = pointwise.mul(spread(as_tensor(a, wide), shape), spread(as_tensor(b, wide), shape))
     return reduce.sum_(products, (normal_axis(axis, len(shape), "vecdot"),))
 
 
-def tensordot(x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+def tensordot(
+    x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2, dtype: Any = None
+) -> Tensor:
     """The sum of products over pairs of axes: the last n of x with the first n of y, or those listed.
+
+    With `dtype` operands are converted to it first, as `matmul` has it.
 
     >>> nc.tensordot([[1, 2], [3, 4]], [1, 1], axes=1)
     Tensor([3, 7], i64[2])
     """
-    a, b = _met("tensordot", x, y)
+    a, b, wide = _met("tensordot", x, y, dtype)
     ra, rb = len(a.type.shape), len(b.type.shape)
     if isinstance(axes, int):
         if not 0 <= axes <= min(ra, rb):
@@ -102,8 +121,8 @@ def tensordot(x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int
     for i, j in zip(left, right, strict=True):
         _inner("tensordot", a, b, i, j)
     if len(left) == ra and len(right) == rb:
-        return _total(a, view.permute(b, tuple(right[left.index(k)] for k in range(ra))))
-    return contract.dot(a, b, (left, right), ((), ()))
+        return _total(a, view.permute(b, tuple(right[left.index(k)] for k in range(ra))), wide)
+    return contract.dot(a, b, (left, right), ((), ()), wide)
 
 
 def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -113,7 +132,7 @@ def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
     Tensor([[3, 4],
             [6, 8]], i64[2, 2])
     """
-    a, b = _met("outer", x, y)
+    a, b, _ = _met("outer", x, y, None)
     if len(a.type.shape) != 1 or len(b.type.shape) != 1:
         raise ShapeError(f"outer: two vectors are required; got {a.type} and {b.type}")
     shape = (a.type.shape[0], b.type.shape[0])
