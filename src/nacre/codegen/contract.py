@@ -13,7 +13,7 @@ as they lie: every buffer has a stride for each level.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from nacre.base.dtypes import DType
@@ -29,12 +29,12 @@ from nacre.codegen.contract_finish import (
     emit_merge,
     ending_slots,
 )
-from nacre.codegen.contract_numbers import Numbers, numbers, widened
+from nacre.codegen.contract_numbers import Numbers, grouped, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
-from nacre.codegen.contract_pairs import emit_pairs
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_thin import emit_dots, emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
+from nacre.codegen.contract_words import emit_words, word_source
 from nacre.codegen.isa import Isa
 from nacre.native.text import Function, Module, Val
 
@@ -96,10 +96,10 @@ def contract(
     Raises DTypeError for bool factors and a matrix of a type that is not held exactly, ArgumentError
     for an unknown operand kind or outputs without an epilogue.
     """
-    arithmetic = numbers(isa, dtype)
+    layout = _layout(isa, dtype, thin, matrix)
+    arithmetic = layout.numbers
     ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue)
     _check(ending)
-    layout = _layout(isa, dtype, matrix)
     pointers, strides = ending_slots(ending)
     slots = Slots(("A", "B", *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
     module = Module(name)
@@ -115,13 +115,14 @@ def contract(
 def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> Module:
     """The module of the inner functions that all products of a dtype share."""
     module = Module(f"contract.{dtype.short}")
-    (_emit_thin if thin else _emit_packed)(module, _layout(isa, dtype, matrix))
+    (_emit_thin if thin else _emit_packed)(module, _layout(isa, dtype, thin, matrix))
     return module
 
 
-def _layout(isa: Isa, dtype: DType, matrix: DType | None) -> Layout:
+def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
+    plain = numbers(isa, dtype)
     return Layout(
-        numbers(isa, dtype), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
+        plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
     )
 
 
@@ -149,11 +150,14 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     for rows in shape.rows:
         for vectors in (shape.vectors, 1):
             emit_tile(module, arithmetic, rows, vectors)
+            if arithmetic.flushes:
+                emit_tile(module, replace(arithmetic, apart=True), rows, vectors)
     _emit_transposes(module, arithmetic)
-    emit_copy(module, arithmetic)
-    emit_pack(module, arithmetic, shape.vectors)
-    if arithmetic.pairs:
-        emit_pairs(module, arithmetic)
+    if arithmetic.group > 1:
+        emit_words(module, arithmetic, shape.vectors)
+    else:
+        emit_copy(module, arithmetic)
+        emit_pack(module, arithmetic, shape.vectors)
     emit_ahead(module, arithmetic)
 
 
@@ -167,8 +171,8 @@ def _emit_thin(module: Module, layout: Layout) -> None:
 
 
 def _emit_transposes(module: Module, arithmetic: Numbers) -> None:
-    """Transposes of factors and, where they are of another type, of sums."""
-    sources = {"": arithmetic.stored}
+    """Transposes of factors or of what words are made of and, where they are of another type, of sums."""
+    sources = {"_words": word_source(arithmetic)} if arithmetic.group > 1 else {"": arithmetic.stored}
     if arithmetic.widens:
         sources["_sums"] = arithmetic.wide
     for suffix, source in sources.items():

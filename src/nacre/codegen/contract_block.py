@@ -7,13 +7,14 @@ bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nacre.codegen.contract_ahead import Ahead, Following, Reach, is_far, make_ahead
 from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK, DIRECT_ROWS, Tiling
 from nacre.codegen.contract_tile import Shape, tile_name
+from nacre.codegen.contract_words import Words, no_subnormals, words
 from nacre.native.text import Function, Module, Val
 
 NEAR_ROWS = 128  # the same, where rows of B are so near that a panel lies in few pages of memory
@@ -130,9 +131,9 @@ def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val) -> None:
         last = f.icmp("eq", loop.index, f.sub(blocks, 1))
         a_here = f.gep(a, f.mul(k0, block.stride_a[1]), stored)
         b_here = f.gep(b, f.mul(k0, block.stride_b[0]), stored)
-        _pack_b(block, b_here, kc)
+        least = _pack_b(block, b_here, kc)
         ahead = make_ahead(_reach(block), a_here, b_here, kc, f.smin(f.sub(f.sub(k, k0), kc), BLOCK))
-        _bands(block, ending, a_here, b_here, kc, loop.index, last, ahead)
+        _bands(block, ending, a_here, b_here, kc, loop.index, last, ahead, least)
 
 
 def _factors(
@@ -162,7 +163,7 @@ def _prepare(
     numbers, size = layout.numbers, layout.numbers.bytes
     rows, columns = f.sub(f["m1"], f["m0"]), f.sub(f["n1"], f["n0"])
     whole = f.and_(f.add(f.smin(slots.load(f, "k"), BLOCK), 15), -16)
-    depth = f.mul(rows, 2) if thin else whole
+    depth = f.mul(rows, 2) if thin else f.add(words(f, numbers, whole), int(numbers.moves))
     wide = f.and_(f.add(columns, layout.lanes - 1), -layout.lanes)
     packed = f.gep(f["scratch"], layout.block_at)
     sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
@@ -212,28 +213,23 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     ])  # fmt: skip
 
 
-def _pack_b(block: _Block, b: Val, kc: Val) -> None:
-    """Pack the block of B; where B is read in place, only its ragged last strip."""
+def _pack_b(block: _Block, b: Val, kc: Val) -> Val:
+    """Pack the block of B; where B is read in place, only its ragged last strip.  Returns `words_least` of it."""
     f, lanes = block.f, block.layout.lanes
+    stride_k, stride_n = block.stride_b
+    if block.layout.numbers.group > 1:
+        return _words(block).matrix(b, stride_k, stride_n, block.packed, kc, block.columns)
     ragged = f.and_(block.columns, -lanes)
     start = f.select(block.direct, ragged, f.i64(0))
     with f.when(f.icmp("slt", start, block.columns)):
-        stride_k, stride_n = block.stride_b
         f.call(block.layout.numbers.part("pack"), "void", [
             b, stride_k, stride_n, block.packed, block.depth, kc, start, block.columns,
         ])  # fmt: skip
-    if block.layout.numbers.pairs:
-        _pair_b(block, kc)
+    return f.i64(0)
 
 
-def _pair_b(block: _Block, kc: Val) -> None:
-    """Join neighbours in k of a packed block of B: in its panels, then in its strips."""
-    f, layout, numbers = block.f, block.layout, block.layout.numbers
-    full = f.mul(f.binary("udiv", block.columns, layout.panel), layout.panel)
-    for start, end, width in ((f.i64(0), full, layout.panel), (full, block.columns, layout.lanes)):
-        with f.loop("pairs", start, end, width) as loop:
-            at = f.gep(block.packed, f.mul(loop.index, block.depth), numbers.wide)
-            f.call(numbers.part("pair_rows"), "void", [at, f.i64(width * numbers.bytes), kc])
+def _words(block: _Block) -> Words:
+    return Words(block.f, block.layout.numbers, block.layout.panel, block.depth)
 
 
 def _reach(block: _Block) -> Reach:
@@ -243,9 +239,12 @@ def _reach(block: _Block) -> Reach:
 
 
 def _bands(
-    block: _Block, ending: Ending, a: Val, b: Val, kc: Val, index: Val, last: Val, ahead: Ahead
+    block: _Block, ending: Ending, a: Val, b: Val, kc: Val, index: Val, last: Val, ahead: Ahead, least: Val
 ) -> None:
-    """Go down the rows a band of tiles at a time, which is packed first where that pays."""
+    """Go down the rows a band of tiles at a time, which is packed first where that pays.
+
+    `least` is that of packed B's numbers, where it decides how words are multiplied.
+    """
     f, layout, numbers = block.f, block.layout, block.layout.numbers
     tall = layout.shape.tall
     by_row, by_column = (f.icmp("eq", s, 1) for s in reversed(block.stride_a))
@@ -260,10 +259,14 @@ def _bands(
         i = loop.index
         count = f.smin(f.sub(block.rows, i), tall)
         source = f.gep(a, f.mul(i, block.stride_a[0]), numbers.stored)
-        with f.when(copies):
-            _pack_a(block, source, store, count, kc, by_row, by_column)
-            if numbers.pairs:
-                _pair_a(block, store, count, kc, columns_first)
+        safe = f.const("i1", True)
+        if numbers.group > 1:
+            steps_ = layout.across, layout.row
+            mine = _words(block).band(source, *block.stride_a, store, steps_, kc, count)
+            safe = no_subnormals(f, mine, least) if numbers.flushes else safe
+        else:
+            with f.when(copies):
+                _pack_a(block, source, store, count, kc, by_row, by_column)
         address = f.select(copies, store, source)
         following = ahead.band(f.binary("udiv", i, tall), source, f.icmp("slt", f.add(i, tall), block.rows))
         whole = f.icmp("eq", count, tall)
@@ -275,7 +278,7 @@ def _bands(
             rows = _tile_rows(f, layout.shape, f.sub(count, row))
             here = f.gep(address, f.mul(row, a_row))
             _tiles(block, ending, (here, a_row, a_k), b, kc, f.add(i, row), rows, index, last,
-                   following)
+                   following, safe)
             step.next(f.add(row, rows))
 
 
@@ -311,15 +314,6 @@ def _pack_a(
             )
 
 
-def _pair_a(block: _Block, store: Val, count: Val, kc: Val, columns_first: Val) -> None:
-    """Join neighbours in k of a packed band of A."""
-    f, layout, numbers = block.f, block.layout, block.layout.numbers
-    with f.when(columns_first):
-        f.call(numbers.part("pair_rows"), "void", [store, f.i64(layout.across * numbers.bytes), kc])
-    with f.when(f.xor(columns_first, f.const("i1", True))):
-        f.call(numbers.part("pair_along"), "void", [store, f.i64(layout.row * numbers.bytes), kc, count])
-
-
 def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
     """The tallest tile that the rows left fill."""
     rows = f.i64(1)
@@ -330,12 +324,12 @@ def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
 
 def _tiles(
     block: _Block, ending: Ending, a: tuple[Val, Val, Val], b: Val, kc: Val, row: Val, rows: Val,
-    index: Val, last: Val, following: Following,
+    index: Val, last: Val, following: Following, safe: Val,
 ) -> None:  # fmt: skip
-    """Run the tiles of one band of rows: full panels, then strips."""
+    """Run the tiles of one band of rows: full panels, then strips; `safe` tells that words have no subnormal sums."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
     wide, narrow = (
-        _choose(f, numbers, layout.shape, rows, vectors) for vectors in (layout.shape.vectors, 1)
+        _choose(f, numbers, layout.shape, rows, vectors, safe) for vectors in (layout.shape.vectors, 1)
     )
     whole = f.binary("udiv", block.columns, layout.panel)
     rest = f.sub(block.columns, f.mul(whole, layout.panel))
@@ -343,7 +337,7 @@ def _tiles(
     home = f.gep(block.home, f.mul(row, block.home_row))
     later = f.cast("zext", f.icmp("ne", index, 0), "i64")
     final = f.cast("zext", last, "i64")
-    depth = f.lshr(f.add(kc, 1), 1) if numbers.pairs else kc
+    depth = words(f, numbers, kc)
     with f.loop("panel", 0, f.add(whole, strips), carry=[f.i64(0)]) as loop:
         j = loop.carried[0]
         panel = f.icmp("slt", loop.index, whole)
@@ -370,8 +364,15 @@ def _tiles(
         loop.next(f.add(j, width))
 
 
-def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:
-    """The tile function for a number of rows."""
+def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int, safe: Val) -> Val:
+    """The tile function for a number of rows; words are taken apart unless multiplying them is `safe`."""
+    chosen = _tile(f, numbers, shape, rows, vectors)
+    if not numbers.flushes:
+        return chosen
+    return f.select(safe, chosen, _tile(f, replace(numbers, apart=True), shape, rows, vectors))
+
+
+def _tile(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:
     chosen = Val(f"@{tile_name(numbers, shape.rows[-1], vectors)}", "ptr")
     for r in reversed(shape.rows[:-1]):
         tile = Val(f"@{tile_name(numbers, r, vectors)}", "ptr")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.codegen.contract_numbers import Edge, Numbers, edge, load_edge
-from nacre.native.text import Function, Module, Val, lanes_of, vec
+from nacre.native.text import Function, Module, Val, bits_of, lanes_of, vec
 
 
 def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> None:
@@ -35,7 +35,7 @@ def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> 
             f.store(value, place)
             place = f.gep(place, f["to_stride"])
         loop.next(place)
-    gather = numbers.part("gather" if source == numbers.stored else "gather_sums")
+    gather = numbers.part(name.replace("transpose", "gather"))
     size = turn.size
     rest = f.gep(f["from"], f.mul(whole, size))
     left, place = f.sub(f["length"], whole), loop.results[0]
@@ -55,7 +55,7 @@ class Transposer:
 
     def __init__(self, f: Function, numbers: Numbers, source: str) -> None:
         self.f, self.numbers, self.source = f, numbers, source
-        self.size = numbers.bytes if source == numbers.wide else numbers.stored_bytes
+        self.size = bits_of(source) // 8
         self.piece = 16 // numbers.bytes
         self.starts = f.alloca("ptr", numbers.lanes)
 
