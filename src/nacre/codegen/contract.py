@@ -34,7 +34,7 @@ from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_thin import emit_dots, emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
-from nacre.codegen.contract_words import emit_words, word_source
+from nacre.codegen.contract_words import emit_words
 from nacre.codegen.isa import Isa
 from nacre.native.text import Function, Module, Val
 
@@ -171,8 +171,8 @@ def _emit_thin(module: Module, layout: Layout) -> None:
 
 
 def _emit_transposes(module: Module, arithmetic: Numbers) -> None:
-    """Transposes of factors or of what words are made of and, where they are of another type, of sums."""
-    sources = {"_words": word_source(arithmetic)} if arithmetic.group > 1 else {"": arithmetic.stored}
+    """Transposes of factors, unless they are packed as words, and of sums, where these are of another type."""
+    sources = {"": arithmetic.stored} if arithmetic.group == 1 else {}
     if arithmetic.widens:
         sources["_sums"] = arithmetic.wide
     for suffix, source in sources.items():

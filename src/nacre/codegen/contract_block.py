@@ -14,7 +14,7 @@ from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK, DIRECT_ROWS, Tiling
 from nacre.codegen.contract_tile import Shape, tile_name
-from nacre.codegen.contract_words import Words, no_subnormals, words
+from nacre.codegen.contract_words import Words, words
 from nacre.native.text import Function, Module, Val
 
 NEAR_ROWS = 128  # the same, where rows of B are so near that a panel lies in few pages of memory
@@ -67,7 +67,7 @@ class Layout:
     def tiling(self, spills: bool, thin: bool) -> Tiling:
         """What of it decides plans."""
         return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.shape.short, self.panel,
-                      self.block_at, spills, thin)
+                      self.block_at, spills, thin, self.numbers.group)
 
 
 def _line(size: int) -> int:
@@ -91,6 +91,7 @@ class _Block:
     home_row: Val  # bytes
     swap: Val
     far: Val  # whether the product is so large that its matrices wait in memory
+    words: Words | None  # what packs factors as words of several numbers
 
 
 PARAMETERS = {
@@ -131,9 +132,9 @@ def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val) -> None:
         last = f.icmp("eq", loop.index, f.sub(blocks, 1))
         a_here = f.gep(a, f.mul(k0, block.stride_a[1]), stored)
         b_here = f.gep(b, f.mul(k0, block.stride_b[0]), stored)
-        least = _pack_b(block, b_here, kc)
+        _pack_b(block, b_here, kc)
         ahead = make_ahead(_reach(block), a_here, b_here, kc, f.smin(f.sub(f.sub(k, k0), kc), BLOCK))
-        _bands(block, ending, a_here, b_here, kc, loop.index, last, ahead, least)
+        _bands(block, ending, a_here, b_here, kc, loop.index, last, ahead)
 
 
 def _factors(
@@ -184,6 +185,7 @@ def _prepare(
     block = _Block(
         f, layout, rows, columns, depth, stride_a, stride_b, direct, packed, home, home_row, swap,
         is_far(f, numbers, *(slots.load(f, s) for s in ("m", "n", "k"))),
+        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None,
     )
     return block, transposed_at
 
@@ -213,23 +215,19 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     ])  # fmt: skip
 
 
-def _pack_b(block: _Block, b: Val, kc: Val) -> Val:
-    """Pack the block of B; where B is read in place, only its ragged last strip.  Returns `words_least` of it."""
+def _pack_b(block: _Block, b: Val, kc: Val) -> None:
+    """Pack the block of B; where B is read in place, only its ragged last strip."""
     f, lanes = block.f, block.layout.lanes
     stride_k, stride_n = block.stride_b
-    if block.layout.numbers.group > 1:
-        return _words(block).matrix(b, stride_k, stride_n, block.packed, kc, block.columns)
+    if block.words is not None:
+        block.words.matrix(b, stride_k, stride_n, block.packed, kc, block.columns)
+        return
     ragged = f.and_(block.columns, -lanes)
     start = f.select(block.direct, ragged, f.i64(0))
     with f.when(f.icmp("slt", start, block.columns)):
         f.call(block.layout.numbers.part("pack"), "void", [
             b, stride_k, stride_n, block.packed, block.depth, kc, start, block.columns,
         ])  # fmt: skip
-    return f.i64(0)
-
-
-def _words(block: _Block) -> Words:
-    return Words(block.f, block.layout.numbers, block.layout.panel, block.depth)
 
 
 def _reach(block: _Block) -> Reach:
@@ -239,12 +237,9 @@ def _reach(block: _Block) -> Reach:
 
 
 def _bands(
-    block: _Block, ending: Ending, a: Val, b: Val, kc: Val, index: Val, last: Val, ahead: Ahead, least: Val
+    block: _Block, ending: Ending, a: Val, b: Val, kc: Val, index: Val, last: Val, ahead: Ahead
 ) -> None:
-    """Go down the rows a band of tiles at a time, which is packed first where that pays.
-
-    `least` is that of packed B's numbers, where it decides how words are multiplied.
-    """
+    """Go down the rows a band of tiles at a time, which is packed first where that pays."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
     tall = layout.shape.tall
     by_row, by_column = (f.icmp("eq", s, 1) for s in reversed(block.stride_a))
@@ -259,14 +254,8 @@ def _bands(
         i = loop.index
         count = f.smin(f.sub(block.rows, i), tall)
         source = f.gep(a, f.mul(i, block.stride_a[0]), numbers.stored)
-        safe = f.const("i1", True)
-        if numbers.group > 1:
-            steps_ = layout.across, layout.row
-            mine = _words(block).band(source, *block.stride_a, store, steps_, kc, count)
-            safe = no_subnormals(f, mine, least) if numbers.flushes else safe
-        else:
-            with f.when(copies):
-                _pack_a(block, source, store, count, kc, by_row, by_column)
+        with f.when(copies):
+            _pack_a(block, source, store, count, kc, by_row, by_column)
         address = f.select(copies, store, source)
         following = ahead.band(f.binary("udiv", i, tall), source, f.icmp("slt", f.add(i, tall), block.rows))
         whole = f.icmp("eq", count, tall)
@@ -278,7 +267,7 @@ def _bands(
             rows = _tile_rows(f, layout.shape, f.sub(count, row))
             here = f.gep(address, f.mul(row, a_row))
             _tiles(block, ending, (here, a_row, a_k), b, kc, f.add(i, row), rows, index, last,
-                   following, safe)
+                   following)
             step.next(f.add(row, rows))
 
 
@@ -299,6 +288,9 @@ def _pack_a(
 ) -> None:
     """Rows stay rows; a transposed A becomes one short row of the band's elements for each k."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
+    if block.words is not None:
+        block.words.band(source, *block.stride_a, store, (layout.across, layout.row), kc, count)
+        return
     stride_m, stride_k = (f.mul(s, numbers.stored_bytes) for s in block.stride_a)
     row = f.i64(layout.row * numbers.bytes)
     with f.when(by_row):
@@ -324,12 +316,12 @@ def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
 
 def _tiles(
     block: _Block, ending: Ending, a: tuple[Val, Val, Val], b: Val, kc: Val, row: Val, rows: Val,
-    index: Val, last: Val, following: Following, safe: Val,
+    index: Val, last: Val, following: Following,
 ) -> None:  # fmt: skip
-    """Run the tiles of one band of rows: full panels, then strips; `safe` tells that words have no subnormal sums."""
+    """Run the tiles of one band of rows: full panels, then strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
     wide, narrow = (
-        _choose(f, numbers, layout.shape, rows, vectors, safe) for vectors in (layout.shape.vectors, 1)
+        _choose(block, rows, vectors) for vectors in (layout.shape.vectors, 1)
     )
     whole = f.binary("udiv", block.columns, layout.panel)
     rest = f.sub(block.columns, f.mul(whole, layout.panel))
@@ -364,12 +356,13 @@ def _tiles(
         loop.next(f.add(j, width))
 
 
-def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int, safe: Val) -> Val:
-    """The tile function for a number of rows; words are taken apart unless multiplying them is `safe`."""
+def _choose(block: _Block, rows: Val, vectors: int) -> Val:
+    """The tile function for a number of rows; words that the instruction does not suit are taken apart."""
+    f, numbers, shape = block.f, block.layout.numbers, block.layout.shape
     chosen = _tile(f, numbers, shape, rows, vectors)
-    if not numbers.flushes:
+    if block.words is None or not numbers.flushes:
         return chosen
-    return f.select(safe, chosen, _tile(f, replace(numbers, apart=True), shape, rows, vectors))
+    return f.select(block.words.safe(), chosen, _tile(f, replace(numbers, apart=True), shape, rows, vectors))
 
 
 def _tile(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:
@@ -381,10 +374,13 @@ def _tile(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) 
 
 
 def _stays_home(block: _Block, ending: Ending, fits: Val, last: Val) -> Val:
-    """Whether a tile writes its sums straight to where they stand (else `merge` takes them there)."""
+    """Whether a tile writes its sums straight to where they stand (else `merge` takes them there).
+
+    In scratch memory there is room for whole vectors.
+    """
     f = block.f
     if not ending.in_place(block.layout.numbers):
-        return block.swap
+        return f.or_(block.swap, f.xor(last, f.const("i1", True)))
     if ending.epilogue is not None:
         fits = f.and_(fits, f.xor(last, f.const("i1", True)))
     return f.or_(block.swap, fits)

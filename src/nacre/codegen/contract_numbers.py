@@ -119,16 +119,16 @@ class Numbers:
                 c = f.fma(first, second, c)
             return c
         if self.rounds:
-            return self._dot(f, self.isa.halves, "bfloat", c, a, b)
+            return self._multiply(f, self.isa.halves, "bfloat", (a, b), c)
         if self.group == 4:
             unsigned, signed = (a, b) if self.dtype.is_signed else (b, a)
             return f.call(f"llvm.{self.isa.fours}", self.vector, [c, unsigned, signed])
-        return f.add(c, self._dot(f, self.isa.pairs, "i16", a, b))
+        return f.add(c, self._multiply(f, self.isa.pairs, "i16", (a, b)))
 
-    def _dot(self, f: Function, instruction: str, scalar: str, *operands: Val) -> Val:
-        """An instruction on words, the last two operands, taken for vectors of a 16-bit scalar."""
-        halves = vec(scalar, 2 * self.lanes)
-        return f.call(f"llvm.{instruction}", self.vector, [*operands[:-2], *(f.bitcast(x, halves) for x in operands[-2:])])
+    def _multiply(self, f: Function, instruction: str, scalar: str, words: tuple[Val, Val], *sums: Val) -> Val:
+        """The instruction that multiplies words of two numbers of a scalar type, and adds to sums if it takes such."""
+        halves = [f.bitcast(word, vec(scalar, 2 * self.lanes)) for word in words]
+        return f.call(f"llvm.{instruction}", self.vector, [*sums, *halves])
 
     def _halves(self, f: Function, word: Val) -> tuple[Val, Val]:
         """Both bfloat16 of a word as float32, the upper one first."""

@@ -35,7 +35,7 @@ def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> 
             f.store(value, place)
             place = f.gep(place, f["to_stride"])
         loop.next(place)
-    gather = numbers.part(name.replace("transpose", "gather"))
+    gather = numbers.part("gather" if source == numbers.stored else "gather_sums")
     size = turn.size
     rest = f.gep(f["from"], f.mul(whole, size))
     left, place = f.sub(f["length"], whole), loop.results[0]

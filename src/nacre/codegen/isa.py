@@ -51,7 +51,7 @@ _OPTIONAL = (
 
 @cache
 def isa_of(target: Target) -> Isa:
-    """The instruction set of a target with all that its machine has of it.  None of that changes any bit of a result."""
+    """The instruction set of a target with all that its machine has of it, which changes no bit of a result."""
     features = set(target.features.split(","))
     found = {field: intrinsic for name, feature, field, intrinsic in _OPTIONAL
              if name == target.isa and f"+{feature}" in features}
