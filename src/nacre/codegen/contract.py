@@ -34,7 +34,7 @@ from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_thin import emit_dots, emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
-from nacre.codegen.contract_words import emit_words
+from nacre.codegen.contract_words import emit_apart, emit_words
 from nacre.codegen.isa import Isa
 from nacre.native.text import Function, Module, Val
 
@@ -150,8 +150,8 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     for rows in shape.rows:
         for vectors in (shape.vectors, 1):
             emit_tile(module, arithmetic, rows, vectors)
-            if arithmetic.flushes:
-                emit_tile(module, replace(arithmetic, apart=True), rows, vectors)
+    if arithmetic.flushes:
+        emit_apart(module, replace(arithmetic, apart=True), shape)
     _emit_transposes(module, arithmetic)
     if arithmetic.group > 1:
         emit_words(module, arithmetic, shape.vectors)

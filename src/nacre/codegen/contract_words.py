@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from nacre.codegen.contract_numbers import Numbers, edge, load_edge
 from nacre.codegen.contract_pack import Transposer
+from nacre.codegen.contract_tile import PARAMETERS, Shape, emit_tile, tile_name
 from nacre.native.text import Function, Module, Val, lanes_of, vec
 
 FLIP = 0x80808080  # moves the numbers of a word of four by 128
@@ -39,6 +40,25 @@ GATHER = {
     "from": "ptr", "k_stride": "i64", "stride": "i64", "to": "ptr", "to_k": "i64", "to_i": "i64", "kc": "i64",
     "count": "i64", "flip": "i32", "known": "ptr",
 }  # fmt: skip
+
+
+def emit_apart(module: Module, numbers: Numbers, shape: Shape) -> None:
+    """Write the tiles that take words apart: the tallest calls shorter ones, as it seldom runs but is often compiled."""
+    for vectors in (shape.vectors, 1):
+        for rows in shape.rows[1:]:
+            emit_tile(module, numbers, rows, vectors)
+        f = module.function(
+            tile_name(numbers, shape.tall, vectors), "void", PARAMETERS, linkage="internal",
+            attributes=numbers.isa.attributes,
+        )  # fmt: skip
+        a, c, left = f["a"], f["c"], shape.tall
+        for rows in shape.rows[1:]:
+            for _ in range(left // rows):
+                given = {**{name: f[name] for name in PARAMETERS}, "a": a, "c": c}
+                f.call(tile_name(numbers, rows, vectors), "void", list(given.values()))
+                a, c = f.gep(a, f.mul(f["a_row"], rows)), f.gep(c, f.mul(f["c_row"], rows))
+            left %= rows
+        f.ret()
 
 
 def emit_words(module: Module, numbers: Numbers, vectors: int) -> None:
