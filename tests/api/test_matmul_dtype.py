@@ -56,6 +56,20 @@ def test_operands_of_two_dtypes_meet() -> None:
     np.testing.assert_array_equal(nc.vecdot(nc.tensor(x), nc.tensor(y[:, 0]), dtype=nc.int32).numpy(), want[:, 0])
 
 
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [("ij,jk->ik", [(3, 40), (40, 5)]), ("ij->i", [(3, 40)]), ("ij,jk,kl->l", [(3, 40), (40, 5), (5, 2)]),
+     ("i,i->", [(40,), (40,)]), ("ij,kj->ki", [(3, 40), (4, 40)]), ("i->i", [(4,)]), ("bij,bjk->bik", [(2, 3, 4)] * 2)],
+)  # fmt: skip
+def test_einsum(text: str, shapes: list[tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(7)
+    shapes = [(*s[:-2], s[-1], s[-1]) if text.startswith("bij") else s for s in shapes]
+    xs = [_integers(nc.int8, s, rng) for s in shapes]
+    found = nc.einsum(text, *map(nc.tensor, xs), dtype=nc.int32)
+    assert found.dtype is nc.int32
+    np.testing.assert_array_equal(found.numpy(), np.einsum(text, *(x.astype(np.int32) for x in xs)))
+
+
 def test_greatest_sums_and_wrapping() -> None:
     least = nc.full((1, 1 << 16), -128, dtype=nc.int8)
     assert nc.matmul(least, least.mT, dtype=nc.int32).item() == 1 << 30

@@ -43,7 +43,7 @@ GATHER = {
 
 
 def emit_apart(module: Module, numbers: Numbers, shape: Shape) -> None:
-    """Write the tiles that take words apart: the tallest calls shorter ones, as it seldom runs but is often compiled."""
+    """Write the tiles that take words apart: the tallest calls shorter ones, as it seldom runs."""
     for vectors in (shape.vectors, 1):
         for rows in shape.rows[1:]:
             emit_tile(module, numbers, rows, vectors)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.base.dtypes import DType, float32
+from nacre.base.dtypes import PROMOTION, DType, float32
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Multilinear, Primitive, Template
@@ -27,14 +27,16 @@ def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DTy
 
     Each element is a chain of fused multiply-adds in the canonical order.  Without contracted axes
     it is a plain product, and without free axes on both sides a sum of products; those are written
-    as such.  With a dtype the operands are converted to it first.
+    as such.  With a dtype the operands are converted to it first, unless they stay narrow for `widened_dot`.
     """
     contract = tuple(contract[0]), tuple(contract[1])
     batch = tuple(batch[0]), tuple(batch[1])
     left, right = _free(a.type, contract[0], batch[0]), _free(b.type, contract[1], batch[1])
     plain = not contract[0] or not (left or right)
-    if dtype is not None and (plain or not sums(a.type.dtype, b.type.dtype, dtype)):
-        a, b = cast(a, dtype), cast(b, dtype)
+    if dtype is not None and not a.type.dtype is b.type.dtype is dtype:
+        met = PROMOTION.get((a.type.dtype, b.type.dtype), dtype)
+        met = met if sums(met, met, dtype) and not plain else dtype
+        a, b = cast(a, met), cast(b, met)
     if plain:
         _check(a.type, b.type, contract, batch)
         return _products(a, b, contract, batch, left, right)
