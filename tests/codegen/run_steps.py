@@ -11,6 +11,7 @@ import numpy as np
 from nacre.base.errors import DeviceError
 from nacre.codegen.convolve_steps import Step, Steps
 from nacre.native.engine import Library, compile_text, host_target, load
+from nacre.runtime.plan import READY
 
 CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -52,37 +53,57 @@ class Compiled:
         self.libraries.append(library)
         return CALL(library.address(step.name))
 
-    def bind(self, batch: int, buffers: dict[str, np.ndarray]):
+    def bind(self, batch: int, buffers: dict[str, np.ndarray], packed: dict[str, np.ndarray] | None = None):
         """(function, argument slots, items, scratch) of every step, over the given arrays."""
         spaces = {name: aligned(size(batch)) for name, size in self.steps.workspaces.items()}
-        every = {**buffers, **spaces}
+        every = {**buffers, **spaces, **(packed or {})}
         calls = []
         for step, function in zip(self.steps.steps, self.functions, strict=True):
-            slots = np.array([every[b].ctypes.data for b in step.buffers] + [batch], np.int64)
+            slots = np.array([_address(every.get(b)) for b in step.buffers] + [batch], np.int64)
             calls.append((function, slots, step.items(batch), aligned(step.scratch), every))
         return calls
 
-    def run_guarded(self, batch: int, buffers: dict[str, np.ndarray], at_end: bool) -> None:
+    def run_guarded(self, batch: int, buffers: dict[str, np.ndarray], at_end: bool, keeps: bool = False) -> None:
         """Run all steps on copies that fault where a kernel leaves its buffers or its scratch."""
         spaces = {name: size(batch) for name, size in self.steps.workspaces.items()}
+        if keeps:
+            spaces |= {name: READY + nbytes for name, (_, nbytes) in self.steps.packed.items()}
         sizes = {name: a.nbytes for name, a in buffers.items()} | spaces
         held = {name: Guarded(size, at_end) for name, size in sizes.items()}
         for name, array in buffers.items():
             held[name].bytes[:] = array.reshape(-1).view(np.uint8)
         for step, function in zip(self.steps.steps, self.functions, strict=True):
             scratch = Guarded(-(-step.scratch // 64) * 64, at_end)
-            slots = np.array([held[b].bytes.ctypes.data for b in step.buffers] + [batch], np.int64)
+            slots = np.array([_address(held[b].bytes if b in held else None) for b in step.buffers] + [batch], np.int64)
             function(slots.ctypes.data, 0, step.items(batch), scratch.bytes.ctypes.data)
         for name, array in buffers.items():
             array.reshape(-1).view(np.uint8)[:] = held[name].bytes
 
-    def run(self, batch: int, buffers: dict[str, np.ndarray], chunk: int | None = None) -> None:
+    def run(self, batch: int, buffers: dict[str, np.ndarray], chunk: int | None = None,
+            packed: dict[str, np.ndarray] | None = None) -> None:
         """Run all steps; every `chunk` items are a call of their own."""
-        for function, slots, items, scratch, _ in self.bind(batch, buffers):
+        for function, slots, items, scratch, _ in self.bind(batch, buffers, packed):
             size = chunk or max(items, 1)
             for start in range(0, items, size):
                 scratch.view(np.uint8)[:] = 0xFF  # a kernel reads nothing that it has not written
                 function(slots.ctypes.data, start, min(items, start + size), scratch.ctypes.data)
+
+
+def assert_packed_alike(compiled: Compiled, batch: int, arrays: dict[str, np.ndarray], out: str,
+                        wanted: np.ndarray) -> None:
+    """The bits are the same where operands are packed into memory that is kept, and where they are read there alone."""
+    packed = {name: aligned(READY + nbytes) for name, (_, nbytes) in compiled.steps.packed.items()}
+    gone = {operand: np.full_like(arrays[operand], np.nan) for operand, _ in compiled.steps.packed.values()}
+    for ready in (0, 1) if packed else ():
+        for room in packed.values():
+            room[:8] = ready
+        arrays[out].fill(np.nan)
+        compiled.run(batch, arrays | gone if ready else arrays, 2, packed)
+        assert_same_bits(arrays[out], wanted)
+
+
+def _address(array: np.ndarray | None) -> int:
+    return 0 if array is None else array.ctypes.data
 
 
 def available(isa: str) -> bool:

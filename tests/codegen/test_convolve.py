@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codegen.run_steps import Compiled, assert_same_bits, available
+from codegen.run_steps import Compiled, assert_packed_alike, assert_same_bits, available
 from nacre.base.errors import ArgumentError
 from nacre.codegen import convolve
 from nacre.codegen.convolve_steps import Place
@@ -58,6 +58,7 @@ def check(form: str, conv: order.Convolution, batch: int, isa: Isa, *, dtype: st
         arrays[out].fill(np.nan)
         compiled.run_guarded(batch, {n: arrays[n] for n in (a, b, out)}, at_end)
         assert_same_bits(arrays[out], expected(form, conv, batch, dtype))
+    assert_packed_alike(compiled, batch, arrays, out, expected(form, conv, batch, dtype))
 
 
 def square(channels: int, size: int, filters: int, kernel: int, *, stride: int = 1, pad: int = 0,

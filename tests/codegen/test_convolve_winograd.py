@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.run_steps import Compiled, assert_same_bits, available
+from codegen.run_steps import Compiled, assert_packed_alike, assert_same_bits, available
 from nacre.codegen.convolve_points import Plan
 from nacre.codegen.convolve_steps import Place, Steps
 from nacre.codegen.convolve_winograd import winograd
@@ -63,9 +63,11 @@ def check(form: str, conv: Convolution, batch: int, isa: Isa, dtype: str = "floa
     compiled.run(batch, arrays, 3)
     assert_same_bits(arrays[out], wanted)
     for at_end in (True, False):
-        arrays[out].fill(np.nan)
-        compiled.run_guarded(batch, arrays, at_end)
-        assert_same_bits(arrays[out], wanted)
+        for keeps in (False, True)[:1 + bool(compiled.steps.packed)]:
+            arrays[out].fill(np.nan)
+            compiled.run_guarded(batch, arrays, at_end, keeps)
+            assert_same_bits(arrays[out], wanted)
+    assert_packed_alike(compiled, batch, arrays, out, wanted)
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 from nacre.base.errors import ArgumentError
 from nacre.base.state import STATE, gradients
-from nacre.codegen.entry import rebind
+from nacre.codegen.entry import forget_packed, rebind
 from nacre.native.pool import pool
 from nacre.runtime import buffer
 from nacre.trace import bind as binding
@@ -99,8 +99,9 @@ def set_memory_limit(nbytes: int | None) -> None:
 
 
 def empty_cache() -> None:
-    """Give memory that is kept for reuse back to the system.
+    """Give memory that is kept for reuse, and weights that programs keep packed, back to the system.
 
     >>> nc.empty_cache()
     """
+    forget_packed()
     buffer.empty_cache()

@@ -87,7 +87,8 @@ def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
         narrow = NarrowKernel(k, c, strides, source, out, epilogue, operands)
         return Steps((narrow.write(),))
     kernel = CorrelationKernel(isa, scalar, c, strides, buffers, operands, epilogue)
+    size = kernel.layout.size * kernel.k.element
     if kernel.packs:
-        return Steps((kernel.write(),))
+        return Steps((kernel.write(),), {}, {"panels": ("w", size)})
     pack = pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), kernel.layout, strides)
-    return Steps((pack, kernel.write()), {"panels": Count(kernel.layout.size * kernel.k.element)})
+    return Steps((pack, kernel.write()), {"panels": Count(size)})

@@ -45,7 +45,7 @@ def through_float(isa: Isa, scalar: str, steps: Callable[[str], Steps], inputs: 
     before = [_convert(isa, t, half, float32, t.name, renamed[t.name]) for t in inputs]
     after = _convert(isa, output, float32, half, renamed[output.name], output.name)
     spaces = {renamed[t.name]: t.bytes for t in (*inputs, output)}
-    return Steps((*before, *inner, after), wide.workspaces | spaces)
+    return Steps((*before, *inner, after), wide.workspaces | spaces, wide.packed)
 
 
 def _convert(isa: Isa, tensor: Tensor, source: DType, target: DType, a: str, b: str) -> Step:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nacre.codegen.convolve_steps import Count, Kernel, Step, ceil_div, product, split, total
 from nacre.native.text import Function, Operand, Val, lanes_of
+from nacre.runtime.plan import READY
 
 
 def transposed(f: Function, rows: Sequence[Val], size: int) -> list[Val]:
@@ -156,6 +157,30 @@ def pack_channels(k: Kernel, layout: PanelLayout, strides: tuple[int, int], pane
             transpose_matrix(k, f, at, lane_stride, lanes, f.i64(taps), to, layout.width)
 
 
+@dataclass(frozen=True)
+class Room:
+    """Where weights are packed: memory that is kept from call to call if there is some, else scratch memory.
+
+    `ready` says whether that memory has been filled by an earlier call.
+    """
+
+    kept: Val
+    ready: Val
+    data: Val
+
+    def place(self, k: Kernel, at: Operand, scratch: Val) -> Val:
+        """Where the elements from the place `at` on are packed."""
+        return k.f.select(self.kept, k.f.gep(self.data, at, k.scalar), scratch)
+
+
+def packed_room(k: Kernel, name: str) -> Room:
+    """The memory that a buffer's address is of, or null (see `runtime.plan.Packed`)."""
+    f, place = k.f, k.pointers[name]
+    kept = f.icmp("ne", place, f.const("ptr", 0))
+    state = f.load(f.select(kept, place, k.module.constant("not_ready", "i64", "0")), "i64")
+    return Room(kept, f.icmp("ne", state, 0), f.gep(place, READY))
+
+
 def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand, *,
             to_write: bool = False) -> None:
     """Prefetch rows start … end of a matrix, whose elements are read or written soon; memory need not be there."""
@@ -165,6 +190,15 @@ def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operan
         with f.loop("at", 0, length, line) as at:
             place = f.gep(start, at.index, k.scalar)
             f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
+
+
+def ask_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:
+    """Prefetch one of several equal parts of a run of elements; memory need not be there."""
+    f, line = k.f, 64 // k.element
+    lines = f.binary("udiv", f.add(f.i64(length), line - 1), line)
+    share = f.binary("udiv", f.add(f.add(lines, parts), -1), parts)
+    first = f.mul(f.i64(part), share)
+    ask_for(k, source, line, (first, f.smin(f.add(first, share), lines)), line)
 
 
 @dataclass(frozen=True)

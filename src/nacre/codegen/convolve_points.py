@@ -7,12 +7,20 @@ are [point][tile][lane].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import PanelLayout, pack_channels, transpose_matrix
+from nacre.codegen.convolve_pack import (
+    PanelLayout,
+    Room,
+    ask_ahead,
+    ask_run,
+    pack_channels,
+    transpose_matrix,
+    weights_of,
+)
 from nacre.codegen.convolve_steps import (
     Count,
     Kernel,
@@ -45,7 +53,7 @@ FILTERS_IN_CACHE = 1 << 20
 CHUNK = 64  # channels of a chunk, which divide those of a chain
 TILES_OF_BAND = 16  # of a work item that transforms its own pixels
 TILES_OF_BLOCK = 64  # of a panel's work item at a time
-STAGED = 16  # channels whose filters are transposed at a time
+STAGED = 16
 
 
 class Vectors(Arithmetic[Val]):
@@ -191,6 +199,7 @@ class WinogradKernel:
     def __init__(self, k: Kernel, plan: Plan) -> None:
         self.k, self.plan = k, plan
         self.size = 0
+        self.together: dict[int, int] = {}  # points at a time of each register tile
 
     def scratch(self, elements: int) -> Val:
         """Room in the scratch memory."""
@@ -262,56 +271,81 @@ class WinogradKernel:
     # ---- filters
 
     def write_filters(self) -> None:
-        """Write @filters(source, to): one vector of 9 taps as values at the points."""
-        k, plan = self.k, self.plan
-        f = k.internal("filters", {"source": "ptr", "to": "ptr"})
-        vectors = Vectors(f, k.vector)
-        taps = [[f.load(f.gep(f["source"], (i * 3 + j) * plan.width, k.scalar), k.vector) for j in range(3)]
-                for i in range(3)]
-        if plan.sides.turned:
-            taps = [row[::-1] for row in taps[::-1]]
-        found = both_ways(vectors, of_filter, taps)
-        scaled = [[vectors.mul(u, c) for u, c in zip(*rows, strict=True)]
-                  for rows in zip(found, FILTER_SCALE, strict=True)]
-        store_points(k, f, scaled, f["to"], f.i64(plan.filter_step))
-        f.ret()
+        """Write @filters_i(source, to, step, count) for each row of points: those of some channels' filters.
 
-    def panel_filters(self, group: Operand, panel: Operand, channels: tuple[Operand, Operand], stage: Val,
-                      to: Val) -> None:
-        """Transform a panel's filters of channels start … end of one chunk; `to` is for the first of them."""
-        k, f, plan, sides = self.k, self.k.f, self.plan, self.plan.sides
-        index = total(f, product(f, group, plan.panels), panel)
-        with f.loop("stage", *channels, STAGED) as part:
-            end = f.smin(f.add(part.index, STAGED), channels[1])
-            pack_channels(k, plan.filters, sides.strides, index, (part.index, end), stage)
-            count = f.sub(end, part.index)
-            done = f.sub(part.index, channels[0])
-            with f.loop("filter", 0, count) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
-                f.call("filters", "void", [
-                    f.gep(stage, f.add(f.mul(c.index, 9 * plan.width), at.index), k.scalar),
-                    f.gep(to, f.add(f.mul(f.add(done, c.index), plan.width), at.index), k.scalar)])
+        The source is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.
+        """
+        k, plan = self.k, self.plan
+        for row in range(PATCH):
+            f = k.internal(f"filters_{row}", {"source": "ptr", "to": "ptr", "step": "i64", "count": "i64"})
+            vectors = Vectors(f, k.vector)
+            with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
+                source = f.gep(f["source"], f.add(f.mul(c.index, 9 * plan.width), at.index), k.scalar)
+                taps = [[f.load(f.gep(source, (i * 3 + j) * plan.width, k.scalar), k.vector) for j in range(3)]
+                        for i in range(3)]
+                if plan.sides.turned:
+                    taps = [line[::-1] for line in taps[::-1]]
+                values = of_filter(vectors, [of_filter(vectors, column)[row] for column in zip(*taps, strict=True)])
+                scaled = [vectors.mul(u, scale) for u, scale in zip(values, FILTER_SCALE[row], strict=True)]
+                to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
+                store_points(k, f, [scaled], to, f["step"])
+            f.ret()
+
+    def stage_filters(self, index: Operand, channels: tuple[Operand, Operand], stage: Val) -> None:
+        """Bring filters of channels start … end, of all groups' panels, to [channel][tap][lane]."""
+        pack_channels(self.k, self.plan.filters, self.plan.sides.strides, index, channels, stage)
+
+    def staged(self, index: Operand, channel: Operand) -> Operand:
+        """Where a channel's staged filters are among those of all groups' panels."""
+        f, plan = self.k.f, self.plan
+        return f.mul(f.i64(total(f, product(f, index, plan.sides.inputs), channel)), 9 * plan.width)
+
+    def ask_filters(self, room: Room, index: Val, channel: Val, depth: Val, row: Val) -> None:
+        """Prefetch a row's share of the filters of so many channels from one on, of all groups' panels."""
+        k, f, plan = self.k, self.k.f, self.plan
+        with f.when(room.ready):
+            place = f.gep(room.data, self.staged(index, channel), k.scalar)
+            ask_run(k, place, f.mul(depth, 9 * plan.width), row, PATCH)
+        with f.when(f.xor(room.ready, f.const("i1", True))):
+            channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
+            ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), row, PATCH)
+
+    def transform_filters(self, row: Operand, stage: Val, to: Val, step: int, count: Val) -> None:
+        """Transform so many staged filters at the points of a row; `to` is for the first of them."""
+        f = self.k.f
+        for i in range(PATCH):
+            with f.when(f.icmp("eq", row, i)):
+                f.call(f"filters_{i}", "void", [stage, to, f.i64(step), count])
 
     # ---- products
 
-    def write_rows(self) -> None:
-        """Write @rows_n(v, u, before, sums, depth, first) for each register tile: n tiles times a panel's vectors.
+    def write_rows(self, points: int) -> None:
+        """Write @rows_n(v, step, u, filter_step, before, sums, depth, first) for each register tile: n tiles.
 
+        They are multiplied with a panel's vectors, at as many of `points` points together as there are registers for.
         The chains continue those at `before`; the sums are stored, or added to what is there unless they are the first.
         """
         k, plan = self.k, self.plan
         for n in plan.rows:
-            f = k.internal(f"rows_{n}", {"v": "ptr", "u": "ptr", "before": "ptr", "sums": "ptr", "depth": "i64",
-                                         "first": "i1"})
-            at = [i * k.lanes for i in range(n * plan.vectors)]
+            each = n * plan.vectors
+            fits = [g for g in (6, 3, 2) if points % g == 0 and g * (each + plan.vectors) < plan.registers]
+            together = self.together[n] = max(fits, default=1)
+            f = k.internal(f"rows_{n}", {"v": "ptr", "step": "i64", "u": "ptr", "filter_step": "i64", "before": "ptr",
+                                         "sums": "ptr", "depth": "i64", "first": "i1"})
+            at = [p * plan.sums_step + i * k.lanes for p in range(together) for i in range(each)]
             sums = [f.load(f.gep(f["before"], place, k.scalar), k.vector) for place in at]
+            factors = [(f.gep(f["v"], product(f, f["step"], p), k.scalar),
+                        f.gep(f["u"], product(f, f["filter_step"], p), k.scalar)) for p in range(together)]
             with f.loop("c", 0, f["depth"], carry=sums) as c:
-                v = f.gep(f["v"], c.index, k.scalar)
-                u = f.gep(f["u"], f.mul(c.index, plan.width), k.scalar)
-                lanes = [f.load(f.gep(u, i * k.lanes, k.scalar), k.vector) for i in range(plan.vectors)]
                 following: list[Val] = []
-                for i in range(n):
-                    spread = f.splat(f.load(f.gep(v, i * plan.chunk, k.scalar), k.scalar), k.lanes)
-                    following += [f.fma(spread, x, c.carried[i * plan.vectors + j]) for j, x in enumerate(lanes)]
+                for p, (tiles, filters) in enumerate(factors):
+                    v = f.gep(tiles, c.index, k.scalar)
+                    u = f.gep(filters, f.mul(c.index, plan.width), k.scalar)
+                    lanes = [f.load(f.gep(u, i * k.lanes, k.scalar), k.vector) for i in range(plan.vectors)]
+                    for i in range(n):
+                        spread = f.splat(f.load(f.gep(v, i * plan.chunk, k.scalar), k.scalar), k.lanes)
+                        held = c.carried[p * each + i * plan.vectors:]
+                        following += [f.fma(spread, x, a) for x, a in zip(lanes, held, strict=False)]
                 c.next(*following)
             store_sums(f, c.results, [f.gep(f["sums"], place, k.scalar) for place in at], f["first"])
             f.ret()
@@ -321,39 +355,40 @@ class WinogradKernel:
         sums = self.scratch(POINTS * self.plan.sums_step)
         return sums, self.scratch(POINTS * self.plan.sums_step) if self.plan.sides.inputs > CHAIN else sums
 
-    def multiply(self, v: Val, step: Operand, u: Val, spaces: tuple[Val, Val], tiles: Val, channel: Val,
-                 beside: Callable[[Val], None] | None = None) -> None:
-        """Multiply a block's tiles with a panel's filters over the chunk that begins at a channel, point by point.
+    def multiply(self, v: Val, step: Operand, u: Val, filter_step: int, spaces: tuple[Val, Val], tiles: Val,
+                 channels: tuple[Operand, Operand], points: tuple[Operand, Operand]) -> None:
+        """Multiply a block's tiles with a panel's filters over channels start … end of a chunk, at points start … end.
 
-        What goes on `beside` it is given each point.
+        `v` and `u` are for the first of the channels and points, and the steps from one point's values to the next
+        one's.
         """
         k, f, plan = self.k, self.k.f, self.plan
-        zeros = k.module.constant("zeros", f"[{plan.rows[0] * plan.vectors} x {k.vector}]", "zeroinitializer")
-        sums, chain = spaces
-        end = f.smin(f.add(channel, plan.chunk), plan.sides.inputs)
+        (sums, chain), (channel, end), (low, high) = spaces, channels, points
         fresh = f.icmp("eq", f.binary("urem", channel, CHAIN), 0)
         done = f.or_(f.icmp("eq", f.binary("urem", end, CHAIN), 0), f.icmp("eq", end, plan.sides.inputs))
-        later = f.and_(done, f.icmp("sge", channel, CHAIN))  # a chain that is added to those before it
-        to = f.select(f.or_(done, f.icmp("slt", channel, CHAIN)), sums, chain)
-        before = f.select(f.icmp("slt", channel, CHAIN), sums, chain)
-        with f.loop("point", 0, POINTS) as p:
-            if beside is not None:
-                beside(p.index)
-            vp = f.gep(v, product(f, p.index, step), k.scalar)
-            up = f.gep(u, f.mul(p.index, plan.filter_step), k.scalar)
-            point = f.mul(p.index, plan.sums_step)
-            row: Operand = 0
-            for n in plan.rows:
-                last = f.add(f.sub(tiles, row), 1 - n)  # so many tiles are left that another n fit
-                with f.loop(f"rows_{n}", 0, last, n) as at:
-                    tile = f.add(at.index, row)
-                    place = f.add(f.mul(tile, plan.width), point)
-                    held = f.select(fresh, zeros, f.gep(before, place, k.scalar))
-                    f.call(f"rows_{n}", "void", [
-                        f.gep(vp, f.mul(tile, plan.chunk), k.scalar), up, held, f.gep(to, place, k.scalar),
-                        f.sub(end, channel), f.xor(later, f.const("i1", True))])
-                taken = f.smax(f.sub(tiles, row), 0)
-                row = f.add(f.mul(f.binary("udiv", taken, n), n), row)
+        early = f.icmp("slt", channel, CHAIN)
+        later = f.and_(done, f.xor(early, f.const("i1", True)))  # a chain that is added to those before it
+        to = f.select(f.or_(done, early), sums, chain)
+        before = f.select(fresh, self.zeros(), f.select(early, sums, chain))
+        row: Operand = 0
+        for n in plan.rows:
+            last = f.add(f.sub(tiles, row), 1 - n)  # so many tiles are left that another n fit
+            with f.loop(f"rows_{n}", 0, last, n) as at, f.loop("point", low, high, self.together[n]) as p:
+                tile, number = f.add(at.index, row), f.sub(p.index, low)
+                place = f.add(f.mul(tile, plan.width), f.mul(p.index, plan.sums_step))
+                vp = f.gep(v, total(f, product(f, number, step), f.mul(tile, plan.chunk)), k.scalar)
+                held = f.select(fresh, before, f.gep(before, place, k.scalar))
+                f.call(f"rows_{n}", "void", [
+                    vp, f.i64(step), f.gep(u, f.mul(number, filter_step), k.scalar), f.i64(filter_step), held,
+                    f.gep(to, place, k.scalar), f.sub(end, channel), f.xor(later, f.const("i1", True))])
+            taken = f.smax(f.sub(tiles, row), 0)
+            row = f.add(f.mul(f.binary("udiv", taken, n), n), row)
+
+    def zeros(self) -> Val:
+        """Sums of chains that begin, as far apart as others."""
+        k, plan = self.k, self.plan
+        size = max((g - 1) * plan.sums_step + n * plan.width for n, g in self.together.items())
+        return k.module.constant("zeros", f"[{size} x {k.scalar}]", "zeroinitializer")
 
     # ---- results
 
@@ -403,12 +438,13 @@ class WinogradKernel:
         plane = total(f, product(f, planes, plan.sides.outputs), lane)
         return channels, f.i64(total(f, product(f, plane, height * width), f.mul(first, width))), count
 
-    def ask_results(self, finish: Finish, planes: Operand, panel: Operand, band: Operand, point: Val) -> None:
-        """Prefetch a point's share of what `band_results` will touch."""
+    def ask_results(self, finish: Finish, planes: Operand, panel: Operand, band: Operand, part: Val,
+                    parts: int) -> None:
+        """Prefetch one of several parts of what `band_results` will touch."""
         f = self.k.f
         channels, offset, count = self.place(planes, panel, band)
-        share = ceil_div(self.plan.width, POINTS)
-        first = f.mul(point, share)
+        share = ceil_div(self.plan.width, parts)
+        first = f.mul(part, share)
         finish.ask((first, f.smin(f.add(first, share), channels)), offset, count)
 
 

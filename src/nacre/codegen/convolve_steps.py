@@ -38,10 +38,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """Kernels to run one after another, and the bytes of the workspaces between them."""
+    """Kernels to run one after another, and the bytes of the workspaces between them.
+
+    Of some buffers there may be memory for what a kernel packs of an operand (`packed`: its name, the operand, bytes);
+    its address is null where there is none (see `convolve_pack.Room`).
+    """
 
     steps: tuple[Step, ...]
     workspaces: dict[str, Count] = field(default_factory=dict[str, Count])
+    packed: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
 
 Epilogue = Callable[[Function, Val, "Place"], Val]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import PanelLayout, ask_ahead, pack_channels, weights_of
+from nacre.codegen.convolve_pack import PanelLayout, Room, ask_ahead, ask_run, pack_channels, packed_room, weights_of
 from nacre.codegen.convolve_steps import (
     Count,
     Epilogue,
@@ -191,7 +191,8 @@ def tap_runs(taps: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[TapRun]:
 class CorrelationKernel:
     """Writes the kernel of one correlation; `strides` are those of the output and the input channels in w.
 
-    Where it `packs`, a thread packs each panel of w into its scratch as it comes to it; else `panels` are packed.
+    Where it `packs`, a thread packs each panel of w as it comes to it, into its scratch or to where `panels` may stay
+    from call to call; else they are packed before.
     """
 
     def __init__(self, isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
@@ -202,9 +203,11 @@ class CorrelationKernel:
         self.outer_panels = self.layout.size * size > PANELS_IN_CACHE
         self.packs = self.outer_panels and self.layout.panel_size * size <= PANEL_IN_CACHE
         source, out = buffers
-        weights = "w" if self.packs else "panels"
-        self.k = Kernel(isa, scalar, f"conv_{out}", (source, weights, out, *operands))
-        self.source, self.panels, self.out, *self.operands = self.k.pointers.values()
+        weights = ("w", "panels") if self.packs else ("panels",)
+        self.k = k = Kernel(isa, scalar, f"conv_{out}", (source, *weights, out, *operands))
+        self.source, self.panels, self.out, *self.operands = (
+            k.pointers[name] for name in (source, "panels", out, *operands))
+        self.room = packed_room(k, "panels") if self.packs else None
         self.written = out
         self.vectors = self.layout.width // self.k.lanes
         self.tiles = column_tiles(c, (isa.registers - 2 - self.vectors) // self.vectors)
@@ -300,10 +303,10 @@ class CorrelationKernel:
             return space
         return f.select(f.icmp("eq", self.k.batch, 1), f.gep(space, f.sub(f.i64(0), done), self.k.scalar), space)
 
-    def _pack(self, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
-        """Pack blocks of a panel, unless it was packed for another band."""
+    def _pack(self, room: Room, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
+        """Pack blocks of a panel, unless it was packed for another band or by an earlier call."""
         k, f = self.k, self.k.f
-        with f.when(self.fresh):
+        with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
             pack_channels(k, self.layout, self.strides, index, self._channels(blocks), target)
 
     def _channels(self, blocks: tuple[Val, Val]) -> tuple[Val, Val]:
@@ -342,32 +345,38 @@ class CorrelationKernel:
         end = f.smin(total(f, start, self.band_rows), height)
         index = total(f, product(f, self.group, self.layout.panels), panel)
         rows = start, end
-        if self.packs:
+        if self.room is not None:
+            room = self.room
             space, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
             with f.loop("packed", 0, self.layout.blocks, step) as chunk:
                 blocks = chunk.index, f.smin(f.add(chunk.index, step), self.layout.blocks)
                 done = f.mul(chunk.index, self.layout.block_size)
-                weights = self._room(space, done)
-                self._pack(index, blocks, f.gep(weights, done, k.scalar))
-                self._rows(rows, weights, blocks, lambda row: self._ahead(index, panel, blocks[1], row, rows))
+                weights = room.place(k, f.mul(f.i64(index), self.layout.panel_size), self._room(space, done))
+                self._pack(room, index, blocks, f.gep(weights, done, k.scalar))
+                self._rows(rows, weights, blocks, lambda row: self._ahead(room, index, panel, blocks[1], row, rows))
         else:
             weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
             self._rows(rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))),
                        lambda row: self._ask_results(panel, row))
         self._write_band(start, f.mul(f.sub(end, start), width), panel)
 
-    def _ahead(self, index: Operand, panel: Operand, block: Val, row: Val, rows: tuple[Operand, Val]) -> None:
-        """Prefetch a row's share of the weights of the next chain, so that packing them does not wait."""
+    def _ahead(self, room: Room, index: Operand, panel: Operand, block: Val, row: Val,
+               rows: tuple[Operand, Val]) -> None:
+        """Prefetch a row's share of the weights of the next chain, so that nothing waits for them."""
         k, f = self.k, self.k.f
         last = f.icmp("eq", block, self.layout.blocks)
         with f.when(last):
             self._ask_results(panel, row)
         first = f.select(last, f.i64(0), block)
         following = f.select(last, f.add(f.i64(index), 1), f.i64(index))
-        with f.when(self.fresh):
-            channels = self._channels((first, f.add(first, restart_blocks(self.layout.taps))))
-            about = weights_of(k, self.layout, self.strides, following, channels)
-            ask_ahead(k, about, f.sub(row, rows[0]), f.sub(rows[1], rows[0]))
+        part, parts, step = f.sub(row, rows[0]), f.sub(rows[1], rows[0]), restart_blocks(self.layout.taps)
+        with f.when(f.and_(self.fresh, room.ready)):
+            block = f.add(f.mul(following, self.layout.blocks), first)
+            place = f.gep(room.data, f.mul(block, self.layout.block_size), k.scalar)
+            ask_run(k, place, step * self.layout.block_size, part, parts)
+        with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
+            channels = self._channels((first, f.add(first, step)))
+            ask_ahead(k, weights_of(k, self.layout, self.strides, following, channels), part, parts)
 
     def _ask_results(self, panel: Operand, row: Val) -> None:
         """Prefetch where a row of results will be written."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import ask_ahead, weights_of
-from nacre.codegen.convolve_points import POINTS, STAGED, Plan, WinogradKernel
+from nacre.codegen.convolve_pack import packed_room
+from nacre.codegen.convolve_points import PATCH, POINTS, STAGED, Plan, WinogradKernel
 from nacre.codegen.convolve_steps import (
     Count,
     Epilogue,
@@ -29,7 +29,8 @@ from nacre.codegen.isa import Isa
 from nacre.kernel.order_winograd import Sides
 from nacre.native.text import Operand, Val
 
-PANEL_IN_CACHE = 640 << 10  # of filters, beside a block's values and sums
+FEW_TILES = 8  # of a block, whose sums take little of the nearest cache
+DEPTHS = 16, 32  # channels whose filters are transformed at a time, for a block of few tiles and of more
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,16 @@ def _filters_step(call: Call, plan: Plan) -> Step:
     parts = max(1, ceil_div(plan.sides.inputs, STAGED))
     with f.loop("item", f["lo"], f["hi"]) as item:
         index, part = split(f, item.index, parts)
-        group, panel = split(f, index, plan.panels)
         start = f.i64(product(f, part, STAGED))
         end = f.smin(f.add(start, STAGED), plan.sides.inputs)
         chunk, channel = split(f, start, plan.chunk)
         first = total(f, product(f, index, plan.chunks), chunk)
         to = total(f, product(f, first, POINTS * plan.filter_step), product(f, channel, plan.width))
-        w.panel_filters(group, panel, (start, end), stage, f.gep(k.pointers["filters"], to, k.scalar))
+        w.stage_filters(index, (start, end), stage)
+        with f.loop("row", 0, PATCH) as row:
+            place = f.add(f.mul(row.index, PATCH * plan.filter_step), to)
+            w.transform_filters(row.index, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
+                                f.sub(end, start))
     return w.finish("filters", Count(plan.sides.groups * plan.panels * parts))
 
 
@@ -97,7 +101,7 @@ def _bands_step(call: Call, plan: Plan) -> Step:
     k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", (call.source, "filters", call.out, *call.operands))
     w, f, sides = WinogradKernel(k, plan), k.f, plan.sides
     w.write_pixels()
-    w.write_rows()
+    w.write_rows(1)
     w.write_results()
     step = plan.block * plan.chunk + k.lanes
     lines, v = w.scratch(plan.lines), w.scratch(plan.chunks * POINTS * step)
@@ -116,13 +120,15 @@ def _bands_step(call: Call, plan: Plan) -> Step:
             with f.loop("chunk", 0, plan.chunks) as c:
                 u = f.gep(k.pointers["filters"], f.mul(f.add(c.index, first), POINTS * plan.filter_step), k.scalar)
 
-                def ahead(point: Val, panel: Val = panel.index, chunk: Val = c.index) -> None:
-                    """Prefetch a point's share of what the results need, while the last chunk is multiplied."""
-                    with f.when(f.icmp("eq", chunk, plan.chunks - 1)):
-                        w.ask_results(finish, planes, panel, band, point)
-
-                w.multiply(f.gep(v, f.mul(c.index, POINTS * step), k.scalar), step, u, spaces, f.mul(rows, across),
-                           f.mul(c.index, plan.chunk), ahead)
+                channel = f.mul(c.index, plan.chunk)
+                channels = channel, f.smin(f.add(channel, plan.chunk), sides.inputs)
+                vc = f.gep(v, f.mul(c.index, POINTS * step), k.scalar)
+                with f.loop("point", 0, POINTS) as p:
+                    with f.when(f.icmp("eq", c.index, plan.chunks - 1)):
+                        w.ask_results(finish, planes, panel.index, band, p.index, POINTS)
+                    up = f.gep(u, f.mul(p.index, plan.filter_step), k.scalar)
+                    w.multiply(f.gep(vc, f.mul(p.index, step), k.scalar), step, up, plan.filter_step, spaces,
+                               f.mul(rows, across), channels, (p.index, f.add(p.index, 1)))
             w.band_results(finish, spaces[0], by_pixel, planes, group, panel.index, band)
     return w.finish(call.out, Count(0, plan.bands * sides.groups))
 
@@ -131,7 +137,8 @@ def _by_panel(call: Call, plan: Plan) -> Steps:
     """Pixels to a workspace, then panels of filters."""
     points = POINTS * plan.sides.groups * plan.chunks * plan.element
     space = Count(points * plan.lanes, points * plan.image_tiles * plan.chunk)
-    return Steps((_pixels_step(call, plan), _panels_step(call, plan)), {"pixels": space})
+    staged = plan.sides.groups * plan.panels * plan.sides.inputs * 9 * plan.width * plan.element
+    return Steps((_pixels_step(call, plan), _panels_step(call, plan)), {"pixels": space}, {"staged": ("w", staged)})
 
 
 def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, Val]:
@@ -164,17 +171,21 @@ def _pixels_step(call: Call, plan: Plan) -> Step:
 
 
 def _panels_step(call: Call, plan: Plan) -> Step:
-    """The kernel whose work items are panels of filters, which are kept for all tiles or made anew for each block."""
-    k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", ("pixels", "w", call.out, *call.operands))
+    """The kernel whose work items are panels of filters, which are made anew for each block of tiles.
+
+    A few channels' filters are staged, where they may stay from call to call, and transformed row by row of points:
+    what is multiplied next is in the nearest cache.
+    """
+    k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", ("pixels", "w", call.out, *call.operands, "staged"))
     w, f, sides = WinogradKernel(k, plan), k.f, plan.sides
     w.write_filters()
-    w.write_rows()
+    w.write_rows(PATCH)
     w.write_results()
-    stage, size = w.scratch(9 * STAGED * plan.width), POINTS * plan.filter_step
-    kept = plan.chunks * size * plan.element <= PANEL_IN_CACHE
-    filters = w.scratch(plan.chunks * size if kept else size)
+    stage, step_u = w.scratch(9 * max(DEPTHS) * plan.width), plan.filter_step
+    u = w.scratch(PATCH * step_u)
     spaces = w.sums_space()
     finish, by_pixel = _finish(call, w)
+    room = packed_room(k, "staged")
     with f.loop("item", f["lo"], f["hi"]) as item:
         group, panel = split(f, item.index, plan.panels)
         with f.loop("image", 0, k.batch, plan.images) as image, f.loop("band", 0, plan.bands) as band:
@@ -183,30 +194,26 @@ def _panels_step(call: Call, plan: Plan) -> Step:
             images = f.smin(f.sub(k.batch, image.index), plan.images)
             first = f.add(f.mul(image.index, plan.image_tiles), f.mul(start, sides.tiles[1]))
             v, step = _pixels(k, plan, group, first)
-            with f.loop("chunk", 0, plan.chunks) as c:
-                channel = f.mul(c.index, plan.chunk)
-                end = f.smin(f.add(channel, plan.chunk), sides.inputs)
-                u = f.gep(filters, product(f, c.index, size if kept else 0), k.scalar)
-                anew = f.icmp("eq", f.or_(image.index, band.index), 0) if kept else f.const("i1", True)
-                with f.when(anew):
-                    w.panel_filters(group, panel, (channel, end), stage, u)
-                tiles = f.mul(f.mul(rows, sides.tiles[1]), images)
-
-                def ahead(point: Val, image: Val = image.index, images: Val = images, band: Val = band.index,
-                          end: Val = end, anew: Val = anew) -> None:
-                    """Prefetch a point's share of the filters of the next chunk, or of what the results need."""
-                    last = f.icmp("eq", end, sides.inputs)
+            tiles = f.mul(f.mul(rows, sides.tiles[1]), images)
+            depth = f.select(f.icmp("sgt", tiles, FEW_TILES), f.i64(DEPTHS[1]), f.i64(DEPTHS[0]))
+            with f.loop("channel", 0, sides.inputs, depth) as part:
+                end = f.smin(f.add(part.index, depth), sides.inputs)
+                chunk, channel = split(f, part.index, plan.chunk)
+                staged = room.place(k, w.staged(item.index, part.index), stage)
+                with f.when(f.xor(room.ready, f.const("i1", True))):
+                    w.stage_filters(item.index, (part.index, end), staged)
+                last = f.icmp("eq", end, sides.inputs)
+                following = f.select(last, f.add(item.index, 1), item.index), f.select(last, f.i64(0), end)
+                with f.loop("row", 0, PATCH) as row:
+                    w.ask_filters(room, *following, depth, row.index)
                     with f.when(last), f.loop("asked", 0, images) as each:
-                        planes = total(f, product(f, f.add(image, each.index), sides.groups), group)
-                        w.ask_results(finish, planes, panel, band, point)
-                    first = f.select(last, f.i64(0), end)
-                    following = f.select(last, f.add(f.i64(item.index), 1), item.index)
-                    with f.when(anew):
-                        channels = first, f.smin(f.add(first, plan.chunk), sides.inputs)
-                        ask_ahead(k, weights_of(k, plan.filters, sides.strides, following, channels), point, POINTS)
-
-                at = f.gep(v, f.mul(c.index, f.mul(step, POINTS)), k.scalar)
-                w.multiply(at, step, u, spaces, tiles, channel, ahead)
+                        planes = total(f, product(f, f.add(image.index, each.index), sides.groups), group)
+                        w.ask_results(finish, planes, panel, band.index, row.index, PATCH)
+                    w.transform_filters(row.index, staged, u, step_u, f.sub(end, part.index))
+                    point = f.mul(row.index, PATCH)
+                    at = total(f, f.mul(f.add(f.mul(f.i64(chunk), POINTS), point), step), channel)
+                    w.multiply(f.gep(v, at, k.scalar), step, u, step_u, spaces, tiles, (part.index, end),
+                               (point, f.add(point, PATCH)))
             with f.loop("each", 0, images) as each:
                 sums = f.gep(spaces[0], f.mul(each.index, plan.image_tiles * plan.width), k.scalar)
                 planes = total(f, product(f, f.add(image.index, each.index), sides.groups), group)

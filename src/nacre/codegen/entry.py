@@ -6,9 +6,13 @@ goes to the record's fallback, which is Python.  Written on exported functions o
 
 Record, in 64-bit words: inputs, outputs, descriptor, whether Ctrl-C may end it midway, fallback, tensor class, buffer
 class, whether to release the interpreter lock, address of the number of active interpreters, what to do about nodes
-(ignore them, call the fallback, or the address of a Recording's table), then for each input its type and, where it may
-be a view, the bytes of its elements (0: it must be dense), then for each output its type, its bytes, and the input
-whose buffer it takes over (or -1).
+(ignore them, call the fallback, or the address of a Recording's table), the table of what is packed (or 0), then for
+each input its type and, where it may be a view, the bytes of its elements (0: it must be dense), then for each output
+its type, its bytes, and the input whose buffer it takes over (or -1).
+
+What kernels pack of inputs is kept from the second call on with the same ones (see `runtime/plan.Packed`).  Its
+table, in 64-bit words: bytes, the Buffer or null, the number of inputs it is made of, that of the values in it, then
+for each input its place, the serial of its Buffer and its address at the last call, then for each value its offset.
 """
 
 from __future__ import annotations
@@ -33,10 +37,12 @@ from nacre.native.engine import Target, host_target
 from nacre.native.pool import pool
 from nacre.runtime import buffer as buffers
 from nacre.runtime.executable import Executable
+from nacre.runtime.heaptype import SERIAL_OFFSET
 from nacre.trace.bind import ACTIVE
 from nacre.trace.value import Value, public_class
 
-HEADER_WORDS = 10
+HEADER_WORDS = 11
+PACKED_WORD = 10
 SMALL_WORKSPACE = 8192  # kept on the stack
 RELEASE_WORK = 400_000  # programs with more work than this release the interpreter lock
 METH_FASTCALL = 0x80
@@ -53,7 +59,9 @@ declare void @PyEval_RestoreThread(ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @nacre_buffer_new(i64)
+declare void @nacre_buffer_renew(ptr)
 declare i32 @PyErr_CheckSignals()
+declare void @PyErr_Clear()
 declare i32 @clock_gettime(i32, ptr)
 declare void @nacre_run(ptr, ptr, ptr)
 declare i64 @nacre_run_unless(ptr, ptr, ptr, ptr, ptr)
@@ -85,7 +93,7 @@ entry:
   %inputs.words = shl i64 %inputs, 1
   %results = getelementptr i64, ptr %types, i64 %inputs.words
   %values = add i64 %inputs, %outputs
-  %room = add i64 %values, 1
+  %room = add i64 %values, 2
   %bases = alloca ptr, i64 %room, align 16
   %made = alloca ptr, i64 %room, align 16
   %question = alloca [3 x i64], align 16
@@ -221,6 +229,7 @@ output.old:                                       ; the output takes over an inp
   %old.data.at = getelementptr i8, ptr %old.arg, i64 {data}
   %old = load ptr, ptr %old.data.at
   call void @Py_IncRef(ptr %old)
+  call void @nacre_buffer_renew(ptr %old)
   br label %output.good
 
 output.fresh:
@@ -240,7 +249,28 @@ output.good:
   %o.next = add i64 %o, 1
   br label %output
 
-work:                                             ; the arena, then the program
+work:                                             ; what is packed, the arena, then the program
+  %about.at = getelementptr ptr, ptr %record, i64 {packed}
+  %about = load ptr, ptr %about.at
+  %after.outputs = getelementptr ptr, ptr %bases, i64 %values
+  %packed.at = getelementptr ptr, ptr %after.outputs, i64 1
+  store ptr null, ptr %packed.at
+  %packs = icmp ne ptr %about, null
+  br i1 %packs, label %pack, label %start
+
+pack:
+  %found = call ptr @nacre_packed(ptr %about, ptr %args, ptr %bases)
+  %is.found = icmp ne ptr %found, null
+  br i1 %is.found, label %packed, label %start
+
+packed:
+  %found.memory.at = getelementptr i8, ptr %found, i64 16
+  %found.memory = load ptr, ptr %found.memory.at
+  store ptr %found.memory, ptr %packed.at
+  br label %start
+
+start:
+  %block = phi ptr [ null, %work ], [ null, %pack ], [ %found, %packed ]
   %is.small = icmp sle i64 %bytes, {small}
   %is.quick = icmp eq i64 %release, 0
   %is.held = and i1 %is.small, %is.quick
@@ -248,12 +278,12 @@ work:                                             ; the arena, then the program
 
 run.small:
   call void @nacre_run(ptr %descriptor, ptr %bases, ptr %small.workspace)
-  br label %wrap
+  br label %ran
 
 arena:
   %arena.buffer = call ptr @nacre_buffer_new(i64 %bytes)
   %no.arena = icmp eq ptr %arena.buffer, null
-  br i1 %no.arena, label %undo, label %arena.good
+  br i1 %no.arena, label %unpacked, label %arena.good
 
 arena.good:
   %arena.at = getelementptr i8, ptr %arena.buffer, i64 16
@@ -277,6 +307,10 @@ run.free:                                         ; without the interpreter lock
 
 interrupted:                                      ; with an exception set
   call void @Py_DecRef(ptr %arena.buffer)
+  br label %unpacked
+
+unpacked:
+  call void @nacre_keep(ptr %about, ptr %args, ptr %bases, ptr %block, i1 false)
   br label %undo
 
 run.held:
@@ -285,6 +319,10 @@ run.held:
 
 arena.drop:
   call void @Py_DecRef(ptr %arena.buffer)
+  br label %ran
+
+ran:
+  call void @nacre_keep(ptr %about, ptr %args, ptr %bases, ptr %block, i1 true)
   br label %wrap
 
 wrap:
@@ -336,7 +374,7 @@ filled:
   ret ptr %tuple
 
 undo:                                             ; memory ran out, or Ctrl-C: drop what was made
-  %u = phi i64 [ %o, %output.fresh ], [ %outputs, %arena ], [ %outputs, %interrupted ], [ %u.next, %undo.one ]
+  %u = phi i64 [ %o, %output.fresh ], [ %outputs, %unpacked ], [ %u.next, %undo.one ]
   %u.more = icmp sgt i64 %u, 0
   br i1 %u.more, label %undo.one, label %failed
 
@@ -391,6 +429,154 @@ on:
   ret i64 0
 }
 
+; Whether the inputs that something is packed of are those of the last call; notes them for the next one.
+define internal i1 @nacre_alike(ptr %table, ptr %args, ptr %bases) nounwind {
+entry:
+  %count.at = getelementptr i64, ptr %table, i64 2
+  %count = load i64, ptr %count.at
+  %sources = getelementptr i64, ptr %table, i64 4
+  br label %next
+
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %one ]
+  %alike = phi i1 [ true, %entry ], [ %alike.next, %one ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %end
+
+one:
+  %k.words = mul i64 %k, 3
+  %source = getelementptr i64, ptr %sources, i64 %k.words
+  %place = load i64, ptr %source
+  %arg.at = getelementptr ptr, ptr %args, i64 %place
+  %arg = load ptr, ptr %arg.at
+  %data.at = getelementptr i8, ptr %arg, i64 {data}
+  %data = load ptr, ptr %data.at
+  %serial.at = getelementptr i8, ptr %data, i64 {serial}
+  %serial = load i64, ptr %serial.at
+  %base.at = getelementptr i64, ptr %bases, i64 %place
+  %base = load i64, ptr %base.at
+  %last.serial.at = getelementptr i64, ptr %source, i64 1
+  %last.serial = load i64, ptr %last.serial.at
+  %last.base.at = getelementptr i64, ptr %source, i64 2
+  %last.base = load i64, ptr %last.base.at
+  store i64 %serial, ptr %last.serial.at
+  store i64 %base, ptr %last.base.at
+  %same.serial = icmp eq i64 %serial, %last.serial
+  %same.base = icmp eq i64 %base, %last.base
+  %ours = icmp ne i64 %serial, 0
+  %same = and i1 %same.serial, %same.base
+  %sure = and i1 %same, %ours
+  %alike.next = and i1 %alike, %sure
+  %k.next = add i64 %k, 1
+  br label %next
+
+end:
+  ret i1 %alike
+}
+
+; Say of all that is in a block whether it is ready.
+define internal void @nacre_declare(ptr %table, ptr %block, i64 %ready) nounwind {
+entry:
+  %memory.at = getelementptr i8, ptr %block, i64 16
+  %memory = load ptr, ptr %memory.at
+  %count.at = getelementptr i64, ptr %table, i64 2
+  %count = load i64, ptr %count.at
+  %values.at = getelementptr i64, ptr %table, i64 3
+  %values = load i64, ptr %values.at
+  %words = mul i64 %count, 3
+  %sources = getelementptr i64, ptr %table, i64 4
+  %offsets = getelementptr i64, ptr %sources, i64 %words
+  br label %next
+
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %one ]
+  %more = icmp slt i64 %k, %values
+  br i1 %more, label %one, label %end
+
+one:
+  %offset.at = getelementptr i64, ptr %offsets, i64 %k
+  %offset = load i64, ptr %offset.at
+  %place = getelementptr i8, ptr %memory, i64 %offset
+  store i64 %ready, ptr %place
+  %k.next = add i64 %k, 1
+  br label %next
+
+end:
+  ret void
+}
+
+; What is packed of the inputs, a new block to pack it into at the second call with them, or null.
+define internal ptr @nacre_packed(ptr %table, ptr %args, ptr %bases) nounwind noinline {
+entry:
+  %block.at = getelementptr ptr, ptr %table, i64 1
+  %alike = call i1 @nacre_alike(ptr %table, ptr %args, ptr %bases)
+  %block = load ptr, ptr %block.at
+  %none = icmp eq ptr %block, null
+  br i1 %alike, label %same, label %other
+
+same:
+  br i1 %none, label %make, label %take
+
+take:
+  call void @Py_IncRef(ptr %block)
+  ret ptr %block
+
+make:
+  %bytes = load i64, ptr %table
+  %new = call ptr @nacre_buffer_new(i64 %bytes)
+  %no.memory = icmp eq ptr %new, null
+  br i1 %no.memory, label %without, label %made
+
+without:
+  call void @PyErr_Clear()
+  ret ptr null
+
+made:
+  call void @nacre_declare(ptr %table, ptr %new, i64 0)
+  ret ptr %new
+
+other:
+  store ptr null, ptr %block.at
+  br i1 %none, label %end, label %drop
+
+drop:
+  call void @Py_DecRef(ptr %block)
+  br label %end
+
+end:
+  ret ptr null
+}
+
+; After a call: keep a block that was filled for inputs that are still the last ones; else let go of it.
+define internal void @nacre_keep(ptr %table, ptr %args, ptr %bases, ptr %block, i1 %whole) nounwind noinline {
+entry:
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %end, label %some
+
+some:
+  %held.at = getelementptr ptr, ptr %table, i64 1
+  %held = load ptr, ptr %held.at
+  %free = icmp eq ptr %held, null
+  %fills = and i1 %free, %whole
+  br i1 %fills, label %check, label %drop
+
+check:
+  %alike = call i1 @nacre_alike(ptr %table, ptr %args, ptr %bases)
+  br i1 %alike, label %keep, label %drop
+
+keep:
+  call void @nacre_declare(ptr %table, ptr %block, i64 1)
+  store ptr %block, ptr %held.at
+  ret void
+
+drop:
+  call void @Py_DecRef(ptr %block)
+  br label %end
+
+end:
+  ret void
+}
+
 ; A tensor around a buffer, whose reference it takes over.
 define internal ptr @nacre_tensor(ptr %class, ptr %type, ptr %buffer) nounwind {
 entry:
@@ -429,7 +615,9 @@ class _Method(ctypes.Structure):
 def entry_text() -> str:
     """The LLVM text of the entry, for this interpreter's object layout."""
     text = TEXT + record.TEXT + entry_view.TEXT
-    for name, number in {**record.offsets(), "header": HEADER_WORDS, "small": SMALL_WORKSPACE, "clock": CLOCK}.items():
+    numbers = {"header": HEADER_WORDS, "packed": PACKED_WORD, "small": SMALL_WORKSPACE, "clock": CLOCK,
+               "serial": SERIAL_OFFSET}
+    for name, number in {**record.offsets(), **numbers}.items():
         text = text.replace("{" + name + "}", str(number))
     return text
 
@@ -439,7 +627,8 @@ def _methods(target: Target, driver_text: str) -> tuple[_Method, _Method]:
     """The entry of a program, and that of a view."""
     driver = objects.library(driver_text, target, pool().symbols()).keep()
     symbols = {name: driver.address(name) for name in ("nacre_run", "nacre_run_unless")}
-    symbols |= {"nacre_buffer_new": buffers.symbols()["nacre_buffer_new"], **record.symbols()}
+    known = buffers.symbols()
+    symbols |= {name: known[name] for name in ("nacre_buffer_new", "nacre_buffer_renew")} | record.symbols()
     library = objects.library(entry_text(), target, symbols).keep()
     return (_Method(b"nacre_entry", library.address("nacre_entry"), METH_FASTCALL, b"Run a program on tensors."),
             _Method(b"nacre_view", library.address("nacre_view"), METH_FASTCALL, b"A view of a tensor."))
@@ -452,18 +641,41 @@ def _new_function() -> Callable[..., Any]:
     return new
 
 
-@dataclass(frozen=True, eq=False)
+_release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
+
+
+@dataclass(eq=False)
 class _Entry:
     """A record and what it was made from, to which native code refers."""
 
     record: np.ndarray
     held: tuple[object, ...]
     executable: Executable | None = None
+    keeps: bool = False
+    table: np.ndarray | None = None  # of what is packed; calls under way refer to it
+    release: Callable[[int], None] = _release
 
     def bind(self) -> None:
         """Point the record to a plan for the current number of threads."""
-        if self.executable is not None:
-            self.record[2] = self.executable.bound({}).descriptor.ctypes.data
+        if self.executable is None:
+            return
+        bound = self.executable.bound({})
+        self.record[2] = bound.descriptor.ctypes.data
+        about = bound.packed
+        if self.keeps and about.nbytes and self.table is None:
+            sources = [word for k in about.sources for word in (k, 0, 0)]
+            words = [about.nbytes, 0, len(about.sources), len(about.offsets), *sources, *about.offsets]
+            self.table = np.array(words, np.int64)
+            self.record[PACKED_WORD] = self.table.ctypes.data
+
+    def forget(self) -> None:
+        """Let go of what is packed."""
+        if self.table is not None and self.table[1]:
+            block, self.table[1] = int(self.table[1]), 0
+            self.release(block)
+
+    def __del__(self) -> None:
+        self.forget()
 
     def function(self, method: _Method) -> Callable[..., Any]:
         """The native function with this record."""
@@ -482,33 +694,43 @@ _entries: weakref.WeakSet[_Entry] = weakref.WeakSet()
 _listing = forkable()
 
 
+def _all() -> list[_Entry]:
+    with _listing:
+        return list(_entries)
+
+
 def rebind() -> None:
     """After a change of the number of threads: let all entries run on as many."""
-    with _listing:
-        known = list(_entries)
-    for each in known:
+    for each in _all():
         each.bind()
 
 
+def forget_packed() -> None:
+    """Let go of what programs have packed of their operands; they pack it again when they are called."""
+    for each in _all():
+        each.forget()
+
+
 def entry(executable: Executable, fallback: Callable[..., Any], nodes: bool | Recording = True,
-          donors: Mapping[int, int] | None = None, strided: bool = False) -> Callable[..., Any]:
+          donors: Mapping[int, int] | None = None, strided: bool = False, keeps: bool = False) -> Callable[..., Any]:
     """A native callable: tensors of the executable's input types in, its results out (one, or a tuple).
 
     Whatever does not fit goes to `fallback` with the same arguments: other types, views, traced values, and
     unless `nodes` is False calls inside a transformation and values with nodes, except those that the Recording
     given as `nodes` knows how to record.  `donors` names for some outputs the input whose buffer they take over; the
     caller sees to it that nobody else holds that buffer.  With `strided`, inputs may be views; the caller sees to it
-    that they have the strides for which the executable was compiled.
+    that they have the strides for which the executable was compiled.  With `keeps`, what kernels pack of inputs
+    (packed weights) is kept from the second call with the same ones on.
     """
     bound = executable.bound({})
     inputs, outputs = executable.input_types, executable.output_types
     words = [len(inputs), len(outputs), 0, int(not donors), id(fallback), id(public_class()), id(buffers.native().type),
-             int(bound.work > RELEASE_WORK), ctypes.addressof(ACTIVE), _about(nodes)]
+             int(bound.work > RELEASE_WORK), ctypes.addressof(ACTIVE), _about(nodes), 0]
     for type in inputs:
         words += [id(type), type.dtype.itemsize if strided else 0]
     for k, (type, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True)):
         words += [id(type), nbytes, (donors or {}).get(k, -1)]
-    made = _Entry(np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable)
+    made = _Entry(np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable, keeps)
     made.bind()
     with _listing:
         _entries.add(made)

@@ -368,7 +368,8 @@ end:
   ret void
 }}
 
-; Run a bound plan: bases are the addresses of inputs and outputs, workspace holds the arena and what follows it.
+; Run a bound plan: bases are the addresses of inputs and outputs, an unused one, and that of what is packed (or null);
+; workspace holds the arena and what follows it.
 define void @nacre_run(ptr %descriptor, ptr %bases, ptr %workspace) nounwind {{
   %stopped = call i64 @nacre_run_unless(ptr %descriptor, ptr %bases, ptr %workspace, ptr null, ptr null)
   ret void
@@ -422,7 +423,9 @@ fix.one:
   %base.from = select i1 %in.arena, ptr %bases, ptr %base.place
   %base.loaded = load ptr, ptr %base.from
   %base = select i1 %in.arena, ptr %workspace, ptr %base.loaded
-  %address = getelementptr i8, ptr %base, i64 %offset
+  %moved = getelementptr i8, ptr %base, i64 %offset
+  %absent = icmp eq ptr %base, null
+  %address = select i1 %absent, ptr null, ptr %moved
   %slot.at = getelementptr ptr, ptr %args, i64 %slot
   store ptr %address, ptr %slot.at
   %f.next = add i64 %f, 1

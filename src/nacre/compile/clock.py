@@ -36,7 +36,7 @@ class Clocked:
     def __init__(self, executable: Executable, sizes: dict[str, int], bases: Sequence[int]) -> None:
         self.executable = replace(executable, driver_text=stamped_driver_text(), bounds={}, addresses=[], held=[])
         self.bound = self.executable.bound(sizes)
-        self.bases = np.array([*bases, 0], np.int64)
+        self.bases = np.array([*bases, 0, 0], np.int64)
         self.workspace = allocate(self.bound.workspace_bytes)
         self.team = int(self.bound.descriptor[TEAM_WORD])
         plan = executable.plan

@@ -165,7 +165,7 @@ class CompilingExecutor:
         executable = self.program(graph)
         if not all(t.static for t in graph.input_types) or not graph.outputs:
             return lambda inputs: self.run_sized(executable, inputs)
-        native = entry(executable, lambda *xs: self.run_strided(graph, xs), False)
+        native = entry(executable, lambda *xs: self.run_strided(graph, xs), False, keeps=True)
         if len(graph.outputs) == 1:
             return lambda inputs: [native(*inputs)]
         return lambda inputs: list(native(*inputs))

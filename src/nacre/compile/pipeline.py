@@ -44,7 +44,7 @@ from nacre.compile.lower import Lowered, copy_kernel, lower
 from nacre.compile.memory import Carry, overwritable, plan_memory
 from nacre.compile.scalars import literal
 from nacre.compile.simplify import simplify
-from nacre.compile.templates import BUILDERS, NATIVE, Attempt, Scratch, TemplateStep, ended_steps
+from nacre.compile.templates import BUILDERS, NATIVE, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
@@ -52,7 +52,7 @@ from nacre.kernel.split import split
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
 from nacre.runtime.flow import Node as Step
-from nacre.runtime.plan import Launch, Number, Plan, Pointer, Slot, Storage
+from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Slot, Storage
 
 TEMPLATES = BUILDERS | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
@@ -316,10 +316,24 @@ class _Planner:
                 return scratch[place]
             return self.number(place.base if isinstance(place, View) else place)  # type: ignore[arg-type]
 
-        slots = tuple(Pointer(value(t[0]), t[1]) if isinstance(t, tuple) else Number(t) for t in s.slots)
+        def slot(given: ArgSlot) -> Slot:
+            if not isinstance(given, tuple):
+                return Number(given)
+            if isinstance(given[0], Standing):
+                return self.packed(given[0])
+            return Pointer(value(given[0]), given[1])
+
+        slots = tuple(map(slot, s.slots))
         self.launch(Launch(
             self.code(s.code), label, slots, s.extent, s.cost, s.scratch, tuple(map(value, s.reads)),
             tuple(map(value, s.writes)), s.grain, s.flops, s.cut, s.cut_sizes), Stage(label, None, (e,)))
+
+    def packed(self, place: Standing) -> Slot:
+        """The memory in which an operand stays packed; null for one that the program computes."""
+        of = self.number(place.of.base)
+        if self.values[of].kind not in ("input", "constant"):
+            return Number(0)
+        return Pointer(self.new(Storage("packed", READY + place.nbytes, of=of)))
 
     def dense(self, x: Atom, view: View) -> View:
         """Launch a copy of a strided view into dense memory."""

@@ -45,7 +45,15 @@ class Scratch:
     nbytes: Size
 
 
-Place = View | Var | Scratch  # an operand's view, a result, a temporary
+@dataclass(frozen=True)
+class Standing:
+    """Memory in which an operand may stay packed from call to call."""
+
+    of: View
+    nbytes: int
+
+
+Place = View | Var | Scratch | Standing  # an operand's view, a result, a temporary, an operand packed
 ArgSlot = tuple[Place, Size] | Size  # an address with an offset in bytes, or a number
 
 
@@ -306,12 +314,16 @@ def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[V
 def _launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
     """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
     places = places | {name: Scratch(_count(count, batch)) for name, count in steps.workspaces.items()}
+    for name, (operand, nbytes) in steps.packed.items():
+        view = places[operand]
+        assert isinstance(view, View)
+        places[name] = Standing(view, nbytes)
     found: list[TemplateStep] = []
     for s in steps.steps:
         slots = tuple(_address(places[b]) for b in s.buffers)
         extent = _count(s.items, batch)
         writes = tuple(places[b] for b in s.writes)
-        reads = tuple(places[b] for b in s.buffers if b not in s.writes)
+        reads = tuple(places[b] for b in s.buffers if b not in s.writes and b not in steps.packed)
         whole = flops if s is steps.steps[-1] else 0
         found.append(TemplateStep(Code(s.text, s.name), (*slots, batch), extent, _share(work, extent), s.scratch,
                                   reads, writes, whole, grain=s.grain))

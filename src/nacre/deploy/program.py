@@ -306,6 +306,8 @@ class _Start:
         a, kind = self.a, self.plan.values[value].kind
         if kind == "constant":
             return self.f.gep(Val("@core.weights", "ptr"), a.add(self.writer.constants[value], a.size(offset)))
+        if kind == "packed":
+            return Val("null", "ptr")
         if kind == "temporary":
             place = self.at.temporaries.get(self.plan.root(value), 0)
             return self.f.gep(self.workspace, a.add(place, a.size(offset)))

@@ -75,6 +75,7 @@ class Native:
         self.library: Library = objects.library(buffer_text(), target).keep()
         address = self.library.address
         self.new_address = address("nacre_buffer_new")
+        self.renew_address = address("nacre_buffer_renew")
         self.state = (ctypes.c_int64 * len(STATE)).from_address(address("nacre_memory"))
         total = limits.memory()
         self.state[STATE.index("limit")] = total
@@ -111,9 +112,10 @@ def native() -> Native:
 
 
 def symbols() -> dict[str, int]:
-    """What generated code may refer to: `nacre_buffer_new` and the type object itself."""
+    """What generated code may refer to: functions that make a Buffer and renew its serial, and the type object."""
     made = native()
-    return {"nacre_buffer_new": made.new_address, "nacre_buffer_type": id(made.type)}
+    return {"nacre_buffer_new": made.new_address, "nacre_buffer_renew": made.renew_address,
+            "nacre_buffer_type": id(made.type)}
 
 
 def is_buffer(value: object) -> bool:

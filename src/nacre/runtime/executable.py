@@ -125,7 +125,7 @@ class Executable:
         """Run on the inputs' addresses; returns the outputs' buffers.  The interpreter lock is free meanwhile."""
         bound = self.bound(sizes)
         outputs = [allocate(n) for n in bound.output_bytes]
-        bases = np.array([*inputs, *(b.address for b in outputs), 0], np.int64)
+        bases = np.array([*inputs, *(b.address for b in outputs), 0, 0], np.int64)
         workspace = allocate(bound.workspace_bytes)
         run = driver(self.driver_text, self.target)
         run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)

@@ -13,6 +13,7 @@ DATA_OFFSET = 16
 NBYTES_OFFSET = 24
 OWNER_OFFSET = 32
 READONLY_OFFSET = 56  # whether foreign memory must not be written, as an i64
+SERIAL_OFFSET = 64  # a number that says what is written here: another one once it is overwritten, 0 for foreign memory
 
 TEXT = """
 %Slot = type { i32, ptr }
@@ -24,6 +25,7 @@ TEXT = """
 @reclaim = internal global ptr null
 @refuse = internal global ptr null
 @baseline = internal global i32 0
+@serials = internal global i64 0
 
 declare ptr @_PyObject_New(ptr)
 declare void @PyObject_Free(ptr)
@@ -60,12 +62,36 @@ fill:
   store i64 %size, ptr %p48
   %p56 = getelementptr i8, ptr %self, i64 56
   store i64 %readonly, ptr %p56
+  %ours = icmp sge i64 %class, 0
+  %last = load i64, ptr @serials
+  %next = add i64 %last, 1
+  store i64 %next, ptr @serials
+  %serial = select i1 %ours, i64 %next, i64 0
+  %p64 = getelementptr i8, ptr %self, i64 64
+  store i64 %serial, ptr %p64
   %live = load i64, ptr getelementptr (i64, ptr @nacre_memory, i64 6)
   %more = add i64 %live, 1
   store i64 %more, ptr getelementptr (i64, ptr @nacre_memory, i64 6)
   br label %end
 end:
   ret ptr %self
+}
+
+; Note that our own memory is about to be overwritten.
+define void @nacre_buffer_renew(ptr %self) nounwind {
+entry:
+  %p64 = getelementptr i8, ptr %self, i64 64
+  %old = load i64, ptr %p64
+  %foreign = icmp eq i64 %old, 0
+  br i1 %foreign, label %end, label %ours
+ours:
+  %last = load i64, ptr @serials
+  %next = add i64 %last, 1
+  store i64 %next, ptr @serials
+  store i64 %next, ptr %p64
+  br label %end
+end:
+  ret void
 }
 
 define internal void @dealloc(ptr %self) nounwind {
@@ -267,7 +293,7 @@ define internal ptr @sole_owner(ptr %unused, ptr %object) nounwind {
   %Slot { i32 52, ptr @dealloc }, %Slot { i32 1, ptr @getbuffer }, %Slot { i32 4, ptr @length },
   %Slot { i32 72, ptr @members }, %Slot { i32 64, ptr @methods }, %Slot { i32 56, ptr @s.doc },
   %Slot zeroinitializer ]
-@spec = internal global %Spec { ptr @s.name, i32 64, i32 0, i32 384, ptr @slots }
+@spec = internal global %Spec { ptr @s.name, i32 72, i32 0, i32 384, ptr @slots }
 
 ; Make the type, once; the two functions are called where memory runs out.
 define ptr @nacre_buffer_create(ptr %reclaim, ptr %refuse) nounwind {

@@ -78,9 +78,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A value of the program: `input`, `output`, `constant`, `temporary` (in the arena), or `part` of another one.
+    """A value of the program: `input`, `output`, `constant`, `temporary` (in the arena), `part`, or `packed`.
 
-    A part begins `offset` bytes into the value `of`, and moves on by `stride` bytes with each round of a loop.
+    A part of another value begins `offset` bytes into the value `of`, and moves on by `stride` bytes with each round of
+    a loop.  What is packed is made by a kernel of the input or constant `of`, and may be kept for later calls with
+    the same one (see `Packed`).
     """
 
     kind: str
@@ -182,6 +184,24 @@ def uses(steps: Sequence[Launch], values: Sequence[Storage]) -> list[tuple[set[i
     return [({holder(values, v) for v in s.reads}, {holder(values, v) for v in s.writes}) for s in steps]
 
 
+@dataclass(frozen=True)
+class Packed:
+    """Memory for operands that kernels pack anew, and that stay the same from call to call: weights.
+
+    It is one block, whose address follows the outputs' and the arena's.  Without one (the address is null) kernels
+    pack into scratch memory, each time.  Of a value there, the first word says whether it is ready; a kernel that
+    finds it is not writes it, as it is the same for all that do, and whoever owns the block declares it ready when the
+    call is done.  `sources` are the inputs that it was made of.
+    """
+
+    nbytes: int
+    sources: tuple[int, ...]
+    offsets: tuple[int, ...]
+
+
+READY = 64  # bytes before what is packed; the first word of them says whether it is ready
+
+
 @dataclass
 class Bound:
     """A plan for given sizes and threads: the native tables, kept alive here."""
@@ -192,6 +212,7 @@ class Bound:
     arena_bytes: int
     constants: Sequence[int]
     work: int
+    packed: Packed
     tables: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
 
@@ -244,6 +265,12 @@ class _Tables:
         self.plan, self.sizes, self.addresses, self.constants = plan, sizes, addresses, constants
         self.number = {s: k for k, s in enumerate(v for v, x in enumerate(plan.values) if x.kind == "constant")}
         self.offsets, self.arena_bytes = arena(plan, sizes)
+        self.packed, total = dict[int, int](), 0
+        for v, x in enumerate(plan.values):
+            if x.kind == "packed":
+                self.packed[v] = total
+                total += aligned(evaluate(x.nbytes, sizes))
+        self.packed_bytes = total
         self.shared = plan.inputs + plan.outputs  # the base that is the arena
         self.rows = plan.rows
         self.cuts = [divide(step, sizes, threads) for step in plan.steps]
@@ -283,7 +310,10 @@ class _Tables:
                                ends_at, 0, scratch_at, scratch, 0, workspace_bytes, self.shared, team, 0], np.int64)
         assert descriptor.size == DESCRIPTOR_WORDS
         output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
-        return Bound(descriptor, output_bytes, workspace_bytes, self.arena_bytes, self.constants, self.work,
+        sources = {plan.values[v].of for v in self.packed}
+        packed = Packed(self.packed_bytes, tuple(sorted(v for v in sources if plan.values[v].kind == "input")),
+                        tuple(self.packed.values()))
+        return Bound(descriptor, output_bytes, workspace_bytes, self.arena_bytes, self.constants, self.work, packed,
                      [*tables, *moves.values()])
 
     def word(self, value: int) -> int:
@@ -321,6 +351,8 @@ class _Tables:
             self.word(self.constants[self.number[value]] + offset)
         elif kind == "temporary":
             self.fixups += [self.word(0), self.shared, self.offsets.get(self.plan.root(value), 0) + offset]
+        elif kind == "packed":
+            self.fixups += [self.word(0), self.shared + 1, self.packed[value] + offset]
         else:
             self.fixups += [self.word(0), value, offset]
 

@@ -38,11 +38,12 @@ class Memory:
     inputs: int
     outputs: int
     workspace: int
+    packed: int = 0  # of weights that are kept packed while calls are given the same ones
 
     @property
     def peak(self) -> int:
         """All of it together."""
-        return self.inputs + self.outputs + self.workspace
+        return self.inputs + self.outputs + self.workspace + self.packed
 
 
 @dataclass(frozen=True)

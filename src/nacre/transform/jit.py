@@ -181,7 +181,7 @@ class Jitted:
         executable = concrete.executable
         if wanted():
             tune(executable)
-        concrete.plain = entry(executable, _Fallback(self, concrete))
+        concrete.plain = entry(executable, _Fallback(self, concrete), keeps=True)
         donors = self._donors(concrete, executable.plan.donations)
         if donors:
             concrete.placeholders = placeholders(concrete.donated)
@@ -383,7 +383,7 @@ class Jitted:
         given = sum(_nbytes(t, sizes) for t in concrete.graph.input_types)
         in_place = self._donors(concrete, executable.plan.donations)
         fresh = sum(n for k, n in enumerate(bound.output_bytes) if k not in in_place)
-        return Memory(given, fresh, bound.workspace_bytes)
+        return Memory(given, fresh, bound.workspace_bytes, 0 if in_place else bound.packed.nbytes)
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """Work that a call does, known without running it."""

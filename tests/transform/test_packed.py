@@ -1,0 +1,121 @@
+"""Weights that a compiled function keeps packed from call to call: only while they are the same."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn, optim
+from nacre.nn import functional
+from nacre.runtime import buffer
+from nacre.trace.value import make
+
+SHAPE, FILTERS = (1, 256, 7, 7), (256, 256, 3, 3)
+
+
+def random(shape: tuple[int, ...], seed: int) -> nc.Tensor:
+    return nc.asarray(np.random.default_rng(seed).standard_normal(shape, dtype=np.float32))
+
+
+def convolution() -> nc.jit:
+    return nc.jit(lambda x, w: functional.conv2d(x, w, padding=1))
+
+
+def allocated() -> int:
+    gc.collect()
+    return buffer.statistics().allocated
+
+
+@pytest.mark.parametrize("mode", ["exact", "fast"])
+def test_the_bits_are_those_of_the_weights_that_are_given(mode: str) -> None:
+    x, weights = random(SHAPE, 0), [random(FILTERS, k) for k in (1, 2)]
+    with nc.numerics(mode):
+        wanted = [functional.conv2d(x, w, padding=1).numpy() for w in weights]
+        f = convolution()
+        for k in (0, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0):
+            assert np.array_equal(f(x, weights[k]).numpy(), wanted[k])
+
+
+def test_they_are_kept_from_the_second_call_on_and_given_back() -> None:
+    f, x, w, other = convolution(), random(SHAPE, 0), random(FILTERS, 1), random(FILTERS, 2)
+    packed = f.memory(x, w).packed
+    assert packed >= w.nbytes
+    f(x, w)
+    before = allocated()
+    f(x, w)
+    assert allocated() - before >= packed
+    f(x, other)  # other weights: nothing is kept of the old ones
+    assert allocated() - before < packed
+    for _ in range(3):
+        f(x, other)
+    assert allocated() - before >= packed
+    nc.empty_cache()
+    assert allocated() - before < packed
+    for _ in range(3):
+        f(x, w)
+    del f
+    assert allocated() - before < packed
+
+
+def test_weights_that_are_updated_in_place_are_packed_anew() -> None:
+    conv = nn.Conv2d(256, 256, 3, padding=1)
+    x, y = random(SHAPE, 0), random(SHAPE, 1)
+    opt = optim.SGD(conv.parameters(), lr=0.1)
+    forward = nc.jit(lambda x: conv(x))
+
+    @nc.jit
+    def step(x: nc.Tensor, y: nc.Tensor) -> nc.Tensor:
+        loss = nc.mean((conv(x) - y) ** 2)
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        return loss
+
+    for _ in range(3):
+        step(x, y)
+        for _ in range(3):
+            assert np.array_equal(forward(x).numpy(), conv(x).numpy())
+
+
+def test_memory_of_others_is_never_kept_packed() -> None:
+    numbers = np.random.default_rng(1).standard_normal(FILTERS, dtype=np.float32)
+    foreign = make(random(FILTERS, 1).type, buffer.wrap(numbers))
+    f, x = convolution(), random(SHAPE, 0)
+    for _ in range(3):
+        f(x, foreign)
+    numbers *= 2
+    assert np.array_equal(f(x, foreign).numpy(), functional.conv2d(x, nc.asarray(numbers.copy()), padding=1).numpy())
+
+
+def test_calls_of_several_threads_with_weights_of_their_own() -> None:
+    f, x = convolution(), random(SHAPE, 0)
+    weights = [random(FILTERS, k) for k in range(3)]
+    wanted = [functional.conv2d(x, w, padding=1).numpy() for w in weights]
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        order = np.random.default_rng(seed).integers(0, len(weights), 12).repeat(3)
+        wrong.extend(int(k) for k in order if not np.array_equal(f(x, weights[k]).numpy(), wanted[k]))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+
+
+def test_a_call_succeeds_where_there_is_no_memory_to_keep_them_in() -> None:
+    f, x, w = convolution(), random(SHAPE, 0), random(FILTERS, 1)
+    wanted = f(x, w).numpy()
+    nc.empty_cache()
+    try:
+        nc.set_memory_limit(allocated() + f.memory(x, w).packed // 2)
+        for _ in range(3):
+            assert np.array_equal(f(x, w).numpy(), wanted)
+    finally:
+        nc.set_memory_limit(None)
