@@ -16,6 +16,7 @@ import numpy as np
 from nacre import nn, optim
 from nacre.api import analysis, creation, functions, manipulation, random, slices
 from nacre.api.creation import asarray
+from nacre.api.settings import no_grad
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
 from nacre.trace.variable import Variable
@@ -182,7 +183,7 @@ def _convnet(tiny: bool) -> Made:
 def _resnet(batch: int) -> Callable[[bool], Made]:
     def make(tiny: bool) -> Made:
         model = (resnet18(16, 10) if tiny else resnet18()).eval()
-        return model.__call__, (_floats(batch, 3, 32, 32) if tiny else _floats(batch, 3, 224, 224),)
+        return no_grad()(model.__call__), (_floats(batch, 3, 32, 32) if tiny else _floats(batch, 3, 224, 224),)
 
     return make
 
@@ -201,6 +202,7 @@ def _gpt2(tiny: bool) -> Gpt:
 def _prefill(tiny: bool) -> Made:
     model = _gpt2(tiny)
 
+    @no_grad()
     def prefill(ids: Tensor) -> Tensor:
         """The scores of what comes after the last token."""
         return model.scores(model.hidden(ids)[:, -1])
@@ -214,6 +216,7 @@ def _decode(tiny: bool) -> Made:
     shape = 1, model.heads, room, width // model.heads
     kept = [(Variable(_floats(*shape, seed=4 + k)), Variable(_floats(*shape, seed=40 + k))) for k in range(blocks)]
 
+    @no_grad()
     def decode(token: Tensor, place: Tensor) -> Tensor:
         """One token, and its keys and values kept."""
         return model.decode(token, place, kept)
