@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from codegen.run_contract import ISAS, Array, Product, expected, expected_sums, matrix, same_bits
 from nacre.base import dtypes
+from nacre.base.errors import ArgumentError
 from nacre.codegen.contract_numbers import grouped, numbers
 from nacre.codegen.isa import BY_NAME, Isa, isa_of
 from nacre.native import engine
@@ -127,6 +128,25 @@ def test_one_subnormal_number_among_large_ones(isa: Isa) -> None:
     got = np.empty_like(want)
     _product(isa, "bfloat16", "bfloat16")(a, b, [got], threads=2)
     assert same_bits(got, want)
+
+
+@machines
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16"])
+def test_few_rows_of_runs(isa: Isa, name: str) -> None:
+    """k contiguous on both sides or on one; few rows, or few columns."""
+    dtype = dtypes.dtype_named(name)
+    kernel = Product(isa, dtype, outputs=[dtypes.int32], thin=True)
+    rng = np.random.default_rng(3)
+    sizes = [(1, 1, 1), (1, 7, 63), (2, 33, 64), (3, 50, 65), (8, 5, 300), (1, 100, 1027), (5, 2, 0), (70, 1, 130)]
+    for m, n, k in sizes:
+        for layout in ("nt", "np", "nn", "tt", "pt"):
+            a, b = matrix(rng, (2, m, k), layout[0], dtype), matrix(rng, (2, k, n), layout[1], dtype)
+            got = np.full((2, m, n), 7, np.int32)
+            try:
+                kernel(a, b, [got], threads=2, chunks=[1])
+            except ArgumentError:  # few columns, and rows of A that are not contiguous
+                continue
+            assert same_bits(got, expected_sums(a, b).astype(np.int32)), (m, n, k, layout)
 
 
 @machines

@@ -32,6 +32,7 @@ from nacre.codegen.contract_finish import (
 from nacre.codegen.contract_numbers import Numbers, grouped, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
+from nacre.codegen.contract_runs import emit_runs, runs
 from nacre.codegen.contract_thin import emit_dots, emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
 from nacre.codegen.contract_words import emit_apart, emit_words
@@ -43,6 +44,7 @@ __all__ = ["Contraction", "Operand", "Plan", "contract", "is_thin", "shared_part
 SIZES = ("batch", "inner", "m", "n", "k")
 STRIDES = ("a.outer", "a.inner", "a.m", "a.k", "b.outer", "b.inner", "b.k", "b.n")
 BLOCKING = ("rows", "columns", "swap")
+FEW_WORDS = 2  # rows up to which short numbers are not packed as words
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,10 @@ def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
 
 def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
     """Whether a product has few rows or columns, so that the `thin` kernel fits, and is faster."""
-    return turn(Layout(numbers(isa, dtype), tile_shape(isa)).tiling(False, True), m, n, k, axes).thin
+    plain = numbers(isa, dtype)
+    turned = turn(Layout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
+    slow = grouped(plain).group > 1 and not (runs(plain) and turned.axis == "k")  # beside a packed product of words
+    return turned.thin and (turned.m <= FEW_WORDS or not slow)
 
 
 def _check(ending: Ending) -> None:
@@ -168,6 +173,9 @@ def _emit_thin(module: Module, layout: Layout) -> None:
         emit_gather(module, layout.narrow, "gather", layout.narrow.stored)
     emit_sweep(module, layout.numbers, layout.matrix)
     emit_dots(module, layout.numbers, layout.matrix)
+    along = runs(layout.numbers) if layout.narrow is None else None
+    if along is not None:
+        emit_runs(module, along)
 
 
 def _emit_transposes(module: Module, arithmetic: Numbers) -> None:

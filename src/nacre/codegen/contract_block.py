@@ -13,6 +13,7 @@ from nacre.codegen.contract_ahead import Ahead, Following, Reach, is_far, make_a
 from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK, DIRECT_ROWS, Tiling
+from nacre.codegen.contract_runs import runs
 from nacre.codegen.contract_tile import Shape, tile_name
 from nacre.codegen.contract_words import Words, words
 from nacre.native.text import Function, Module, Val
@@ -202,6 +203,11 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     pick = f.select(
         by_row, Val(f"@{matrix.part('sweep')}", "ptr"), Val(f"@{matrix.part('dots')}", "ptr")
     )
+    along = runs(numbers) if block.layout.narrow is None else None
+    if along is not None:
+        both = f.and_(f.icmp("eq", block.stride_a[1], 1), f.icmp("eq", block.stride_b[0], 1))
+        pick = f.select(both, Val(f"@{along.part('runs')}", "ptr"), pick)
+        by_row = f.and_(by_row, f.xor(both, f.const("i1", True)))
     step = f.select(by_row, b_k, b_n)
     chains = f.gep(sums, f.mul(block.rows, row))
     f.call_value(pick, "void", [

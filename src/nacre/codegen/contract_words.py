@@ -228,7 +228,7 @@ def _emit_along(module: Module, numbers: Numbers) -> None:
         at, place, *known = inner.results
         loop.next(f.gep(source, f["row"]), f.gep(target, f["to_row"]), *known)
         with f.when(f.icmp("ne", rest, 0)):
-            last = _put(f, numbers, place, _filled(f, numbers, at, ty, rest, spare))
+            last = _put(f, numbers, place, filled(f, numbers, at, ty, rest, spare))
             _note(f, _lesser(f, _nothing(f, numbers), last))
     _note(f, loop.results[2:])
     f.ret()
@@ -242,7 +242,7 @@ def _put(f: Function, numbers: Numbers, place: Val, run: Val) -> Val:
     return word
 
 
-def _filled(f: Function, numbers: Numbers, pointer: Val, ty: str, count: Val, spare: Val) -> Val:
+def filled(f: Function, numbers: Numbers, pointer: Val, ty: str, count: Val, spare: Val) -> Val:
     """The first numbers of a vector, and what stands for absent ones."""
     if numbers.isa.masks:
         return f.masked_load(pointer, f.lane_mask(count, lanes_of(ty)), ty, _absent(f, numbers, ty))
