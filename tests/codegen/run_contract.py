@@ -18,7 +18,7 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import DeviceError
 from nacre.codegen.contract import Contraction, Plan, contract, is_thin
 from nacre.codegen.contract_plan import BLOCK
-from nacre.codegen.isa import BY_NAME
+from nacre.codegen.isa import BY_NAME, Isa, isa_of
 from nacre.kernel import softfloat
 from nacre.native import engine
 from nacre.native.text import Module
@@ -47,13 +47,14 @@ class Product:
     """A compiled matrix product."""
 
     def __init__(
-        self, isa: str, dtype: DType, symbols: Mapping[str, int] | None = None,
+        self, isa: str | Isa, dtype: DType, symbols: Mapping[str, int] | None = None,
         parts: Module | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        module, self.meta = contract(BY_NAME[isa], dtype, **options)
+        isa = isa_of(engine.host_target(isa)) if isinstance(isa, str) else isa
+        module, self.meta = contract(isa, dtype, **options)
         module = module if parts is None else module.without(parts)
         self.text = module.text()
-        image = engine.compile_text(self.text, engine.host_target(isa))
+        image = engine.compile_text(self.text, engine.host_target(isa.name))
         self.library = engine.load(image, symbols)
         self.function = Kernel(self.library.address(self.meta.name))
 

@@ -18,7 +18,9 @@ from deploy.calls import Library, can_link, outputs_of, same
 from nacre import deploy, nn
 from nacre.base import dtypes
 from nacre.deploy import library
+from nacre.deploy.target import aim
 from nacre.examples.digits import network
+from nacre.native.engine import host_target
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
 
@@ -101,6 +103,26 @@ def test_programs(name: str, tmp_path: Path) -> None:
         wanted = nc.jit(function)(*map(nc.asarray, inputs))
         for got, want in zip(made(*inputs, **sizes), wanted if isinstance(wanted, tuple) else [wanted], strict=True):
             assert same(got, want.numpy()), (name, sizes)
+
+
+@pytest.mark.skipif(host_target().isa == "neon", reason="x86-64 levels")
+@pytest.mark.parametrize("target", ["host", "x86-64-v3", "x86-64-v4"])
+def test_short_products_for_every_level(target: str, tmp_path: Path) -> None:
+    """Whatever instructions a level has for them."""
+    if not set(aim(target).features) <= set(aim("host").features):
+        pytest.skip("this machine does not run that level")
+
+    def products(a: Any, b: Any, q: Any, w: Any) -> Any:
+        return a @ b, nc.matmul(a, b, dtype=nc.float32), nc.matmul(q, w, dtype=nc.int32)
+
+    half = np.dtype(ml_dtypes.bfloat16)
+    inputs = [np.asarray(RNG.normal(size=s)).astype(half) for s in ((9, 301), (301, 70))]
+    inputs += [RNG.integers(-128, 128, s).astype(np.int8) for s in ((9, 301), (301, 70))]
+    sizes = {"a": {0: B}, "q": {0: B}}
+    made = Library(deploy.compile(products, inputs, tmp_path / "p.so", "shared", target, dynamic_shapes=sizes))
+    wanted = products(*map(nc.asarray, inputs))
+    for got, want in zip(made(*inputs, batch=9), wanted, strict=True):
+        assert same(got, want.numpy())
 
 
 def test_the_bits_of_the_fast_mode(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.base.dtypes import FLOATS, INTEGERS, DType, bfloat16, float16, float32
+from nacre.base.dtypes import FLOATS, INTEGERS, DType, dtype_named, float32, int32
 from nacre.codegen.nest_oracle import operate
 from nacre.kernel import order_attend, order_convolve, order_window, order_winograd
 from nacre.ops import attend, contract, convolve, pointwise, view, window, winograd
@@ -18,7 +18,6 @@ from ops.samples import Array, Arrays
 
 Shape = tuple[int, ...]
 Axes = tuple[int, ...]
-EXACT = (*INTEGERS, float16, *SINGLE)  # the reference has no bfloat16 chain of pairs
 
 
 def _dot(
@@ -26,7 +25,6 @@ def _dot(
     b: Shape,
     summed: tuple[Axes, Axes],
     batch: tuple[Axes, Axes] = ((), ()),
-    dtypes: tuple[DType, ...] = EXACT,
 ) -> Row:
     """A product, whose reference brings the factors into the form [batch, m, k] · [batch, k, n]."""
 
@@ -49,14 +47,14 @@ def _dot(
         return ref.chained(ref.single(left), ref.single(right)).astype(x.dtype).reshape(shape)
 
     return Row(
-        f"dot-{a}-{b}-{summed}{'' if dtypes is EXACT else '-' + dtypes[0].short}",
+        f"dot-{a}-{b}-{summed}",
         lambda x, y: contract.dot(x, y, summed, batch),
         reference,
         shaped(a, b),
-        dtypes,
-        0 if dtypes is EXACT else 1,
-        (0, 1) if dtypes is EXACT else (),
-        normal(a, b) if dtypes is EXACT else None,
+        (*INTEGERS, *FLOATS),
+        0,
+        (0, 1),
+        normal(a, b),
     )
 
 
@@ -72,6 +70,27 @@ def _widened(a: Shape, b: Shape, summed: tuple[Axes, Axes], batch: tuple[Axes, A
         lambda x, y: contract.widened_dot(x, y, summed, batch),
         lambda x, y: plain.reference(x, y.astype(np.float32)),
         operands,
+        tuple(d for d in (*INTEGERS, *FLOATS) if d.bits <= 16),
+        0,
+    )
+
+
+def _summed(a: Shape, b: Shape, summed: tuple[Axes, Axes], batch: tuple[Axes, Axes] = ((), ())) -> Row:
+    """Factors of one narrow dtype, summed up in a wide one: the bits of `dot` after the conversion."""
+    plain = _dot(a, b, summed, batch)
+
+    def wide(dtype: DType) -> DType:
+        return float32 if dtype.is_float else int32
+
+    def reference(x: Array, y: Array) -> Array:
+        dtype = wide(dtype_named(x.dtype.name)).numpy
+        return plain.reference(x.astype(dtype), y.astype(dtype))
+
+    return Row(
+        f"widened_dot-both-{a}-{b}-{summed}",
+        lambda x, y: contract.dot(x, y, summed, batch, wide(x.type.dtype)),
+        reference,
+        shaped(a, b),
         tuple(d for d in (*INTEGERS, *FLOATS) if d.bits <= 16),
         0,
     )
@@ -269,7 +288,7 @@ def _windows(
 ROWS = [
     _dot((5, 7), (7, 6), ((1,), (0,))),
     _dot((3, 600), (600, 20), ((1,), (0,))),
-    _dot((3, 40), (40, 20), ((1,), (0,)), dtypes=(bfloat16,)),
+    _dot((3, 40), (40, 20), ((1,), (0,))),
     _dot((2, 5, 7), (2, 7, 6), ((2,), (1,)), ((0,), (0,))),
     _dot((7, 5), (6, 7), ((0,), (1,))),
     _dot((4, 3, 5), (5, 3, 2), ((1, 2), (1, 0))),
@@ -282,6 +301,9 @@ ROWS = [
     _widened((1, 530), (530, 37), ((1,), (0,))),
     _widened((1, 300), (19, 300), ((1,), (1,))),
     _widened((2, 1, 17), (2, 17, 33), ((2,), (1,)), ((0,), (0,))),
+    _summed((5, 7), (7, 6), ((1,), (0,))),
+    _summed((3, 600), (20, 600), ((1,), (1,))),
+    _summed((2, 1, 17), (2, 17, 33), ((2,), (1,)), ((0,), (0,))),
     *_Convolution((2, 3, 8, 9), (4, 3, 3, 3)).rows(),
     *_Convolution((1, 20, 7, 7), (5, 20, 3, 2), stride=(2, 1), padding=((1, 1), (0, 1))).rows(),
     *_Convolution(

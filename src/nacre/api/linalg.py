@@ -9,6 +9,7 @@ from nacre.api.functions import NUMERIC, require
 from nacre.api.operands import TensorLike, as_tensor, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import DType, as_dtype
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis
 
@@ -21,10 +22,14 @@ __all__ = [
 ]
 
 
-def _met(operation: str, x: TensorLike, y: TensorLike) -> tuple[Any, Any]:
-    (a, b), dtype = meet(operation, (x, y))
-    require(operation, dtype, NUMERIC)
-    return a, b
+def _met(operation: str, xs: Sequence[TensorLike], dtype: Any) -> tuple[list[Any], DType]:
+    """The operands, and the dtype of their products and sums: the one in which they meet, as which they are given.
+
+    With a dtype, to which they are to be converted, they are given as they are.
+    """
+    held, met = meet(operation, xs) if dtype is None else ([as_tensor(x) for x in xs], as_dtype(dtype))
+    require(operation, met, NUMERIC)
+    return held, met
 
 
 def _inner(operation: str, a: Any, b: Any, i: int, j: int) -> None:
@@ -35,60 +40,67 @@ def _inner(operation: str, a: Any, b: Any, i: int, j: int) -> None:
         )
 
 
-def matmul(x: TensorLike, y: TensorLike, /) -> Tensor:
+def matmul(x: TensorLike, y: TensorLike, /, *, dtype: Any = None) -> Tensor:
     """The matrix product; leading axes are batches and broadcast; a vector stands for a row or a column.
 
-    Each element is a chain of fused multiply-adds restarted every 256 terms, whatever the shapes.
+    Each element is a chain of fused multiply-adds restarted every 256 terms, whatever the shapes; integers wrap.
+    With `dtype` operands are converted to it first, which costs nothing for integers of 8 and 16 bits and a dtype of
+    32, or half types and float32: products of int8 are then exact, where they would wrap at 8 bits.
 
     >>> nc.matmul([[1, 2], [3, 4]], [1, 1])
     Tensor([3, 7], i64[2])
+    >>> x = nc.tensor([[100, 100]], dtype=nc.int8)
+    >>> nc.matmul(x, x.mT, dtype=nc.int32)
+    Tensor([[20000]], i32[1, 1])
     """
-    a, b = _met("matmul", x, y)
+    (a, b), wide = _met("matmul", (x, y), dtype)
     ra, rb = len(a.type.shape), len(b.type.shape)
     if ra == 0 or rb == 0:
         raise ShapeError(f"matmul: operands with an axis are required; got {a.type} and {b.type}; use multiply")
     _inner("matmul", a, b, ra - 1, max(rb - 2, 0))
     if ra == 1 and rb == 1:
-        return _total(a, b)
-    if rb == 1:
-        return contract.dot(a, b, ((ra - 1,), (0,)), ((), ()))
+        return _total(a, b, wide)
+    if rb == 1 or rb == 2:
+        return contract.dot(a, b, ((ra - 1,), (0,)), ((), ()), wide)
     if ra == 1:
-        return contract.dot(a, b, ((0,), (rb - 2,)), ((), ()))
-    if rb == 2:
-        return contract.dot(a, b, ((ra - 1,), (0,)), ((), ()))
+        return contract.dot(a, b, ((0,), (rb - 2,)), ((), ()), wide)
     batch = broadcast_shapes(a.type.shape[:-2], b.type.shape[:-2], operation="matmul")
     a, b = spread(a, batch + a.type.shape[-2:]), spread(b, batch + b.type.shape[-2:])
     shared = tuple(range(len(batch)))
-    return contract.dot(a, b, ((len(batch) + 1,), (len(batch),)), (shared, shared))
+    return contract.dot(a, b, ((len(batch) + 1,), (len(batch),)), (shared, shared), wide)
 
 
-def _total(a: Any, b: Any) -> Any:
+def _total(a: Any, b: Any, dtype: DType) -> Any:
     """A product without free axes: the sum of products in the canonical order of sums."""
-    products = pointwise.mul(a, b)
+    products = pointwise.mul(as_tensor(a, dtype), as_tensor(b, dtype))
     return reduce.sum_(products, tuple(range(len(products.type.shape))))
 
 
-def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1) -> Tensor:
-    """The sum of products along an axis, with broadcasting.
+def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None) -> Tensor:
+    """The sum of products along an axis, with broadcasting, of operands converted to `dtype` if one is given.
 
     >>> nc.vecdot([1.0, 2.0], [3.0, 4.0])
     Tensor(11., f32[])
     """
-    a, b = _met("vecdot", x, y)
+    (a, b), wide = _met("vecdot", (x, y), dtype)
     i, j = normal_axis(axis, len(a.type.shape), "vecdot"), normal_axis(axis, len(b.type.shape), "vecdot")
     _inner("vecdot", a, b, i, j)
     shape = broadcast_shapes(a.type.shape, b.type.shape, operation="vecdot")
-    products = pointwise.mul(spread(a, shape), spread(b, shape))
+    products = pointwise.mul(spread(as_tensor(a, wide), shape), spread(as_tensor(b, wide), shape))
     return reduce.sum_(products, (normal_axis(axis, len(shape), "vecdot"),))
 
 
-def tensordot(x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+def tensordot(
+    x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2, dtype: Any = None
+) -> Tensor:
     """The sum of products over pairs of axes: the last n of x with the first n of y, or those listed.
+
+    With `dtype` operands are converted to it first, as `matmul` has it.
 
     >>> nc.tensordot([[1, 2], [3, 4]], [1, 1], axes=1)
     Tensor([3, 7], i64[2])
     """
-    a, b = _met("tensordot", x, y)
+    (a, b), wide = _met("tensordot", (x, y), dtype)
     ra, rb = len(a.type.shape), len(b.type.shape)
     if isinstance(axes, int):
         if not 0 <= axes <= min(ra, rb):
@@ -102,8 +114,8 @@ def tensordot(x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int
     for i, j in zip(left, right, strict=True):
         _inner("tensordot", a, b, i, j)
     if len(left) == ra and len(right) == rb:
-        return _total(a, view.permute(b, tuple(right[left.index(k)] for k in range(ra))))
-    return contract.dot(a, b, (left, right), ((), ()))
+        return _total(a, view.permute(b, tuple(right[left.index(k)] for k in range(ra))), wide)
+    return contract.dot(a, b, (left, right), ((), ()), wide)
 
 
 def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -113,24 +125,24 @@ def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
     Tensor([[3, 4],
             [6, 8]], i64[2, 2])
     """
-    a, b = _met("outer", x, y)
+    (a, b), _ = _met("outer", (x, y), None)
     if len(a.type.shape) != 1 or len(b.type.shape) != 1:
         raise ShapeError(f"outer: two vectors are required; got {a.type} and {b.type}")
     shape = (a.type.shape[0], b.type.shape[0])
     return pointwise.mul(view.broadcast(a, shape, (0,)), view.broadcast(b, shape, (1,)))
 
 
-def einsum(subscripts: str, /, *xs: TensorLike) -> Tensor:
+def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     """Einstein's summation, as in `"ij,jk->ik"`; operands are contracted from left to right.
 
-    Letters that occur in one operand only and not in the result are summed there; `...` is not taken.
+    Letters that occur in one operand only and not in the result are summed there; `...` is not taken.  With `dtype`
+    operands are converted to it first, as `matmul` has it.
 
     >>> nc.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1])
     Tensor([3, 7], i64[2])
     """
     inputs, output = _subscripts(subscripts, len(xs))
-    held, dtype = meet("einsum", [as_tensor(x) for x in xs])
-    require("einsum", dtype, NUMERIC)
+    held, wide = _met("einsum", [as_tensor(x) for x in xs], dtype)
     for letters, x in zip(inputs, held, strict=True):
         if len(letters) != len(x.type.shape):
             raise ShapeError(f"einsum: {len(letters)} axes are required for {letters!r}; got {x.type}")
@@ -138,11 +150,12 @@ def einsum(subscripts: str, /, *xs: TensorLike) -> Tensor:
     for k in range(len(held)):
         later = "".join(inputs[k + 1 :]) + output
         if k:
-            result, letters = _pair(result, letters, held[k], inputs[k], later)
+            result, letters = _pair(result, letters, held[k], inputs[k], later, wide)
         else:
-            result, letters = _alone(result, letters, later)
+            result, letters = _alone(result, letters, later, wide)
     if sorted(letters) != sorted(output):
         raise ArgumentError(f"einsum: result letters that occur in an operand are required; got {subscripts!r}")
+    result = as_tensor(result, wide)
     return view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
 
 
@@ -160,15 +173,17 @@ def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
     return inputs, output
 
 
-def _alone(x: Any, letters: str, needed: str) -> tuple[Any, str]:
+def _alone(x: Any, letters: str, needed: str, dtype: DType) -> tuple[Any, str]:
     """Sum over the letters that nothing else needs."""
     gone = tuple(k for k, c in enumerate(letters) if c not in needed)
-    return (reduce.sum_(x, gone), "".join(c for c in letters if c in needed)) if gone else (x, letters)
+    if not gone:
+        return x, letters
+    return reduce.sum_(as_tensor(x, dtype), gone), "".join(c for c in letters if c in needed)
 
 
-def _pair(a: Any, la: str, b: Any, lb: str, later: str) -> tuple[Any, str]:
-    a, la = _alone(a, la, lb + later)
-    b, lb = _alone(b, lb, la + later)
+def _pair(a: Any, la: str, b: Any, lb: str, later: str, dtype: DType) -> tuple[Any, str]:
+    a, la = _alone(a, la, lb + later, dtype)
+    b, lb = _alone(b, lb, la + later, dtype)
     shared = [c for c in la if c in lb]
     for c in shared:
         _inner("einsum", a, b, la.index(c), lb.index(c))
@@ -178,11 +193,11 @@ def _pair(a: Any, la: str, b: Any, lb: str, later: str) -> tuple[Any, str]:
     if (not free_a and not free_b) or not summed:
         letters = "".join((*batch, *summed, *free_a, *free_b))
         sizes = {c: s for text, x in ((la, a), (lb, b)) for c, s in zip(text, x.type.shape, strict=True)}
-        products = pointwise.mul(_placed(a, la, letters, sizes), _placed(b, lb, letters, sizes))
-        return _alone(products, letters, later)
+        placed = (_placed(as_tensor(x, dtype), text, letters, sizes) for x, text in ((a, la), (b, lb)))
+        return _alone(pointwise.mul(*placed), letters, later, dtype)
     pairs = tuple(la.index(c) for c in summed), tuple(lb.index(c) for c in summed)
     batches = tuple(la.index(c) for c in batch), tuple(lb.index(c) for c in batch)
-    return contract.dot(a, b, pairs, batches), "".join((*batch, *free_a, *free_b))
+    return contract.dot(a, b, pairs, batches, dtype), "".join((*batch, *free_a, *free_b))
 
 
 def _placed(x: Any, letters: str, target: str, sizes: dict[str, Any]) -> Any:

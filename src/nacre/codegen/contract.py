@@ -13,7 +13,7 @@ as they lie: every buffer has a stride for each level.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from nacre.base.dtypes import DType
@@ -31,12 +31,13 @@ from nacre.codegen.contract_finish import (
     ending_slots,
 )
 from nacre.codegen.contract_layout import Layout
-from nacre.codegen.contract_numbers import Numbers, numbers, widened
+from nacre.codegen.contract_numbers import Numbers, grouped, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
-from nacre.codegen.contract_pairs import emit_pairs
 from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
+from nacre.codegen.contract_runs import emit_runs, runs
 from nacre.codegen.contract_thin import emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
+from nacre.codegen.contract_words import emit_apart, emit_words
 from nacre.codegen.isa import Isa
 from nacre.native.text import Function, Module, Val
 
@@ -45,6 +46,7 @@ __all__ = ["Contraction", "Operand", "Plan", "contract", "is_thin", "shared_part
 SIZES = ("batch", "inner", "m", "n", "k")
 STRIDES = ("a.outer", "a.inner", "a.m", "a.k", "b.outer", "b.inner", "b.k", "b.n")
 BLOCKING = ("rows", "columns", "swap")
+FEW_WORDS = 2  # rows up to which short numbers are not packed as words
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,10 @@ def contract(
     Raises DTypeError for bool factors and a matrix of a type that is not held exactly, ArgumentError
     for an unknown operand kind or outputs without an epilogue.
     """
-    arithmetic = numbers(isa, dtype)
+    layout = _layout(isa, dtype, thin, matrix)
+    arithmetic = layout.numbers
     ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue)
     _check(ending)
-    layout = _layout(isa, dtype, matrix)
     pointers, strides = ending_slots(ending)
     slots = Slots(("A", "B", *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
     module = Module(name)
@@ -117,19 +119,23 @@ def contract(
 def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> Module:
     """The module of the inner functions that all products of a dtype share."""
     module = Module(f"contract.{dtype.short}")
-    (_emit_thin if thin else _emit_packed)(module, _layout(isa, dtype, matrix))
+    (_emit_thin if thin else _emit_packed)(module, _layout(isa, dtype, thin, matrix))
     return module
 
 
-def _layout(isa: Isa, dtype: DType, matrix: DType | None) -> Layout:
+def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
+    plain = numbers(isa, dtype)
     return Layout(
-        numbers(isa, dtype), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
+        plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
     )
 
 
 def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
     """Whether a product has few rows or columns, so that the `thin` kernel fits, and is faster."""
-    return turn(Layout(numbers(isa, dtype), tile_shape(isa)).tiling(False, True), m, n, k, axes).thin
+    plain = numbers(isa, dtype)
+    turned = turn(Layout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
+    slow = grouped(plain).group > 1 and not (runs(plain) and turned.axis == "k")  # beside a packed product of words
+    return turned.thin and (turned.m <= FEW_WORDS or not slow)
 
 
 def _check(ending: Ending) -> None:
@@ -151,13 +157,16 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     for rows in shape.rows:
         for vectors in (shape.vectors, 1):
             emit_tile(module, arithmetic, rows, vectors, "asking_")
-    if not arithmetic.pairs:
+    if arithmetic.group == 1:
         emit_tile(module, arithmetic, shape.tall, shape.vectors, "packing_")
+    if arithmetic.flushes:
+        emit_apart(module, replace(arithmetic, apart=True), shape)
     _emit_transposes(module, arithmetic)
-    emit_copy(module, arithmetic)
-    emit_pack(module, arithmetic, shape.vectors)
-    if arithmetic.pairs:
-        emit_pairs(module, arithmetic)
+    if arithmetic.group > 1:
+        emit_words(module, arithmetic, shape.vectors)
+    else:
+        emit_copy(module, arithmetic)
+        emit_pack(module, arithmetic, shape.vectors)
     emit_ahead(module, arithmetic)
 
 
@@ -168,11 +177,14 @@ def _emit_thin(module: Module, layout: Layout) -> None:
         emit_gather(module, layout.narrow, "gather", layout.narrow.stored)
     emit_sweep(module, layout.numbers, layout.matrix)
     emit_dots(module, layout.numbers, layout.matrix)
+    along = runs(layout.numbers) if layout.narrow is None else None
+    if along is not None:
+        emit_runs(module, along)
 
 
 def _emit_transposes(module: Module, arithmetic: Numbers) -> None:
-    """Transposes of factors and, where they are of another type, of sums."""
-    sources = {"": arithmetic.stored}
+    """Transposes of factors, unless they are packed as words, and of sums, where these are of another type."""
+    sources = {"": arithmetic.stored} if arithmetic.group == 1 else {}
     if arithmetic.widens:
         sources["_sums"] = arithmetic.wide
     for suffix, source in sources.items():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from nacre.codegen.contract_ahead import Runs, runs_of, share
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_plan import BLOCK
+from nacre.codegen.contract_words import Words
 from nacre.native.text import Function, Val
 
 ALIASING = 2048  # rows of A this many bytes apart, or a multiple, share too few cache sets
@@ -41,9 +42,12 @@ class Bands:
     turned: Val  # whether a copy has a row for each k, else for each m
     tiles: Val  # of a band
     far: Val  # whether they are asked for ahead
+    words: Words | None  # what packs a band as words, when its tiles begin
 
     def first(self, a: Val, depth: Val) -> None:
         """Copy the first band, which follows none."""
+        if self.words is not None:
+            return
         band = self._band(a, self.f.i64(0), depth, self.f.i64(0))
         with self.f.when(self.copies):
             self._copy(band, self.f.i64(0), band.runs)
@@ -63,8 +67,9 @@ class Bands:
     def begin(self, band: Band) -> tuple[Val, Val, Val]:
         """Where tiles read a band, and bytes from row to row and from k to k; its copy is complete."""
         f, layout, numbers = self.f, self.layout, self.layout.numbers
-        if numbers.pairs:
-            self._pair(band)
+        if self.words is not None:
+            steps = layout.across, layout.row
+            self.words.band(band.source, *self.stride, band.store, steps, band.depth, band.count)
         packed_m = f.select(self.turned, f.i64(1), f.i64(layout.row))
         packed_k = f.select(self.turned, f.i64(layout.across), f.i64(1))
         row = f.mul(f.select(self.copies, packed_m, self.stride[0]), numbers.bytes)
@@ -81,6 +86,8 @@ class Bands:
 
     def prepare(self, band: Band, tile: Val) -> None:
         """Copy the share of one tile of the band before, of which the second half do."""
+        if self.words is not None:
+            return
         f = self.f
         idle = f.select(self.far, f.lshr(self.tiles, 1), f.i64(0))
         each = share(f, band.runs, f.sub(self.tiles, idle))
@@ -115,23 +122,15 @@ class Bands:
             with f.when(f.xor(dense, f.const("i1", True))):
                 f.call(numbers.part("gather"), "void", [source, apart, step, target, row, runs, length])
 
-    def _pair(self, band: Band) -> None:
-        """Join neighbours in k of a copied band."""
-        f, layout, numbers = self.f, self.layout, self.layout.numbers
-        with f.when(self.turned):
-            step = f.i64(layout.across * numbers.bytes)
-            f.call(numbers.part("pair_rows"), "void", [band.store, step, band.depth])
-        with f.when(f.xor(self.turned, f.const("i1", True))):
-            step = f.i64(layout.row * numbers.bytes)
-            f.call(numbers.part("pair_along"), "void", [band.store, step, band.depth, band.count])
-
 
 def make_bands(
-    f: Function, layout: Layout, stride: tuple[Val, Val], rows: Val, columns: Val, tiles: Val, k: Val, far: Val
-) -> Bands:
+    f: Function, layout: Layout, stride: tuple[Val, Val], rows: Val, columns: Val, tiles: Val, k: Val, far: Val,
+    words: Words | None,
+) -> Bands:  # fmt: skip
     """Decide how a block of so many rows, columns and k takes A."""
     by_column = f.and_(f.icmp("eq", stride[0], 1), f.icmp("ne", stride[1], 1))
-    return Bands(f, layout, stride, rows, _copy_pays(f, layout, stride, columns, k), by_column, tiles, far)
+    return Bands(f, layout, stride, rows, _copy_pays(f, layout, stride, columns, k), by_column, tiles, far,
+                 words)
 
 
 def _copy_pays(f: Function, layout: Layout, stride: tuple[Val, Val], columns: Val, k: Val) -> Val:

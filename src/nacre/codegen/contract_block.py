@@ -7,7 +7,7 @@ bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nacre.codegen.contract_ahead import Ahead, Runs, b_ahead, begin, is_far, runs_of, share
 from nacre.codegen.contract_band import Band, Bands, make_bands
@@ -15,7 +15,9 @@ from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK
+from nacre.codegen.contract_runs import runs
 from nacre.codegen.contract_tile import Shape, tile_name
+from nacre.codegen.contract_words import Words, words
 from nacre.native.text import Function, Module, Val
 
 
@@ -38,6 +40,7 @@ class _Block:
     home_row: Val  # bytes
     swap: Val
     far: Val  # whether matrices of the product wait in memory
+    words: Words | None  # what packs factors as words of several numbers
 
 
 PARAMETERS = {
@@ -85,7 +88,9 @@ def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val) -> None:
     """Chains of each block of k in turn, added to those before."""
     f, stored = block.f, block.layout.numbers.stored
     blocks = f.smax(f.lshr(f.add(k, BLOCK - 1), BLOCK.bit_length() - 1), 1)
-    bands = make_bands(f, block.layout, block.stride_a, block.rows, block.columns, block.tiles, k, block.far)
+    bands = make_bands(
+        f, block.layout, block.stride_a, block.rows, block.columns, block.tiles, k, block.far, block.words
+    )
     bands.first(a, f.smin(k, BLOCK))
     down = share(f, block.rows, block.layout.shape.tall)
     with f.loop("block", 0, blocks) as loop:
@@ -128,7 +133,7 @@ def _prepare(
     numbers, size = layout.numbers, layout.numbers.bytes
     rows, columns = f.sub(f["m1"], f["m0"]), f.sub(f["n1"], f["n0"])
     whole = f.and_(f.add(f.smin(slots.load(f, "k"), BLOCK), 15), -16)
-    depth = f.mul(rows, 2) if thin else whole
+    depth = f.mul(rows, 2) if thin else f.add(words(f, numbers, whole), int(numbers.moves))
     wide = f.and_(f.add(columns, layout.lanes - 1), -layout.lanes)
     packed = f.gep(f["scratch"], layout.block_at)
     sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
@@ -143,10 +148,11 @@ def _prepare(
         home_row = f.select(swap, sums_row, f.mul(stride, size))
     by_row, single = f.icmp("eq", stride_b[1], 1), f.icmp("slt", rows, layout.shape.tall)
     direct = f.const("i1", False) if numbers.widens else f.and_(by_row, single)
-    fused = f.const("i1", False) if numbers.pairs or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
+    fused = f.const("i1", False) if numbers.group > 1 or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
     block = _Block(
         f, layout, rows, columns, _tile_count(f, layout, columns), depth, stride_a, stride_b, direct, fused, packed,
         home, home_row, swap, is_far(f, numbers, *(slots.load(f, s) for s in ("m", "n", "k")), thin=thin),
+        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None,
     )
     return block, transposed_at
 
@@ -169,6 +175,11 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     pick = f.select(
         by_row, Val(f"@{matrix.part('sweep')}", "ptr"), Val(f"@{matrix.part('dots')}", "ptr")
     )
+    along = runs(numbers) if block.layout.narrow is None else None
+    if along is not None:
+        both = f.and_(f.icmp("eq", block.stride_a[1], 1), f.icmp("eq", block.stride_b[0], 1))
+        pick = f.select(both, Val(f"@{along.part('runs')}", "ptr"), pick)
+        by_row = f.and_(by_row, f.xor(both, f.const("i1", True)))
     step = f.select(by_row, b_k, b_n)
     chains = f.gep(sums, f.mul(block.rows, row))
     f.call_value(pick, "void", [
@@ -184,31 +195,22 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
 def _pack_b(block: _Block, b: Val, kc: Val) -> None:
     """Pack the block of B, or what of it is neither read in place nor packed by tiles: its ragged end."""
     f, lanes = block.f, block.layout.lanes
+    stride_k, stride_n = block.stride_b
+    if block.words is not None:
+        block.words.matrix(b, stride_k, stride_n, block.packed, kc, block.columns)
+        return
     ragged = f.and_(block.columns, -lanes)
     start = f.select(block.direct, ragged, f.select(block.fused, _full(block), f.i64(0)))
     with f.when(f.icmp("slt", start, block.columns)):
-        stride_k, stride_n = block.stride_b
         f.call(block.layout.numbers.part("pack"), "void", [
             b, stride_k, stride_n, block.packed, block.depth, kc, start, block.columns,
         ])  # fmt: skip
-    if block.layout.numbers.pairs:
-        _pair_b(block, kc)
 
 
 def _full(block: _Block) -> Val:
     """The columns that fill whole panels."""
     f, panel = block.f, block.layout.panel
     return f.mul(f.binary("udiv", block.columns, panel), panel)
-
-
-def _pair_b(block: _Block, kc: Val) -> None:
-    """Join neighbours in k of a packed block of B: in its panels, then in its strips."""
-    f, layout, numbers = block.f, block.layout, block.layout.numbers
-    full = _full(block)
-    for start, end, width in ((f.i64(0), full, layout.panel), (full, block.columns, layout.lanes)):
-        with f.loop("pairs", start, end, width) as loop:
-            at = f.gep(block.packed, f.mul(loop.index, block.depth), numbers.wide)
-            f.call(numbers.part("pair_rows"), "void", [at, f.i64(width * numbers.bytes), kc])
 
 
 def _bands(block: _Block, ending: Ending, bands: Bands, b: Val, part: _Part) -> None:
@@ -259,8 +261,8 @@ class _Following:
         f = block.f
         begin(f, wanted)
         with f.when(f.and_(self.first, block.far)):
-            for runs in self.asked:
-                runs.add(f, block.layout.numbers, wanted, tile)
+            for asked in self.asked:
+                asked.add(f, block.layout.numbers, wanted, tile)
         with f.when(f.and_(self.first, self.bands.copies)):
             self.bands.prepare(self.band, tile)
 
@@ -279,14 +281,14 @@ def _tiles(
     """Run the tiles of one band of rows: full panels, then strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
     wide, narrow = (
-        _choose(f, numbers, layout.shape, rows, vectors) for vectors in (layout.shape.vectors, 1)
+        _choose(block, rows, vectors) for vectors in (layout.shape.vectors, 1)
     )
     whole = f.binary("udiv", block.columns, layout.panel)
     home = f.gep(block.home, f.mul(row, block.home_row))
     later = f.cast("zext", f.icmp("ne", part.index, 0), "i64")
     final = f.cast("zext", part.last, "i64")
     kc = part.kc
-    depth = f.lshr(f.add(kc, 1), 1) if numbers.pairs else kc
+    depth = words(f, numbers, kc)
     first = f.and_(block.fused, f.icmp("eq", row, 0))
     with f.loop("panel", 0, block.tiles, carry=[f.i64(0)]) as loop:
         j = loop.carried[0]
@@ -324,15 +326,23 @@ def _packing_tile(
 ) -> None:
     """Run a tile of the first band, which packs its panel of B."""
     f, shape, numbers = block.f, block.layout.shape, block.layout.numbers
-    if numbers.pairs:
+    if block.words is not None:
         return
     b_k = f.mul(block.stride_b[0], numbers.stored_bytes)
     leap = f.sub(block.layout.panel * numbers.stored_bytes, f.mul(rest[2], b_k))
     f.call(tile_name(numbers, shape.tall, shape.vectors, "packing_"), "void", [*a, b, b_k, *rest, to, leap])
 
 
-def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:
-    """The tile function for a number of rows."""
+def _choose(block: _Block, rows: Val, vectors: int) -> Val:
+    """The tile function for a number of rows; words that the instruction does not suit are taken apart."""
+    f, numbers, shape = block.f, block.layout.numbers, block.layout.shape
+    chosen = _tile(f, numbers, shape, rows, vectors)
+    if block.words is None or not numbers.flushes:
+        return chosen
+    return f.select(block.words.safe(), chosen, _tile(f, replace(numbers, apart=True), shape, rows, vectors))
+
+
+def _tile(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:
     tiles = {r: Val("@" + tile_name(numbers, r, vectors, "asking_"), "ptr") for r in shape.rows}
     chosen = tiles[shape.rows[-1]]
     for r in reversed(shape.rows[:-1]):
@@ -341,10 +351,13 @@ def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int
 
 
 def _stays_home(block: _Block, ending: Ending, fits: Val, last: Val) -> Val:
-    """Whether a tile writes its sums straight to where they stand (else `merge` takes them there)."""
+    """Whether a tile writes its sums straight to where they stand (else `merge` takes them there).
+
+    In scratch memory there is room for whole vectors.
+    """
     f = block.f
     if not ending.in_place(block.layout.numbers):
-        return block.swap
+        return f.or_(block.swap, f.xor(last, f.const("i1", True)))
     if ending.epilogue is not None:
         fits = f.and_(fits, f.xor(last, f.const("i1", True)))
     return f.or_(block.swap, fits)

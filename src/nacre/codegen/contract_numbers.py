@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nacre.base.dtypes import DType, float32
+from nacre.base.dtypes import DType, bfloat16, float32
 from nacre.base.errors import DTypeError
 from nacre.codegen.isa import Isa
 from nacre.native.text import FLOATS, Function, Val, bits_of, lanes_of, scalar_of, vec
@@ -16,12 +16,15 @@ class Numbers:
 
     Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`: float for
     float16, bfloat16 and float32, double for float64, i32 for integers up to 32 bits and i64 for
-    the longest; or what the other factor needs, where that is wider.
+    the longest; or what the other factor needs, where that is wider.  Packed factors are of that
+    type too, or words of neighbours in k (`contract_words`).
     """
 
     isa: Isa
     dtype: DType
     wide: str
+    group: int = 1  # numbers in an element of packed factors
+    apart: bool = False  # whether words are multiplied number by number
 
     @property
     def stored(self) -> str:
@@ -38,10 +41,14 @@ class Numbers:
         return self.wide in FLOATS
 
     @property
-    def pairs(self) -> bool:
-        """Whether packed factors hold neighbours in k as 16-bit halves, which one instruction multiplies and adds."""
-        short = self.dtype.bits <= (16 if self.dtype.is_signed else 8)
-        return bool(self.isa.pairs) and self.wide == "i32" and short
+    def flushes(self) -> bool:
+        """Whether the instruction that multiplies words takes subnormal numbers for zero."""
+        return self.group > 1 and self.rounds
+
+    @property
+    def moves(self) -> bool:
+        """Whether the numbers in words of A are moved by 128, as the instruction wants those of one side unsigned."""
+        return self.group == 4
 
     @property
     def lanes(self) -> int:
@@ -67,8 +74,9 @@ class Numbers:
 
     def part(self, name: str) -> str:
         """The symbol of a function that products of this type share; unique in a linked program."""
-        wide = "" if self == numbers(self.isa, self.dtype) else f"{self.wide}_"
-        return f"nacre_{self.isa.name}_{self.dtype.short}_{wide}{name}"
+        wide = "" if self.wide == numbers(self.isa, self.dtype).wide else f"{self.wide}_"
+        words = "" if self.group == 1 else f"by{self.group}_{'apart_' if self.apart else ''}"
+        return f"nacre_{self.isa.name}_{self.dtype.short}_{wide}{words}{name}"
 
     def widen(self, f: Function, value: Val) -> Val:
         """A stored value as an accumulated one; always exact."""
@@ -102,13 +110,31 @@ class Numbers:
         """a·b + c: rounded once for floating point, wrapping for integers."""
         return f.fma(a, b, c) if self.rounds else f.add(f.mul(a, b), c)
 
-    def multiply_add_packed(self, f: Function, a: Val, b: Val, c: Val) -> Val:
-        """The same for packed factors, which may be pairs."""
-        if not self.pairs:
+    def multiply_add_words(self, f: Function, a: Val, b: Val, c: Val) -> Val:
+        """The same for elements of packed factors, which may be words of several numbers."""
+        if self.group == 1:
             return self.multiply_add(f, a, b, c)
-        halves = vec("i16", 2 * self.lanes)
-        products = f.call(f"llvm.{self.isa.pairs}", self.vector, [f.bitcast(a, halves), f.bitcast(b, halves)])
-        return f.add(c, products)
+        if self.apart:
+            for first, second in zip(self._halves(f, a), self._halves(f, b), strict=True):
+                c = f.fma(first, second, c)
+            return c
+        if self.rounds:
+            return self._multiply(f, self.isa.halves, "bfloat", (a, b), c)
+        if self.group == 4:
+            unsigned, signed = (a, b) if self.dtype.is_signed else (b, a)
+            return f.call(f"llvm.{self.isa.fours}", self.vector, [c, unsigned, signed])
+        return f.add(c, self._multiply(f, self.isa.pairs, "i16", (a, b)))
+
+    def _multiply(self, f: Function, instruction: str, scalar: str, words: tuple[Val, Val], *sums: Val) -> Val:
+        """The instruction that multiplies words of two numbers of a scalar type, and adds to sums if it takes such."""
+        halves = [f.bitcast(word, vec(scalar, 2 * self.lanes)) for word in words]
+        return f.call(f"llvm.{instruction}", self.vector, [*sums, *halves])
+
+    def _halves(self, f: Function, word: Val) -> tuple[Val, Val]:
+        """Both bfloat16 of a word as float32, the upper one first."""
+        raw = f.bitcast(word, vec("i32", self.lanes))
+        upper, lower = f.and_(raw, f.const(raw.ty, -65536)), f.shl(raw, f.const(raw.ty, 16))
+        return f.bitcast(upper, word.ty), f.bitcast(lower, word.ty)
 
     def add(self, f: Function, a: Val, b: Val) -> Val:
         return f.fadd(a, b) if self.rounds else f.add(a, b)
@@ -124,6 +150,19 @@ def numbers(isa: Isa, dtype: DType) -> Numbers:
         f"contract: a floating-point or integer dtype is required; got {dtype.name}; "
         "convert the operands first, as in `x.astype(nacre.int32)`"
     )
+
+
+def grouped(plain: Numbers) -> Numbers:
+    """The same with packed factors that are words, where one instruction multiplies and adds such."""
+    dtype, isa = plain.dtype, plain.isa
+    if plain.wide == "float":
+        return replace(plain, group=2) if dtype is bfloat16 and isa.halves else plain
+    if plain.wide != "i32":
+        return plain
+    if dtype.bits == 8 and isa.fours:
+        return replace(plain, group=4)
+    short = dtype.bits <= (16 if dtype.is_signed else 8)
+    return replace(plain, group=2) if short and isa.pairs else plain
 
 
 def widened(isa: Isa, dtype: DType, narrow: DType) -> Numbers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.codegen.contract_numbers import Edge, Numbers, edge, load_edge
-from nacre.native.text import Function, Module, Val, lanes_of, vec
+from nacre.native.text import Function, Module, Val, bits_of, lanes_of, vec
 
 
 def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> None:
@@ -57,7 +57,7 @@ class Transposer:
         self, f: Function, numbers: Numbers, source: str, starts: Val | None = None, align: int | None = None
     ) -> None:
         self.f, self.numbers, self.source, self.align = f, numbers, source, align
-        self.size = numbers.bytes if source == numbers.wide else numbers.stored_bytes
+        self.size = bits_of(source) // 8
         self.piece = 16 // numbers.bytes
         self.starts = starts or f.alloca("ptr", numbers.lanes)
 

@@ -41,6 +41,7 @@ class Tiling:
     block_at: int  # where packed B begins in scratch memory
     spills: bool
     thin: bool
+    group: int = 1  # numbers of k in an element of packed factors
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def _plan(
     (rows, columns), (m, n, k) = cut, size
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
-    depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16
+    depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16 // tiling.group + (tiling.group > 1)
     scratch = _scratch(tiling, rows, columns, depth, bool(swap))
     return Plan(items, grain, scratch, rows, columns, swap)
 
@@ -158,14 +159,14 @@ def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> floa
     least = max(1.0, CHAINS / vectors)  # rows whose time a shorter tile takes
     bands = whole * tiling.tall + shorts * max(tiling.short, least) + rest.bit_count() * least
     packing = 1.0 if rows_contiguous else 5.6  # rows are packed beside multiplications
-    return k * strips * (bands + packing) + m * strips * 3 + ITEM
+    return _up(k, tiling.group) * strips * (bands + packing) + m * strips * 3 + ITEM
 
 
 def _cuts(
     tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool
 ) -> Iterator[tuple[int, int]]:
     """Block sizes worth weighing: even cuts of m and n, of whole tiles and panels or strips."""
-    depth = min(k, BLOCK) + 1
+    depth = _up(min(k, BLOCK), tiling.group) + 1
     widest = max(
         tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel
     )
@@ -229,7 +230,7 @@ def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
 
 def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
     """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
-    return choose(f"product {tiling.bytes} {tiling.spills:d} {tiling.thin:d} {sizes} {threads}",
+    return choose(f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.thin:d} {sizes} {threads}",
                   product_cuts(tiling, sizes, threads))
 
 

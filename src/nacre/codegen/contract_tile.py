@@ -60,7 +60,7 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: s
     """C[rows, vectors·lanes] (+)= A[rows, kc] · B[kc, vectors·lanes], k ascending from +0.
 
     A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's;
-    where packed factors are pairs, kc counts those.
+    where packed factors are words, kc counts those, and B may begin with a row of what begins the sums.
 
     An "asking" one has a list of addresses, and asks for one of them beside each k: more at a time would be ignored.
     A "packing" one does so too.  It reads B where it stands, in its own type, and leaves its rows one after the other
@@ -73,12 +73,16 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: s
         attributes=numbers.isa.attributes, noalias=("a", "b"),
     )  # fmt: skip
     wanted = f.load(f["wanted"], "i64") if kind else f.i64(0)
-    chains = [f.zero(numbers.vector)] * (rows * vectors)
+    chains, start = [f.zero(numbers.vector)] * vectors, f["b"]
+    if numbers.moves:
+        chains = [f.load(f.gep(start, j * numbers.lanes * numbers.bytes), numbers.vector) for j in range(vectors)]
+        start = f.gep(start, f["b_k"])
+    chains = chains * rows
     triple = f.mul(f["a_row"], 3)
     bases = [f["a"]]
     for _ in range(3, rows, 3):
         bases.append(f.gep(bases[-1], triple))
-    with f.loop("k", 0, f["kc"], carry=[*chains, *bases, f["b"]]) as loop:
+    with f.loop("k", 0, f["kc"], carry=[*chains, *bases, start]) as loop:
         *following, b = loop.carried
         chains, bases = following[: rows * vectors], following[rows * vectors :]
         if kind:
@@ -123,7 +127,7 @@ def _step(
         element = f.load(f.gep(bases[i // 3], offsets[i % 3]), numbers.wide)
         a = f.splat(element, numbers.lanes)
         for j in range(vectors):
-            result.append(numbers.multiply_add_packed(f, a, row[j], chains[i * vectors + j]))
+            result.append(numbers.multiply_add_words(f, a, row[j], chains[i * vectors + j]))
     return result
 
 

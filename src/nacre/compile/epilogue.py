@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nacre.base.dims import Size
-from nacre.base.dtypes import DType, float32, float64
+from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.codegen.contract import Contraction, Operand
 from nacre.codegen.isa import Isa
 from nacre.compile import convolve_ending
@@ -72,7 +72,7 @@ def _is_product(node: Node, cluster: Node) -> bool:
     e = node.equations[0]
     low = e.primitive.lowering
     return (isinstance(low, Template) and low.name in FINISHED and e.outputs[0].type.shape == cluster.domain
-            and e.outputs[0].type.dtype in (float32, float64))
+            and e.outputs[0].type.dtype in (float32, float64, int32))
 
 
 def _readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
@@ -156,5 +156,5 @@ def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
         return [*found, sums] if keeps else found
 
     return product_code(
-        isa, form, outputs=[*(d for _, d in results), *([form.dtype] if keeps else [])],
+        isa, form, outputs=[*(d for _, d in results), *([form.result] if keeps else [])],
         operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue)

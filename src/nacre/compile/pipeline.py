@@ -28,7 +28,7 @@ from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
 from nacre.base.known import known_by_identity
 from nacre.base.types import TensorType, row_major
-from nacre.codegen.isa import BY_NAME, Isa
+from nacre.codegen.isa import Isa, isa_of
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.nest_stream import large_results
 from nacre.codegen.program import driver_text
@@ -389,7 +389,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     simplified = remade(attend(simplify(graph)))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
-    planner = _Planner(fusion, BY_NAME[target.isa], begin=begin)
+    planner = _Planner(fusion, isa_of(target), begin=begin)
     planner.declare(simplified)
     planner.write()
     plan = planner.plan()

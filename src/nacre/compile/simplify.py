@@ -155,7 +155,8 @@ def widen_rows(graph: Graph) -> Graph:
         if moved is not None:
             source, matrix = matrix, Var(TensorType(e.inputs[1].type.shape, matrix.type.dtype))
             equations.append(Equation(moved.primitive, (source,), moved.params, (matrix,), moved.source))
-        equations.append(Equation(widened_dot_p, (e.inputs[0], matrix), e.params, e.outputs, e.source))
+        params = {**e.params, "dtype": e.outputs[0].type.dtype}
+        equations.append(Equation(widened_dot_p, (e.inputs[0], matrix), params, e.outputs, e.source))
     return Graph(graph.inputs, tuple(equations), graph.outputs, graph.name)
 
 

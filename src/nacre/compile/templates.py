@@ -84,11 +84,15 @@ STREAMED = 1 << 21  # elements of a matrix that comes from memory: few rows are 
 
 @dataclass(frozen=True)
 class Form:
-    """Which kernel a product takes: its dtype, whether that for few rows or columns, B's dtype if it is narrower."""
+    """Which kernel a product takes: A's dtype, whether that for few rows or columns, B's dtype if it is narrower.
+
+    `result` is the dtype of the sums, rounded once.
+    """
 
     dtype: DType
     thin: bool
     matrix: DType | None
+    result: DType
 
 
 @lru_cache(maxsize=256)
@@ -98,6 +102,7 @@ def _contraction(isa: Isa, form: Form) -> tuple[Code, Contraction]:
 
 def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Contraction]:
     """The kernel of a product, with an ending in the words of `contract`; the parts serve all of its form."""
+    ending = ending or {"outputs": [form.result]}
     module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
     shared = shared_parts(isa, form.dtype, form.thin, form.matrix)
     parts = Parts(shared.exported(), tuple(shared.functions), module.without(shared).text())
@@ -152,10 +157,10 @@ def contract_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
 def product_form(isa: Isa, e: Equation, a: Factor, b: Factor) -> Form | None:
     """The kernel for factors as they lie; None where a narrower matrix has no contiguous axis."""
     dtype, matrix = (x.type.dtype for x in e.inputs)
-    thin = _is_thin(isa, dtype, a, b)
+    thin, result = _is_thin(isa, dtype, a, b), e.outputs[0].type.dtype
     if matrix is dtype:
-        return Form(dtype, thin, None)
-    return Form(dtype, thin, matrix) if thin else None
+        return Form(dtype, thin, None, result)
+    return Form(dtype, thin, matrix, result) if thin else None
 
 
 def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:

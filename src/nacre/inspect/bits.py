@@ -29,6 +29,7 @@ def probes() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
         "sum of columns": lambda x, y: f["sum"](x * y, axis=0),
         "sum": lambda x, y: f["sum"](f["exp"](x)),
         "matrix product": lambda x, y: f["matmul"](x, y),
+        "half product": lambda x, y: f["matmul"](x.astype("bfloat16"), y.astype("bfloat16"), dtype="float32"),
         "softmax": _softmax,
     }
 

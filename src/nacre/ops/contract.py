@@ -1,14 +1,14 @@
 """`dot`: the product of two tensors summed over pairs of contracted axes, for each batch index.
 
-`widened_dot` is that of a row with a matrix of a narrower type, which is read as it lies: what becomes of weights
-that are converted for one product.
+`widened_dot` is that of operands converted to a dtype which holds their numbers exactly; narrow ones are read as they
+lie: two of one narrow type, or a row and weights that are converted for one product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.base.dtypes import DType, float32
+from nacre.base.dtypes import PROMOTION, DType, float32
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Multilinear, Primitive, Template
@@ -22,17 +22,22 @@ Axes = tuple[int, ...]
 Pairs = tuple[Axes, Axes]  # axes of the first operand, and those of the second that they meet
 
 
-def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ())) -> Value:
+def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DType | None = None) -> Value:
     """Sum a·b over the contracted pairs of axes; the result's axes are batch, a's free, b's free.
 
     Each element is a chain of fused multiply-adds in the canonical order.  Without contracted axes
     it is a plain product, and without free axes on both sides a sum of products; those are written
-    as such.
+    as such.  With a dtype the operands are converted to it first, unless they stay narrow for `widened_dot`.
     """
     contract = tuple(contract[0]), tuple(contract[1])
     batch = tuple(batch[0]), tuple(batch[1])
     left, right = _free(a.type, contract[0], batch[0]), _free(b.type, contract[1], batch[1])
-    if not contract[0] or not (left or right):
+    plain = not contract[0] or not (left or right)
+    if dtype is not None and not a.type.dtype is b.type.dtype is dtype:
+        met = PROMOTION.get((a.type.dtype, b.type.dtype), dtype)
+        met = met if sums(met, met, dtype) and not plain else dtype
+        a, b = cast(a, met), cast(b, met)
+    if plain:
         _check(a.type, b.type, contract, batch)
         return _products(a, b, contract, batch, left, right)
     if _apart(batch[0], left, contract[0]) or _apart(batch[1], right, contract[1]):
@@ -41,6 +46,8 @@ def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ())) -> Value:
         b = permute(b, (*batch[1], *right, *contract[1]))
         batch = tuple(range(len(batch[0]))), tuple(range(len(batch[1])))
         contract = _ending(a.type.rank, contract[0]), _ending(b.type.rank, contract[1])
+    if dtype is not None and a.type.dtype is not dtype:
+        return widened_dot(a, b, contract, batch, dtype)
     return bind(dot_p, a, b, contract=contract, batch=batch)
 
 
@@ -131,7 +138,7 @@ def _shift(axes: Axes, by: int) -> Axes:
 
 
 def _dot_batch(
-    inputs: Sequence[Value], axes: Sequence[int | None], contract: Pairs, batch: Pairs
+    inputs: Sequence[Value], axes: Sequence[int | None], contract: Pairs, batch: Pairs, dtype: DType | None = None
 ) -> tuple[Value, int]:
     """A new batch axis where both are batched; else a new free axis of the one that is."""
     moves = [int(axis is not None) for axis in axes]
@@ -139,17 +146,17 @@ def _dot_batch(
     summed = _shift(contract[0], moves[0]), _shift(contract[1], moves[1])
     side = _shift(batch[0], moves[0]), _shift(batch[1], moves[1])
     if all(moves):
-        return dot(a, b, summed, ((0, *side[0]), (0, *side[1]))), 0
+        return dot(a, b, summed, ((0, *side[0]), (0, *side[1])), dtype), 0
     place = len(batch[0])
     if moves[1]:
         place += a.type.rank - len(contract[0]) - len(batch[0])
-    return dot(a, b, summed, side), place
+    return dot(a, b, summed, side, dtype), place
 
 
 dot_p = Primitive("dot", _dot_type, Template("contract"), Multilinear((_left, _right)), _dot_batch)
 
 
-# ---- a row times a matrix of a narrower type
+# ---- operands of narrower types
 
 
 def holds(wide: DType, narrow: DType) -> bool:
@@ -157,41 +164,45 @@ def holds(wide: DType, narrow: DType) -> bool:
     return wide is float32 and narrow.bits <= 16 and (narrow.is_float or narrow.is_integer)
 
 
-def widened_dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ())) -> Value:
-    """`dot` of a, whose free axes have size 1, and b converted to a's dtype, which holds b's numbers exactly."""
-    return bind(widened_dot_p, a, b, contract=contract, batch=batch)
+def sums(a: DType, b: DType, dtype: DType) -> bool:
+    """Whether `widened_dot` takes operands of any shape of two dtypes for products and sums in a wider one."""
+    if a is not b or a.bits > 16 or dtype.bits != 32:
+        return False
+    return (a.is_float and dtype.is_float) or (a.is_integer and dtype.is_integer)
 
 
-def _widened_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> TensorType:
-    if not holds(a.dtype, b.dtype):
+def widened_dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DType | None = None) -> Value:
+    """`dot` of operands converted to a dtype that holds their numbers exactly (integers: wrapped); by default a's.
+
+    Either `sums` has the three dtypes, or a is of the dtype with free axes of size 1, and it `holds` b's.
+    """
+    return bind(widened_dot_p, a, b, contract=contract, batch=batch, dtype=a.type.dtype if dtype is None else dtype)
+
+
+def _widened_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs, dtype: DType) -> TensorType:
+    row = a.dtype is dtype and holds(dtype, b.dtype)
+    if not row and not sums(a.dtype, b.dtype, dtype):
         raise DTypeError(
-            "widened_dot: a float32 row and a matrix of 16 bits at most are required; "
-            f"got {a} and {b}; convert it with `astype`"
+            "widened_dot: a float32 row and a matrix of 16 bits at most, or operands of one dtype of 16 bits at most "
+            f"for sums of 32 bits, are required; got {a} and {b} for {dtype.name}; convert them with `astype`"
         )
-    if any(a.shape[k] != 1 for k in _free(a, contract[0], batch[0])):
+    if row and any(a.shape[k] != 1 for k in _free(a, contract[0], batch[0])):
         raise ShapeError(f"widened_dot: free axes of size 1 are required of a row; got {a}")
-    return _dot_type(a, TensorType(b.shape, a.dtype), contract, batch)
+    return _dot_type(a.with_dtype(dtype), b.with_dtype(dtype), contract, batch)
 
 
-def _row_of(g: Value, a: Source, b: Value, contract: Pairs, batch: Pairs) -> Value:
-    return _left(g, a, cast(b, g.type.dtype), contract, batch)
+def _widened_left(g: Value, a: Source, b: Value, contract: Pairs, batch: Pairs, dtype: DType) -> Value:
+    return cast(_left(g, a, cast(b, dtype), contract, batch), a.type.dtype)
 
 
-def _matrix_of(g: Value, a: Value, b: Source, contract: Pairs, batch: Pairs) -> Value:
-    return cast(_right(g, a, b, contract, batch), b.type.dtype)
-
-
-def _widened_batch(
-    inputs: Sequence[Value], axes: Sequence[int | None], contract: Pairs, batch: Pairs
-) -> tuple[Value, int]:
-    a, b = inputs
-    return _dot_batch((a, cast(b, a.type.dtype)), axes, contract, batch)
+def _widened_right(g: Value, a: Value, b: Source, contract: Pairs, batch: Pairs, dtype: DType) -> Value:
+    return cast(_right(g, cast(a, dtype), b, contract, batch), b.type.dtype)
 
 
 widened_dot_p = Primitive(
     "widened_dot",
     _widened_type,
     Template("contract"),
-    Multilinear((_row_of, _matrix_of)),
-    _widened_batch,
+    Multilinear((_widened_left, _widened_right)),
+    _dot_batch,
 )
