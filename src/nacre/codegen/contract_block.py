@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nacre.codegen.contract_ahead import Ahead, Following, Reach, is_far, make_ahead
+from nacre.codegen.contract_expect import EXPECTING, cells
 from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK, DIRECT_ROWS, Tiling
@@ -360,14 +361,29 @@ def _tiles(
         target_row = f.select(at_home, block.home_row, f.i64(layout.panel * numbers.bytes))
         adds = f.select(at_home, later, f.i64(0))
         following.ask(loop.index, j, width, (c, block.home_row, rows))
-        f.call_value(f.select(panel, wide, narrow), "void",
-                     [*a, b_at, b_k, target, target_row, depth, adds])  # fmt: skip
+        _tile(block, ending, f.select(panel, wide, narrow), [*a, b_at, b_k, target, target_row, depth, adds],
+              f.and_(f.and_(panel, f.xor(at_home, f.const("i1", True))), f.icmp("eq", rows, layout.shape.tall)),
+              (f.add(f["m0"], row), f.add(f["n0"], j)))  # fmt: skip
         with f.when(f.icmp("eq", at_home, f.const("i1", False))):
             f.call("merge", "void", [
                 f["args"], target, target_row, c, block.home_row, f["outer"], f["inner"],
                 f.add(f["m0"], row), f.add(f["n0"], j), rows, f.smin(left, width), later, final,
             ])  # fmt: skip
         loop.next(f.add(j, width))
+
+
+def _tile(block: _Block, ending: Ending, tile: Val, arguments: list[Val], whole: Val, place: tuple[Val, Val]) -> None:
+    """Run a tile; a `whole` one before an ending that reads matrices asks for them meanwhile."""
+    f = block.f
+    if not ending.full:
+        f.call_value(tile, "void", arguments)
+        return
+    with f.when(whole):
+        noted = cells(f, ending)
+        f.call("expect", "void", [f["args"], f["outer"], f["inner"], *place, noted])
+        f.call(EXPECTING, "void", [*arguments, noted])
+    with f.when(f.xor(whole, f.const("i1", True))):
+        f.call_value(tile, "void", arguments)
 
 
 def _choose(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) -> Val:
@@ -383,8 +399,8 @@ def _stays_home(block: _Block, ending: Ending, fits: Val, last: Val) -> Val:
     """Whether a tile writes its sums straight to where they stand (else `merge` takes them there)."""
     f = block.f
     if not ending.in_place(block.layout.numbers):
-        return block.swap
-    if ending.epilogue is not None:
+        fits = f.const("i1", True)  # scratch memory has room for whole vectors
+    if ending.epilogue is not None or not ending.in_place(block.layout.numbers):
         fits = f.and_(fits, f.xor(last, f.const("i1", True)))
     return f.or_(block.swap, fits)
 

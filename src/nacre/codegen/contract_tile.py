@@ -68,13 +68,13 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int) -> None
     with f.loop("k", 0, f["kc"], carry=[*chains, *bases, f["b"]]) as loop:
         *following, b = loop.carried
         chains, bases = following[: rows * vectors], following[rows * vectors :]
-        chains = _step(f, numbers, chains, bases, b, vectors)
+        chains = tile_step(f, numbers, chains, bases, b, vectors)
         bases = [f.gep(p, f["a_k"]) for p in bases]
         loop.next(*chains, *bases, f.gep(b, f["b_k"]))
     _write(f, numbers, loop.results[: rows * vectors], vectors)
 
 
-def _step(
+def tile_step(
     f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], b: Val, vectors: int
 ) -> list[Val]:
     """One k: every chain gets a·b.  Rows are addressed as base, base + stride, base + 2·stride."""
