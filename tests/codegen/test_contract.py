@@ -281,6 +281,38 @@ def test_epilogue(isa: str, size: tuple[int, int, int]) -> None:
     assert same_bits(outs[2], before > 0)
 
 
+@cache
+def updating(isa: str, level: bool) -> Product:
+    """A product whose ending moves two matrices in place, as an optimiser's step does."""
+
+    def ending(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
+        mean = f.fma(f.fsub(sums, loads[0]), loads[2], loads[0])
+        return [mean, f.fma(f.fdiv(mean, f.fma(sums, sums, loads[2])), loads[2], loads[1])]
+
+    f32 = dtypes.float32
+    kinds = [Operand(kind, f32) for kind in ("full", "full", "scalar")]
+    return Product(isa, f32, outputs=[f32, f32], operands=kinds, epilogue=ending, over=True, level=level)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("size", [(30, 70, 20), (57, 96, 300), (8, 48, 256), (64, 65, 513), (40, 3, 600), (70, 64, 3)])
+@pytest.mark.parametrize("padded", ["nn", "pn"])
+def test_an_ending_writes_over_its_operands(isa: str, size: tuple[int, int, int], padded: str) -> None:
+    """Sums of some of the k wait elsewhere, and each element is read before it is written."""
+    m, n, k = size
+    f32, rng = dtypes.float32, np.random.default_rng(7)
+    a, b = matrix(rng, (2, m, k), "t", f32), matrix(rng, (2, k, n), "n", f32)
+    share = np.array([0.25], np.float32)
+    mean, weight = (matrix(rng, (2, m, n), layout, f32) for layout in padded)
+    sums = expected(a, b)
+    new = softfloat.fma(sums - mean, np.broadcast_to(share, sums.shape), mean)
+    ratio = new / softfloat.fma(sums, sums, np.broadcast_to(share, sums.shape))
+    want = softfloat.fma(ratio, np.broadcast_to(share, sums.shape), weight)
+    updating(isa, padded == "nn")(a, b, [mean, weight], [mean, weight, share], threads=2, chunks=[1, 3])
+    assert same_bits(np.ascontiguousarray(mean), new)
+    assert same_bits(np.ascontiguousarray(weight), want)
+
+
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
     st.sampled_from([(5, 7, 9), (20, 50, 33), (40, 3, 260), (1, 30, 16)]),

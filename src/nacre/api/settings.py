@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
 
 from nacre.base.errors import ArgumentError
 from nacre.base.state import STATE, gradients
@@ -22,8 +24,22 @@ __all__ = [
     "set_threads",
 ]
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-def no_grad() -> AbstractContextManager[None]:
+
+class Block(Protocol):
+    """What a `with` statement or a decorated function goes through."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> bool | None: ...
+
+    def __call__(self, function: F, /) -> F: ...
+
+
+def no_grad() -> Block:
     """A block, or with `@no_grad()` a function, in which nothing is recorded for `backward`.
 
     >>> x = nc.tensor(1.0).requires_grad_()
@@ -34,7 +50,7 @@ def no_grad() -> AbstractContextManager[None]:
     return gradients(False)
 
 
-def enable_grad() -> AbstractContextManager[None]:
+def enable_grad() -> Block:
     """A block in which operations are recorded again inside `no_grad`.
 
     >>> x = nc.tensor(1.0).requires_grad_()
@@ -54,7 +70,7 @@ def is_grad_enabled() -> bool:
     return STATE.gradients
 
 
-def numerics(mode: str) -> AbstractContextManager[None]:
+def numerics(mode: str) -> Block:
     """A block with a numerics mode: `"exact"`, the default, or `"fast"`, which allows other bits for speed.
 
     >>> with nc.numerics("fast"):

@@ -21,6 +21,7 @@ from nacre.base.errors import ArgumentError
 from nacre.codegen.contract_ahead import emit_ahead
 from nacre.codegen.contract_block import emit_block
 from nacre.codegen.contract_dots import emit_dots
+from nacre.codegen.contract_expect import emit_expect
 from nacre.codegen.contract_finish import (
     KINDS,
     Ending,
@@ -33,7 +34,7 @@ from nacre.codegen.contract_finish import (
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers, grouped, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
-from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
+from nacre.codegen.contract_plan import BLOCK, Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_runs import emit_runs, runs
 from nacre.codegen.contract_thin import emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
@@ -57,7 +58,9 @@ class Contraction:
     integers: sizes (`batch` of both levels together, `inner` of the inner one), strides in elements
     (`a.m`, `output0.outer`, `operand1.inner` …) and the blocking `rows columns swap` that `plan`
     gives.  Outputs and "row" and "full" operands have contiguous n.
-    Outputs must not overlap factors or operands.
+    Rows of the outputs and full operands of a `level` ending are equally far apart.
+    Outputs must not overlap factors or operands; but that of an ending `over` its full operands may be one of those,
+    of the same type and strides.
     """
 
     name: str
@@ -83,6 +86,8 @@ def contract(
     outputs: Sequence[DType] = (),
     operands: Sequence[Operand] = (),
     epilogue: Epilogue | None = None,
+    over: bool = False,
+    level: bool = False,
     thin: bool = False,
     matrix: DType | None = None,
     name: str = "contract",
@@ -102,13 +107,15 @@ def contract(
     """
     layout = _layout(isa, dtype, thin, matrix)
     arithmetic = layout.numbers
-    ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue)
+    ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
     _check(ending)
     pointers, strides = ending_slots(ending)
     slots = Slots(("A", "B", *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
     module = Module(name)
     module.include(shared_parts(isa, dtype, thin, matrix))
-    emit_merge(module, arithmetic, ending, slots)
+    emit_merge(module, arithmetic, layout.shape.vectors, ending, slots)
+    if ending.full and not thin:
+        emit_expect(module, arithmetic, ending, slots)
     emit_block(module, layout, ending, slots, thin)
     spills = not ending.in_place(arithmetic)
     _emit_items(module, name, arithmetic, slots, spills)
@@ -218,7 +225,9 @@ def _emit_items(module: Module, name: str, arithmetic: Numbers, slots: Slots, sp
         n1 = f.smin(f.add(n0, columns), n)
         outer = _quotient(f, batch, inner_size)
         levels = [outer, f.sub(batch, f.mul(outer, inner_size))]
-        step = rows if spills else f.smax(f.sub(stop, start), 1)
+        step = f.smax(f.sub(stop, start), 1)
+        if spills:  # what blocks of k leave to each other has room for one block of rows
+            step = f.select(f.icmp("sgt", slots.load(f, "k"), BLOCK), rows, step)
         with f.loop("row", start, stop, step) as row:
             m1 = f.smin(f.add(row.index, step), stop)
             f.call("block", "void", [f["args"], f["scratch"], *levels, row.index, m1, n0, n1])

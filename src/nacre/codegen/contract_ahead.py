@@ -1,7 +1,8 @@
 """Asking for memory ahead: what a block of a large product needs next is on its way while its tiles multiply.
 
-Each tile has a list of addresses: its share of the following bands of A and of C, and of the following block of B.  It
-asks for one of them at a time, as a processor ignores more than a few at once.  Small products lie in caches already.
+Each tile has a list of addresses: what its ending reads, and its share of the following bands of A and of C, and of
+the following block of B.  It asks for one of them at a time, as a processor ignores more than a few at once.  Small
+products lie in caches already.
 
 A list is the number of its addresses, then these, then its own, which is asked for in vain when the others are spent.
 """
@@ -17,7 +18,7 @@ FAR = 4 << 20  # bytes of a factor or the product beyond which it does not stay 
 FAR_THIN = 24 << 20  # bytes of all three, for products of few rows
 LINE = 64  # bytes
 MOST = 128  # lines of one kind that a tile asks for
-ROOM = 4 << 10  # bytes of a list, which has three kinds
+ROOM = 8 << 10  # bytes of a list, which has three kinds and what an ending reads
 
 PARAMETERS = {"wanted": "ptr", "from": "ptr", "stride": "i64", "rows": "i64", "bytes": "i64"}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from nacre.codegen.contract_ahead import Ahead, Runs, b_ahead, begin, is_far, runs_of, share
 from nacre.codegen.contract_band import Band, Bands, make_bands
+from nacre.codegen.contract_expect import expect, expects
 from nacre.codegen.contract_finish import Ending, Slots
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers
@@ -41,6 +42,7 @@ class _Block:
     swap: Val
     far: Val  # whether matrices of the product wait in memory
     words: Words | None  # what packs factors as words of several numbers
+    expects: Val  # whether the ending waits for its operands
 
 
 PARAMETERS = {
@@ -149,10 +151,11 @@ def _prepare(
     by_row, single = f.icmp("eq", stride_b[1], 1), f.icmp("slt", rows, layout.shape.tall)
     direct = f.const("i1", False) if numbers.widens else f.and_(by_row, single)
     fused = f.const("i1", False) if numbers.group > 1 or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
+    m, n, k = (slots.load(f, s) for s in ("m", "n", "k"))
     block = _Block(
         f, layout, rows, columns, _tile_count(f, layout, columns), depth, stride_a, stride_b, direct, fused, packed,
-        home, home_row, swap, is_far(f, numbers, *(slots.load(f, s) for s in ("m", "n", "k")), thin=thin),
-        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None,
+        home, home_row, swap, is_far(f, numbers, m, n, k, thin=thin),
+        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None, expects(f, ending, m, n),
     )
     return block, transposed_at
 
@@ -259,7 +262,6 @@ class _Following:
     def begin(self, block: _Block, wanted: Val, tile: Val) -> None:
         """What one of them does before it begins."""
         f = block.f
-        begin(f, wanted)
         with f.when(f.and_(self.first, block.far)):
             for asked in self.asked:
                 asked.add(f, block.layout.numbers, wanted, tile)
@@ -306,6 +308,9 @@ def _tiles(
         target_row = f.select(at_home, block.home_row, f.i64(layout.panel * numbers.bytes))
         adds = f.select(at_home, later, f.i64(0))
         wanted = f.gep(f["scratch"], layout.list_at)
+        begin(f, wanted)
+        merges = f.xor(at_home, f.const("i1", True))
+        expect(f, ending, wanted, f.and_(merges, block.expects), (f.add(f["m0"], row), f.add(f["n0"], j), rows, width))
         ahead.begin(block, wanted, loop.index)
         packs = f.and_(first, panel)
         with f.when(packs):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import CompileError
 from nacre.codegen.contract_numbers import Edge, Numbers, edge, load_edge, store_edge
-from nacre.native.text import Function, Module, Val, bits_of, scalar_of, vec
+from nacre.native.text import Function, Module, Val, bits_of, vec
 
 Epilogue = Callable[[Function, Val, list[Val]], list[Val]]
 """Called with the finished sums of `lanes` consecutive columns of a row, and each operand's vector in its
@@ -33,15 +33,26 @@ class Operand:
 
 @dataclass(frozen=True)
 class Ending:
-    """What happens to finished sums: the operands read, the outputs written, and the function between."""
+    """What happens to finished sums: the operands read, the outputs written, and the function between.
+
+    `over` tells that an output may lie where an operand does, of the same layout; `level` that rows of all outputs and
+    full operands are as far apart.
+    """
 
     operands: tuple[Operand, ...]
     outputs: tuple[DType, ...]
     epilogue: Epilogue | None
+    over: bool = False
+    level: bool = False
 
     def in_place(self, numbers: Numbers) -> bool:
         """Whether the first output can hold the sums of a part of the k."""
-        return self.outputs[0].memory == numbers.wide
+        return self.outputs[0].memory == numbers.wide and not self.over
+
+    @property
+    def full(self) -> list[int]:
+        """The operands that have an element for each of the result's."""
+        return [k for k, o in enumerate(self.operands) if o.kind == "full"]
 
 
 @dataclass(frozen=True)
@@ -74,21 +85,12 @@ def ending_slots(ending: Ending) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (*outputs, *operands), tuple(strides)
 
 
-@dataclass(frozen=True)
-class Source:
-    """An operand or output in one row: where the row begins, its vector type, and how it is read."""
-
-    start: Val
-    ty: str
-    kind: str
-
-
-def emit_merge(module: Module, numbers: Numbers, ending: Ending, slots: Slots) -> None:
+def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slots: Slots) -> None:
     """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add, last).
 
     Takes raw sums of rows × columns elements at (outer, inner, m, n) from a tile.  `add` adds those kept
     at `home` before them; `last` sends the result through the epilogue to the outputs, otherwise it
-    stays at `home`.  from_row and home_row are in bytes.
+    stays at `home`.  from_row and home_row are in bytes.  A panel has so many vectors.
     """
     params = {
         "args": "ptr", "from": "ptr", "from_row": "i64", "home": "ptr", "home_row": "i64",
@@ -98,91 +100,20 @@ def emit_merge(module: Module, numbers: Numbers, ending: Ending, slots: Slots) -
     f = module.function(
         "merge", "void", params, linkage="internal", attributes=numbers.isa.attributes
     )
-    adding = f.icmp("ne", f["add"], 0)
-    operands = [_matrix(f, slots, f"Operand{k}", o.kind, o.dtype)
-                for k, o in enumerate(ending.operands)]  # fmt: skip
-    results = [_matrix(f, slots, f"Output{k}", "full", d) for k, d in enumerate(ending.outputs)]
-    with f.loop("r", 0, f["rows"], carry=[f["from"], f["home"]]) as loop:
-        source, home = loop.carried
-        m = f.add(f["m"], loop.index)
-        inputs, outputs = ([_row(f, each, numbers, m) for each in buffers]
-                           for buffers in (operands, results))  # fmt: skip
-        row = _Row(numbers, ending, source, home, inputs, outputs, adding)
-        for start, end, partial in _spans(f, numbers):
-            with f.loop("j", start, end, numbers.lanes) as inner:
-                _merge_vector(f, row, inner.index, partial)
-        loop.next(f.gep(source, f["from_row"]), f.gep(home, f["home_row"]))
-    f.ret()
-
-
-@dataclass(frozen=True)
-class _Row:
-    numbers: Numbers
-    ending: Ending
-    source: Val
-    home: Val
-    inputs: Sequence[Source]
-    outputs: Sequence[Source]
-    adding: Val
-
-
-def _spans(f: Function, numbers: Numbers) -> list[tuple[Val, Val, bool]]:
-    """Whole vectors and the rest apart where masks are dear; everything masked where they are not."""
-    columns = f["columns"]
-    if numbers.isa.masks:
-        return [(f.i64(0), columns, True)]
-    whole = f.and_(columns, -numbers.lanes)
-    return [(f.i64(0), whole, False), (whole, columns, True)]
-
-
-def _merge_vector(f: Function, row: _Row, j: Val, partial: bool) -> None:
-    numbers = row.numbers
-    count = f.sub(f["columns"], j)
-    lanes = edge(f, numbers.isa, count, numbers.vector) if partial else None
-    place = f.gep(row.home, j, numbers.wide)
-    value = f.load(f.gep(row.source, j, numbers.wide), numbers.vector)
-    value = f.select(
-        row.adding, numbers.add(f, load_edge(f, place, numbers.vector, lanes), value), value
-    )
-    if row.ending.epilogue is None and row.ending.in_place(numbers):
-        store_edge(f, value, place, lanes)
+    merge = _Merge(f, numbers, ending, slots, panel, f.icmp("ne", f["add"], 0))
+    if ending.epilogue is None and ending.in_place(numbers):
+        merge.sweep(finishes=False)
+        f.ret()
         return
-    with f.when(f.icmp("eq", f["last"], 0)):
-        store_edge(f, value, place, lanes)
-    with f.when(f.icmp("ne", f["last"], 0)):
-        _finish_vector(f, row, j, count if partial else None, value)
-
-
-def _finish_vector(f: Function, row: _Row, j: Val, count: Val | None, value: Val) -> None:
-    """Read the operands at column j, call the epilogue, and write the outputs."""
-    numbers, edges = row.numbers, dict[int, Edge]()
-
-    def lanes(ty: str) -> Edge | None:
-        if count is None:
-            return None
-        if bits_of(ty) not in edges:
-            edges[bits_of(ty)] = edge(f, numbers.isa, count, ty)
-        return edges[bits_of(ty)]
-
-    loads: list[Val] = []
-    for source in row.inputs:
-        if source.kind in ("row", "full"):
-            place = f.gep(source.start, j, scalar_of(source.ty))
-            loads.append(load_edge(f, place, source.ty, lanes(source.ty)))
-        else:
-            loads.append(f.splat(f.load(source.start, scalar_of(source.ty)), numbers.lanes))
-    if row.ending.epilogue is None:
-        results = [numbers.narrow(f, value, d.memory) for d in row.ending.outputs]
-    else:
-        results = row.ending.epilogue(f, value, loads)
-    for result, output in zip(results, row.outputs, strict=True):
-        if result.ty != output.ty:
-            raise CompileError(f"contract epilogue: a {output.ty} is required; got a {result.ty}")
-        store_edge(f, result, f.gep(output.start, j, scalar_of(output.ty)), lanes(output.ty))
+    f.branch(f.icmp("ne", f["last"], 0), "finish", "wait")
+    for label in ("wait", "finish"):
+        f.label(label)
+        merge.sweep(finishes=label == "finish")
+        f.ret()
 
 
 @dataclass(frozen=True)
-class _Matrix:
+class Matrix:
     """An operand or output at one place of the batch: where column n begins, and the stride of rows."""
 
     start: Val
@@ -190,18 +121,128 @@ class _Matrix:
     dtype: DType
     kind: str
 
+    def at(self, f: Function, row: Val) -> Val:
+        """The address of a row."""
+        return self.start if self.step is None else f.gep(self.start, f.mul(row, self.step), self.dtype.memory)
 
-def _matrix(f: Function, slots: Slots, name: str, kind: str, dtype: DType) -> _Matrix:
+
+def matrix(f: Function, slots: Slots, name: str, kind: str, dtype: DType) -> Matrix:
+    """An operand or output at the parameters `outer`, `inner` and `n`."""
     start = slots.matrix(f, name, dtype.memory) if kind != "scalar" else slots.load(f, name)
     if kind in ("row", "full"):
         start = f.gep(start, f["n"], dtype.memory)
     step = slots.load(f, f"{name.lower()}.m") if "m" in KINDS[kind] else None
-    return _Matrix(start, step, dtype, kind)
+    return Matrix(start, step, dtype, kind)
 
 
-def _row(f: Function, matrix: _Matrix, numbers: Numbers, m: Val) -> Source:
-    """Where the row m of an operand or output begins at column n."""
-    start, scalar = matrix.start, matrix.dtype.memory
-    if matrix.step is not None:
-        start = f.gep(start, f.mul(m, matrix.step), scalar)
-    return Source(start, vec(scalar, numbers.lanes), matrix.kind)
+@dataclass(frozen=True)
+class _Merge:
+    """The loops of a merge: down the rows, a vector of columns at a time, so that what a column has is read once."""
+
+    f: Function
+    numbers: Numbers
+    ending: Ending
+    slots: Slots
+    panel: int  # vectors of a panel
+    adding: Val
+
+    def sweep(self, finishes: bool) -> None:
+        """Go over all columns: sums stay at home, or pass through the epilogue."""
+        f, ending = self.f, self.ending
+        inputs = [matrix(f, self.slots, f"Operand{k}", o.kind, o.dtype) for k, o in enumerate(ending.operands)]
+        outputs = [matrix(f, self.slots, f"Output{k}", "full", d) for k, d in enumerate(ending.outputs)]
+        if ending.level:  # one offset serves all
+            inputs, outputs = ([replace(x, step=outputs[0].step) if x.kind == "full" else x for x in each]
+                               for each in (inputs, outputs))  # fmt: skip
+        for start, end, vectors, partial in self.spans(finishes):
+            with f.loop("j", start, end, vectors * self.numbers.lanes) as loop:
+                self.strips(loop.index, vectors, partial, (inputs, outputs) if finishes else None)
+
+    def spans(self, finishes: bool) -> list[tuple[Val, Val, int, bool]]:
+        """Whole vectors, some together, and the rest apart: masked stores are dear.  Sums that wait are few."""
+        f, columns, lanes = self.f, self.f["columns"], self.numbers.lanes
+        if not self.numbers.isa.masks:
+            whole = f.and_(columns, -lanes)
+            return [(f.i64(0), whole, 1, False), (whole, columns, 1, True)]
+        if not finishes:
+            return [(f.i64(0), columns, 1, True)]
+        whole = f.mul(f.binary("udiv", columns, self.panel * lanes), self.panel * lanes)
+        return [(f.i64(0), whole, self.panel, False), (whole, columns, 1, True)]
+
+    def strips(self, j: Val, vectors: int, partial: bool,
+               buffers: tuple[list[Matrix], list[Matrix]] | None) -> None:  # fmt: skip
+        """The rows of some vectors of columns."""
+        f, numbers = self.f, self.numbers
+        inputs, outputs = buffers or ([], [])
+        strips: list[_Strip] = []
+        for v in range(vectors):
+            at = f.add(j, v * numbers.lanes) if v else j
+            strip = _Strip(f, numbers, at, self.edges(at, inputs, outputs) if partial else {}, {})
+            strip.fixed.update((k, strip.read(x, x.start)) for k, x in enumerate(inputs) if "m" not in KINDS[x.kind])
+            strips.append(strip)
+        with f.loop("r", 0, f["rows"], carry=[f["from"], f["home"]]) as loop:
+            source, home = loop.carried
+            row = f.add(f["m"], loop.index)
+            starts = [None if "m" not in KINDS[x.kind] else x.at(f, row) for x in inputs]
+            targets = [y.at(f, row) for y in outputs]
+            for strip in strips:
+                value = self.sums(strip, source, home)
+                if buffers is None:
+                    store_edge(f, value, f.gep(home, strip.j, numbers.wide), strip.lanes(numbers.vector))
+                    continue
+                loads = [strip.fixed[k] if start is None else strip.read(x, start)
+                         for k, (x, start) in enumerate(zip(inputs, starts, strict=True))]
+                for result, y, target in zip(self.finished(value, loads), outputs, targets, strict=True):
+                    strip.write(result, y, target)
+            loop.next(f.gep(source, f["from_row"]), f.gep(home, f["home_row"]))
+
+    def sums(self, strip: _Strip, source: Val, home: Val) -> Val:
+        """A tile's sums, with those that waited at home."""
+        f, numbers = self.f, self.numbers
+        value = f.load(f.gep(source, strip.j, numbers.wide), numbers.vector)
+        before = load_edge(f, f.gep(home, strip.j, numbers.wide), numbers.vector, strip.lanes(numbers.vector))
+        return f.select(self.adding, numbers.add(f, before, value), value)
+
+    def edges(self, j: Val, inputs: Sequence[Matrix], outputs: Sequence[Matrix]) -> dict[int, Edge]:
+        """The lanes that are left from column j on, for vectors of each width of elements."""
+        f, numbers = self.f, self.numbers
+        count = f.sub(f["columns"], j)
+        types = [numbers.vector, *(vec(x.dtype.memory, numbers.lanes) for x in (*inputs, *outputs))]
+        return {bits: edge(f, numbers.isa, count, ty) for bits, ty in {bits_of(t): t for t in types}.items()}
+
+    def finished(self, value: Val, loads: list[Val]) -> list[Val]:
+        """What the epilogue makes of sums, or the sums rounded."""
+        if self.ending.epilogue is None:
+            return [self.numbers.narrow(self.f, value, d.memory) for d in self.ending.outputs]
+        return self.ending.epilogue(self.f, value, loads)
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """A vector of columns from j on: how its rows are read and written."""
+
+    f: Function
+    numbers: Numbers
+    j: Val
+    edges: dict[int, Edge]
+    fixed: dict[int, Val]  # operands that are the same in all rows, by number
+
+    def lanes(self, ty: str) -> Edge | None:
+        """The lanes of a vector type that there are; None for all."""
+        return self.edges.get(bits_of(ty))
+
+    def read(self, source: Matrix, row: Val) -> Val:
+        """The vector of an operand whose row begins at an address."""
+        f, scalar = self.f, source.dtype.memory
+        if source.kind not in ("row", "full"):
+            return f.splat(f.load(row, scalar), self.numbers.lanes)
+        ty = vec(scalar, self.numbers.lanes)
+        return load_edge(f, f.gep(row, self.j, scalar), ty, self.lanes(ty))
+
+    def write(self, value: Val, target: Matrix, row: Val) -> None:
+        """Store a vector of an output."""
+        f, scalar = self.f, target.dtype.memory
+        ty = vec(scalar, self.numbers.lanes)
+        if value.ty != ty:
+            raise CompileError(f"contract epilogue: a {ty} is required; got a {value.ty}")
+        store_edge(f, value, f.gep(row, self.j, scalar), self.lanes(ty))

@@ -131,7 +131,7 @@ def _plan(
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
     depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16 // tiling.group + (tiling.group > 1)
-    scratch = _scratch(tiling, rows, columns, depth, bool(swap))
+    scratch = _scratch(tiling, rows, columns, depth, bool(swap), tiling.spills and k > BLOCK)
     return Plan(items, grain, scratch, rows, columns, swap)
 
 
@@ -211,14 +211,14 @@ def _pieces(size: int, piece: int) -> list[int]:
     return [piece] * whole + [rest] * (rest > 0)
 
 
-def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool) -> int:
-    """Bytes that `block` uses: the fixed part, packed B, and sums where it keeps them."""
+def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool, waits: bool) -> int:
+    """Bytes that `block` uses: the fixed part, packed B, and sums where it keeps them and they wait for others."""
     size, lanes = tiling.bytes, tiling.lanes
     wide = _up(columns, lanes) * lanes
     total = tiling.block_at + depth * wide * size
     if swap:
         total += lanes * (wide + 64 // size) * size + wide * lanes * size
-    elif tiling.spills:
+    elif waits:
         total += rows * (wide * size + 64)
     return total + 64
 

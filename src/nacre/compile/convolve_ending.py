@@ -22,7 +22,6 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer, Stmt, Store
 from nacre.native.text import Function, Val, lanes_of, scalar_of, vec
 
-FORMS = ("convolve", "convolve_input_grad", "winograd", "winograd_input_grad")
 WIDEST = 8  # buffers that a cluster may read and write
 GROUPS = ((0,), (1,), (2, 3))  # image, channel, pixel
 

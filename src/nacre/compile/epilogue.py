@@ -7,7 +7,7 @@ only never goes through memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,23 +15,25 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.codegen.contract import Contraction, Operand
 from nacre.codegen.isa import Isa
-from nacre.compile import convolve_ending
 from nacre.compile.alike import lower_over
-from nacre.compile.cluster import Node
+from nacre.compile.cluster import FINISHED, Node
 from nacre.compile.fuse import Fusion, View
 from nacre.compile.layout import result_groups, result_strides
 from nacre.compile.lower import Lowered
+from nacre.compile.memory import alike
 from nacre.compile.scalars import apart, literal
 from nacre.compile.straight import computed, straight
 from nacre.compile.templates import Factor, Form, TemplateStep, product_code, product_form, product_step, readings
-from nacre.ir.graph import Equation, Var
+from nacre.ir.graph import Atom, Equation, Var
 from nacre.ir.primitive import Template
-from nacre.kernel.ast import Buffer, Stmt
+from nacre.kernel.ast import Buffer, Kernel, Stmt
 from nacre.native.text import Function, Val, lanes_of
 from nacre.runtime.executable import Code
 
-FINISHED = frozenset(("contract", *convolve_ending.FORMS))  # templates whose generators take an epilogue
-WIDEST = 6  # buffers that a cluster may read and write: more would wait for memory between multiplications
+WIDEST = 12  # buffers that a cluster may read and write: an optimiser's update has nine or so
+
+
+Finishing = Mapping[Node, tuple[Node, bool]]  # clusters, the products that they finish, whether those are kept too
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,13 @@ class Ending:
     product: Equation
     lowered: Lowered
     keeps: tuple[Size, ...] | None  # the raw product's strides, if it is wanted too
+    over: tuple[tuple[View, Var], ...]  # operands, and what may be written over them
 
 
-def endings(fusion: Fusion) -> dict[Node, tuple[Node, bool]]:
+def endings(fusion: Fusion) -> Finishing:
     """For each cluster that can finish a product: the product's node, and whether the raw product is wanted too."""
     place = {n: k for k, n in enumerate(fusion.nodes)}
-    readers = _readers(fusion)
+    read = readers(fusion)
     found: dict[Node, tuple[Node, bool]] = {}
     taken: set[Node] = set()
     for node in fusion.nodes:
@@ -58,7 +61,7 @@ def endings(fusion: Fusion) -> dict[Node, tuple[Node, bool]]:
             v = other.equations[0].outputs[0]
             if not any(v in e.inputs for e in node.equations):
                 continue
-            others = readers[v] - {node}
+            others = read[v] - {node}
             if all(n is None or place[n] > place[node] for n in others):
                 found[node] = other, bool(others)
                 taken.add(other)
@@ -75,7 +78,7 @@ def _is_product(node: Node, cluster: Node) -> bool:
             and e.outputs[0].type.dtype in (float32, float64, int32))
 
 
-def _readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
+def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
     """The nodes that read each value, through views and inlined equations too; None stands for the graph's outputs."""
     node_of = {id(e): n for n in fusion.nodes for e in n.equations}
     found: dict[Var, set[Node | None]] = {}
@@ -102,7 +105,8 @@ def build(fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool,
         raw = result_strides(e, fusion.views[e.outputs[0]].strides, split)
         form = product_form(isa, e, a, b)
         if lowered is not None and raw is not None and form is not None:
-            return _finished(isa, form, Ending(e, lowered, raw if keeps else None), a, b, views)
+            over = _over(lowered, views, frozenset(fusion.graph.inputs))
+            return _finished(isa, form, Ending(e, lowered, raw if keeps else None, over), a, b, views)
     return None
 
 
@@ -121,14 +125,35 @@ def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor,
     kinds = tuple((kernel.inputs[k].name, str(kind), kernel.inputs[k].dtype) for k, kind in operands)
     results = tuple((b.name, b.dtype) for b in kernel.outputs)
     code, plan = _contraction(isa, form, straight(kernel), kernel.inputs[mine[0]].name, kinds, results,
-                              ending.keeps is not None)
+                              ending.keeps is not None, bool(ending.over), _level(kernel, operands, ending.keeps))
     written = [(v, b.strides) for v, b in zip(ending.lowered.writes, kernel.outputs, strict=True) if b.strides]
     if any(strides[3] != 1 and b.shape[3] != 1 for (_, strides), b in zip(written, kernel.outputs, strict=True)):
         return None
     if ending.keeps is not None:
         written.append((raw, ending.keeps))
     read = [(places[k], kernel.inputs[k]) for k, _ in operands]
-    return product_step(ending.product, code, plan, a, b, views, written, read)
+    return product_step(ending.product, code, plan, a, b, views, written, read, ending.over)
+
+
+def _over(lowered: Lowered, views: Sequence[View], given: Collection[Atom]) -> tuple[tuple[View, Var], ...]:
+    """What may be written over an operand: new values of what the graph is given, as an optimiser's step makes them.
+
+    Each element is read by the work item that writes the same element, before that.
+    """
+    bases = [v.base for v in (*views, *lowered.reads)]
+    return tuple((view, v) for view, x in zip(lowered.reads, lowered.kernel.inputs, strict=True)
+                 for v, y in zip(lowered.writes, lowered.kernel.outputs, strict=True)
+                 if view.base in given and view.offset == 0 and bases.count(view.base) == 1 and alike(x, y))
+
+
+def _level(kernel: Kernel, operands: Sequence[tuple[int, str | None]], raw: tuple[Size, ...] | None) -> bool:
+    """Whether the rows of all that is written, and of what is read as wide, are equally far apart."""
+    rows = [b.strides for k, kind in operands if kind == "full" for b in [kernel.inputs[k]]]
+    rows += [b.strides for b in kernel.outputs]
+    steps: set[Size] = {strides[2] for strides in rows if strides}
+    if raw is not None:
+        steps.add(raw[2])
+    return len(steps) == 1
 
 
 def _kind(b: Buffer) -> str | None:
@@ -146,7 +171,7 @@ def _kind(b: Buffer) -> str | None:
 @lru_cache(maxsize=512)
 def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
                  operands: tuple[tuple[str, str, DType], ...], results: tuple[tuple[str, DType], ...],
-                 keeps: bool) -> tuple[Code, Contraction]:
+                 keeps: bool, over: bool, level: bool) -> tuple[Code, Contraction]:
     def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
         values = {mine: sums}
         for (name, _, held), x in zip(operands, loads, strict=True):
@@ -157,4 +182,4 @@ def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
 
     return product_code(
         isa, form, outputs=[*(d for _, d in results), *([form.result] if keeps else [])],
-        operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue)
+        operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue, over=over, level=level)

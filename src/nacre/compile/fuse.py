@@ -19,10 +19,10 @@ from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.types import Shape, row_major
-from nacre.compile.cluster import Node, current, ordered
+from nacre.compile.cluster import FINISHED, Node, current, ordered
 from nacre.compile.layout import layouts as chosen
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
-from nacre.ir.primitive import Element, Layout, Operand, Primitive, Reduce
+from nacre.ir.primitive import Element, Layout, Operand, Primitive, Reduce, Template
 from nacre.kernel.ast import Expr, Index, Load
 
 INLINE_STEPS = 8  # a value made of constants in more equations than this is computed once
@@ -79,6 +79,7 @@ class _Fuser:
         self.uses = Counter(x for e in graph.equations for x in e.inputs)
         self.copied = {e.inputs[0] for e in graph.equations
                        if e.primitive.name == "copy" and e.outputs[0] not in self.strides}
+        self.factors = {x for e in graph.equations if isinstance(e.primitive.lowering, Template) for x in e.inputs}
         self.count = 0
         self.at = 0  # the equation that is visited
         self.latest: dict[Node, int] = {}  # the last equation that was put into a node
@@ -260,12 +261,23 @@ class _Fuser:
         if len(node.equations) >= MOST_EQUATIONS or (axes is not None and node.reductions >= MOST_REDUCTIONS):
             return False
         if axes is not None:  # a reduction
-            return node.domain == domain and node.axes in (None, axes) and self.reads_full(e, node)
+            return (node.domain == domain and node.axes in (None, axes) and self.reads_full(e, node)
+                    and not self.ends(node, e))
         if self.broadcast_of_row(e, node):
             return True
         if domain == node.domain:
             return self.reads_full(e, node)
         return node.row_shape is not None and domain == node.row_shape and self.reads_shape(e, node, domain)
+
+    def ends(self, node: Node, reduction: Equation) -> bool:
+        """Whether a pointwise node should rather end a product, because what e reduces of it is stored anyway.
+
+        That is how a bias's gradient is made: of what is also a factor of other products.
+        """
+        return node.axes is None and reduction.inputs[0] in self.factors and any(
+            isinstance(x, Var) and x in self.producer and x.type.shape == node.domain
+            and isinstance(low := self.producer[x].primitive.lowering, Template) and low.name in FINISHED
+            for e in node.equations for x in e.inputs)
 
     def reads_full(self, e: Equation, node: Node) -> bool:
         """Whether what the node computes is read at the index of its domain."""
@@ -291,6 +303,8 @@ class _Fuser:
             while other.merged is not None:
                 other = other.merged
             if other is node or other.opaque or not self.compatible(node, other):
+                continue
+            if any(self.ends(other, e) for e in node.equations if isinstance(e.primitive.lowering, Reduce)):
                 continue
             if any(n is not other and n.needs(other) for n in current(node.before)) or other.needs(node):
                 continue

@@ -38,13 +38,16 @@ def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for i, x in enumerate(kernel.inputs):
         for o, y in enumerate(kernel.outputs):
-            if _alike(x, y) and _before(body, x.name, y.name):
+            if alike(x, y) and _before(body, x.name, y.name):
                 found.append((i, o))
     return found
 
 
-def _alike(x: Buffer, y: Buffer) -> bool:
-    return x.dtype is y.dtype and x.shape == y.shape and x.strides == y.strides and 0 not in (x.strides or ())
+def alike(x: Buffer, y: Buffer) -> bool:
+    """Whether two buffers have their elements in the same places, each in one of its own."""
+    steps = zip(x.shape, x.strides or (), strict=False)
+    return (x.dtype is y.dtype and x.shape == y.shape and x.strides == y.strides
+            and all(step != 0 or size == 1 for size, step in steps))
 
 
 def _before(body: Sequence[Stmt], x: str, y: str) -> bool:

@@ -6,6 +6,7 @@
     remake      large factors that are cheap to compute are computed again where they are read late
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
+    sequence    a cluster that can end a product goes with it, where both have what they need
     lower       a cluster becomes a kernel-IR nest, with a case for each stretch of a loop where its index chooses
                 what is read; its sizes become symbols, so that shapes share code
     generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached;
@@ -37,7 +38,7 @@ from nacre.compile.alike import lower
 from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
-from nacre.compile.cluster import Node
+from nacre.compile.cluster import CONVOLUTIONS, Node
 from nacre.compile.control import Place, write_flow
 from nacre.compile.cost import round_cost
 from nacre.compile.epilogue import endings
@@ -47,6 +48,7 @@ from nacre.compile.lower import Lowered, copy_kernel
 from nacre.compile.memory import Carry, overwritable, plan_memory
 from nacre.compile.remake import remade
 from nacre.compile.scalars import literal
+from nacre.compile.sequence import sequence
 from nacre.compile.simplify import simplify
 from nacre.compile.templates import BUILDERS, NATIVE, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
@@ -120,10 +122,7 @@ class _Planner:
     def write(self) -> None:
         """Write the launches of the graph, in order."""
         finishing = endings(self.fusion)
-        later = {product for product, _ in finishing.values()}
-        for node in self.fusion.nodes:
-            if node in later:
-                continue
+        for node in sequence(self.fusion, finishing):
             if node in finishing:
                 self.product(node, *finishing[node])
                 continue
@@ -285,7 +284,7 @@ class _Planner:
         low = e.primitive.lowering
         assert isinstance(low, Template)
         label = "+".join((low.name, *(q.primitive.name for q in node.equations[:5])))
-        if low.name in convolve_ending.FORMS:
+        if low.name in CONVOLUTIONS:
             about = convolve_ending.ended(self.fusion, node, e, keeps)
             if about is not None:
                 self.attempt(e, lambda isa, e, views, _: ended_steps(isa, e, views, about), label)
@@ -338,7 +337,8 @@ class _Planner:
         slots = tuple(map(slot, s.slots))
         self.launch(Launch(
             self.code(s.code), label, slots, s.extent, s.cost, s.scratch, tuple(map(value, s.reads)),
-            tuple(map(value, s.writes)), s.grain, s.flops, s.cut, s.cut_sizes), Stage(label, None, (e,)))
+            tuple(map(value, s.writes)), s.grain, s.flops, s.cut, s.cut_sizes,
+            tuple((value(x), value(y)) for x, y in s.over)), Stage(label, None, (e,)))
 
     def packed(self, place: Standing) -> Slot:
         """The memory in which an operand stays packed; null for one that the program computes."""

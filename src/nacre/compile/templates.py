@@ -75,6 +75,7 @@ class TemplateStep:
     cut: Callable[[tuple[int, ...], int], Cut] | None = None
     cut_sizes: tuple[Size, ...] = ()
     grain: Size = 1
+    over: tuple[tuple[Place, Place], ...] = ()  # pairs (read, written) that may share memory
 
 
 # ---- matrix products
@@ -173,10 +174,11 @@ def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
 
 
 def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Factor, views: Sequence[View],
-                 outputs: Sequence[Written], operands: Sequence[tuple[View, Buffer]] = ()) -> TemplateStep:
+                 outputs: Sequence[Written], operands: Sequence[tuple[View, Buffer]] = (),
+                 over: Sequence[tuple[View, Var]] = ()) -> TemplateStep:
     """The launch of a product of two factors; an operand's buffer lies over outer and inner batch, rows, columns.
 
-    So do the outputs' strides.
+    So do the outputs' strides.  What is written `over` an operand is one of the outputs.
     """
     outer, inner, m, k = a.sizes
     n = b.sizes[2]
@@ -198,7 +200,7 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     layout = (m, n, k, batch, a.strides[2], a.strides[3], b.strides[3], b.strides[2])
     return TemplateStep(code, slots, product((batch, m, n)), k // 8 + 1 if isinstance(k, int) else k, 0,
                         (*views, *(v for v, _ in operands)), tuple(v for v, _ in outputs), 2 * batch * m * n * k,
-                        partial(product_cut, plan.tiling), layout)
+                        partial(product_cut, plan.tiling), layout, over=tuple(over))
 
 
 # ---- convolutions

@@ -195,7 +195,7 @@ class Variable:
 
     def hold(self, value: Value) -> None:
         """`assign` of a result of this type that nobody else has, outside of staging."""
-        self.cell = value
+        self.cell = value if value.node is None else stripped(value)
 
     def _refuse(self, value: Value) -> None:
         kind = DTypeError if value.type.dtype is not self.type.dtype else ShapeError

@@ -34,7 +34,7 @@ from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
 from nacre.runtime.executable import solve
 from nacre.trace.guards import recording, report
-from nacre.trace.value import GivenUp, Value, give_up, is_concrete, stripped
+from nacre.trace.value import GivenUp, Value, give_up, is_concrete
 from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, settled
 from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Prepared, Static
 from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
@@ -301,11 +301,9 @@ class Jitted:
         results = list(outputs[:at - len(concrete.changed)])
         for k, held in zip(concrete.changed, outputs[len(results):at], strict=True):
             rebind(values[k], held)
+        hold = Variable.assign if STATE.word else Variable.hold
         for v in concrete.variable_outputs:
-            if STATE.word:
-                v.assign(outputs[at])
-            else:
-                v.hold(stripped(outputs[at]))
+            hold(v, outputs[at])
             at += 1
         for v in concrete.gradient_outputs:
             v.gradient = outputs[at]

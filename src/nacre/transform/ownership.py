@@ -7,11 +7,14 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from sys import getrefcount
 from typing import Any
 
 from nacre.trace.value import Value
 
-_SIGNALS = signal.valid_signals() if hasattr(signal, "pthread_sigmask") else set[int]()
+_SIGNALS = frozenset(map(int, signal.valid_signals() if hasattr(signal, "pthread_sigmask") else ()))
+# what `signal` has it from, which speaks of numbers: to make members of an enumeration of them takes 50 µs
+_mask: Any = getattr(sys.modules.get("_signal", signal), "pthread_sigmask", None)
 
 
 @contextmanager
@@ -20,17 +23,12 @@ def uninterrupted() -> Generator[None]:
     if not _SIGNALS or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    before = _mask(signal.SIG_BLOCK, ())
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # raises an interrupt that came just before
+        _mask(signal.SIG_BLOCK, _SIGNALS)  # raises an interrupt that came just before
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _references(cell: Any) -> tuple[int, int]:
-    """References to what a variable holds, and to its buffer."""
-    return sys.getrefcount(cell), sys.getrefcount(cell.data)
+        _mask(signal.SIG_SETMASK, before)
 
 
 class _Probe:
@@ -52,7 +50,7 @@ def _calibrate() -> tuple[int, int]:
     found: list[tuple[int, int]] = []
 
     def ask(cell: Any) -> bool:
-        found.append(_references(cell))
+        found.append((getrefcount(cell), getrefcount(cell.data)))
         return True
 
     asked = all(map(ask, cells))
@@ -65,10 +63,9 @@ _ALONE = _calibrate()  # interpreters differ in how many references a call holds
 
 def sole_owner(cell: Value) -> bool:
     """Whether nobody holds the value taken from a variable but the call itself, in three lists."""
-    tensor, buffer = _references(cell)
-    return tensor <= _ALONE[0] and buffer <= _ALONE[1] and cell.layout is None
+    return getrefcount(cell) <= _ALONE[0] and getrefcount(cell.data) <= _ALONE[1] and cell.layout is None
 
 
 def own_memory(x: Value) -> bool:
     """Whether no other tensor, view or export shares a value's memory."""
-    return sys.getrefcount(x.data) <= _ALONE[1]
+    return getrefcount(x.data) <= _ALONE[1]

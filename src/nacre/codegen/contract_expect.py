@@ -1,0 +1,40 @@
+"""Asking for what an ending reads while its tile multiplies, so that whole matrices cost no wait."""
+
+from __future__ import annotations
+
+from nacre.codegen.contract_finish import Ending, Slots, matrix
+from nacre.codegen.contract_numbers import Numbers
+from nacre.native.text import Function, Module, Val
+
+NEAR = 1 << 20  # bytes of full operands that stay near a processor
+
+PARAMETERS = {
+    "args": "ptr", "outer": "i64", "inner": "i64", "m": "i64", "n": "i64", "rows": "i64", "columns": "i64",
+    "wanted": "ptr",
+}  # fmt: skip
+
+
+def emit_expect(module: Module, numbers: Numbers, ending: Ending, slots: Slots) -> None:
+    """@expect(args, outer, inner, m, n, rows, columns, wanted): put the full operands of a tile at m, n on its list."""
+    f = module.function("expect", "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes)
+    for k in ending.full:
+        operand = matrix(f, slots, f"Operand{k}", "full", ending.operands[k].dtype)
+        assert operand.step is not None
+        size = operand.dtype.itemsize
+        f.call(numbers.part("want"), "void", [
+            f["wanted"], operand.at(f, f["m"]), f.mul(operand.step, size), f["rows"], f.mul(f["columns"], size),
+        ])  # fmt: skip
+    f.ret()
+
+
+def expects(f: Function, ending: Ending, m: Val, n: Val) -> Val:
+    """Whether an ending of a product of some size waits for its full operands."""
+    size = sum(ending.operands[k].dtype.itemsize for k in ending.full)
+    return f.icmp("sgt", f.mul(f.mul(m, n), size), NEAR) if size else f.const("i1", False)
+
+
+def expect(f: Function, ending: Ending, wanted: Val, when: Val, tile: tuple[Val, Val, Val, Val]) -> None:
+    """Put what the ending of a tile (row, column, rows, columns) reads on its list."""
+    if ending.full:
+        with f.when(when):
+            f.call("expect", "void", [f["args"], f["outer"], f["inner"], *tile, wanted])

@@ -1,0 +1,138 @@
+"""Products whose endings are an optimiser's updates: in place, in good time, with the bits of each step by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn, optim
+
+SIZES = (40, 33, 50, 10)
+OPTIMISERS: dict[str, Callable[[Any], optim.Optimizer]] = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1),
+    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "adam": lambda p: optim.Adam(p, lr=0.01),
+    "adamw": lambda p: optim.AdamW(p, lr=0.01, amsgrad=True),
+    "rmsprop": lambda p: optim.RMSprop(p, centered=True, momentum=0.9),
+    "lion": lambda p: optim.Lion(p, lr=0.01),
+}
+
+
+def _training(make: Callable[[Any], optim.Optimizer], clip: bool = False) -> tuple[Any, list[nc.Variable]]:
+    """A step of a network's training, and what it changes."""
+    nc.random.seed(3)
+    layers = [m for k in range(len(SIZES) - 1) for m in (nn.Linear(SIZES[k], SIZES[k + 1]), nn.ReLU())]
+    model = nn.Sequential(*layers[:-1])
+    optimiser = make(model.parameters())
+
+    def step(x: Any, y: Any) -> Any:
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        if clip:
+            optim.clip_grad_norm_(model.parameters(), 0.1)
+        optimiser.step()
+        optimiser.zero_grad()
+        return loss
+
+    return step, list(model.parameters())
+
+
+def _batch(rows: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(rows)
+    return (nc.asarray(rng.standard_normal((rows, SIZES[0])).astype(np.float32)),
+            nc.asarray(rng.integers(0, SIZES[-1], rows).astype(np.int32)))
+
+
+def _labels(step: Any, *args: Any) -> list[str]:
+    return [launch.label for launch in step.prepare(*args).compiled.executable.plan.steps]
+
+
+@pytest.mark.parametrize("rows", [37, 300])
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_updates_have_the_bits_of_steps_by_themselves(name: str, rows: int) -> None:
+    batch = _batch(rows)
+    found: list[list[bytes]] = []
+    for wrap in (nc.jit, lambda f: f):
+        step, held = _training(OPTIMISERS[name])
+        step = wrap(step)
+        losses = [step(*batch).numpy().tobytes() for _ in range(3)]
+        found.append(losses + [p.value.numpy().tobytes() for p in held])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_weights_are_updated_where_their_gradients_are_made(name: str) -> None:
+    step, batch = nc.jit(_training(OPTIMISERS[name])[0]), _batch(64)
+    for _ in range(2):
+        step(*batch)
+    labels = _labels(step, *batch)
+    products = [label for label in labels if label.startswith("contract")]
+    layers = len(SIZES) - 1
+    updates = [label for label in products if "fma" in label]
+    assert len(products) == 3 * layers - 1 and len(updates) == layers, labels
+    concrete = step.concrete(*batch)
+    written = {id(v) for v in concrete.variable_outputs if v.shape}
+    assert written <= {id(v) for v in concrete.donated}, "weights, biases and moments are changed in place"
+
+
+def test_a_clipped_gradient_is_there_before_its_update() -> None:
+    batch = _batch(64)
+    found: list[list[bytes]] = []
+    for wrap in (nc.jit, lambda f: f):
+        step, held = _training(OPTIMISERS["adam"], clip=True)
+        step = wrap(step)
+        step(*batch)
+        found.append([p.value.numpy().tobytes() for p in held])
+    assert found[0] == found[1]
+
+
+def test_a_gradient_that_is_kept_is_written_beside_the_update() -> None:
+    batch = _batch(64)
+    found: list[list[bytes]] = []
+    for wrap in (nc.jit, lambda f: f):
+        nc.random.seed(3)
+        w = nn.Parameter(nc.random.normal((SIZES[0], 20)))
+        optimiser = optim.Adam([w])
+
+        def step(x: Any, w: Any = w, optimiser: Any = optimiser) -> Any:
+            loss = nc.sum(nc.tanh(x @ w.value))
+            loss.backward()
+            optimiser.step()
+            return loss
+
+        run = wrap(step)
+        run(batch[0])
+        found.append([w.value.numpy().tobytes(), w.gradient.numpy().tobytes()])
+    assert found[0] == found[1]
+
+
+def test_gradients_do_not_wait_for_the_end() -> None:
+    """However many layers there are, no more than a few of their factors are there at once."""
+    def arena(layers: int) -> int:
+        model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(layers)))
+        optimiser = optim.AdamW(model.parameters())
+
+        @nc.jit
+        def step(x: Any) -> Any:
+            loss = nc.sum(model(x) ** 2)
+            loss.backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            return loss
+
+        return step.memory(nc.ones((8, 256))).workspace
+
+    weights = 4 * 256 * 256
+    assert arena(12) - arena(4) < weights, "eight more layers keep no gradient of a weight"
+
+
+def test_a_bias_leaves_its_operand_to_the_product_before() -> None:
+    """What a bias's gradient sums is a factor of the next products: it ends the product that it is made by."""
+    step, batch = nc.jit(_training(OPTIMISERS["adam"])[0]), _batch(64)
+    labels = _labels(step, *batch)
+    assert labels.count("contract+select") == len(SIZES) - 2
+    assert not any(label.startswith("select") for label in labels)
