@@ -220,7 +220,7 @@ class Tanh(_Activation):
     """The hyperbolic tangent.
 
     >>> nn.Tanh()(nc.tensor([-2.0, 0.0, 3.0]))
-    Tensor([-0.9640276,  0.       ,  0.9950548], f32[3])
+    Tensor([-0.9640276,  0.       ,  0.9950547], f32[3])
     """
 
     def forward(self, x: TensorLike) -> Tensor:

@@ -122,13 +122,13 @@ class Jitted:
                 return concrete
         solve(types, [v.type.shape for v in values])  # type: ignore[misc]
         reason = self._reason(key, variants)
-        concrete = self._trace(key, types, args, kwargs, reason)
+        with uncollected():
+            concrete = self._trace(key, types, args, kwargs, reason)
         variants.append(concrete)
         self.order.append(concrete)
         self._warn()
         return concrete
 
-    @uncollected()
     def _trace(self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, reason: str) -> ConcreteFunction:
         leaves, _ = tree.flatten((args, kwargs))
         rebuilt: list[Any] = []
