@@ -39,7 +39,7 @@ from nacre.native.pool import pool
 from nacre.runtime import buffer as buffers
 from nacre.runtime.executable import Executable
 from nacre.runtime.heaptype import SERIAL_OFFSET
-from nacre.trace.bind import ACTIVE
+from nacre.trace.bind import ACTIVE, INTERPRETING
 from nacre.trace.value import Value, public_class
 
 HEADER_WORDS = 11
@@ -723,7 +723,8 @@ def forget_packed() -> None:
 
 
 def entry(executable: Executable, fallback: Callable[..., Any], nodes: bool | Recording = True,
-          donors: Mapping[int, int] | None = None, strided: bool = False, keeps: bool = False) -> Callable[..., Any]:
+          donors: Mapping[int, int] | None = None, strided: bool = False, keeps: bool = False,
+          any_mode: bool = False) -> Callable[..., Any]:
     """A native callable: tensors of the executable's input types in, its results out (one, or a tuple).
 
     Whatever does not fit goes to `fallback` with the same arguments: other types, views, traced values, and
@@ -731,12 +732,13 @@ def entry(executable: Executable, fallback: Callable[..., Any], nodes: bool | Re
     given as `nodes` knows how to record.  `donors` names for some outputs the input whose buffer they take over; the
     caller sees to it that nobody else holds that buffer.  With `strided`, inputs may be views; the caller sees to it
     that they have the strides for which the executable was compiled.  With `keeps`, what kernels pack of inputs
-    (packed weights) is kept from the second call with the same ones on.
+    (packed weights) is kept from the second call with the same ones on.  With `any_mode`, numerics need not be exact:
+    the caller sees to it that they are those for which the executable was compiled.
     """
     bound = executable.bound({})
     inputs, outputs = executable.input_types, executable.output_types
     words = [len(inputs), len(outputs), 0, int(not donors), id(fallback), id(public_class()), id(buffers.native().type),
-             int(bound.work > RELEASE_WORK), ctypes.addressof(ACTIVE), _about(nodes), 0]
+             int(bound.work > RELEASE_WORK), ctypes.addressof(INTERPRETING if any_mode else ACTIVE), _about(nodes), 0]
     for type in inputs:
         words += [id(type), type.dtype.itemsize if strided else 0]
     for k, (type, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True)):

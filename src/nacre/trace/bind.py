@@ -21,8 +21,9 @@ from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.trace.value import Payload, Value
 
-ACTIVE = ctypes.c_int64(0)  # active interpreters and numerics that are not exact, in all threads; native entries want 0
-_depths: dict[int, int] = {}  # how many of them each thread has
+# In all threads: active interpreters, and these with numerics that are not exact.  Native entries want 0.
+INTERPRETING, ACTIVE = ctypes.c_int64(0), ctypes.c_int64(0)
+_depths: dict[int, tuple[int, bool]] = {}  # how many each thread has, and whether its numerics are not exact
 _counting = forkable()
 
 T = TypeVar("T")
@@ -187,8 +188,9 @@ def _count(depth: int) -> None:
     """State how many interpreters this thread has."""
     STATE.word = depth
     with _counting:
-        held = depth + (STATE.numerics != "exact")
+        held = depth, STATE.numerics != "exact"
         _depths[threading.get_ident()] = held
-        if not held:
+        if not any(held):
             del _depths[threading.get_ident()]
-        ACTIVE.value = sum(_depths.values())
+        INTERPRETING.value = depths = sum(depth for depth, _ in _depths.values())
+        ACTIVE.value = depths + sum(other for _, other in _depths.values())

@@ -183,11 +183,11 @@ class Jitted:
         executable = concrete.executable
         if wanted():
             tune(executable)
-        concrete.plain = entry(executable, _Fallback(self, concrete), keeps=True)
+        concrete.plain = entry(executable, _Fallback(self, concrete), keeps=True, any_mode=True)
         donors = self._donors(concrete, executable.plan.donations)
         if donors:
             concrete.placeholders = placeholders(concrete.donated)
-            concrete.donating = entry(executable, _Fallback(self, concrete), True, donors)
+            concrete.donating = entry(executable, _Fallback(self, concrete), True, donors, any_mode=True)
         one = concrete.structure == tree.LEAF and not (concrete.statics or concrete.changed or concrete.given)
         only_positional = all(isinstance(k, TensorType) for k in key[1]) and not self.dynamic_shapes
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
