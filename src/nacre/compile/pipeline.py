@@ -106,14 +106,18 @@ class _Planner:
     carries: list[Carry] = field(default_factory=list[Carry])
     loops: Iterator[int] = field(default_factory=count)
     begin: Callable[[str], None] | None = None  # takes the text of each new kernel
+    sure: bool = True  # whether the graph runs at least once in each call
 
     # ---- control flow
 
-    def within(self, graph: Graph, places: Mapping[Var, Place]) -> _Planner:
-        """A planner for the body of a loop or a side of a branch, simplified, whose inputs lie at places."""
+    def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> _Planner:
+        """A planner for the body of a loop or a side of a branch, simplified, whose inputs lie at places.
+
+        `sure`: it runs whenever what is around it runs.
+        """
         fusion = fuse(graph, [places[v][1] for v in graph.inputs])  # type: ignore[misc]
         numbers: dict[Atom, int] = {v: places[v][0] for v in graph.inputs}
-        return replace(self, fusion=fusion, numbers=numbers, tree=[])
+        return replace(self, fusion=fusion, numbers=numbers, tree=[], sure=self.sure and sure)
 
     def next_loop(self) -> int:
         """The number of a new loop."""
@@ -341,9 +345,9 @@ class _Planner:
             tuple((value(x), value(y)) for x, y in s.over)), Stage(label, None, (e,)))
 
     def packed(self, place: Standing) -> Slot:
-        """The memory in which an operand stays packed; null for one that the program computes."""
+        """The memory in which an operand stays packed; null for one that the program computes, or may not pack."""
         of = self.number(place.of.base)
-        if self.values[of].kind not in ("input", "constant"):
+        if not self.sure or self.values[of].kind not in ("input", "constant"):
             return Number(0)
         return Pointer(self.new(Storage("packed", READY + place.nbytes, of=of)))
 
