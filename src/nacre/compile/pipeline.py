@@ -6,7 +6,8 @@
     remake      large factors that are cheap to compute are computed again where they are read late
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
-    sequence    a cluster that can end a product goes with it, where both have what they need
+    sequence    a cluster that can end a product or a window goes with it, where both have what they need; one that
+                computes what a window alone reads goes with that
     lower       a cluster becomes a kernel-IR nest, with a case for each stretch of a loop where its index chooses
                 what is read; its sizes become symbols, so that shapes share code
     generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached;
@@ -38,7 +39,7 @@ from nacre.compile.alike import lower
 from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
-from nacre.compile.cluster import CONVOLUTIONS, Node
+from nacre.compile.cluster import CONVOLUTIONS, WINDOWS, Node
 from nacre.compile.control import Place, write_flow
 from nacre.compile.cost import round_cost
 from nacre.compile.epilogue import endings
@@ -50,7 +51,8 @@ from nacre.compile.remake import remade
 from nacre.compile.scalars import literal
 from nacre.compile.sequence import sequence
 from nacre.compile.simplify import simplify
-from nacre.compile.templates import BUILDERS, NATIVE, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
+from nacre.compile.templates import BUILDERS, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
+from nacre.compile.windows import NATIVE, beginnings, begun, described, ended, window_steps
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
@@ -126,16 +128,25 @@ class _Planner:
     def write(self) -> None:
         """Write the launches of the graph, in order."""
         finishing = endings(self.fusion)
+        beginning = beginnings(self.fusion, finishing)
+        early = set(beginning.values())
         for node in sequence(self.fusion, finishing):
             if node in finishing:
-                self.product(node, *finishing[node])
+                product, keeps = finishing[node]
+                if product.equations[0].primitive.name in WINDOWS:
+                    self.window(product, beginning.get(product), node, keeps)
+                else:
+                    self.product(node, product, keeps)
                 continue
             if not node.opaque:
-                self.cluster(node)
+                if node not in early:
+                    self.cluster(node)
                 continue
             (e,) = node.equations
             low = e.primitive.lowering
-            if isinstance(low, Nest):
+            if node in beginning:
+                self.window(node, beginning[node])
+            elif isinstance(low, Nest):
                 self.explicit(e, low)
             elif isinstance(low, Template):
                 self.template(e, low)
@@ -279,6 +290,25 @@ class _Planner:
         kernel = Kernel(kernel.name, inputs, outputs, kernel.body)
         cost = round_cost(kernel, self.isa.lanes("float"))
         self.nest(kernel, views, [self.number(v) for v in e.outputs], cost, e.primitive.name, [e])
+
+    def window(self, node: Node, before: Node | None, behind: Node | None = None, keeps: bool = False) -> None:
+        """A window with the clusters before and behind it: launched together where they fit."""
+        (e,) = node.equations
+        name, low = e.primitive.name, e.primitive.lowering
+        assert isinstance(low, Nest)
+        written = name in NATIVE and described(e) is not None
+        first = begun(self.fusion, before, e) if written and before is not None else None
+        last = ended(self.fusion, behind, e, keeps) if written and behind is not None else None
+        if before is not None and first is None:
+            self.cluster(before)
+        if first is None and last is None:
+            self.explicit(e, low)
+        else:
+            around = (before if first else None), node, (behind if last else None)
+            label = "+".join(q.primitive.name for n in around if n is not None for q in n.equations[:5])
+            self.attempt(e, lambda isa, e, views, result: window_steps(isa, e, views, result, first, last), label)
+        if behind is not None and last is None:
+            self.cluster(behind)
 
     # ---- templates
 
