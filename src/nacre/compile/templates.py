@@ -37,8 +37,9 @@ from nacre.runtime.plan import Cut
 
 @dataclass(frozen=True)
 class Scratch:
-    """A temporary that a template's steps hand on to each other."""
+    """A temporary that a template's steps hand on to each other, by its name among them."""
 
+    name: str
     nbytes: Size
 
 
@@ -316,7 +317,7 @@ def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[V
 
 def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
     """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
-    places = places | {name: Scratch(_count(count, batch)) for name, count in steps.workspaces.items()}
+    places = places | {name: Scratch(name, _count(count, batch)) for name, count in steps.workspaces.items()}
     for name, (operand, nbytes) in steps.packed.items():
         view = places[operand]
         assert isinstance(view, View)
