@@ -30,6 +30,7 @@ from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
 from nacre.base.known import known_by_identity
 from nacre.base.types import TensorType, row_major
+from nacre.codegen.convolve_steps import Fill
 from nacre.codegen.isa import Isa, isa_of
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.nest_stream import large_results
@@ -357,7 +358,8 @@ class _Planner:
         def value(place: object) -> int:
             if isinstance(place, Scratch):
                 if place not in scratch:
-                    scratch[place] = self.new(Storage("temporary", place.nbytes))
+                    of, fill = self.filling(place.of, place.fill)
+                    scratch[place] = self.new(Storage("temporary", place.nbytes, of=of, fill=fill))
                 return scratch[place]
             return self.number(place.base if isinstance(place, View) else place)  # type: ignore[arg-type]
 
@@ -379,7 +381,13 @@ class _Planner:
         of = self.number(place.of.base)
         if not self.sure or self.values[of].kind not in ("input", "constant"):
             return Number(0)
-        return Pointer(self.new(Storage("packed", READY + place.nbytes, of=of)))
+        _, fill = self.filling(place.of, place.fill)
+        return Pointer(self.new(Storage("packed", READY + place.nbytes, of=of, fill=fill)))
+
+    def filling(self, view: View | None, fill: Fill | None) -> tuple[int, Fill | None]:
+        """The constant of which something is made, and how; -1 and None for other operands."""
+        of = -1 if view is None or view.offset != 0 else self.number(view.base)
+        return (of, fill) if of >= 0 and self.values[of].kind == "constant" else (-1, None)
 
     def dense(self, x: Atom, view: View) -> View:
         """Launch a copy of a strided view into dense memory."""

@@ -20,7 +20,7 @@ from nacre.codegen import convolve as convolutions
 from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts
 from nacre.codegen.contract_plan import contiguous, product_cut
 from nacre.codegen.convolve_points import POINTS
-from nacre.codegen.convolve_steps import Count, Epilogue, Steps
+from nacre.codegen.convolve_steps import Count, Epilogue, Fill, Steps
 from nacre.codegen.convolve_winograd import winograd
 from nacre.codegen.convolve_winograd_weight import winograd_weight
 from nacre.codegen.isa import Isa
@@ -41,6 +41,8 @@ class Scratch:
 
     name: str
     nbytes: Size
+    of: View | None = None  # the operand of which `fill` makes it, where it may
+    fill: Fill | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Standing:
 
     of: View
     nbytes: int
+    fill: Fill | None
 
 
 Place = View | Var | Scratch | Standing  # an operand's view, a result, a temporary, an operand packed
@@ -317,11 +320,12 @@ def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[V
 
 def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
     """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
-    places = places | {name: Scratch(name, _count(count, batch)) for name, count in steps.workspaces.items()}
-    for name, (operand, nbytes) in steps.packed.items():
-        view = places[operand]
-        assert isinstance(view, View)
-        places[name] = Standing(view, nbytes)
+    fills = {name: (_viewed(places[operand]), fill) for name, (operand, fill) in steps.fills.items()}
+    spaces = {name: Scratch(name, _count(count, batch), *fills.get(name, ()))
+              for name, count in steps.workspaces.items()}
+    standing = {name: Standing(_viewed(places[operand]), nbytes, fills[name][1] if name in fills else None)
+                for name, (operand, nbytes) in steps.packed.items()}
+    places = places | spaces | standing
     found: list[TemplateStep] = []
     for s in steps.steps:
         slots = tuple(_address(places[b]) for b in s.buffers)
@@ -332,6 +336,11 @@ def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, w
         found.append(TemplateStep(Code(s.text, s.name), (*slots, batch), extent, _share(work, extent), s.scratch,
                                   reads, writes, whole, grain=s.grain))
     return found
+
+
+def _viewed(place: Place) -> View:
+    assert isinstance(place, View)
+    return place
 
 
 def _share(work: Size, extent: Size) -> Size:
