@@ -19,6 +19,7 @@ from nacre.base.dims import Dim
 from nacre.base.errors import ShapeError
 from nacre.base.types import TensorType
 from nacre.native import cache as objects
+from nacre.native import crew
 from nacre.native.engine import Library, Target
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
@@ -84,7 +85,7 @@ class Executable:
 
     def load(self) -> None:
         """Compile (or fetch) the kernels and load them; done once, at the first run."""
-        with self.lock:
+        with crew.under_way(), self.lock:
             if self.addresses or not self.codes:
                 return
             texts = {text for c in self.codes if not c.key for text in c.texts}
