@@ -132,11 +132,6 @@ class Executable:
         run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
         return outputs
 
-    def peak_bytes(self, sizes: Mapping[str, int]) -> int:
-        """Bytes that a run adds to what its inputs take: outputs and workspace."""
-        bound = self.bound(sizes)
-        return sum(bound.output_bytes) + bound.workspace_bytes
-
 
 def _held(array: np.ndarray) -> Buffer:
     buffer = allocate(array.nbytes)
