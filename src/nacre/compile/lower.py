@@ -105,10 +105,6 @@ class _Lowering:
 
     # ---- reading values
 
-    def is_full(self, v: Atom) -> bool:
-        """Whether the atom has an element for each point of the domain."""
-        return v.type.shape == self.domain and v not in self.row_level
-
     def read(self, x: Atom, index: tuple[Expr, ...]) -> Expr:
         """The element of x at an index."""
         if isinstance(x, Literal) and not x.type.shape:
