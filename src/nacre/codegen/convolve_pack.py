@@ -204,8 +204,12 @@ def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operan
     with f.loop("ask", *rows) as row:
         start = f.gep(source, f.mul(row.index, stride), k.scalar)
         with f.loop("at", 0, length, line) as at:
-            place = f.gep(start, at.index, k.scalar)
-            f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
+            ask_line(f, f.gep(start, at.index, k.scalar), to_write=to_write)
+
+
+def ask_line(f: Function, place: Val, *, to_write: bool = False) -> None:
+    """Prefetch the line of a place, which is read or written soon; memory need not be there."""
+    f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
 
 
 def ask_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:
