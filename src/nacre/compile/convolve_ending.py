@@ -23,7 +23,7 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer, Stmt, Store
 from nacre.native.text import Function, Val, lanes_of, scalar_of, vec
 
-WIDEST = 8  # buffers that a cluster may read and write
+WIDEST = 12  # buffers that a cluster may read and write: two normalised images that are added take nine
 GROUPS = ((0,), (1,), (2, 3))  # image, channel, pixel
 
 
