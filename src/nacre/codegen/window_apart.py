@@ -1,6 +1,7 @@
-"""The gradient of maxima of windows that lie side by side: each tap is compared once, and its gradient written once.
+"""Maxima of windows that lie side by side, and their gradients: an element is read once, its gradient written once.
 
-No element is in two windows, so nothing is added up: where a window's first maximum is stands its gradient, plus 0.
+No element is in two windows.  So what computes the elements needs no scratch memory, and of gradients nothing is added
+up: where a window's first maximum is stands its gradient, plus 0.
 """
 
 from __future__ import annotations
@@ -24,13 +25,83 @@ def is_apart(w: Window) -> bool:
 
 
 class ApartKernel:
-    """Writes the kernel of one window; a work item is a plane.  Buffers dy (or what it is computed of), x, dx."""
+    """What the kernels of one window have in common; a work item is a plane."""
 
     def __init__(self, k: Kernel, window: Window, epilogue: Epilogue | None, operands: Sequence[str],
                  before: Before | None) -> None:
         self.k, self.window, self.epilogue, self.before = k, window, epilogue, before
         self.operands = tuple(k.pointers[name] for name in operands)
         self.across = window.columns.kernel
+        self.channel: Operand = 0
+
+    def _present(self, pixels: int, part: int = 0) -> Val | None:
+        """The lanes of a vector that so many pixels reach; None for all."""
+        left = min(self.k.lanes, max(0, pixels - part * self.k.lanes))
+        return lane_set(self.k.f, self.k.lanes, range(left))
+
+    def _taps(self, parts: list[Val]) -> list[Val]:
+        """The taps of a vector of windows, of their pixels in a row or of what is made of several rows."""
+        if self.across == 1:
+            return parts
+        a, b = parts
+        return [self.k.f.shuffle(a, b, range(p, 2 * self.k.lanes, 2)) for p in range(2)]
+
+    def _store(self, out: str, value: Val, offset: Val, mask: Val | None) -> None:
+        """Send a vector through the epilogue to a buffer."""
+        k, f = self.k, self.k.f
+        if self.epilogue is not None:
+            value = self.epilogue(f, value, Place(f.i64(self.channel), offset, mask, self.operands))
+        store_lanes(f, value, f.gep(k.pointers[out], offset, k.scalar), mask)
+
+
+class ApartMax(ApartKernel):
+    """Writes the kernel of maxima; buffers x (or what it is computed of), y."""
+
+    def write(self) -> Step:
+        """Write the kernel."""
+        k, w, f = self.k, self.window, self.k.f
+        rows, columns = w.rows, w.columns
+        self.read = tuple(k.pointers[name] for name in self.before.names) if self.before is not None else ()
+        whole = columns.out - columns.out % k.lanes
+        with f.loop("plane", f["lo"], f["hi"]) as plane:
+            _, self.channel = split(f, plane.index, w.channels)
+            start = f.mul(plane.index, rows.size * columns.size)
+            with f.loop("row", 0, rows.out) as row:
+                source = f.add(start, f.mul(row.index, rows.kernel * columns.size))
+                target = f.mul(f.add(f.mul(plane.index, rows.out), row.index), columns.out)
+                with f.loop("at", 0, whole, k.lanes) as at:
+                    self._windows(f.add(source, f.mul(at.index, self.across)), f.add(target, at.index), k.lanes)
+                if whole < columns.out:
+                    self._windows(f.add(source, whole * self.across), f.add(target, whole), columns.out - whole)
+        return k.finish(["y"], Count(0, w.channels if rows.out * columns.out else 0))
+
+    def _windows(self, source: Val, target: Val, count: int) -> None:
+        """A vector of windows, `count` of them, which begin at an element of x, to an element of y."""
+        k, f, columns = self.k, self.k.f, self.window.columns
+        best: list[Val] = []
+        for kh in range(self.window.rows.kernel):
+            line = f.add(source, kh * columns.size)
+            row = [self._pixels(f.add(line, i * k.lanes), self._present(count * self.across, i))
+                   for i in range(self.across)]
+            best = [self._larger(a, b) for a, b in zip(best, row, strict=True)] if best else row
+        first, *more = self._taps(best)
+        for tap in more:
+            first = self._larger(first, tap)
+        self._store("y", first, target, self._present(count))
+
+    def _pixels(self, offset: Val, mask: Val | None) -> Val:
+        """A vector of x."""
+        k, f = self.k, self.k.f
+        if self.before is None:
+            return masked_load(k, f, f.gep(k.pointers["x"], offset, k.scalar), mask)
+        return self.before.compute(f, Place(f.i64(self.channel), offset, mask, self.read), k.lanes)
+
+    def _larger(self, a: Val, b: Val) -> Val:
+        return self.k.f.intrinsic("maximum", a.ty, [a, b])
+
+
+class ApartGrad(ApartKernel):
+    """Writes the kernel of gradients; buffers dy (or what it is computed of), x, dx."""
 
     def write(self) -> Step:
         """Write the kernel."""
@@ -67,31 +138,23 @@ class ApartKernel:
     def _windows(self, gradients: Val, offset: Val, count: int, pixels: int) -> None:
         """A vector of windows, `count` of them, which have so many pixels in each row, from an offset in x on."""
         k, f, zero = self.k, self.k.f, self.k.f.zero(self.k.vector)
-        given = lane_set(f, k.lanes, range(count))
+        given = self._present(count)
         g = f.load(gradients, k.vector) if given is None else f.masked_load(gradients, given, k.vector, zero)
         g = f.fadd(zero, g)
         lines = [f.add(offset, kh * self.window.columns.size) for kh in range(self.window.rows.kernel)]
-        taps = [tap for line in lines for tap in self._taps(line, pixels)]
+        taps = [tap for line in lines for tap in self._taps(self._pixels(line, pixels))]
         found = [g if mask is None else f.select(mask, g, zero) for mask in self._first(taps)]
         for kh, line in enumerate(lines):
             parts = found[kh * self.across:(kh + 1) * self.across]
             for i, value in enumerate(parts if self.across == 1 else interleaved(f, parts)):
                 if pixels > i * k.lanes:
-                    self._store(value, f.add(line, i * k.lanes), self._present(pixels, i))
+                    self._store("dx", value, f.add(line, i * k.lanes), self._present(pixels, i))
 
-    def _present(self, pixels: int, part: int) -> Val | None:
-        """The lanes of a vector that so many pixels reach; None for all."""
-        left = min(self.k.lanes, max(0, pixels - part * self.k.lanes))
-        return lane_set(self.k.f, self.k.lanes, range(left))
-
-    def _taps(self, line: Val, pixels: int) -> list[Val]:
-        """The taps in one row of a vector of windows."""
+    def _pixels(self, line: Val, pixels: int) -> list[Val]:
+        """So many pixels in one row of a vector of windows."""
         k, f = self.k, self.k.f
-        parts = [masked_load(k, f, f.gep(k.pointers["x"], f.add(line, i * k.lanes), k.scalar), self._present(pixels, i))
-                 for i in range(self.across)]
-        if self.across == 1:
-            return parts
-        return [f.shuffle(*parts, range(p, 2 * k.lanes, 2)) for p in range(2)]
+        return [masked_load(k, f, f.gep(k.pointers["x"], f.add(line, i * k.lanes), k.scalar), self._present(pixels, i))
+                for i in range(self.across)]
 
     def _first(self, taps: Sequence[Val]) -> list[Val | None]:
         """For each tap where it is the first NaN, or the first that none exceeds; None for everywhere."""
@@ -120,14 +183,7 @@ class ApartKernel:
         whole = (end - first) // k.lanes * k.lanes
         if whole:
             with f.loop("below", first, first + whole, k.lanes) as at:
-                self._store(zero, f.add(self.start, at.index), None)
+                self._store("dx", zero, f.add(self.start, at.index), None)
         if first + whole < end:
             left = lane_set(f, k.lanes, range(end - first - whole))
-            self._store(zero, f.add(self.start, first + whole), left)
-
-    def _store(self, value: Val, offset: Val, mask: Val | None) -> None:
-        """Send a vector through the epilogue to dx."""
-        k, f = self.k, self.k.f
-        if self.epilogue is not None:
-            value = self.epilogue(f, value, Place(f.i64(self.channel), offset, mask, self.operands))
-        store_lanes(f, value, f.gep(k.pointers["dx"], offset, k.scalar), mask)
+            self._store("dx", zero, f.add(self.start, first + whole), left)

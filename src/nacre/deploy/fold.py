@@ -43,16 +43,13 @@ def _foldable(graph: Graph) -> list[Var]:
     needed: set[Atom] = set(outputs)
     found: list[Var] = []
     for e in reversed(graph.equations):
-        v = e.outputs[0] if e.outputs else None
-        if v not in largest:
+        mine = [v for v in e.outputs if v in largest]
+        low = e.primitive.lowering
+        moves = isinstance(low, Element) and low.view is not None
+        made = [v for v in mine if v in needed and not moves and int(v.type.nbytes) <= largest[v]]
+        found += made
+        if not made and (not mine or mine[0] in needed):
             needed.update(e.inputs)
-        elif v in needed:
-            low = e.primitive.lowering
-            moves = isinstance(low, Element) and low.view is not None
-            if v is not None and not moves and int(v.type.nbytes) <= largest[v]:
-                found.append(v)
-            else:
-                needed.update(e.inputs)
     return found[::-1]
 
 
