@@ -1,12 +1,14 @@
-"""Maxima of windows that lie side by side, and their gradients: an element is read once, its gradient written once.
+"""Windows that lie side by side, and their gradients: an element is read once, its gradient written once.
 
 No element is in two windows.  So what computes the elements needs no scratch memory, and of gradients nothing is added
-up: where a window's first maximum is stands its gradient, plus 0.
+up: an element has that of its window, plus 0, or that if it is the window's first maximum.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import reduce
 
 from nacre.codegen.convolve_plane import interleaved, lane_set, masked_load, store_lanes
 from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Place, Step, split
@@ -54,8 +56,12 @@ class ApartKernel:
         store_lanes(f, value, f.gep(k.pointers[out], offset, k.scalar), mask)
 
 
-class ApartMax(ApartKernel):
-    """Writes the kernel of maxima; buffers x (or what it is computed of), y."""
+class ApartForward(ApartKernel, ABC):
+    """Writes the kernel of windows' values; buffers x (or what it is computed of), y."""
+
+    @abstractmethod
+    def _value(self, rows: Sequence[list[Val]]) -> Val:
+        """The values of a vector of windows, of their pixels row by row."""
 
     def write(self) -> Step:
         """Write the kernel."""
@@ -78,16 +84,10 @@ class ApartMax(ApartKernel):
     def _windows(self, source: Val, target: Val, count: int) -> None:
         """A vector of windows, `count` of them, which begin at an element of x, to an element of y."""
         k, f, columns = self.k, self.k.f, self.window.columns
-        best: list[Val] = []
-        for kh in range(self.window.rows.kernel):
-            line = f.add(source, kh * columns.size)
-            row = [self._pixels(f.add(line, i * k.lanes), self._present(count * self.across, i))
-                   for i in range(self.across)]
-            best = [self._larger(a, b) for a, b in zip(best, row, strict=True)] if best else row
-        first, *more = self._taps(best)
-        for tap in more:
-            first = self._larger(first, tap)
-        self._store("y", first, target, self._present(count))
+        lines = [f.add(source, kh * columns.size) for kh in range(self.window.rows.kernel)]
+        rows = [[self._pixels(f.add(line, i * k.lanes), self._present(count * self.across, i))
+                 for i in range(self.across)] for line in lines]
+        self._store("y", self._value(rows), target, self._present(count))
 
     def _pixels(self, offset: Val, mask: Val | None) -> Val:
         """A vector of x."""
@@ -96,12 +96,31 @@ class ApartMax(ApartKernel):
             return masked_load(k, f, f.gep(k.pointers["x"], offset, k.scalar), mask)
         return self.before.compute(f, Place(f.i64(self.channel), offset, mask, self.read), k.lanes)
 
+
+class ApartMax(ApartForward):
+    """Writes the kernel of maxima."""
+
+    def _value(self, rows: Sequence[list[Val]]) -> Val:
+        best, *more = self._taps([reduce(self._larger, column) for column in zip(*rows, strict=True)])
+        return reduce(self._larger, more, best)
+
     def _larger(self, a: Val, b: Val) -> Val:
         return self.k.f.intrinsic("maximum", a.ty, [a, b])
 
 
-class ApartGrad(ApartKernel):
-    """Writes the kernel of gradients; buffers dy (or what it is computed of), x, dx."""
+class ApartSum(ApartForward):
+    """Writes the kernel of sums."""
+
+    def _value(self, rows: Sequence[list[Val]]) -> Val:
+        return reduce(self.k.f.fadd, (tap for row in rows for tap in self._taps(row)), self.k.f.zero(self.k.vector))
+
+
+class ApartGrad(ApartKernel, ABC):
+    """Writes the kernel of gradients; buffers dy (or what it is computed of), dx."""
+
+    @abstractmethod
+    def _spread(self, g: Val, lines: Sequence[Val], pixels: int) -> list[Val]:
+        """The gradients of the taps of a vector of windows, of their own and where their rows of pixels begin."""
 
     def write(self) -> Step:
         """Write the kernel."""
@@ -142,13 +161,39 @@ class ApartGrad(ApartKernel):
         g = f.load(gradients, k.vector) if given is None else f.masked_load(gradients, given, k.vector, zero)
         g = f.fadd(zero, g)
         lines = [f.add(offset, kh * self.window.columns.size) for kh in range(self.window.rows.kernel)]
-        taps = [tap for line in lines for tap in self._taps(self._pixels(line, pixels))]
-        found = [g if mask is None else f.select(mask, g, zero) for mask in self._first(taps)]
+        found = self._spread(g, lines, pixels)
         for kh, line in enumerate(lines):
             parts = found[kh * self.across:(kh + 1) * self.across]
             for i, value in enumerate(parts if self.across == 1 else interleaved(f, parts)):
                 if pixels > i * k.lanes:
                     self._store("dx", value, f.add(line, i * k.lanes), self._present(pixels, i))
+
+    def _rest(self, first: int, end: int) -> None:
+        """The elements below all windows, from one on: they have no gradient."""
+        k, f, zero = self.k, self.k.f, self.k.f.zero(self.k.vector)
+        whole = (end - first) // k.lanes * k.lanes
+        if whole:
+            with f.loop("below", first, first + whole, k.lanes) as at:
+                self._store("dx", zero, f.add(self.start, at.index), None)
+        if first + whole < end:
+            left = lane_set(f, k.lanes, range(end - first - whole))
+            self._store("dx", zero, f.add(self.start, first + whole), left)
+
+
+class ApartSumGrad(ApartGrad):
+    """Writes the kernel of the gradients of sums."""
+
+    def _spread(self, g: Val, lines: Sequence[Val], pixels: int) -> list[Val]:
+        return [g] * (self.across * len(lines))
+
+
+class ApartMaxGrad(ApartGrad):
+    """Writes the kernel of the gradients of maxima, which also reads x."""
+
+    def _spread(self, g: Val, lines: Sequence[Val], pixels: int) -> list[Val]:
+        f = self.k.f
+        taps = [tap for line in lines for tap in self._taps(self._pixels(line, pixels))]
+        return [g if mask is None else f.select(mask, g, f.zero(g.ty)) for mask in self._first(taps)]
 
     def _pixels(self, line: Val, pixels: int) -> list[Val]:
         """So many pixels in one row of a vector of windows."""
@@ -176,14 +221,3 @@ class ApartGrad(ApartKernel):
                 found.append(free if wins is None else f.and_(wins, free))
                 later = later if wins is None else f.or_(later, wins)
         return found[::-1]
-
-    def _rest(self, first: int, end: int) -> None:
-        """The elements below all windows, from one on: they have no gradient."""
-        k, f, zero = self.k, self.k.f, self.k.f.zero(self.k.vector)
-        whole = (end - first) // k.lanes * k.lanes
-        if whole:
-            with f.loop("below", first, first + whole, k.lanes) as at:
-                self._store("dx", zero, f.add(self.start, at.index), None)
-        if first + whole < end:
-            left = lane_set(f, k.lanes, range(end - first - whole))
-            self._store("dx", zero, f.add(self.start, first + whole), left)
