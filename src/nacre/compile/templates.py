@@ -321,9 +321,10 @@ def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[V
 def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
     """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
     fills = {name: (_viewed(places[operand]), fill) for name, (operand, fill) in steps.fills.items()}
-    spaces = {name: Scratch(name, _count(count, batch), *fills.get(name, ()))
+    nothing = None, None
+    spaces = {name: Scratch(name, _count(count, batch), *fills.get(name, nothing))
               for name, count in steps.workspaces.items()}
-    standing = {name: Standing(_viewed(places[operand]), nbytes, fills[name][1] if name in fills else None)
+    standing = {name: Standing(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
                 for name, (operand, nbytes) in steps.packed.items()}
     places = places | spaces | standing
     found: list[TemplateStep] = []
