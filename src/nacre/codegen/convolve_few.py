@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from nacre.codegen.convolve_points import FILTER_SCALE, PATCH, Vectors, WinogradKernel
 from nacre.codegen.convolve_steps import product, store_sums
-from nacre.kernel.order_winograd import of_filter
 from nacre.native.text import Operand, Val
 
 SPARE = 8  # registers beside those of sums
@@ -62,9 +61,8 @@ class FewTiles:
         with f.loop("c", 0, f["depth"], carry=sums) as c:
             place = f.mul(c.index, 9 * plan.width)
             source, ahead = (f.gep(f[name], place, k.scalar) for name in ("stage", "following"))
-            w.ask_taps(f, ahead, row)
-            columns = zip(*w.taps(f, source), strict=True)
-            values = of_filter(vectors, [of_filter(vectors, column)[row] for column in columns])
+            w.ask_taps(f, ahead, row, PATCH)
+            values = w.row_of_filter(f, source, row)
             carried = iter(c.carried)
             following: list[Val] = []
             for value, scale, tile in zip(values, scales, tiles, strict=True):

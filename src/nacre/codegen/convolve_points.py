@@ -216,6 +216,7 @@ class WinogradKernel:
         self.k, self.plan = k, plan
         self.size = 0
         self.together: dict[int, int] = {}  # points at a time of each register tile
+        self.transformed = PATCH  # points at which filters are transformed together
 
     def scratch(self, elements: int) -> Val:
         """Room in the scratch memory."""
@@ -286,33 +287,37 @@ class WinogradKernel:
 
     # ---- filters
 
-    def write_filters(self) -> None:
-        """Write @filters_i(source, following, to, step, count) for each row of points: those of some channels' filters.
+    def write_filters(self, points: int) -> None:
+        """Write @filters_i(source, following, to, step, count) for each so many points: some channels' filters there.
 
-        The source is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.
+        The source is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.  A share of
+        what is staged at `following` is prefetched.  The points are all or some of a row.
         """
         k, plan = self.k, self.plan
-        for row in range(PATCH):
-            f = k.internal(f"filters_{row}", {"source": "ptr", "following": "ptr", "to": "ptr", "step": "i64",
-                                              "count": "i64"})
-            vectors = Vectors(f, k.vector)
+        self.transformed = points
+        for i in range(POINTS // points):
+            f = k.internal(f"filters_{i}", {"source": "ptr", "following": "ptr", "to": "ptr", "step": "i64",
+                                            "count": "i64"})
+            row, first = divmod(i * points, PATCH)
             with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
                 place = f.add(f.mul(c.index, 9 * plan.width), at.index)
-                self.ask_taps(f, f.gep(f["following"], place, k.scalar), row)
-                source = f.gep(f["source"], place, k.scalar)
-                columns = zip(*self.taps(f, source), strict=True)
-                values = of_filter(vectors, [of_filter(vectors, column)[row] for column in columns])
-                scaled = [vectors.mul(u, scale) for u, scale in zip(values, FILTER_SCALE[row], strict=True)]
+                self.ask_taps(f, f.gep(f["following"], place, k.scalar), i, POINTS // points)
+                values = self.row_of_filter(f, f.gep(f["source"], place, k.scalar), row)[first:first + points]
+                scales = FILTER_SCALE[row][first:first + points]
+                scaled = [Vectors(f, k.vector).mul(u, scale) for u, scale in zip(values, scales, strict=True)]
                 to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
                 store_points(k, f, [scaled], to, f["step"])
             f.ret()
 
-    def taps(self, f: Function, source: Val) -> list[list[Val]]:
-        """The 3×3 taps of a vector of staged filters."""
+    def row_of_filter(self, f: Function, source: Val, row: int) -> list[Val]:
+        """A vector of staged filters as values at a row of points, before scaling."""
         k, plan = self.k, self.plan
+        vectors = Vectors(f, k.vector)
         taps = [[f.load(f.gep(source, (i * 3 + j) * plan.width, k.scalar), k.vector) for j in range(3)]
                 for i in range(3)]
-        return [line[::-1] for line in taps[::-1]] if plan.sides.turned else taps
+        if plan.sides.turned:
+            taps = [line[::-1] for line in taps[::-1]]
+        return of_filter(vectors, [of_filter(vectors, column)[row] for column in zip(*taps, strict=True)])
 
     def stage_filters(self, index: Operand, channels: tuple[Operand, Operand], stage: Val) -> None:
         """Bring filters of channels start … end, of all groups' panels, to [channel][tap][lane]."""
@@ -323,25 +328,22 @@ class WinogradKernel:
         f, plan = self.k.f, self.plan
         return f.mul(f.i64(total(f, product(f, index, plan.sides.inputs), channel)), 9 * plan.width)
 
-    def ask_filters(self, index: Val, channel: Val, depth: Val, row: Val) -> None:
-        """Prefetch a row's share of the filters of so many channels from one on, of all groups' panels, in w."""
+    def ask_filters(self, index: Val, channel: Val, depth: Val, part: Val, parts: int) -> None:
+        """Prefetch one of several parts of the filters of so many channels from one on, of all groups' panels, in w."""
         k, f, plan = self.k, self.k.f, self.plan
         channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
-        ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), row, PATCH)
+        ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)
 
-    def ask_taps(self, f: Function, source: Val, row: int) -> None:
-        """Prefetch a row's share of the taps of a vector of staged filters."""
-        for tap in range(row, 9, PATCH):
+    def ask_taps(self, f: Function, source: Val, part: int, parts: int) -> None:
+        """Prefetch one of several parts of the taps of a vector of staged filters."""
+        for tap in range(part, 9, parts):
             ask_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
 
-    def transform_filters(self, row: Operand, stage: Val, to: Val, step: int, count: Val, following: Val) -> None:
-        """Transform so many staged filters at the points of a row; `to` is for the first of them.
-
-        A row's share of as many that are staged at `following` is prefetched.
-        """
+    def transform_filters(self, number: Operand, stage: Val, to: Val, step: int, count: Val, following: Val) -> None:
+        """Transform so many staged filters by @filters_number; `to` is for the first of them."""
         f = self.k.f
-        for i in range(PATCH):
-            with f.when(f.icmp("eq", row, i)):
+        for i in range(POINTS // self.transformed):
+            with f.when(f.icmp("eq", number, i)):
                 f.call(f"filters_{i}", "void", [stage, following, to, f.i64(step), count])
 
     # ---- products
