@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nacre.codegen.convolve_steps import Count, Kernel, Step, ceil_div, product, split, total
 from nacre.native.text import Function, Operand, Val, lanes_of
 from nacre.runtime.plan import READY
@@ -131,6 +133,20 @@ def pack_weights(k: Kernel, layout: PanelLayout, strides: tuple[int, int]) -> St
         target = f.gep(k.pointers["panels"], product(f, item.index, layout.block_size), k.scalar)
         pack_channels(k, layout, strides, panel, (first, end), target)
     return k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
+
+
+def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w: np.ndarray) -> np.ndarray | None:
+    """What `pack_weights` makes of w, by NumPy, with zeros where it leaves room; None for elements of another size."""
+    outputs, inputs, taps = layout.outputs, layout.inputs, layout.taps
+    if w.itemsize != element or w.size != layout.groups * outputs * inputs * taps:
+        return None
+    flat = np.ascontiguousarray(w).reshape(-1)
+    steps = [n * element for n in (outputs * inputs * taps, *strides, 1)]
+    found = np.lib.stride_tricks.as_strided(flat, (layout.groups, outputs, inputs, taps), steps)
+    rows, depth = layout.panels * layout.width, layout.blocks * layout.depth
+    padded = np.pad(found, ((0, 0), (0, rows - outputs), (0, depth - inputs), (0, 0)))
+    panels = padded.reshape(layout.groups, layout.panels, layout.width, layout.blocks, layout.depth, taps)
+    return panels.transpose(0, 1, 3, 4, 5, 2).reshape(-1)
 
 
 def pack_channels(k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand,

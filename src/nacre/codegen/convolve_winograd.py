@@ -8,11 +8,12 @@ item is a panel: it transforms its filters, which are then never read from memor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from nacre.codegen.convolve_few import FewTiles
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import packed_room
+from nacre.codegen.convolve_pack import packed_panels, packed_room
 from nacre.codegen.convolve_points import PATCH, POINTS, STAGED, Plan, WinogradKernel
 from nacre.codegen.convolve_steps import (
     Count,
@@ -139,7 +140,10 @@ def _by_panel(call: Call, plan: Plan) -> Steps:
     points = POINTS * plan.sides.groups * plan.chunks * plan.element
     space = Count(points * plan.lanes, points * plan.image_tiles * plan.chunk)
     staged = plan.sides.groups * plan.panels * plan.sides.inputs * 9 * plan.width * plan.element
-    return Steps((_pixels_step(call, plan), _Panels(call, plan).write()), {"pixels": space}, {"staged": ("w", staged)})
+    filters = replace(plan.filters, depth=max(1, plan.sides.inputs))
+    fills = {"staged": ("w", partial(packed_panels, filters, plan.sides.strides, plan.element))}
+    return Steps((_pixels_step(call, plan), _Panels(call, plan).write()), {"pixels": space}, {"staged": ("w", staged)},
+                 fills)
 
 
 def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, Val]:
