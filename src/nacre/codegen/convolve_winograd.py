@@ -92,8 +92,9 @@ def _filters_step(call: Call, plan: Plan) -> Step:
         to = total(f, product(f, first, POINTS * plan.filter_step), product(f, channel, plan.width))
         w.stage_filters(index, (start, end), stage)
         with f.loop("row", 0, PATCH) as row:
-            place = f.add(f.mul(row.index, PATCH * plan.filter_step), to)
-            w.transform_filters(row.index, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
+            point = f.mul(row.index, PATCH)
+            place = f.add(f.mul(point, plan.filter_step), to)
+            w.transform_filters(point, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
                                 f.sub(end, start), stage)
     return w.finish("filters", Count(plan.sides.groups * plan.panels * parts))
 
@@ -257,8 +258,7 @@ class _Panels:
             row_v = f.gep(v, f.mul(f.mul(row.index, PATCH), step), k.scalar)
             self.few.multiply(row.index, staged, ahead, row_v, step, self.spaces, tiles, channels)
         with f.when(f.xor(few, f.const("i1", True))), f.loop("point", 0, POINTS, self.points) as point:
-            number = f.binary("udiv", point.index, self.points)
-            ask(number, POINTS // self.points)
-            w.transform_filters(number, staged, self.u, self.step_u, f.sub(channels[1], channels[0]), ahead)
+            ask(f.binary("udiv", point.index, self.points), POINTS // self.points)
+            w.transform_filters(point.index, staged, self.u, self.step_u, f.sub(channels[1], channels[0]), ahead)
             w.multiply(f.gep(v, f.mul(point.index, step), k.scalar), step, self.u, self.step_u, self.spaces, tiles,
                        channels, (point.index, f.add(point.index, self.points)))
