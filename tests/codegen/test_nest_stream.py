@@ -11,8 +11,8 @@ from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, bool_, float16, float32, float64, int8, int64
 from nacre.codegen.isa import BY_NAME
 from nacre.codegen.nest import generate
-from nacre.codegen.nest_stream import LARGE, large_results
-from nacre.kernel.ast import Buffer, For, Index, Kernel, Load, Store, apply, cast
+from nacre.codegen.nest_stream import LARGE, large_operands, large_results
+from nacre.kernel.ast import Accumulate, Alloc, Buffer, For, Index, Kernel, Load, Store, apply, cast
 
 N, M = Dim.symbol("N"), Dim.symbol("M")
 I, J = Index("i"), Index("j")
@@ -62,3 +62,31 @@ def test_only_large_results_that_are_not_read_again() -> None:
     assert not large_results(kernel(count - 1, "x"))
     assert not large_results(kernel(count, "y"))
     assert not large_results(kernel(N, "x"))
+
+
+def test_rows_of_whole_lines_may_be_short() -> None:
+    def copied(row: int) -> Kernel:
+        shape = LARGE // row, row // 4
+        loop = For("j", shape[1], (Store("y", (I, J), Load("x", (I, J), float32)),), parallel=True, vector=True)
+        buffers = [Buffer(name, float32, shape) for name in "xy"]
+        return Kernel("copied", (buffers[0],), (buffers[1],), (For("i", shape[0], (loop,), parallel=True),))
+
+    assert large_results(copied(256)) == {"y"}
+    assert not large_results(copied(128))
+    assert not large_results(copied(260))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_what_goes_down_far_rows_asks_for_later_ones(isa: str) -> None:
+    def summed(rows: int | Dim) -> Kernel:
+        x, y = Buffer("x", float32, (rows, 4096)), Buffer("y", float32, (4096,))
+        body = (Alloc(Buffer("a", float32, ())),
+                For("i", rows, (Accumulate("sum", ("a",), (Load("x", (I, J), float32),)),)),
+                Store("y", (J,), Load("a", (), float32)))
+        return Kernel("summed", (x,), (y,), (For("j", 4096, body, parallel=True, vector=True),))
+
+    assert large_operands(summed(LARGE // 4096)) == {"x"}
+    assert not large_operands(summed(10)) and not large_operands(summed(N))
+    assert "prefetch" in generate(summed(LARGE // 4096), BY_NAME[isa], frozenset("x")).text
+    assert "prefetch" not in generate(summed(10), BY_NAME[isa]).text
+    check(summed(N), [numbers((37, 4096), float32)], {"N": 37}, [3], frozenset("x"))

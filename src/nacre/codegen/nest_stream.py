@@ -97,16 +97,19 @@ class Streams(Values):
         down = e.buffer in self.streams and names[-1] != self.vector
         if not self.streaming and not down:
             return
-        steps = (stride(buffer, e.index, name, scope) for name in reversed(names) if name != self.vector)
-        apart = next((step for step in steps if step not in (0, None)), 0)
-        there = f.gep(pointer, self.distance(0 if down else self.extents[self.vector], apart, buffer.dtype.itemsize))
+        around = [name for name in reversed(names) if name != self.vector]
+        steps = (stride(buffer, e.index, name, scope) for name in around)
+        apart = next((step for step in steps if step != 0), 0) or 0
+        row = 0 if down else self.extents[self.vector] if around else LONG
+        there = f.gep(pointer, self.distance(row, apart, buffer.dtype.itemsize))
         for line in range(0, size, LINE):
             f.prefetch(f.gep(there, line), level=3)
 
     def distance(self, row: Size, apart: Size, size: int) -> Val:
-        """How far ahead memory is asked for, given a row's length, its distance to the next one, and elements' size."""
+        """How far ahead memory is asked for, given a row's length, its distance to the next one (0 where nothing is
+        known of that), and elements' size."""
         f, key = self.f, (row, apart, size)
-        if apart == 0 or (isinstance(row, int) and row * size >= LONG):
+        if isinstance(row, int) and row * size >= LONG:
             return f.i64(PAGE)
         if key not in self.distances:
             length, step = self.size(row), self.size(apart)
