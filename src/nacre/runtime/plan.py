@@ -82,7 +82,8 @@ class Storage:
 
     A part of another value begins `offset` bytes into the value `of`, and moves on by `stride` bytes with each round of
     a loop.  What is packed is made by a kernel of the input or constant `of`, and may be kept for later calls with
-    the same one (see `Packed`).
+    the same one (see `Packed`).  What `fill` makes of the constant `of` is the same, also for a temporary that one
+    launch writes; a kernel that finds it ready does not read the constant.
     """
 
     kind: str
@@ -92,6 +93,7 @@ class Storage:
     offset: Size = 0
     stride: Size = 0
     loop: int = -1
+    fill: Callable[[np.ndarray], np.ndarray | None] | None = None
 
 
 class Located(NamedTuple):
