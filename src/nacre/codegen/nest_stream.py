@@ -2,6 +2,8 @@
 
 A store that goes past the caches writes whole, aligned vectors.  So a vector loop whose results are large takes the
 rounds before the first aligned address by themselves; what is not aligned after that is written as ever.
+
+What such loops read is asked for ahead of where the processor itself looks.
 """
 
 from __future__ import annotations
