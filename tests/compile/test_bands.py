@@ -136,6 +136,35 @@ def test_any_program_gives_the_same_bits(program: Program, short: None) -> None:
     check_fused_is_eager(program)
 
 
+LOOKED_UP: dict[str, Callable[..., Any]] = {
+    "rows": lambda table, w, ids: nc.take(table, ids, axis=0) @ w,
+    "many rows of one": lambda table, w, ids: nc.reshape(
+        nc.take(table, nc.reshape(ids, (-1, 2)), axis=0), (-1, 2 * table.shape[1])) @ nc.concat([w, w], axis=0),
+    "with an ending": lambda table, w, ids: nc.tanh(nc.take(table, ids, axis=0) @ w),
+}
+
+
+@pytest.mark.parametrize("form", LOOKED_UP)
+@pytest.mark.parametrize("count", [49, 50, 64])
+def test_rows_of_a_table(form: str, count: int) -> None:
+    values = looked_up(2 * count, 40, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"LARGE": 8000, "NEAR": 0, "WHOLE": 10}.items():
+            patch.setattr(bands, name, value)
+        assert_same(LOOKED_UP[form], values)
+
+
+def looked_up(count: int, k: int, n: int) -> list[Any]:
+    table, w, *_ = operands(300, k, n, nc.float32)
+    return [table, w, nc.tensor(np.random.default_rng(1).integers(0, 300, count))]
+
+
+def test_many_rows_of_a_table_are_never_in_memory() -> None:
+    values = looked_up(40_000, 130, 8)
+    assert_same(LOOKED_UP["rows"], values)
+    assert nc.jit(LOOKED_UP["rows"]).memory(*values).workspace < 40_000 * 130 * 4 / 2
+
+
 WHOLE: dict[str, Callable[..., Any]] = {
     "wanted": lambda h, w, b, t: (h @ w, nc.max(h @ w, axis=1)),
     "a factor": lambda h, w, b, t: nc.exp(h @ w) @ w.T,

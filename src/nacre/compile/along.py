@@ -105,7 +105,8 @@ def _tells_places(e: Equation) -> bool:
         return lambda at: Load(f"x{k}", at, e.inputs[k].type.dtype)
 
     index = tuple(Index(f"i{k}") for k in range(result.rank))
-    todo = [low.rule(index, tuple(map(reader, range(len(e.inputs)))), tuple(x.type for x in e.inputs), result, **e.params)]
+    readers, types = tuple(map(reader, range(len(e.inputs)))), tuple(x.type for x in e.inputs)
+    todo = [low.rule(index, readers, types, result, **e.params)]
     while todo:
         part = todo.pop()
         if isinstance(part, Index):

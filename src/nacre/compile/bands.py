@@ -3,12 +3,13 @@
 The product is never whole in memory: not the scores of a vocabulary under a cross-entropy, nor the distances whose
 smallest names a cluster.  A loop of the program computes a band of it and all that reads it (`compile/along` tells how
 equations go along), by the kernels that would compute the whole.  Each element is what it was, and each reduction is
-within a band, so bits do not change.  Bands of columns serve where columns are reduced.
+within a band, so bits do not change.  Bands of columns serve where columns are reduced.  In the same way many rows of a
+table that are looked up for a product of few columns are multiplied while they are near.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -24,7 +25,7 @@ from nacre.compile.along import (
     stretched,
 )
 from nacre.compile.simplify import own_constants, own_outputs
-from nacre.ir.graph import Atom, Builder, Equation, Graph, Literal, Var
+from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
 from nacre.ir.primitive import Element, primitive_named
 
 LARGE = 16 << 20  # bytes of a product that is not to be in memory
@@ -33,6 +34,7 @@ SMALL = 8  # a result of so small a part of the product, or less, may be in memo
 FEWEST = 4  # bands that are worth a loop
 WHOLE = 168  # rows of a band: a multiple of this many fills tiles of 14, 8 or 6 rows
 WIDE = 384  # columns of one: panels of vectors of any width
+MOVED = frozenset(("reshape", "permute"))  # computed in a band where only bands read the result
 CHEAP = frozenset(("fill", "iota", "broadcast"))  # computed in a band rather than read
 STREAMED = ((4 << 20, 1), (8 << 20, 2))  # a factor that every band reads: up to so many bytes, so many times `WHOLE`
 LONGEST = 3  # and for a larger one, which comes from memory each time
@@ -40,17 +42,29 @@ LONGEST = 3  # and for a larger one, which comes from memory each time
 
 def banded(graph: Graph) -> Graph:
     """The graph in which such products and what reads them are loops over bands."""
-    seeds = [e for e in graph.equations if e.primitive.name in PRODUCTS and _is_large(e.outputs[0])]
+    made = {v: e for e in graph.equations for v in e.outputs}
     changed = graph
-    for e in seeds:
-        found = next((g for run in sides(e) if (g := _gathered(changed, e, run)) is not None), None)
-        if found is not None:
-            changed = found.rewritten()
+    for e in graph.equations:
+        if e.primitive.name not in PRODUCTS or not all(x.type.static for x in (*e.inputs, *e.outputs)):
+            continue
+        rows = {r for x in e.inputs if (r := _looked_up(made, x)) is not None and _is_large(r.outputs[0])}
+        if rows or _is_large(e.outputs[0]):
+            found = next((g for run in sides(e) if (g := _group(changed, e, run, rows)) is not None), None)
+            changed = changed if found is None else found.rewritten()
     return graph if changed is graph else own_outputs(own_constants(changed))
 
 
 def _is_large(v: Var) -> bool:
     return v.type.static and v.type.nbytes >= LARGE  # type: ignore[operator]
+
+
+def _looked_up(made: Mapping[Var, Equation], x: Atom) -> Equation | None:
+    """The equation that looks up the rows of a table which a value has, perhaps in another shape."""
+    e = made.get(x) if isinstance(x, Var) else None
+    while e is not None and e.primitive.name in MOVED:
+        x = e.inputs[0]
+        e = made.get(x) if isinstance(x, Var) else None
+    return e if e is not None and e.primitive.name == "take" else None
 
 
 @dataclass
@@ -60,6 +74,7 @@ class _Group:
     graph: Graph
     seed: Equation
     run: Run
+    bulk: int  # bytes of the product, or of what is looked up for it
     runs: dict[Var, Run]  # of the values that are computed in bands
     members: list[Equation] = field(default_factory=list[Equation])
     cut: dict[tuple[Atom, Run], None] = field(default_factory=dict[tuple[Atom, Run], None])  # read in bands
@@ -74,13 +89,13 @@ class _Group:
     # ---- which equations
 
     def small(self, v: Var) -> bool:
-        """Whether a value is so much smaller than the product that it may be in memory."""
-        return v.type.static and v.type.nbytes * SMALL <= self.seed.outputs[0].type.nbytes  # type: ignore[operator]
+        """Whether a value is so much smaller than the largest that it may be in memory."""
+        return v.type.static and v.type.nbytes * SMALL <= self.bulk  # type: ignore[operator]
 
     def grow(self) -> set[Equation] | None:
         """All that goes along behind the product; None where something reads large values that does not."""
         found, outputs = {self.seed}, set(self.graph.outputs)
-        if self.seed.outputs[0] in outputs:
+        if self.seed.outputs[0] in outputs and not self.small(self.seed.outputs[0]):
             return None
         for e in self.graph.equations:
             mine = [k for k, x in enumerate(e.inputs) if isinstance(x, Var) and x in self.runs]
@@ -101,7 +116,7 @@ class _Group:
         return found
 
     def trim(self, found: set[Equation]) -> None:
-        """Leave what only small values are read by, and is needed for nothing else; take in what is read by bands alone."""
+        """Leave what large values do not need; take in what is read by bands alone."""
         readers: dict[Atom, list[Equation]] = {}
         for e in self.graph.equations:
             for x in e.inputs:
@@ -136,8 +151,9 @@ class _Group:
             return False
         if e.primitive.name in CHEAP:
             return True
-        return alone and (e.primitive.name == "take" or (
-            not self.small(e.outputs[0]) and (plain(e) or e.primitive.name in PRODUCTS)))
+        if e.primitive.name == "take" or e.primitive.name in MOVED:
+            return alone
+        return alone and not self.small(e.outputs[0]) and (plain(e) or e.primitive.name in PRODUCTS)
 
     def connect(self) -> bool:
         """Find what the members read and give; False where they cannot be computed together."""
@@ -181,12 +197,10 @@ class _Group:
 
     def rows(self) -> int:
         """The length of a band: near, but long enough that what each reads whole is not most of its work."""
-        type = self.seed.outputs[0].type
         left, _ = needs(self.seed, self.run) or (None, None)
         factor, unit = (self.seed.inputs[0], WIDE) if left is None else (self.seed.inputs[1], WHOLE)
-        assert isinstance(type.nbytes, int)
         times = next((n for most, n in STREAMED if factor.type.nbytes <= most), LONGEST)  # type: ignore[operator]
-        return max(times, NEAR * self.length // type.nbytes // unit) * unit
+        return max(times, NEAR * self.length // self.bulk // unit) * unit
 
     # ---- the loop
 
@@ -261,17 +275,20 @@ class _Group:
         return [_first(builder, inside[v], self.runs[v][0]) for v in self.results]
 
 
-def _gathered(graph: Graph, seed: Equation, run: Run) -> _Group | None:
-    """The group of a product along a run, if it is worth a loop."""
-    if seed not in graph.equations:
+def _group(graph: Graph, seed: Equation, run: Run, rows: Collection[Equation]) -> _Group | None:
+    """The group of a product, whose factors may be `rows` of a table, along a run; None if it is not worth a loop."""
+    if seed not in graph.equations:  # it is within another group
         return None
-    group = _Group(graph, seed, run, {seed.outputs[0]: run})
+    bulk = max(v.type.nbytes for e in (seed, *rows) for v in e.outputs)  # type: ignore[type-var]
+    group = _Group(graph, seed, run, bulk, {seed.outputs[0]: run})  # type: ignore[arg-type]
     if group.length < FEWEST * group.rows():
         return None
     found = group.grow()
     if found is None:
         return None
     group.trim(found)
+    if not _is_large(seed.outputs[0]) and not any(e in rows for e in group.members):
+        return None
     return group if group.connect() else None
 
 
