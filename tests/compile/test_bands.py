@@ -129,6 +129,13 @@ def test_large_products_are_never_in_memory(form: str, m: int, k: int, n: int) -
     assert f.memory(*values).workspace < m * n * 4 / 2
 
 
+def test_a_loop_may_need_the_results_of_another(short: None) -> None:
+    def twice(h: Any, w: Any, b: Any, t: Any) -> Any:
+        return nc.max((h * nc.max(h @ w, axis=1)[:, None]) @ w + b, axis=1)
+
+    assert_same(twice, operands(15, 7, 10, nc.float32), loops=2)
+
+
 @given(program=programs())
 @many
 def test_any_program_gives_the_same_bits(program: Program, short: None) -> None:

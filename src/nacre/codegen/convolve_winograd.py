@@ -8,10 +8,12 @@ item is a panel: it transforms its filters, which are then never read from memor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
+from nacre.codegen.convolve_few import FewTiles
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import packed_room
+from nacre.codegen.convolve_pack import packed_panels, packed_room
 from nacre.codegen.convolve_points import PATCH, POINTS, STAGED, Plan, WinogradKernel
 from nacre.codegen.convolve_steps import (
     Count,
@@ -92,7 +94,7 @@ def _filters_step(call: Call, plan: Plan) -> Step:
         with f.loop("row", 0, PATCH) as row:
             place = f.add(f.mul(row.index, PATCH * plan.filter_step), to)
             w.transform_filters(row.index, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
-                                f.sub(end, start))
+                                f.sub(end, start), stage)
     return w.finish("filters", Count(plan.sides.groups * plan.panels * parts))
 
 
@@ -138,7 +140,10 @@ def _by_panel(call: Call, plan: Plan) -> Steps:
     points = POINTS * plan.sides.groups * plan.chunks * plan.element
     space = Count(points * plan.lanes, points * plan.image_tiles * plan.chunk)
     staged = plan.sides.groups * plan.panels * plan.sides.inputs * 9 * plan.width * plan.element
-    return Steps((_pixels_step(call, plan), _panels_step(call, plan)), {"pixels": space}, {"staged": ("w", staged)})
+    filters = replace(plan.filters, depth=max(1, plan.sides.inputs))
+    fills = {"staged": ("w", partial(packed_panels, filters, plan.sides.strides, plan.element))}
+    return Steps((_pixels_step(call, plan), _panels_step(call, plan)), {"pixels": space}, {"staged": ("w", staged)},
+                 fills)
 
 
 def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, Val]:
@@ -181,6 +186,7 @@ def _panels_step(call: Call, plan: Plan) -> Step:
     w.write_filters()
     w.write_rows(PATCH)
     w.write_results()
+    few = FewTiles(w)
     stage, step_u = w.scratch(9 * max(DEPTHS) * plan.width), plan.filter_step
     u = w.scratch(PATCH * step_u)
     spaces = w.sums_space()
@@ -195,6 +201,7 @@ def _panels_step(call: Call, plan: Plan) -> Step:
             first = f.add(f.mul(image.index, plan.image_tiles), f.mul(start, sides.tiles[1]))
             v, step = _pixels(k, plan, group, first)
             tiles = f.mul(f.mul(rows, sides.tiles[1]), images)
+            is_few = few.taken(tiles)
             depth = f.select(f.icmp("sgt", tiles, FEW_TILES), f.i64(DEPTHS[1]), f.i64(DEPTHS[0]))
             with f.loop("channel", 0, sides.inputs, depth) as part:
                 end = f.smin(f.add(part.index, depth), sides.inputs)
@@ -204,16 +211,21 @@ def _panels_step(call: Call, plan: Plan) -> Step:
                     w.stage_filters(item.index, (part.index, end), staged)
                 last = f.icmp("eq", end, sides.inputs)
                 following = f.select(last, f.add(item.index, 1), item.index), f.select(last, f.i64(0), end)
+                ahead = f.select(room.ready, f.gep(room.data, w.staged(*following), k.scalar), staged)
                 with f.loop("row", 0, PATCH) as row:
-                    w.ask_filters(room, *following, depth, row.index)
+                    with f.when(f.xor(room.ready, f.const("i1", True))):
+                        w.ask_filters(*following, depth, row.index)
                     with f.when(last), f.loop("asked", 0, images) as each:
                         planes = total(f, product(f, f.add(image.index, each.index), sides.groups), group)
                         w.ask_results(finish, planes, panel, band.index, row.index, PATCH)
-                    w.transform_filters(row.index, staged, u, step_u, f.sub(end, part.index))
                     point = f.mul(row.index, PATCH)
                     at = total(f, f.mul(f.add(f.mul(f.i64(chunk), POINTS), point), step), channel)
-                    w.multiply(f.gep(v, at, k.scalar), step, u, step_u, spaces, tiles, (part.index, end),
-                               (point, f.add(point, PATCH)))
+                    vp, channels = f.gep(v, at, k.scalar), (part.index, end)
+                    with f.when(is_few):
+                        few.multiply(row.index, staged, ahead, vp, step, spaces, tiles, channels)
+                    with f.when(f.xor(is_few, f.const("i1", True))):
+                        w.transform_filters(row.index, staged, u, step_u, f.sub(end, part.index), ahead)
+                        w.multiply(vp, step, u, step_u, spaces, tiles, channels, (point, f.add(point, PATCH)))
             with f.loop("each", 0, images) as each:
                 sums = f.gep(spaces[0], f.mul(each.index, plan.image_tiles * plan.width), k.scalar)
                 planes = total(f, product(f, f.add(image.index, each.index), sides.groups), group)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from math import prod
 
 from nacre.compile.along import (
@@ -42,36 +43,49 @@ LONGEST = 3  # and for a larger one, which comes from memory each time
 
 def banded(graph: Graph) -> Graph:
     """The graph in which such products and what reads them are loops over bands."""
-    made = {v: e for e in graph.equations for v in e.outputs}
-    changed = graph
-    for e in graph.equations:
-        if e.primitive.name not in PRODUCTS or not all(x.type.static for x in (*e.inputs, *e.outputs)):
+    known = _Known(graph)
+    products = [e.outputs[0] for e in graph.equations if e.primitive.name in PRODUCTS]
+    for v in products:
+        e = known.made.get(v)
+        if e is None or not all(x.type.static for x in (*e.inputs, v)):
             continue
-        rows = {r for x in e.inputs if (r := _looked_up(made, x)) is not None and _is_large(r.outputs[0])}
-        if rows or _is_large(e.outputs[0]):
-            found = next((g for run in sides(e) if (g := _group(changed, e, run, rows)) is not None), None)
-            changed = changed if found is None else found.rewritten()
-    return graph if changed is graph else own_outputs(own_constants(changed))
+        rows = {r for x in e.inputs if (r := known.looked_up(x)) is not None and _is_large(r.outputs[0])}
+        if rows or _is_large(v):
+            found = next((g for run in sides(e) if (g := _group(known, e, run, rows)) is not None), None)
+            known = known if found is None else _Known(found.rewritten())
+    return graph if known.graph is graph else own_outputs(own_constants(known.graph))
 
 
 def _is_large(v: Var) -> bool:
     return v.type.static and v.type.nbytes >= LARGE  # type: ignore[operator]
 
 
-def _looked_up(made: Mapping[Var, Equation], x: Atom) -> Equation | None:
-    """The equation that looks up the rows of a table which a value has, perhaps in another shape."""
-    e = made.get(x) if isinstance(x, Var) else None
-    while e is not None and e.primitive.name in MOVED:
-        x = e.inputs[0]
-        e = made.get(x) if isinstance(x, Var) else None
-    return e if e is not None and e.primitive.name == "take" else None
+class _Known:
+    """A graph: which equation makes a value, and which read it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.outputs = frozenset(graph.outputs)
+        self.made = {v: e for e in graph.equations for v in e.outputs}
+        self.readers: dict[Atom, list[int]] = {}
+        for k, e in enumerate(graph.equations):
+            for x in dict.fromkeys(e.inputs):
+                self.readers.setdefault(x, []).append(k)
+
+    def looked_up(self, x: Atom) -> Equation | None:
+        """The equation that looks up the rows of a table which a value has, perhaps in another shape."""
+        e = self.made.get(x) if isinstance(x, Var) else None
+        while e is not None and e.primitive.name in MOVED:
+            (x,) = e.inputs
+            e = self.made.get(x) if isinstance(x, Var) else None
+        return e if e is not None and e.primitive.name == "take" else None
 
 
 @dataclass
 class _Group:
     """A product, what goes along a run of it, and where the two meet the rest of the graph."""
 
-    graph: Graph
+    known: _Known
     seed: Equation
     run: Run
     bulk: int  # bytes of the product, or of what is looked up for it
@@ -80,6 +94,10 @@ class _Group:
     cut: dict[tuple[Atom, Run], None] = field(default_factory=dict[tuple[Atom, Run], None])  # read in bands
     whole: dict[Var, None] = field(default_factory=dict[Var, None])  # read as they are
     results: list[Var] = field(default_factory=list[Var])
+
+    @property
+    def graph(self) -> Graph:
+        return self.known.graph
 
     @property
     def length(self) -> int:
@@ -94,36 +112,47 @@ class _Group:
 
     def grow(self) -> set[Equation] | None:
         """All that goes along behind the product; None where something reads large values that does not."""
-        found, outputs = {self.seed}, set(self.graph.outputs)
-        if self.seed.outputs[0] in outputs and not self.small(self.seed.outputs[0]):
-            return None
-        for e in self.graph.equations:
+        found: set[Equation] = set()
+        todo: list[int] = []
+        e = self.seed
+        while True:
+            (v,) = e.outputs
+            if v in self.known.outputs and not self.small(v):
+                return None
+            found.add(e)
+            for k in self.known.readers.get(v, ()):
+                heappush(todo, k)
+            e = self.next(todo, found)
+            if e is None:
+                return None if todo else found
+
+    def next(self, todo: list[int], found: set[Equation]) -> Equation | None:
+        """The next equation that goes along, in order; None behind the last, and, with some left, where one may not."""
+        while todo:
+            e = self.graph.equations[todo[0]]
             mine = [k for k, x in enumerate(e.inputs) if isinstance(x, Var) and x in self.runs]
-            if e in found or not mine:
-                continue
-            x = e.inputs[mine[0]]
-            run = follow(e, mine[0], self.runs[x]) if len(e.outputs) == 1 else None  # type: ignore[index]
-            wanted = None if run is None else needs(e, run)
-            if run is None or wanted is None or any(wanted[k] != self.runs[e.inputs[k]] for k in mine):  # type: ignore[index]
+            if e not in found:
+                run = self.goes(e, mine)
+                if run is not None:
+                    heappop(todo)
+                    self.runs[e.outputs[0]] = run
+                    return e
                 if not all(self.small(e.inputs[k]) for k in mine):  # type: ignore[arg-type]
                     return None
-                continue
-            v = e.outputs[0]
-            if v in outputs and not self.small(v):
-                return None
-            self.runs[v] = run
-            found.add(e)
-        return found
+            heappop(todo)
+        return None
+
+    def goes(self, e: Equation, mine: Sequence[int]) -> Run | None:
+        """The run of an equation's result that goes along those of some operands; None where none does."""
+        held = [self.runs[e.inputs[k]] for k in mine]  # type: ignore[index]
+        run = follow(e, mine[0], held[0]) if len(e.outputs) == 1 else None
+        wanted = None if run is None else needs(e, run)
+        return run if wanted is not None and [wanted[k] for k in mine] == held else None
 
     def trim(self, found: set[Equation]) -> None:
         """Leave what large values do not need; take in what is read by bands alone."""
-        readers: dict[Atom, list[Equation]] = {}
-        for e in self.graph.equations:
-            for x in e.inputs:
-                readers.setdefault(x, []).append(e)
         chosen: set[Equation] = set()
         wanted: dict[Atom, Run] = {}
-        outputs = set(self.graph.outputs)
         for e in reversed(self.graph.equations):
             v = e.outputs[0] if len(e.outputs) == 1 else None
             if v is None:
@@ -132,7 +161,8 @@ class _Group:
                 reads = any(x in self.runs and not self.small(x) for x in e.inputs if isinstance(x, Var))
                 joins = reads or v in wanted or e is self.seed
             else:
-                alone = v not in outputs and all(r in chosen for r in readers.get(v, ()))
+                readers = (self.graph.equations[k] for k in self.known.readers.get(v, ()))
+                alone = v not in self.known.outputs and all(r in chosen for r in readers)
                 joins = v in wanted and self.takes(e, wanted[v], alone)
             if not joins:
                 continue
@@ -180,9 +210,9 @@ class _Group:
 
     def ready(self, x: Atom) -> bool:
         """Whether a value that bands read is in memory anyway, or small: not one that its readers compute."""
-        if not isinstance(x, Var) or x in self.graph.inputs or x in self.graph.outputs or self.small(x):
+        e = self.known.made.get(x) if isinstance(x, Var) and x not in self.known.outputs and not self.small(x) else None
+        if e is None:
             return True
-        (e,) = (e for e in self.graph.equations if x in e.outputs)
         low = e.primitive.lowering
         return not isinstance(low, Element) or (low.view is not None and e.primitive.name not in CHEAP)
 
@@ -275,12 +305,10 @@ class _Group:
         return [_first(builder, inside[v], self.runs[v][0]) for v in self.results]
 
 
-def _group(graph: Graph, seed: Equation, run: Run, rows: Collection[Equation]) -> _Group | None:
+def _group(known: _Known, seed: Equation, run: Run, rows: Collection[Equation]) -> _Group | None:
     """The group of a product, whose factors may be `rows` of a table, along a run; None if it is not worth a loop."""
-    if seed not in graph.equations:  # it is within another group
-        return None
     bulk = max(v.type.nbytes for e in (seed, *rows) for v in e.outputs)  # type: ignore[type-var]
-    group = _Group(graph, seed, run, bulk, {seed.outputs[0]: run})  # type: ignore[arg-type]
+    group = _Group(known, seed, run, bulk, {seed.outputs[0]: run})  # type: ignore[arg-type]
     if group.length < FEWEST * group.rows():
         return None
     found = group.grow()

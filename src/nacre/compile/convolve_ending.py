@@ -1,4 +1,4 @@
-"""Convolutions with endings: a pointwise cluster that reads a convolution is computed as its pixels are finished.
+"""Convolutions and windows with endings: a pointwise cluster that reads one is computed as its pixels are finished.
 
 A normalisation by running statistics, a bias, a residual and an activation then cost no pass through memory, nor do
 the masks and sums that a backward pass will read.  What is computed is the same, element by element.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nacre.base.dims import Size
+from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
-from nacre.base.types import row_major
+from nacre.base.types import Shape, row_major
 from nacre.codegen.convolve_steps import Place
 from nacre.codegen.nest_operate import memory
 from nacre.compile.alike import lower_over
@@ -67,7 +67,7 @@ class Ending:
         loaded = {self.raw: value}
         pointers = dict(zip(self.names, place.operands, strict=True))
         for operand in self.operands:
-            loaded[operand.name] = _load(f, operand, pointers[operand.name], place, lanes)
+            loaded[operand.name] = load(f, operand, pointers[operand.name], place, lanes)
         found = computed(f, self.body, loaded, lanes)
         for other in self.others:
             _store(f, found[other.name], pointers[other.name], place)
@@ -76,7 +76,7 @@ class Ending:
         return found[self.output]
 
 
-def _load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) -> Val:
+def load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) -> Val:
     """A vector of an operand."""
     element = memory(operand.dtype)
     if operand.step is None:
@@ -99,11 +99,15 @@ def _store(f: Function, value: Val, pointer: Val, place: Place) -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """An ending, the views that it reads, and the values that it writes, that in the convolution's place first."""
+    """An ending, the views that it reads, and the values that it writes, that in the convolution's place first.
+
+    `cost` is that of an element, in instructions, roughly.
+    """
 
     ending: Ending
     reads: tuple[View, ...]
     writes: tuple[Var, ...]
+    cost: int
 
 
 def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
@@ -112,23 +116,40 @@ def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
     None where the generator cannot write it.
     """
     raw, dtype = e.outputs[0], e.outputs[0].type.dtype
-    lowered = lower_over(fusion, node, "ending", GROUPS)
+    assert node.domain is not None
+    groups = grouped(node.domain, raw.type.shape)
+    lowered = None if groups is None else lower_over(fusion, node, "ending", groups)
     if lowered is None or len(lowered.kernel.buffers) > WIDEST:
         return None
     kernel = lowered.kernel
     mine = [k for k, v in enumerate(lowered.reads) if v.base is raw]
     main = [k for k, b in enumerate(kernel.outputs) if b.dtype is dtype]
-    if len(mine) != 1 or not main or not all(map(_is_whole, (kernel.inputs[mine[0]], *kernel.outputs))):
+    if len(mine) != 1 or not main or not all(map(is_whole, (kernel.inputs[mine[0]], *kernel.outputs))):
         return None
     read = [k for k in range(len(kernel.inputs)) if k not in mine]
     beside = [k for k in range(len(kernel.outputs)) if k != main[0]]
-    operands, others = [_operand(kernel.inputs[k]) for k in read], [_operand(kernel.outputs[k]) for k in beside]
+    operands, others = [operand(kernel.inputs[k]) for k in read], [operand(kernel.outputs[k]) for k in beside]
     if any(o is None for o in (*operands, *others)):
         return None
     ending = Ending(straight(kernel), kernel.inputs[mine[0]].name, tuple(o for o in operands if o),
                     kernel.outputs[main[0]].name, tuple(o for o in others if o), keeps)
     written = [lowered.writes[main[0]], *(lowered.writes[k] for k in beside), *([raw] if keeps else [])]
-    return Ended(ending, tuple(lowered.reads[k] for k in read), tuple(written))
+    return Ended(ending, tuple(lowered.reads[k] for k in read), tuple(written), lowered.cost)
+
+
+def grouped(domain: Shape, shape: Shape) -> tuple[tuple[int, ...], ...] | None:
+    """The axes of a domain that are image, channel and pixel of its elements as [N, C, H, W]; None if none are."""
+    if domain == shape:
+        return GROUPS
+    found: list[tuple[int, ...]] = []
+    at = 0
+    for size in shape[:2]:
+        end = next((k for k in (*range(at + 1, len(domain) + 1), at) if product(domain[at:k]) == size), None)
+        if end is None:
+            return None
+        found.append(tuple(range(at, end)))
+        at = end
+    return (*found, tuple(range(at, len(domain)))) if product(domain[at:]) == product(shape[2:]) else None
 
 
 def _apparent(sizes: Sequence[Size], strides: Sequence[Size]) -> list[Size]:
@@ -136,16 +157,17 @@ def _apparent(sizes: Sequence[Size], strides: Sequence[Size]) -> list[Size]:
     return [0 if n == 1 else s for n, s in zip(sizes, strides, strict=True)]
 
 
-def _is_whole(b: Buffer) -> bool:
+def is_whole(b: Buffer) -> bool:
+    """Whether a buffer over (image, channel, pixel) is row-major."""
     strides = row_major(b.shape) if b.strides is None else b.strides
     return _apparent(b.shape, strides) == _apparent(b.shape, row_major(b.shape))
 
 
-def _operand(b: Buffer) -> Operand | None:
+def operand(b: Buffer) -> Operand | None:
     """How a buffer over (image, channel, pixel) is read, if it is."""
     if b.dtype.is_float and b.dtype.bits == 16:
         return None
-    if _is_whole(b):
+    if is_whole(b):
         return Operand(b.name, b.dtype, None)
     assert b.strides is not None
     image, channel, pixel = _apparent(b.shape, b.strides)

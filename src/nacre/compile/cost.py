@@ -13,6 +13,7 @@ HEAVY = frozenset((
 ))
 
 UNKNOWN = 64  # rounds of a loop whose length is not known
+ACCESS = 4  # what a vector read or written costs: the time of so many instructions where it is in no near cache
 
 
 def instructions(block: Sequence[Stmt]) -> int:
@@ -23,7 +24,7 @@ def instructions(block: Sequence[Stmt]) -> int:
             case Let():
                 total += _weight(s.value)
             case Store():
-                total += 1 + _weight(s.value)
+                total += ACCESS + _weight(s.value)
             case _:
                 total += 1
     return total
@@ -71,6 +72,6 @@ def _weight(e: Expr) -> int:
             own = 20 if e.op in HEAVY else 8 if e.op in ("div", "sqrt", "idiv", "rem") else 1
             return own + sum(map(_weight, e.args))
         case Load():
-            return 1
+            return ACCESS
         case _:
             return 0
