@@ -136,6 +136,14 @@ def test_a_loop_may_need_the_results_of_another(short: None) -> None:
     assert_same(twice, operands(15, 7, 10, nc.float32), loops=2)
 
 
+def test_what_is_spread_may_be_read_elsewhere_too(short: None) -> None:
+    def beside(h: Any, w: Any, b: Any, t: Any) -> Any:
+        spread = nc.broadcast_to(b, (h.shape[0], w.shape[1]))
+        return nc.max(h @ w + spread, axis=1), nc.exp(spread)
+
+    assert_same(beside, operands(15, 7, 10, nc.float32))
+
+
 @given(program=programs())
 @many
 def test_any_program_gives_the_same_bits(program: Program, short: None) -> None:

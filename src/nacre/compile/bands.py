@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import takewhile
 from math import prod
 
 from nacre.compile.along import (
@@ -28,6 +29,7 @@ from nacre.compile.along import (
 from nacre.compile.simplify import own_constants, own_outputs
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
 from nacre.ir.primitive import Element, primitive_named
+from nacre.ir.rewrite import without_dead_code
 
 LARGE = 16 << 20  # bytes of a product that is not to be in memory
 NEAR = 4 << 20  # bytes of a band that stays in caches
@@ -91,12 +93,14 @@ class _Group:
     bulk: int  # bytes of the product, or of what is looked up for it
     runs: dict[Var, Run]  # of the values that are computed in bands
     members: list[Equation] = field(default_factory=list[Equation])
+    inner: set[Equation] = field(default_factory=set[Equation])  # the members that are nowhere but in bands
     cut: dict[tuple[Atom, Run], None] = field(default_factory=dict[tuple[Atom, Run], None])  # read in bands
     whole: dict[Var, None] = field(default_factory=dict[Var, None])  # read as they are
     results: list[Var] = field(default_factory=list[Var])
 
     @property
     def graph(self) -> Graph:
+        """The whole graph."""
         return self.known.graph
 
     @property
@@ -166,12 +170,13 @@ class _Group:
                 joins = v in wanted and self.takes(e, wanted[v], alone)
             if not joins:
                 continue
-            run = self.runs.setdefault(v, wanted.get(v, (0, 0)))
+            run = self.runs[v] = self.runs[v] if e in found else wanted[v]
             chosen.add(e)
             for x, held in zip(e.inputs, needs(e, run) or (), strict=True):
                 if held is not None:
                     wanted.setdefault(x, held)
         self.members = [e for e in self.graph.equations if e in chosen]
+        self.inner = {e for e in chosen if e in found or e.primitive.name not in CHEAP}
         kept = {e.outputs[0] for e in self.members}
         self.runs = {v: run for v, run in self.runs.items() if v in kept}
 
@@ -188,9 +193,8 @@ class _Group:
     def connect(self) -> bool:
         """Find what the members read and give; False where they cannot be computed together."""
         outside: set[Atom] = set(self.graph.outputs)
-        mine = set(self.members)
         for e in self.graph.equations:
-            if e not in mine:
+            if e not in self.inner:
                 outside.update(e.inputs)
         for e in self.members:
             wanted = needs(e, self.runs[e.outputs[0]])
@@ -204,7 +208,7 @@ class _Group:
                     self.cut[x, held] = None
                 elif isinstance(x, Var):
                     self.whole[x] = None
-            self.results += [v for v in e.outputs if v in outside]
+            self.results += [v for v in e.outputs if v in outside and e in self.inner]
         ready = all(map(self.ready, (x for x, _ in self.cut)))
         return ready and bool(self.results) and all(map(self.small, self.results)) and not self.circular()
 
@@ -219,9 +223,8 @@ class _Group:
     def circular(self) -> bool:
         """Whether the members need what is made of their results."""
         behind: set[Atom] = set(self.results)
-        mine = set(self.members)
         for e in self.graph.equations:
-            if e not in mine and not behind.isdisjoint(e.inputs):
+            if e not in self.inner and not behind.isdisjoint(e.inputs):
                 behind.update(e.outputs)
         return any(x in behind for x in (*self.whole, *(x for x, _ in self.cut)))
 
@@ -238,30 +241,24 @@ class _Group:
         """The graph with a loop over whole bands, and what is left behind it."""
         builder = Builder(self.graph.name)
         builder.inputs = list(self.graph.inputs)
-        mine = set(self.members)
-        before = self.earlier(mine)
+        before = self.earlier()
         builder.equations = [e for e in self.graph.equations if e in before]
         known = self.computed(builder)
         for e in self.graph.equations:
-            if e not in mine and e not in before:
+            if e not in self.inner and e not in before:
                 inputs = tuple(_known(known, x) for x in e.inputs)
                 builder.equations.append(Equation(e.primitive, inputs, e.params, e.outputs, e.source))
-        return builder.finish([_known(known, x) for x in self.graph.outputs])
+        return without_dead_code(builder.finish([_known(known, x) for x in self.graph.outputs]))
 
-    def earlier(self, mine: set[Equation]) -> set[Equation]:
+    def earlier(self) -> set[Equation]:
         """The equations that stand before the loop: those before all members, and those that members need."""
         needed: set[Atom] = {*self.whole, *(x for x, _ in self.cut)}
         found: set[Equation] = set()
-        first = True
         for e in reversed(self.graph.equations):
-            if e not in mine and not needed.isdisjoint(e.outputs):
+            if e not in self.inner and not needed.isdisjoint(e.outputs):
                 found.add(e)
                 needed.update(e.inputs)
-        for e in self.graph.equations:
-            first = first and e not in mine
-            if first:
-                found.add(e)
-        return found
+        return found.union(takewhile(lambda e: e not in self.inner, self.graph.equations))
 
     def computed(self, builder: Builder) -> dict[Atom, Atom]:
         """Write the loop and the rest; what stands for the results."""
