@@ -20,7 +20,7 @@ from nacre.base.types import TensorType, row_major
 from nacre.codegen.contract_plan import FEW
 from nacre.compile.attend import attend
 from nacre.compile.carries import unchanged
-from nacre.compile.fuse import Fusion, View
+from nacre.compile.fuse import Fusion, View, large
 from nacre.compile.lower import copy_kernel
 from nacre.compile.memory import Carry
 from nacre.compile.simplify import simplify
@@ -30,6 +30,7 @@ from nacre.runtime.flow import Branch, Loop, Node, launches
 from nacre.runtime.plan import Launch, Storage, holder
 
 MANY_ROUNDS = 8  # from which on a matrix is transposed before them
+MANY_ROWS = 128  # of a product that packs a large matrix at little cost, however that lies
 Place = tuple[int, tuple[Size, ...]]  # the number of a value, and the strides with which it is read
 
 
@@ -157,6 +158,8 @@ def _read_across(body: Graph, v: Var) -> bool:
             other = e.inputs[1 - at].type.shape
             rows = product([n for k, n in enumerate(other) if k not in e.params["contract"][1 - at]])
             if tuple(e.params["contract"][at]) != (axis,) or not isinstance(rows, int) or rows <= FEW:
+                return False
+            if large(v) and rows >= MANY_ROWS:
                 return False
             found = True
     return found

@@ -3,6 +3,7 @@
     simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own; control flow
                 hands on only what changes and is needed
     attend      softmax between two products becomes one equation, and its derivative another
+    bands       large products that are only reduced, row by row, become loops over bands of their rows
     remake      large factors that are cheap to compute are computed again where they are read late
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
@@ -40,6 +41,7 @@ from nacre.compile.alike import lower
 from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
+from nacre.compile.bands import banded
 from nacre.compile.cluster import CONVOLUTIONS, WINDOWS, Node
 from nacre.compile.control import Place, write_flow
 from nacre.compile.cost import round_cost
@@ -428,7 +430,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
-    simplified = remade(attend(simplify(graph)))
+    simplified = remade(banded(attend(simplify(graph))))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
     planner = _Planner(fusion, isa_of(target), begin=begin)

@@ -411,9 +411,6 @@ class Jitted:
         inputs = [*values, *concrete.trace.captures, *(v.value for v in concrete.variable_inputs),
                   *(v.gradient for v in concrete.gradient_inputs)]
         compiled = concrete.compiled
-        if compiled.executable.plan.tree:
-            raise ArgumentError(f"{self.name}: a function without loops and branches in its graph is required here; "
-                                "its steps run more than once or not at all; take the body of the loop")
         in_place = self._donors(concrete, compiled.executable.plan.donations)
         return Prepared(compiled, sizes, tuple(_bare(settled(x)) for x in inputs), in_place)
 
