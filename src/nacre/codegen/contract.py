@@ -115,10 +115,10 @@ def contract(
     slots = Slots(("A", "B", *(() if thin else ("Packed",)), *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
     module = Module(name)
     module.include(shared_parts(isa, dtype, thin, matrix))
-    emit_merge(module, arithmetic, layout.shape.vectors, ending, slots)
+    weaves = not thin and is_slow(arithmetic, ending)
+    emit_merge(module, arithmetic, layout.shape.vectors, ending, slots, not weaves)
     if ending.full and not thin:
         emit_expect(module, arithmetic, ending, slots)
-    weaves = not thin and is_slow(module, arithmetic)
     if weaves:
         emit_weave(module, layout, ending, slots)
     emit_block(module, layout, ending, slots, thin, weaves)

@@ -85,12 +85,12 @@ def ending_slots(ending: Ending) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (*outputs, *operands), tuple(strides)
 
 
-def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slots: Slots) -> None:
+def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slots: Slots, often: bool) -> None:
     """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add, last).
 
     Takes raw sums of rows × columns elements at (outer, inner, m, n) from a tile.  `add` adds those kept
     at `home` before them; `last` sends the result through the epilogue to the outputs, otherwise it
-    stays at `home`.  from_row and home_row are in bytes.  A panel has so many vectors.
+    stays at `home`.  from_row and home_row are in bytes.  A panel has so many vectors; whole ones come `often` or not.
     """
     params = {
         "args": "ptr", "from": "ptr", "from_row": "i64", "home": "ptr", "home_row": "i64",
@@ -100,7 +100,7 @@ def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slo
     f = module.function(
         "merge", "void", params, linkage="internal", attributes=numbers.isa.attributes
     )
-    merge = Merge(f, numbers, ending, slots, panel, f.icmp("ne", f["add"], 0))
+    merge = Merge(f, numbers, ending, slots, panel if often else 0, f.icmp("ne", f["add"], 0))
     if ending.epilogue is None and ending.in_place(numbers):
         merge.sweep(finishes=False)
         f.ret()
@@ -143,7 +143,7 @@ class Merge:
     numbers: Numbers
     ending: Ending
     slots: Slots
-    panel: int  # vectors of a panel
+    panel: int  # vectors of a panel, which are taken together; none if that does not matter
     adding: Val
 
     def sweep(self, finishes: bool) -> None:
@@ -169,7 +169,7 @@ class Merge:
         if not self.numbers.isa.masks:
             whole = f.and_(columns, -lanes)
             return [(f.i64(0), whole, 1, False), (whole, columns, 1, True)]
-        if not finishes:
+        if not (finishes and self.panel):
             return [(f.i64(0), columns, 1, True)]
         whole = f.mul(f.binary("udiv", columns, self.panel * lanes), self.panel * lanes)
         return [(f.i64(0), whole, self.panel, False), (whole, columns, 1, True)]

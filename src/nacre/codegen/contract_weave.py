@@ -12,7 +12,7 @@ from nacre.codegen.contract_finish import Ending, Matrix, Merge, Slots
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_tile import ASKING, ask, multiply, read_row, row_bases
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, Module, Val, vec
 
 LINE = 64  # bytes
 SLOW = ("fdiv", "sqrt")
@@ -23,9 +23,13 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def is_slow(module: Module, numbers: Numbers) -> bool:
-    """Whether the ending of a module's `merge` waits for divisions or roots; words are packed in no such tile."""
-    return numbers.group == 1 and any(word in line for line in module.functions["merge"].lines for word in SLOW)
+def is_slow(numbers: Numbers, ending: Ending) -> bool:
+    """Whether an ending waits for divisions or roots; tiles of words have none beside them."""
+    if ending.epilogue is None or numbers.group > 1:
+        return False
+    f = Module("ending").function("ending", "void", {})
+    ending.epilogue(f, f.zero(numbers.vector), [f.zero(vec(o.dtype.memory, numbers.lanes)) for o in ending.operands])
+    return any(word in line for line in f.lines for word in SLOW)
 
 
 def emit_weave(module: Module, layout: Layout, ending: Ending, slots: Slots) -> None:
