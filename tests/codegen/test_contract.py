@@ -295,7 +295,9 @@ def updating(isa: str, level: bool) -> Product:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("size", [(30, 70, 20), (57, 96, 300), (8, 48, 256), (64, 65, 513), (40, 3, 600), (70, 64, 3)])
+@pytest.mark.parametrize(
+    "size", [(30, 70, 20), (57, 96, 300), (8, 48, 256), (64, 65, 513), (40, 3, 600), (70, 64, 3), (73, 97, 0)]
+)  # fmt: skip
 @pytest.mark.parametrize("padded", ["nn", "pn"])
 def test_an_ending_writes_over_its_operands(isa: str, size: tuple[int, int, int], padded: str) -> None:
     """Sums of some of the k wait elsewhere, and each element is read before it is written."""
