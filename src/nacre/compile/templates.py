@@ -52,7 +52,7 @@ class Standing:
 
     of: View
     nbytes: int
-    fill: Fill | None
+    fill: Fill | None = None  # what makes it of a constant when a program is built, if that is known
 
 
 Place = View | Var | Scratch | Standing  # an operand's view, a result, a temporary, an operand packed
