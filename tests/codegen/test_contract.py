@@ -453,4 +453,4 @@ def test_axes_of_views() -> None:
 def test_text_is_written_for_every_machine(isa: str, dtype: DType) -> None:
     module, meta = contract(BY_NAME[isa], dtype, name="product")
     assert "define void @product(ptr %args, i64 %lo, i64 %hi, ptr %scratch)" in module.text()
-    assert meta.slots[:3] == ("A", "B", "Output0")
+    assert meta.slots[:4] == ("A", "B", "Packed", "Output0")
