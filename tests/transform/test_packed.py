@@ -109,6 +109,19 @@ def test_calls_of_several_threads_with_weights_of_their_own() -> None:
     assert not wrong
 
 
+def test_what_a_branch_packs_is_not_taken_for_ready_where_the_other_ran() -> None:
+    x, weights = random(SHAPE, 0), [random(FILTERS, k) for k in (1, 2)]
+    wanted = [functional.conv2d(x, w, padding=1).numpy() for w in weights]
+
+    @nc.jit
+    def f(first: nc.Tensor, x: nc.Tensor, v: nc.Tensor, w: nc.Tensor) -> nc.Tensor:
+        return nc.cond(first, lambda x: functional.conv2d(x, v, padding=1),
+                       lambda x: functional.conv2d(x, w, padding=1), x)
+
+    for k in (0, 0, 0, 1, 1, 0, 1):
+        assert np.array_equal(f(nc.asarray(k == 0), x, *weights).numpy(), wanted[k])
+
+
 def test_a_call_succeeds_where_there_is_no_memory_to_keep_them_in() -> None:
     f, x, w = convolution(), random(SHAPE, 0), random(FILTERS, 1)
     wanted = f(x, w).numpy()
