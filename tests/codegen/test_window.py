@@ -45,6 +45,10 @@ def check(form: str, w: order.Window, isa: Isa, dtype: str = "float32", chunk: i
 SHAPES = {
     "2×2": order.window(3, 24, 24, (2, 2)),
     "2×2 of odd sizes": order.window(2, 9, 35, (2, 2)),
+    "2×2 with a rest of columns": order.window(2, 8, 33, (2, 2)),
+    "3×1": order.window(2, 11, 37, (3, 1)),
+    "1×2 of one row": order.window(2, 1, 70, (1, 2)),
+    "1×1": order.window(2, 3, 19, (1, 1)),
     "3×3 stride 2": order.window(2, 9, 51, (3, 3), stride=(2, 2), padding=((1, 1), (1, 1))),
     "overlapping, dilated": order.window(2, 9, 51, (3, 2), stride=(1, 1),
                                          padding=((1, 1), (1, 0)), dilation=(2, 3)),

@@ -89,6 +89,15 @@ def test_signals_and_volumes() -> None:
     assert len(check(lambda x: F.relu(F.max_pool2d(F.relu(x * 2.0), 2) + 1.0), [rand(3, 8, 9)])) == 1
 
 
+def test_numbers_of_images_and_planes() -> None:
+    for shape in ((2, 1, 1, 1), (2, 5, 1, 1), (37, 29)):
+        assert len(check(lambda x, s: F.max_pool2d(x * s, 2), [X, rand(*shape)])) == 1
+    for shape in ((2, 1, 1, 1), (2, 5, 1, 1), (18, 14)):
+        assert len(check(lambda x, s: F.max_pool2d(x, 2) * s, [X, rand(*shape)])) == 1
+    mean = nc.jit(lambda x: F.relu(F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)))
+    assert bool(nc.all(mean(X) == F.relu(F.avg_pool2d(X, 3, 1, 1, count_include_pad=False))))
+
+
 def test_several_results_and_masks() -> None:
     mask = X > 0
 
@@ -110,8 +119,7 @@ def test_what_others_read_is_stored() -> None:
 
 
 def test_what_is_read_otherwise_stays_apart() -> None:
-    each = rand(2, 5)
-    assert len(check(lambda x, s: F.max_pool2d(x * nc.reshape(s, (2, 5, 1, 1)), 2), [X, each])) == 2
+    assert len(check(lambda x, s: F.max_pool2d(x * s, 2), [X, rand(37, 1)])) == 2
     assert len(check(lambda x: F.max_pool2d(nc.permute_dims(x, (0, 1, 3, 2)) * 2.0, 2), [X])) >= 2
     assert len(check(lambda x: F.max_pool2d((x * 2.0)[:, :, 3:], 2), [X])) >= 2
 

@@ -11,10 +11,11 @@ import pytest
 
 import nacre as nc
 from deploy.calls import Library, can_link, same
-from nacre import deploy
+from nacre import deploy, nn
 from nacre.codegen.isa import isa_of
 from nacre.compile.pipeline import compile_graph
 from nacre.deploy.ahead import packed_ahead
+from nacre.deploy.fold import folded
 from nacre.formats.program import freeze
 from nacre.native.engine import cross_target, host_target
 from nacre.nn import functional as F
@@ -90,3 +91,43 @@ def test_what_is_read_as_it_is_stays() -> None:
     before = compile_graph(program.closed).executable
     after = packed_ahead(before)
     assert sum(a.nbytes for a in after.constants) >= 2 * LARGE.nbytes
+
+
+def normalised() -> nn.Module:
+    """A convolution with a normalisation whose statistics are not those of the beginning."""
+    nc.random.seed(1)
+    model = nn.Sequential(nn.Conv2d(8, 24, 3), nn.BatchNorm2d(24), nn.ReLU(), nn.MaxPool2d(2))
+    for seed in range(2):
+        model(rand(4, 8, 9, 9, seed=seed))
+    return model.eval()
+
+
+def labels(f: Any, shape: tuple[int, ...]) -> list[str]:
+    return [s.label for s in compile_graph(folded(freeze(f, nc.zeros(shape)).closed)).stages]
+
+
+def test_what_is_made_of_constants_is_one() -> None:
+    assert not any("rsqrt" in s for s in labels(normalised(), (1, 8, 9, 9)))
+    weight = rand(64, 32)
+    assert labels(lambda x: x @ (weight / nc.sqrt(nc.sum(weight * weight, axis=0))), (4, 64)) == ["contract"]
+
+
+def test_what_would_be_larger_than_its_constants_is_not() -> None:
+    half = nc.astype(rand(64, 1), nc.bfloat16)
+    program = freeze(lambda x: x * nc.exp(nc.astype(half, nc.float32) + nc.arange(0.0, 640.0)), nc.zeros((64, 640)))
+    graph = folded(program.closed)
+    assert all(e.primitive.name in {q.primitive.name for q in graph.equations} for e in program.closed.equations)
+
+
+def test_constants_that_are_results() -> None:
+    graph = folded(freeze(lambda x: (x + BIAS, BIAS * 2.0, nc.exp(BIAS) * 2.0 + x), nc.zeros((264,))).closed)
+    graph.verify()
+    assert [e.primitive.name for e in graph.equations].count("exp") == 0
+
+
+@pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
+def test_same_bits_of_what_was_computed_before(tmp_path: Path) -> None:
+    model = normalised()
+    made = Library(deploy.compile(model, [nc.zeros((2, 8, 9, 9))], tmp_path / "libf.so", "shared"))
+    x = rand(2, 8, 9, 9)
+    assert same(made(x.numpy())[0], model(x).numpy())

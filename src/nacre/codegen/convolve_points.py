@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from nacre.codegen.convolve_filters import KINDS, FilterRow, Vectors, rows_by_kind
 from nacre.codegen.convolve_finish import Finish
 from nacre.codegen.convolve_pack import (
     PanelLayout,
@@ -34,14 +35,11 @@ from nacre.codegen.convolve_steps import (
 )
 from nacre.kernel.order_winograd import (
     CHAIN,
-    FILTER_SCALE,
     PATCH,
     RESULT_SCALE,
     TILE,
-    Arithmetic,
     Sides,
     both_ways,
-    of_filter,
     of_input,
     of_product,
 )
@@ -53,25 +51,6 @@ CHUNK = 64  # channels of a chunk, which divide those of a chain
 TILES_OF_BAND = 16  # of a work item that transforms its own pixels
 TILES_OF_BLOCK = 64  # of a panel's work item at a time
 STAGED = 16
-
-
-class Vectors(Arithmetic[Val]):
-    """Arithmetic on vectors of generated code."""
-
-    def __init__(self, f: Function, vector: str) -> None:
-        self.f, self.vector = f, vector
-
-    def fma(self, a: Val, c: float, b: Val) -> Val:
-        return self.f.fma(a, self.f.const(self.vector, c), b)
-
-    def add(self, a: Val, b: Val) -> Val:
-        return self.f.fadd(a, b)
-
-    def sub(self, a: Val, b: Val) -> Val:
-        return self.f.fsub(a, b)
-
-    def mul(self, a: Val, c: float) -> Val:
-        return a if c == 1 else self.f.fmul(a, self.f.const(self.vector, c))
 
 
 @dataclass(frozen=True)
@@ -216,6 +195,7 @@ class WinogradKernel:
         self.k, self.plan = k, plan
         self.size = 0
         self.together: dict[int, int] = {}  # points at a time of each register tile
+        self.transformed = PATCH  # points at which filters are transformed together
 
     def scratch(self, elements: int) -> Val:
         """Room in the scratch memory."""
@@ -286,33 +266,29 @@ class WinogradKernel:
 
     # ---- filters
 
-    def write_filters(self) -> None:
-        """Write @filters_i(source, following, to, step, count) for each row of points: those of some channels' filters.
+    def write_filters(self, points: int) -> None:
+        """Write @filters_kind_n(source, following, numbers, to, step, count): some channels' filters at some points.
 
-        The source is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.
+        They are so many points, all or some of a row, of which the kind and the numbers are `FilterRow`'s.  The source
+        is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.  A share of what is
+        staged at `following` is prefetched.
         """
         k, plan = self.k, self.plan
-        for row in range(PATCH):
-            f = k.internal(f"filters_{row}", {"source": "ptr", "following": "ptr", "to": "ptr", "step": "i64",
-                                              "count": "i64"})
-            vectors = Vectors(f, k.vector)
-            with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
-                place = f.add(f.mul(c.index, 9 * plan.width), at.index)
-                self.ask_taps(f, f.gep(f["following"], place, k.scalar), row)
-                source = f.gep(f["source"], place, k.scalar)
-                columns = zip(*self.taps(f, source), strict=True)
-                values = of_filter(vectors, [of_filter(vectors, column)[row] for column in columns])
-                scaled = [vectors.mul(u, scale) for u, scale in zip(values, FILTER_SCALE[row], strict=True)]
-                to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
-                store_points(k, f, [scaled], to, f["step"])
-            f.ret()
-
-    def taps(self, f: Function, source: Val) -> list[list[Val]]:
-        """The 3×3 taps of a vector of staged filters."""
-        k, plan = self.k, self.plan
-        taps = [[f.load(f.gep(source, (i * 3 + j) * plan.width, k.scalar), k.vector) for j in range(3)]
-                for i in range(3)]
-        return [line[::-1] for line in taps[::-1]] if plan.sides.turned else taps
+        self.transformed = points
+        for kind in KINDS:
+            for first in range(0, PATCH, points):
+                f = k.internal(f"filters_{kind}_{first}", {"source": "ptr", "following": "ptr", "numbers": "ptr",
+                                                           "to": "ptr", "step": "i64", "count": "i64"})
+                row = FilterRow(k, f, plan.width, plan.sides.turned, kind)
+                numbers = row.numbers(f["numbers"])
+                with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
+                    place = f.add(f.mul(c.index, 9 * plan.width), at.index)
+                    self.ask_taps(f, f.gep(f["following"], place, k.scalar), POINTS // points)
+                    values = row.values(f.gep(f["source"], place, k.scalar), numbers)
+                    scaled = [row.scaled(values, j, numbers) for j in range(first, first + points)]
+                    to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
+                    store_points(k, f, [scaled], to, f["step"])
+                f.ret()
 
     def stage_filters(self, index: Operand, channels: tuple[Operand, Operand], stage: Val) -> None:
         """Bring filters of channels start … end, of all groups' panels, to [channel][tap][lane]."""
@@ -323,26 +299,30 @@ class WinogradKernel:
         f, plan = self.k.f, self.plan
         return f.mul(f.i64(total(f, product(f, index, plan.sides.inputs), channel)), 9 * plan.width)
 
-    def ask_filters(self, index: Val, channel: Val, depth: Val, row: Val) -> None:
-        """Prefetch a row's share of the filters of so many channels from one on, of all groups' panels, in w."""
+    def ask_filters(self, index: Val, channel: Val, depth: Val, part: Val, parts: int) -> None:
+        """Prefetch one of several parts of the filters of so many channels from one on, of all groups' panels, in w."""
         k, f, plan = self.k, self.k.f, self.plan
         channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
-        ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), row, PATCH)
+        ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)
 
-    def ask_taps(self, f: Function, source: Val, row: int) -> None:
-        """Prefetch a row's share of the taps of a vector of staged filters."""
-        for tap in range(row, 9, PATCH):
+    def ask_taps(self, f: Function, source: Val, parts: int) -> None:
+        """Prefetch one of several parts of the taps of a vector of staged filters, from its first tap on."""
+        for tap in range(0, 9, parts):
             ask_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
 
-    def transform_filters(self, row: Operand, stage: Val, to: Val, step: int, count: Val, following: Val) -> None:
-        """Transform so many staged filters at the points of a row; `to` is for the first of them.
+    def transform_filters(self, point: Val, stage: Val, to: Val, step: int, count: Val, following: Val) -> None:
+        """Transform so many staged filters at points from one on; `to` is for the first of them.
 
-        A row's share of as many that are staged at `following` is prefetched.
+        A share of as many that are staged at `following` is prefetched.
         """
-        f = self.k.f
-        for i in range(PATCH):
-            with f.when(f.icmp("eq", row, i)):
-                f.call(f"filters_{i}", "void", [stage, following, to, f.i64(step), count])
+        k, f, points = self.k, self.k.f, self.transformed
+        row, first = f.binary("udiv", point, PATCH), f.binary("urem", point, PATCH)
+        ahead = f.gep(following, f.mul(f.binary("udiv", point, points), self.plan.width), k.scalar)
+        rows = rows_by_kind(k, row, stage, self.plan.width, self.plan.sides.turned)
+        for kind, (chosen, source, numbers) in rows.items():
+            for i in range(0, PATCH, points):
+                with f.when(f.and_(chosen, f.icmp("eq", first, i))):
+                    f.call(f"filters_{kind}_{i}", "void", [source, ahead, numbers, to, f.i64(step), count])
 
     # ---- products
 

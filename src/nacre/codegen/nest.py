@@ -47,7 +47,7 @@ class Generated:
 
 
 def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
-    """Write a kernel for an instruction set; what is named in `streams` is in memory, not in caches.
+    """Write a kernel for an instruction set; results named in `streams` go past the caches where they can.
 
     Raises CompileError for statements that are not loop nests (`Call`).
     """

@@ -2,6 +2,8 @@
 
 A store that goes past the caches writes whole, aligned vectors.  So a vector loop whose results are large takes the
 rounds before the first aligned address by themselves; what is not aligned after that is written as ever.
+
+What such loops read is asked for ahead of where the processor itself looks.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from nacre.base.dims import Size, product
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_value import Values
-from nacre.kernel.ast import For, Kernel, Load, Store, statements
+from nacre.kernel.ast import For, Kernel, Load, Store
 from nacre.kernel.dependence import loaded, stride
 from nacre.native.text import Function, Val
 
@@ -33,14 +35,6 @@ def large_results(kernel: Kernel) -> frozenset[str]:
                 and (row >= LONG or (row >= SHORT and row % LINE == 0)):
             large.add(b.name)
     return frozenset(large - loaded(kernel.body)) if large else frozenset()
-
-
-def large_operands(kernel: Kernel) -> frozenset[str]:
-    """The inputs that no cache holds of a kernel whose lanes go down rows: each row is somewhere else."""
-    down = any(isinstance(s, For) and s.vector and any(isinstance(t, For) for t in statements(s.body))
-               for s in statements(kernel.body))
-    sizes = ((b.name, product(b.shape) * b.dtype.itemsize) for b in kernel.inputs if down)
-    return frozenset(name for name, size in sizes if isinstance(size, int) and size >= LARGE)
 
 
 class Streams(Values):
@@ -89,24 +83,25 @@ class Streams(Values):
     def ahead(self, e: Load, pointer: Val, size: int) -> None:
         """Ask for what lies a page further: the processor itself follows an access only to the end of its page.
 
-        Of short rows, which may lie apart, it is what lies some rows further, as it is where a loop goes down rows.
+        Of short rows, which may lie apart, it is what lies some rows further.
         """
-        if self.vector is None:
+        if not self.streaming or self.vector is None:
             return
-        f, buffer, scope, names = self.f, self.storage[e.buffer].buffer, self.known(), list(self.indices)
-        down = e.buffer in self.streams and names[-1] != self.vector
-        if not self.streaming and not down:
+        f, buffer, scope = self.f, self.storage[e.buffer].buffer, self.known()
+        around = [name for name in reversed(self.indices) if name != self.vector]
+        steps = (stride(buffer, e.index, name, scope) for name in around)
+        apart = next((step for step in steps if step != 0), 0)
+        if apart is None:
             return
-        steps = (stride(buffer, e.index, name, scope) for name in reversed(names) if name != self.vector)
-        apart = next((step for step in steps if step not in (0, None)), 0)
-        there = f.gep(pointer, self.distance(0 if down else self.extents[self.vector], apart, buffer.dtype.itemsize))
+        row = self.extents[self.vector] if around else LONG
+        there = f.gep(pointer, self.distance(row, apart, buffer.dtype.itemsize))
         for line in range(0, size, LINE):
             f.prefetch(f.gep(there, line), level=3)
 
     def distance(self, row: Size, apart: Size, size: int) -> Val:
         """How far ahead memory is asked for, given a row's length, its distance to the next one, and elements' size."""
         f, key = self.f, (row, apart, size)
-        if apart == 0 or (isinstance(row, int) and row * size >= LONG):
+        if isinstance(row, int) and row * size >= LONG:
             return f.i64(PAGE)
         if key not in self.distances:
             length, step = self.size(row), self.size(apart)

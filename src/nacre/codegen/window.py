@@ -16,6 +16,7 @@ from nacre.codegen.convolve_plane import Fold, Loader, PlaneKernel
 from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Steps, product
 from nacre.codegen.convolve_tile import Correlation
 from nacre.codegen.isa import Isa
+from nacre.codegen.window_apart import ApartMax, ApartMaxGrad, ApartSum, ApartSumGrad, is_apart
 from nacre.codegen.window_before import Before
 from nacre.codegen.window_max import MaxKernel
 from nacre.kernel.order_window import Window
@@ -45,12 +46,16 @@ def max_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -
         return through_float(isa, scalar, lambda s: max_forward(isa, s, window),
                              (_image(window, "x"),), _result(window, "y"), epilogue=around != ALONE)
     k = around.kernel(isa, scalar, "max_window", "x", "y")
+    if is_apart(window):
+        return Steps((ApartMax(k, window, around.epilogue, around.operands, around.before).write(),))
     return Steps((MaxKernel(k, window, around.epilogue, around.operands, around.before).write(),))
 
 
 def max_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
     """dx = dy where each window's first maximum was; buffers dy, x, dx; no half types."""
     k = around.kernel(isa, scalar, "max_window_dx", "dy", "x", "dx")
+    if is_apart(window):
+        return Steps((ApartMaxGrad(k, window, around.epilogue, around.operands, around.before).write(),))
     index = PlaneKernel(k, _forward(window), MaxIndexFold(window))
     size = window.rows.out * window.columns.out * k.element
     kernel = _plane_kernel(k, _gradient(window), MaxGradFold(window, index), around, descending=True, scratch=size)
@@ -63,6 +68,8 @@ def sum_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -
         return through_float(isa, scalar, lambda s: sum_forward(isa, s, window),
                              (_image(window, "x"),), _result(window, "y"), epilogue=around != ALONE)
     k = around.kernel(isa, scalar, "sum_window", "x", "y")
+    if is_apart(window):
+        return Steps((ApartSum(k, window, around.epilogue, around.operands, around.before).write(),))
     kernel = _plane_kernel(k, _forward(window), SumFold("x", (window.rows.size, window.columns.size)), around)
     return Steps((kernel.write("y", window.channels),))
 
@@ -73,6 +80,8 @@ def sum_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> S
         return through_float(isa, scalar, lambda s: sum_grad(isa, s, window),
                              (_result(window, "dy"),), _image(window, "dx"), epilogue=around != ALONE)
     k = around.kernel(isa, scalar, "sum_window_dx", "dy", "dx")
+    if is_apart(window):
+        return Steps((ApartSumGrad(k, window, around.epilogue, around.operands, around.before).write(),))
     fold = SumFold("dy", (window.rows.out, window.columns.out))
     return Steps((_plane_kernel(k, _gradient(window), fold, around, descending=True).write("dx", window.channels),))
 

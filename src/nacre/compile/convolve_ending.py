@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
@@ -22,17 +23,22 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer, Stmt, Store
 from nacre.native.text import Function, Val, lanes_of, scalar_of, vec
 
-WIDEST = 8  # buffers that a cluster may read and write
+WIDEST = 12  # buffers that a cluster may read and write: two normalised images that are added take nine
 GROUPS = ((0,), (1,), (2, 3))  # image, channel, pixel
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer of an ending: whole like the result, or read a number for each channel, `step` apart."""
+    """A buffer of an ending: whole like the result, or a run of so many elements that is read again for the next ones.
+
+    Or a number is read for each channel, or for each run, `step` apart.
+    """
 
     name: str
     dtype: DType
-    step: int | None
+    kind: Literal["whole", "run", "channel", "each"]
+    step: int = 1
+    run: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Ending:
     def along(self) -> tuple[str, ...]:
         """The operands that are read as the result is written, and are as wide."""
         wide = {b.buffer: b.value.dtype for b in self.body if isinstance(b, Store)}[self.output]
-        return tuple(o.name for o in self.operands if o.step is None and o.dtype is wide)
+        return tuple(o.name for o in self.operands if o.kind == "whole" and o.dtype is wide)
 
     def __call__(self, f: Function, value: Val, place: Place) -> Val:
         """Write the code for a vector of the convolution's results."""
@@ -79,12 +85,13 @@ class Ending:
 def load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) -> Val:
     """A vector of an operand."""
     element = memory(operand.dtype)
-    if operand.step is None:
-        at, ty = f.gep(pointer, place.offset, element), vec(element, lanes)
+    if operand.kind in ("whole", "run"):
+        first = place.offset if operand.kind == "whole" else f.binary("urem", place.offset, operand.run)
+        at, ty = f.gep(pointer, first, element), vec(element, lanes)
         found = f.load(at, ty) if place.mask is None else f.masked_load(at, place.mask, ty)
     else:
-        at = f.gep(pointer, f.mul(place.channel, operand.step), element)
-        found = f.splat(f.load(at, element), lanes)
+        number = place.channel if operand.kind == "channel" else f.binary("udiv", place.offset, operand.run)
+        found = f.splat(f.load(f.gep(pointer, f.mul(number, operand.step), element), element), lanes)
     return f.cast("trunc", found, "i1") if operand.dtype.kind == "b" else found
 
 
@@ -168,9 +175,17 @@ def operand(b: Buffer) -> Operand | None:
     if b.dtype.is_float and b.dtype.bits == 16:
         return None
     if is_whole(b):
-        return Operand(b.name, b.dtype, None)
+        return Operand(b.name, b.dtype, "whole")
     assert b.strides is not None
-    image, channel, pixel = _apparent(b.shape, b.strides)
+    (images, channels, pixels), (image, channel, pixel) = b.shape, _apparent(b.shape, b.strides)
     if image == 0 and pixel == 0 and isinstance(channel, int):
-        return Operand(b.name, b.dtype, channel)
+        return Operand(b.name, b.dtype, "channel", channel)
+    if not (isinstance(channels, int) and isinstance(pixels, int) and channels * pixels):
+        return None
+    if image == 0 and channel == 0 and pixel == 1:
+        return Operand(b.name, b.dtype, "run", 1, pixels)
+    if pixel == 0 and isinstance(channel, int) and (images == 1 or image == channel * channels):
+        return Operand(b.name, b.dtype, "each", channel, pixels)
+    if pixel == 0 and channel == 0 and isinstance(image, int):
+        return Operand(b.name, b.dtype, "each", image, channels * pixels)
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nacre.base.errors import ArgumentError
 from nacre.codegen.isa import BY_NAME
-from nacre.codegen.nest_stream import large_operands, large_results
+from nacre.codegen.nest_stream import large_results
 from nacre.compile.generalise import General, generalise
 from nacre.compile.pipeline import Compiled, Stage, generated
 from nacre.ir.primitive import Element
@@ -76,8 +76,7 @@ class Explanation:
                                 f"is the template {stage.label}; set NACRE_ISA={isa} and compile again")
         if isa not in BY_NAME:
             raise ArgumentError(f"llvm: an instruction set of {', '.join(BY_NAME)} is required; got {isa!r}")
-        large = large_results(stage.kernel) | large_operands(stage.kernel)
-        return generated(generalise(stage.kernel).kernel, BY_NAME[isa], large).text.rstrip()
+        return generated(generalise(stage.kernel).kernel, BY_NAME[isa], large_results(stage.kernel)).text.rstrip()
 
     def assembly(self, step: int, isa: str | None = None) -> str:
         """The assembly of a step: for this machine, or for a portable machine of another instruction set."""

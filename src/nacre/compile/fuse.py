@@ -19,7 +19,7 @@ from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.types import Shape, row_major
-from nacre.compile.cluster import FINISHED, WINDOWS, Node, current, ordered
+from nacre.compile.cluster import Node, current, is_finished, ordered
 from nacre.compile.layout import layouts as chosen
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Element, Layout, Operand, Primitive, Reduce, Template
@@ -495,12 +495,6 @@ def _reads_own_index(e: Equation) -> bool:
     low.rule(index, tuple(operand(k) for k in range(len(e.inputs))), tuple(x.type for x in e.inputs),
              result, **e.params)
     return all(reads)
-
-
-def is_finished(e: Equation) -> bool:
-    """Whether what computes an equation may take an ending."""
-    low = e.primitive.lowering
-    return e.primitive.name in WINDOWS or (isinstance(low, Template) and low.name in FINISHED)
 
 
 def large(v: Var) -> bool:

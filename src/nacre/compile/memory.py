@@ -160,9 +160,8 @@ def _computed_in_results(values: list[Storage], steps: Sequence[Launch]) -> None
         for a, b in step.over if step.idle else ():
             alone = sum(a in s.reads for s in steps) == 1 and not any(b in pair for s in steps if s is not step
                                                                       for pair in s.over)
-            if alone and values[a].kind == "temporary" and values[b].kind == "output" \
-                    and values[a].nbytes == values[b].nbytes:
-                values[a] = Storage("part", values[a].nbytes, of=b)
+            if alone and values[b].kind == "output" and values[a] == Storage("temporary", values[b].nbytes):
+                values[a] = Storage("part", values[b].nbytes, of=b)
 
 
 def _whole(values: Sequence[Storage], value: int) -> int:

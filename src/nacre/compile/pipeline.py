@@ -34,7 +34,7 @@ from nacre.base.types import TensorType, row_major
 from nacre.codegen.convolve_steps import Fill
 from nacre.codegen.isa import Isa, isa_of
 from nacre.codegen.nest import Generated, generate
-from nacre.codegen.nest_stream import large_operands, large_results
+from nacre.codegen.nest_stream import large_results
 from nacre.codegen.program import driver_text
 from nacre.compile import convolve_ending, epilogue
 from nacre.compile.alike import lower
@@ -223,7 +223,7 @@ class _Planner:
         large, pairs = large_results(kernel), overwritable(kernel)
         kernel = kept_in_results(kernel, large.union(kernel.outputs[o].name for _, o in pairs))
         general = generalise(kernel)
-        made = generated(general.kernel, self.isa, large | large_operands(kernel))
+        made = generated(general.kernel, self.isa, large)
         slots: list[Slot] = []
         for buffer, view in zip(kernel.inputs, reads, strict=True):
             slots.append(Pointer(self.number(view.base), view.offset * buffer.dtype.itemsize))

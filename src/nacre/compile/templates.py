@@ -18,6 +18,7 @@ from nacre.base.dtypes import DType
 from nacre.base.types import TensorType
 from nacre.codegen import convolve as convolutions
 from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts
+from nacre.codegen.contract_keep import kept_bytes
 from nacre.codegen.contract_plan import contiguous, product_cut
 from nacre.codegen.convolve_points import POINTS
 from nacre.codegen.convolve_steps import Count, Epilogue, Fill, Steps
@@ -51,7 +52,7 @@ class Standing:
 
     of: View
     nbytes: int
-    fill: Fill | None
+    fill: Fill | None = None  # what makes it of a constant when a program is built, if that is known
 
 
 Place = View | Var | Scratch | Standing  # an operand's view, a result, a temporary, an operand packed
@@ -186,6 +187,8 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     batch = outer * inner
     pointers: dict[str, ArgSlot] = {
         name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)}
+    if "Packed" in plan.slots:
+        pointers["Packed"] = _standing(plan, views[1], batch, n, k, b.strides)
     given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
     given |= zip(("a.outer", "a.inner", "a.m", "a.k"), a.strides, strict=True)
     given |= zip(("b.outer", "b.inner", "b.n", "b.k"), b.strides, strict=True)
@@ -202,6 +205,14 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     return TemplateStep(code, slots, product((batch, m, n)), k // 8 + 1 if isinstance(k, int) else k, 0,
                         (*views, *(v for v, _ in operands)), tuple(v for v, _ in outputs), 2 * batch * m * n * k,
                         partial(product_cut, plan.tiling), layout, over=tuple(over))
+
+
+def _standing(plan: Contraction, view: View, batch: Size, n: Size, k: Size, strides: tuple[Size, ...]) -> ArgSlot:
+    """Memory in which the second factor may stay packed; null where that does not pay, or might take much."""
+    nbytes = kept_bytes(plan.tiling, n, k, strides[2] == 1)
+    if batch != 1 or not nbytes:
+        return 0
+    return Standing(view, nbytes), 0
 
 
 # ---- convolutions
@@ -321,9 +332,10 @@ def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[V
 def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
     """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
     fills = {name: (_viewed(places[operand]), fill) for name, (operand, fill) in steps.fills.items()}
-    spaces = {name: Scratch(name, _count(count, batch), *fills.get(name, ()))
+    nothing = None, None
+    spaces = {name: Scratch(name, _count(count, batch), *fills.get(name, nothing))
               for name, count in steps.workspaces.items()}
-    standing = {name: Standing(_viewed(places[operand]), nbytes, fills[name][1] if name in fills else None)
+    standing = {name: Standing(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
                 for name, (operand, nbytes) in steps.packed.items()}
     places = places | spaces | standing
     found: list[TemplateStep] = []
