@@ -113,7 +113,7 @@ def test_forms(form: str, isa: str, short: None) -> None:
     assert_same(FORMS[form], operands(14, 7, 10, nc.float32), isa)
 
 
-@given(form=st.sampled_from(list(FORMS)), m=st.integers(2, 9), k=st.integers(1, 20), n=st.integers(6, 40),
+@given(form=st.sampled_from(list(FORMS)), m=st.integers(3, 9), k=st.integers(1, 20), n=st.integers(6, 40),
        dtype=st.sampled_from((nc.float32, nc.float64, nc.bfloat16)))
 @many
 def test_sizes(form: str, m: int, k: int, n: int, dtype: Any, short: None) -> None:

@@ -20,16 +20,18 @@ from nacre.native.text import Function, Val
 from nacre.runtime.plan import READY
 
 LEAST = 1 << 16  # bytes of B from which on it is kept
+MANY = 256  # rows of A that make up for packing words
 NOTE = 64  # bytes before a block, which tell what is known of its numbers
 PIECE = 4096  # bytes of what is asked for at a time
 
 
-def kept_bytes(tiling: Tiling, n: Size, k: Size, by_row: bool) -> int:
+def kept_bytes(tiling: Tiling, m: Size, n: Size, k: Size, by_row: bool) -> int:
     """The memory that B takes if it is worth keeping, else 0; `by_row` tells that its rows are contiguous.
 
-    Where words of several numbers are packed that is worth it, too; else tiles pack rows as they multiply.
+    Words of several numbers are packed either way, which many rows make up for; else tiles pack rows as they multiply.
     """
-    worth = not tiling.thin and (tiling.group > 1 or not by_row)
+    few = not isinstance(m, int) or m <= MANY
+    worth = not tiling.thin and (few if tiling.group > 1 else not by_row)
     if not (worth and isinstance(n, int) and isinstance(k, int)) or n * k * tiling.bytes < LEAST * tiling.group:
         return 0
     depth = -(-min(k, BLOCK) // 16) * 16 // tiling.group + (tiling.group > 1)

@@ -188,7 +188,7 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     pointers: dict[str, ArgSlot] = {
         name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)}
     if "Packed" in plan.slots:
-        pointers["Packed"] = _standing(plan, views[1], batch, n, k, b.strides)
+        pointers["Packed"] = _standing(plan, views[1], batch, (m, n, k), b.strides)
     given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
     given |= zip(("a.outer", "a.inner", "a.m", "a.k"), a.strides, strict=True)
     given |= zip(("b.outer", "b.inner", "b.n", "b.k"), b.strides, strict=True)
@@ -207,9 +207,10 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
                         partial(product_cut, plan.tiling), layout, over=tuple(over))
 
 
-def _standing(plan: Contraction, view: View, batch: Size, n: Size, k: Size, strides: tuple[Size, ...]) -> ArgSlot:
-    """Memory in which the second factor may stay packed; null where that does not pay, or might take much."""
-    nbytes = kept_bytes(plan.tiling, n, k, strides[2] == 1)
+def _standing(plan: Contraction, view: View, batch: Size, size: tuple[Size, Size, Size],
+              strides: tuple[Size, ...]) -> ArgSlot:
+    """Memory in which the second factor may stay packed; null where that does not pay."""
+    nbytes = kept_bytes(plan.tiling, *size, strides[2] == 1)
     if batch != 1 or not nbytes:
         return 0
     return Standing(view, nbytes), 0
