@@ -22,10 +22,13 @@ from nacre.codegen.convolve_pack import (
     weights_of,
 )
 from nacre.codegen.convolve_steps import (
+    PLANES,
+    Blocked,
     Count,
     Kernel,
     Step,
     ceil_div,
+    in_block,
     panel_vectors,
     product,
     round_up,
@@ -33,6 +36,7 @@ from nacre.codegen.convolve_steps import (
     store_sums,
     total,
 )
+from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.kernel.order_winograd import (
     CHAIN,
     FILTER_SCALE,
@@ -196,8 +200,8 @@ class Plan:
 class WinogradKernel:
     """A kernel being written, and the pieces that kernels are made of."""
 
-    def __init__(self, k: Kernel, plan: Plan) -> None:
-        self.k, self.plan = k, plan
+    def __init__(self, k: Kernel, plan: Plan, blocked: Blocked = PLANES) -> None:
+        self.k, self.plan, self.blocked = k, plan, blocked
         self.size = 0
         self.together: dict[int, int] = {}  # points at a time of each register tile
 
@@ -234,7 +238,7 @@ class WinogradKernel:
         rows = f.smin(f.sub(f.i64(down), start), plan.band)
         top = total(f, product(f, start, TILE), -plan.sides.low[0])
         with f.loop("part", *channels, k.lanes) as part:
-            source = f.gep(image, f.mul(part.index, height * width), k.scalar)
+            source = f.gep(image, self._channel(part.index, height * width), k.scalar)
             count = f.smin(f.sub(f.i64(channels[1]), part.index), k.lanes)
             with f.loop("line", 0, f.add(f.mul(rows, TILE), 2)) as line:
                 row = f.gep(lines, f.mul(line.index, plan.line * k.lanes), k.scalar)
@@ -247,6 +251,11 @@ class WinogradKernel:
                 f.call("pixels", "void", [
                     f.gep(lines, f.mul(at, k.lanes), k.scalar),
                     f.gep(here, f.mul(tile, plan.chunk), k.scalar), f.i64(step)])
+
+    def _channel(self, channel: Val, plane: int) -> Operand:
+        """Where a channel of an image begins."""
+        f = self.k.f
+        return in_block(f, channel, plane) if self.blocked.source else f.mul(channel, plane)
 
     def clear(self, lines: Val) -> None:
         """Fill the lines with zeros, which stay at their ends."""
@@ -263,10 +272,21 @@ class WinogradKernel:
         here = f.gep(to, begin * k.lanes, k.scalar)
         inside = f.and_(f.icmp("sge", row, 0), f.icmp("slt", row, height))
         with f.when(inside):
-            at = f.gep(source, f.add(f.mul(row, width), first), k.scalar)
-            transpose_matrix(k, f, at, height * width, channels, f.i64(count), here, k.lanes)
+            at = f.add(f.mul(row, width), first)
+            if self.blocked.source:
+                self._copy(f.gep(source, f.mul(at, CHANNEL_BLOCK), k.scalar), count, here)
+            else:
+                transpose_matrix(k, f, f.gep(source, at, k.scalar), height * width, channels, f.i64(count), here,
+                                 k.lanes)
         with f.when(f.xor(inside, f.const("i1", True))), f.loop("zero", 0, count * k.lanes, k.lanes) as at:
             f.store(f.zero(k.vector), f.gep(here, at.index, k.scalar))
+
+    def _copy(self, source: Val, count: int, to: Val) -> None:
+        """Bring a vector of channels of so many pixels of a block to [pixel][channel]."""
+        k, f = self.k, self.k.f
+        with f.loop("pixel", 0, count) as at:
+            value = f.load(f.gep(source, f.mul(at.index, CHANNEL_BLOCK), k.scalar), k.vector)
+            f.store(value, f.gep(to, f.mul(at.index, k.lanes), k.scalar))
 
     # ---- filters
 
@@ -423,11 +443,11 @@ class WinogradKernel:
                 f.call("results", "void", [
                     f.gep(sums, f.add(f.mul(tile, plan.width), at.index), k.scalar),
                     f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar)])
-        channels, offset, count = self.place(planes, panel, band)
+        channels, offset, count = self.place(finish, planes, panel, band)
         channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
         finish.write(by_pixel, count, channels, channel, offset)
 
-    def place(self, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
+    def place(self, finish: Finish, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
         """How many channels a panel has, where its band begins in the result, and the pixels of the band."""
         f, plan = self.k.f, self.plan
         height, width = plan.sides.out_shape
@@ -435,14 +455,13 @@ class WinogradKernel:
         channels = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
         first = f.mul(f.i64(product(f, band, plan.band)), TILE)
         count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.band), width)
-        plane = total(f, product(f, planes, plan.sides.outputs), lane)
-        return channels, f.i64(total(f, product(f, plane, height * width), f.mul(first, width))), count
+        return channels, f.i64(finish.offset(planes, lane, f.mul(first, width))), count
 
     def ask_results(self, finish: Finish, planes: Operand, panel: Operand, band: Operand, part: Val,
                     parts: int) -> None:
         """Prefetch one of several parts of what `band_results` will touch."""
         f = self.k.f
-        channels, offset, count = self.place(planes, panel, band)
+        channels, offset, count = self.place(finish, planes, panel, band)
         share = ceil_div(self.plan.width, parts)
         first = f.mul(part, share)
         finish.ask((first, f.smin(f.add(first, share), channels)), offset, count)

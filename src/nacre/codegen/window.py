@@ -15,8 +15,11 @@ from nacre.codegen.convolve_steps import Count, Kernel, Steps, product
 from nacre.codegen.convolve_tile import Correlation
 from nacre.codegen.isa import Isa
 from nacre.codegen.window_max import MaxKernel
+from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.kernel.order_window import Window
 from nacre.native.text import Function, Operand, Val
+
+WIDEST = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel
 
 
 def max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
@@ -26,6 +29,12 @@ def max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
                              (_image(window, "x"),), _result(window, "y"))
     k = Kernel(isa, scalar, "max_window", ("x", "y"))
     return Steps((MaxKernel(k, window).write(),))
+
+
+def blocked_max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
+    """The same of images whose channels lie in blocks, in vectors no longer than a block."""
+    k = Kernel(isa, scalar, "max_window", ("x", "y"))
+    return Steps((MaxKernel(k, window, CHANNEL_BLOCK).write(),))
 
 
 def max_grad(isa: Isa, scalar: str, window: Window) -> Steps:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from nacre.base.types import Shape
 from nacre.ir.graph import Equation
 
-CONVOLUTIONS = frozenset(("convolve", "convolve_input_grad", "winograd", "winograd_input_grad"))
+CONVOLUTIONS = frozenset(("convolve", "convolve_blocked", "convolve_input_grad", "winograd", "winograd_blocked",
+                          "winograd_input_grad"))
 FINISHED = CONVOLUTIONS | {"contract"}  # templates whose generators take an ending: a pointwise cluster
 
 

@@ -23,12 +23,16 @@ from nacre.kernel.ast import Buffer, Stmt, Store
 from nacre.native.text import Function, Val, lanes_of, scalar_of, vec
 
 WIDEST = 8  # buffers that a cluster may read and write
-GROUPS = ((0,), (1,), (2, 3))  # image, channel, pixel
+PLANES = ((0,), (1,), (2, 3))  # image, channel, pixel
+BLOCKS = ((0,), (1,), (2, 3), (4,))  # image, block, pixel, channel of the block
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer of an ending: whole like the result, or read a number for each channel, `step` apart."""
+    """A buffer of an ending: whole like the result, or read a number for each channel, `step` apart.
+
+    Where lanes are channels, the step is 1, or 0 for one number.
+    """
 
     name: str
     dtype: DType
@@ -79,7 +83,9 @@ class Ending:
 def _load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) -> Val:
     """A vector of an operand."""
     element = memory(operand.dtype)
-    if operand.step is None:
+    if operand.step == 1 and place.blocked:
+        found = f.load(f.gep(pointer, place.channel, element), vec(element, lanes))
+    elif operand.step is None:
         at, ty = f.gep(pointer, place.offset, element), vec(element, lanes)
         found = f.load(at, ty) if place.mask is None else f.masked_load(at, place.mask, ty)
     else:
@@ -112,7 +118,7 @@ def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
     None where the generator cannot write it.
     """
     raw, dtype = e.outputs[0], e.outputs[0].type.dtype
-    lowered = lower_over(fusion, node, "ending", GROUPS)
+    lowered = lower_over(fusion, node, "ending", PLANES if raw.type.rank == 4 else BLOCKS)
     if lowered is None or len(lowered.kernel.buffers) > WIDEST:
         return None
     kernel = lowered.kernel
@@ -148,7 +154,12 @@ def _operand(b: Buffer) -> Operand | None:
     if _is_whole(b):
         return Operand(b.name, b.dtype, None)
     assert b.strides is not None
-    image, channel, pixel = _apparent(b.shape, b.strides)
+    image, channel, pixel, *within = _apparent(b.shape, b.strides)
+    if within:  # a block of channels, and a channel of it
+        size, (step,) = b.shape[3], within
+        if step not in (0, 1) or (channel != step * size and b.shape[1] != 1):
+            return None
+        channel = step
     if image == 0 and pixel == 0 and isinstance(channel, int):
         return Operand(b.name, b.dtype, channel)
     return None

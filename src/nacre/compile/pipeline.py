@@ -4,6 +4,7 @@
                 hands on only what changes and is needed
     attend      softmax between two products becomes one equation, and its derivative another
     remake      large factors that are cheap to compute are computed again where they are read late
+    blocked     images between convolutions lie in blocks of channels where that pays
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
     sequence    a cluster that can end a product goes with it, where both have what they need
@@ -38,6 +39,7 @@ from nacre.compile.alike import lower
 from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
+from nacre.compile.blocked import blocked
 from nacre.compile.cluster import CONVOLUTIONS, Node
 from nacre.compile.control import Place, write_flow
 from nacre.compile.cost import round_cost
@@ -386,7 +388,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
-    simplified = remade(attend(simplify(graph)))
+    simplified = blocked(remade(attend(simplify(graph))))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
     planner = _Planner(fusion, isa_of(target), begin=begin)

@@ -22,10 +22,11 @@ from nacre.codegen import window as windows
 from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts
 from nacre.codegen.contract_plan import contiguous, product_cut
 from nacre.codegen.convolve_points import POINTS
-from nacre.codegen.convolve_steps import Count, Epilogue, Steps
+from nacre.codegen.convolve_steps import PLANES, Blocked, Count, Epilogue, Steps
 from nacre.codegen.convolve_winograd import winograd
 from nacre.codegen.convolve_winograd_weight import winograd_weight
 from nacre.codegen.isa import Isa
+from nacre.compile.blocked import in_planes
 from nacre.compile.convolve_ending import Ended, Ending
 from nacre.compile.fuse import View
 from nacre.compile.layout import dot_axes, result_strides, run
@@ -221,8 +222,8 @@ def convolution(x: TensorType, w: TensorType, stride: tuple[int, int], padding: 
 
 
 def _winograd(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
-              operands: Sequence[str] = ()) -> Steps:
-    return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands)
+              operands: Sequence[str] = (), blocked: Blocked = PLANES) -> Steps:
+    return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands, blocked)
 
 
 def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
@@ -234,29 +235,45 @@ def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
     return winograd_weight(isa, scalar, forward_sides(conv))
 
 
+@dataclass(frozen=True)
+class Described:
+    """What the generators are told of a convolution: the scalar type, the convolution, how images lie."""
+
+    scalar: str
+    conv: Convolution
+    blocked: Blocked
+
+    @property
+    def layout(self) -> dict[str, Blocked]:
+        """The argument of those generators that know of blocks."""
+        return {} if self.blocked == PLANES else {"blocked": self.blocked}
+
+
 _GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
     "convolve": (convolutions.forward, ("x", "w"), "y"),
+    "convolve_blocked": (convolutions.forward, ("x", "w"), "y"),
     "convolve_input_grad": (convolutions.input_grad, ("dy", "w"), "dx"),
     "convolve_weight_grad": (convolutions.weight_grad, ("x", "dy"), "dw"),
     "winograd": (_winograd, ("x", "w"), "y"),
+    "winograd_blocked": (_winograd, ("x", "w"), "y"),
     "winograd_input_grad": (_winograd_input_grad, ("dy", "w"), "dx"),
     "winograd_weight_grad": (_winograd_weight_grad, ("x", "dy"), "dw"),
 }
 
 
 @lru_cache(maxsize=256)
-def _convolution_steps(isa: Isa, name: str, scalar: str, conv: Convolution) -> Steps:
-    return _GENERATORS[name][0](isa, scalar, conv)
+def _convolution_steps(isa: Isa, name: str, about: Described) -> Steps:
+    return _GENERATORS[name][0](isa, about.scalar, about.conv, **about.layout)
 
 
 @lru_cache(maxsize=256)
-def _ended_steps(isa: Isa, name: str, scalar: str, conv: Convolution, ending: Ending) -> Steps:
-    return _GENERATORS[name][0](isa, scalar, conv, epilogue=ending, operands=ending.names)
+def _ended_steps(isa: Isa, name: str, about: Described, ending: Ending) -> Steps:
+    return _GENERATORS[name][0](isa, about.scalar, about.conv, epilogue=ending, operands=ending.names, **about.layout)
 
 
 def _types(e: Equation) -> tuple[TensorType, TensorType]:
     """The types of image and kernel of any of the three forms."""
-    a, b, out = e.inputs[0].type, e.inputs[1].type, e.outputs[0].type
+    a, b, out = in_planes(e.inputs[0].type), e.inputs[1].type, e.outputs[0].type
     by_result = {"y": (a, b), "dx": (out, b), "dw": (a, out)}
     return by_result[_GENERATORS[e.primitive.name][2]]
 
@@ -271,8 +288,8 @@ def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
     missing = _strided(e, views)
     if missing:
         return missing
-    conv, scalar = _described(e)
-    return _convolution(e, conv, _convolution_steps(isa, e.primitive.name, scalar, conv), views, result, {})
+    about = _described(e)
+    return _convolution(e, about.conv, _convolution_steps(isa, e.primitive.name, about), views, result, {})
 
 
 def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[TemplateStep] | list[int]:
@@ -280,11 +297,11 @@ def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[
     missing = _strided(e, views)
     if missing:
         return missing
-    conv, scalar = _described(e)
-    steps = _ended_steps(isa, e.primitive.name, scalar, conv, about.ending)
+    described = _described(e)
+    steps = _ended_steps(isa, e.primitive.name, described, about.ending)
     result, *others = about.writes
     more: dict[str, Place] = dict(zip(about.ending.names, (*about.reads, *others), strict=True))
-    launches = _convolution(e, conv, steps, views, result, more)
+    launches = _convolution(e, described.conv, steps, views, result, more)
     if not launches:  # a result of no elements
         return launches
     *before, last = launches
@@ -292,12 +309,12 @@ def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[
     return [*before, replace(last, reads=reads, writes=(*last.writes, *others))]
 
 
-def _described(e: Equation) -> tuple[Convolution, str]:
-    """The convolution of an equation, and its scalar type."""
+def _described(e: Equation) -> Described:
+    """What the generators are told of an equation."""
     p = e.params
     x, w = _types(e)
     conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
-    return conv, e.outputs[0].type.dtype.memory
+    return Described(e.outputs[0].type.dtype.memory, conv, Blocked(p.get("source", False), p.get("result", False)))
 
 
 def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[View], result: Place,
@@ -349,10 +366,9 @@ def _address(place: Place) -> ArgSlot:
 
 # ---- windows
 
-WIDEST_WINDOW = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel
-
 _WINDOWS: dict[str, tuple[Callable[[Isa, str, Window], Steps], tuple[str, ...], str]] = {
     "window_max": (windows.max_forward, ("x",), "y"),
+    "window_max_blocked": (windows.blocked_max_forward, ("x",), "y"),
     "window_max_grad": (windows.max_grad, ("dy", "x"), "dx"),
     "window_sum": (windows.sum_forward, ("x",), "y"),
     "window_sum_grad": (windows.sum_grad, ("dy",), "dx"),
@@ -361,18 +377,18 @@ _WINDOWS: dict[str, tuple[Callable[[Isa, str, Window], Steps], tuple[str, ...], 
 
 def _window(e: Equation) -> Window | None:
     """An equation's window where kernels are written for it: of floats, narrow, every size but the batch known."""
-    image = e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type
+    image = in_planes(e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type)
     dtype, p = image.dtype, e.params
     if not dtype.is_float or (dtype.bits == 16 and e.primitive.name == "window_max_grad"):
         return None
     if not all(isinstance(n, int) and n > 0 for n in image.shape[1:]):
         return None
-    if p["size"][1] > WIDEST_WINDOW or p["stride"][1] > WIDEST_WINDOW:
+    if p["size"][1] > windows.WIDEST or p["stride"][1] > windows.WIDEST:
         return None
     channels, height, width = map(int, image.shape[1:])  # type: ignore[arg-type]
     about = window(channels, height, width, p["size"], stride=p["stride"], padding=p["padding"],
                    dilation=p.get("dilation", (1, 1)))
-    if about.columns.out == 1 and e.primitive.name != "window_sum_grad":
+    if about.columns.out == 1 and e.primitive.name not in ("window_sum_grad", "window_max_blocked"):
         return None  # a nest has planes in its vectors
     return about
 
@@ -385,8 +401,18 @@ def _window_kernels(isa: Isa, name: str, scalar: str, about: Window) -> Steps:
 def window_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int] | None:
     """The launches of a window's maximum or sum or of its gradient; None where the nest serves it."""
     about = _window(e)
-    if about is None:
-        return None
+    return None if about is None else _window_steps(isa, e, about, views, result)
+
+
+def blocked_window_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+    """The launch of a maximum over images in blocks, which no nest serves."""
+    about = _window(e)
+    assert about is not None
+    return _window_steps(isa, e, about, views, result)
+
+
+def _window_steps(isa: Isa, e: Equation, about: Window, views: list[View],
+                  result: View) -> list[TemplateStep] | list[int]:
     missing = _strided(e, views)
     if missing:
         return missing
@@ -404,6 +430,7 @@ Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[
 BUILDERS: dict[str, Builder] = {
     "contract": contract_steps,
     **dict.fromkeys(_GENERATORS, convolve_steps),
+    "window_max_blocked": blocked_window_steps,
 }
 
 NATIVE: dict[str, Attempt] = dict.fromkeys(_WINDOWS, window_steps)
