@@ -61,13 +61,15 @@ class Finish:
     def _blocks(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
         """Write pixels to blocks, a vector of channels at a time."""
         k, f = self.k, self.k.f
-        for lane in range(0, self.width, k.lanes):
-            first, start = total(f, channel, lane), total(f, offset, in_block(f, lane, self.plane))
-            pixels = f.select(f.icmp("sgt", channels, lane), count, f.i64(0))
-            with f.loop("pixel", 0, pixels) as at:
-                value = f.load(f.gep(by_pixel, f.add(f.mul(at.index, self.width), lane), k.scalar), k.vector)
-                to = f.add(f.mul(at.index, CHANNEL_BLOCK), start)
-                self._vector(value, Place(f.i64(first), to, None, self.operands, blocked=True))
+        with f.loop("lane", 0, channels, k.lanes) as lane:
+            first, start = f.add(lane.index, channel), f.add(in_block(f, lane.index, self.plane), offset)
+            with f.loop("pixel", 0, count) as at:
+                value = f.load(f.gep(by_pixel, f.add(f.mul(at.index, self.width), lane.index), k.scalar), k.vector)
+                self.write_vector(value, first, f.add(f.mul(at.index, CHANNEL_BLOCK), start))
+
+    def write_vector(self, value: Val, channel: Val, offset: Val) -> None:
+        """Write a vector of one pixel's channels to a block."""
+        self._vector(value, Place(channel, offset, None, self.operands, blocked=True))
 
     def _planes(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
         """Write pixels to planes; as many channels are done at a time as a piece of 128 bits holds."""

@@ -7,7 +7,8 @@ are [point][tile][lane].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -417,20 +418,29 @@ class WinogradKernel:
 
         Pixels beyond the image's right edge are overwritten by those of the next row, which are written later.
         """
+        if self.blocked.result:
+            return
         k, plan = self.k, self.plan
         f = k.internal("results", {"sums": "ptr", "to": "ptr"})
-        vectors = Vectors(f, k.vector)
-        grid = [[f.load(f.gep(f["sums"], (i * PATCH + j) * plan.sums_step, k.scalar), k.vector)
+        for i, j, value in self._results(f, f["sums"]):
+            f.store(value, f.gep(f["to"], (i * plan.sides.out_shape[1] + j) * plan.width, k.scalar))
+        f.ret()
+
+    def _results(self, f: Function, sums: Val) -> Iterator[tuple[int, int, Val]]:
+        """The 4×4 pixels of one tile, with their rows and columns, one vector of channels each."""
+        k, vectors = self.k, Vectors(f, self.k.vector)
+        grid = [[f.load(f.gep(sums, (i * PATCH + j) * self.plan.sums_step, k.scalar), k.vector)
                  for j in range(PATCH)] for i in range(PATCH)]
         for i, row in enumerate(both_ways(vectors, of_product, grid)):
             for j, value in enumerate(row):
-                to = f.gep(f["to"], (i * plan.sides.out_shape[1] + j) * plan.width, k.scalar)
-                f.store(vectors.mul(value, RESULT_SCALE[i][j]), to)
-        f.ret()
+                yield i, j, vectors.mul(value, RESULT_SCALE[i][j])
 
     def band_results(self, finish: Finish, sums: Val, by_pixel: Val, planes: Operand, group: Operand, panel: Operand,
                      band: Operand) -> None:
         """Write a band of tiles of one image and group (`planes`) and panel to the result."""
+        if self.blocked.result:
+            self._results_to_blocks(finish, sums, planes, group, panel, band)
+            return
         k, f, plan = self.k, self.k.f, self.plan
         width, (down, across) = plan.sides.out_shape[1], plan.sides.tiles
         start = product(f, band, plan.band)
@@ -446,6 +456,28 @@ class WinogradKernel:
         channels, offset, count = self.place(finish, planes, panel, band)
         channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
         finish.write(by_pixel, count, channels, channel, offset)
+
+    def _results_to_blocks(self, finish: Finish, sums: Val, planes: Operand, group: Operand, panel: Operand,
+                           band: Operand) -> None:
+        """The same where the result is in blocks: pixels go there as they are made."""
+        k, f, plan = self.k, self.k.f, self.plan
+        (height, width), (down, across) = plan.sides.out_shape, plan.sides.tiles
+        start = product(f, band, plan.band)
+        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        channels, offset, count = self.place(finish, planes, panel, band)
+        channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
+        with f.loop("lane", 0, channels, k.lanes) as lane, f.loop("down", 0, rows) as y, f.loop("left", 0, across) as x:
+            tile = f.add(f.mul(y.index, across), x.index)
+            top, left = f.mul(y.index, TILE), f.mul(x.index, TILE)
+            ends = f.sub(f.binary("udiv", count, width), top), f.sub(f.i64(width), left)
+            pixel = f.mul(f.add(f.mul(top, width), left), CHANNEL_BLOCK)
+            first = total(f, offset, in_block(f, lane.index, height * width), pixel)
+            for i, j, value in self._results(f, f.gep(sums, f.add(f.mul(tile, plan.width), lane.index), k.scalar)):
+                here = total(f, (i * width + j) * CHANNEL_BLOCK, first)
+                inside = [f.icmp("sgt", end, at) for end, at, size in zip(ends, (i, j), (height, width), strict=True)
+                           if 0 < size % TILE <= at]
+                with f.when(f.and_(inside[0], inside[-1])) if inside else nullcontext():
+                    finish.write_vector(value, f.add(lane.index, channel), f.i64(here))
 
     def place(self, finish: Finish, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
         """How many channels a panel has, where its band begins in the result, and the pixels of the band."""

@@ -68,7 +68,7 @@ def _finish(call: Call, w: WinogradKernel) -> tuple[Finish, Val]:
     along = tuple(k.pointers[name] for name in read_along(call.epilogue))
     finish = Finish(k, k.pointers[call.out], operands, call.epilogue, height * width, plan.sides.outputs, plan.width,
                     along, call.blocked.result)
-    return finish, w.scratch(plan.pixels * plan.width)
+    return finish, w.scratch(0 if call.blocked.result else plan.pixels * plan.width)
 
 
 def _by_band(call: Call, plan: Plan) -> Steps:
@@ -180,7 +180,7 @@ def _panels_step(call: Call, plan: Plan) -> Step:
     what is multiplied next is in the nearest cache.
     """
     k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", ("pixels", "w", call.out, *call.operands, "staged"))
-    w, f, sides = WinogradKernel(k, plan), k.f, plan.sides
+    w, f, sides = WinogradKernel(k, plan, call.blocked), k.f, plan.sides
     w.write_filters()
     w.write_rows(PATCH)
     w.write_results()

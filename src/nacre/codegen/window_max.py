@@ -7,6 +7,8 @@ elements for each pixel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nacre.codegen.convolve_plane import spread_pointers
 from nacre.codegen.convolve_steps import Count, Kernel, Step, product, round_up, split, total
 from nacre.codegen.convolve_tile import row_table
@@ -76,11 +78,21 @@ class MaxKernel:
         with f.loop("kh", self.first, count, carry=found) as kh:
             step = rows.dilation * self.size
             here = f.gep(begin, product(f, kh.index, step), k.scalar)
+            if self.block > 1:  # lines are longer than pages, so that nothing else asks for the next ones in time
+                self._ask(here, places)
             kh.next(*[self._larger(old, self._pixels(here, at, pixels))
                       for old, at in zip(kh.carried, places, strict=True)])
         to = f.gep(f.gep(f["scratch"], self.low, k.scalar), start, k.scalar)
         for at, value in zip(places, kh.results, strict=True):
             f.store(value, f.gep(to, at, k.scalar))
+
+    def _ask(self, source: Val, places: Sequence[int]) -> None:
+        """Prefetch what the next row of windows has where this one has the source."""
+        k, f = self.k, self.k.f
+        ahead = f.gep(source, self.window.rows.stride * self.size, k.scalar)
+        for at in places:
+            if at * k.element % 64 == 0:
+                f.prefetch(f.gep(ahead, at, k.scalar))
 
     def _pixels(self, source: Val, at: int, pixels: int) -> Val:
         """The vector at a place of so many pixels, -inf behind the last one."""

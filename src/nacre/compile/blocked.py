@@ -172,6 +172,7 @@ class _Groups:
     def find(self, a: Atom) -> Atom:
         """The value that stands for the group of a."""
         while (above := self.leader.get(a, a)) is not a:
+            self.leader[a] = self.leader.get(above, above)
             a = above
         return a
 
