@@ -33,10 +33,13 @@ from nacre.ops.winograd import winograd_p
 
 BLOCK: Final = CHANNEL_BLOCK
 
-# what an element costs, in transpositions of one on its way in or out of a kernel
-SOURCE: Final = {winograd_p: 1.0, convolve_p: 0.0}  # saved where a convolution reads blocks
-RESULT: Final = 1.0  # saved where it writes them
-CONVERT: Final = 4.0  # a pass of its own through memory
+# in transpositions of an element on its way in or out of a kernel: what a convolution saves for each that it reads
+# from blocks or writes there, and what a pass of its own through memory costs
+READ_BY_WINOGRAD: Final = 1.0
+READ_BY_WINDOWS: Final = 0.0  # pixels are read one by one in either layout
+READ_BY_POINTS: Final = -1.0  # neighbours that are all read once lie together in planes
+WRITTEN: Final = 1.0
+CONVERTED: Final = 4.0
 
 TO_BLOCKS, TO_PLANES = (0, 1, 3, 4, 2), (0, 1, 4, 2, 3)
 
@@ -94,8 +97,16 @@ def _is_convolution(e: Equation) -> bool:
     """Whether a convolution has a kernel for blocks: dense, of enough channels."""
     if e.primitive not in CONVOLUTIONS or e.outputs[0].type.dtype is not float32 or e.params["groups"] != 1:
         return False
-    return all(isinstance(n, int) for t in (e.inputs[0].type, e.inputs[1].type, e.outputs[0].type)
-               for n in t.shape[1:]) and is_image(e.outputs[0])
+    known = all(isinstance(n, int) and n > 0 for x in e.inputs for n in x.type.shape[1:])
+    return known and is_image(e.outputs[0])
+
+
+def _saved_reading(e: Equation) -> float:
+    """What a convolution saves for each element that it reads from blocks."""
+    if e.primitive is winograd_p:
+        return READ_BY_WINOGRAD
+    points = e.inputs[1].type.shape[2:] == (1, 1) and tuple(e.params["stride"]) == (1, 1)
+    return READ_BY_POINTS if points else READ_BY_WINDOWS
 
 
 def _is_maximum(e: Equation) -> bool:
@@ -149,15 +160,15 @@ class _Groups:
         for a, saved in self.saved.items():
             self.worth[self.find(a)] += saved * _elements(a)
         for a in (*self.read, *self.written):
-            self.worth[self.find(a)] -= CONVERT * _elements(a)
+            self.worth[self.find(a)] -= CONVERTED * _elements(a)
 
     def visit(self, e: Equation) -> None:
         """Note what an equation says of its operands and results."""
         if _is_convolution(e):
             x, w, y = *e.inputs, e.outputs[0]
             if is_image(x):
-                self.saved[x] = self.saved.get(x, 0.0) + SOURCE[e.primitive]
-            self.saved[y] = self.saved.get(y, 0.0) + RESULT
+                self.saved[x] = self.saved.get(x, 0.0) + _saved_reading(e)
+            self.saved[y] = self.saved.get(y, 0.0) + WRITTEN
             self.read.update(filter(is_image, (w,)))
         elif _is_maximum(e) or _is_pointwise(e):
             for a in (*e.inputs, *e.outputs):
