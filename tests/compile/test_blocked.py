@@ -62,7 +62,7 @@ WEIGHTS = [rand(32, 3, 7, 7, seed=1), rand(32, 32, 3, 3, seed=2), rand(32, 32, 3
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
-@pytest.mark.parametrize(("batch", "height", "width"), [(1, 61, 57), (3, 30, 34)])
+@pytest.mark.parametrize(("batch", "height", "width"), [(1, 61, 57), (3, 30, 34), (0, 30, 34)])
 def test_a_network_is_in_blocks_from_stem_to_mean(mode: str, batch: int, height: int, width: int) -> None:
     with nc.numerics(mode):
         found = check(network, [rand(batch, 3, height, width), *WEIGHTS])
@@ -129,6 +129,17 @@ def test_what_is_made_of_channels_or_numbers() -> None:
     with nc.numerics("fast"):
         found = check(f, [X, W, rand(32, seed=4), rand(13, 10, seed=5)])
     assert found["winograd_blocked"] == 4
+
+
+def test_channels_that_are_weighed_by_convolutions() -> None:
+    def f(x: Any, w: Any, v: Any, u: Any) -> Any:
+        y = F.conv2d(F.relu(F.conv2d(x, w, padding=1)), w, padding=1)
+        gate = F.relu(F.conv2d(nc.reshape(nc.mean(y, axis=(2, 3)), (2, 32, 1, 1)), v))
+        return F.conv2d(F.relu(y * nc.sigmoid(F.conv2d(gate, u))), w)
+
+    for mode in ("exact", "fast"):
+        with nc.numerics(mode):
+            check(f, [X, W, rand(48, 32, 1, 1, seed=4), rand(32, 48, 1, 1, seed=5)])
 
 
 def test_a_batch_that_is_not_known() -> None:

@@ -175,10 +175,11 @@ class _Groups:
                 self.join(e.outputs[0], a)
                 if not isinstance(a, Var):
                     self.written.add(a)
-        elif not _is_made(e):
+        else:
             if not _is_reduction(e):
                 self.read.update(filter(is_image, e.inputs))
-            self.written.update(filter(is_image, e.outputs))
+            if not _is_made(e):
+                self.written.update(filter(is_image, e.outputs))
 
     def find(self, a: Atom) -> Atom:
         """The value that stands for the group of a."""
