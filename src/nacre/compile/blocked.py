@@ -229,64 +229,66 @@ class _Writer:
 
     def write(self, e: Equation) -> None:
         """Write an equation, with the layouts of its operands and results."""
-        blocked, y = self.groups.blocked, e.outputs[0]
-        if _is_convolution(e):
-            source, result = blocked(e.inputs[0]), blocked(y)
-            if not (source or result):
-                self.equations.append(e)
-                return
-            x = self.in_blocks(e.inputs[0]) if source else e.inputs[0]
-            params = {**e.params, "source": source, "result": result}
-            self.add(e, CONVOLUTIONS[e.primitive], (x, e.inputs[1]), params, y, result)
+        blocked = self.groups.blocked
+        if _is_convolution(e) and (blocked(e.inputs[0]) or blocked(e.outputs[0])):
+            self.convolution(e)
         elif _is_reduction(e) and blocked(e.inputs[0]):
             self.reduction(e)
-        elif len(e.outputs) != 1 or not blocked(y):
+        elif len(e.outputs) != 1 or not blocked(e.outputs[0]):
             self.equations.append(e)
         elif _is_maximum(e):
-            self.add(e, window_max_blocked_p, (self.in_blocks(e.inputs[0]),), e.params, y, True)
+            self.add(e, window_max_blocked_p, (self.in_blocks(e.inputs[0]),), e.params)
         elif _is_pointwise(e):
-            self.add(e, e.primitive, tuple(map(self.in_blocks, e.inputs)), e.params, y, True)
+            self.add(e, e.primitive, tuple(map(self.in_blocks, e.inputs)), e.params)
         elif _is_made(e):
             self.made(e)
         else:
             self.equations.append(e)
 
-    def add(self, e: Equation, primitive: Primitive, inputs: Sequence[Atom], params: Any, y: Var,
-            result: bool) -> None:
-        """An equation in the place of e, and its result in planes if that is read."""
-        if not result:
-            self.equations.append(Equation(primitive, tuple(inputs), params, (y,), e.source))
-            return
-        self.blocks[y] = self.one(e, primitive, tuple(inputs), params, y.type.with_shape(in_blocks(y.type.shape)))
+    def convolution(self, e: Equation) -> None:
+        """A convolution that reads or writes blocks."""
+        (x, w), (y,) = e.inputs, e.outputs
+        source, result = self.groups.blocked(x), self.groups.blocked(y)
+        primitive, params = CONVOLUTIONS[e.primitive], {**e.params, "source": source, "result": result}
+        inputs = self.in_blocks(x) if source else x, w
+        if result:
+            self.add(e, primitive, inputs, params)
+        else:
+            self.equations.append(Equation(primitive, inputs, params, (y,), e.source))
+
+    def add(self, e: Equation, primitive: Primitive, inputs: Sequence[Atom], params: Any) -> None:
+        """An equation in the place of e whose result is in blocks, and that in planes if it is read so."""
+        y = e.outputs[0]
+        type = y.type.with_shape(in_blocks(y.type.shape))
+        self.blocks[y] = self.one(e.source, primitive, tuple(inputs), params, type)
         if y in self.groups.read:
             self.planes(e, y)
 
-    def one(self, e: Equation, primitive: Primitive, inputs: tuple[Atom, ...], params: Any,
+    def one(self, source: str, primitive: Primitive, inputs: tuple[Atom, ...], params: Any,
             type: TensorType) -> Var:
         """A new value of an equation."""
         found = Var(type)
-        self.equations.append(Equation(primitive, inputs, params, (found,), e.source))
+        self.equations.append(Equation(primitive, inputs, params, (found,), source))
         return found
 
     def made(self, e: Equation) -> None:
         """Images of a number, or of channels."""
-        y = e.outputs[0]
-        shape = in_blocks(y.type.shape)
+        shape = in_blocks(e.outputs[0].type.shape)
         if e.primitive is fill_p:
-            self.add(e, fill_p, (), {**e.params, "shape": shape}, y, True)
+            self.add(e, fill_p, (), {**e.params, "shape": shape})
             return
         split = _split_channels(e)
         assert split is not None
         x = e.inputs[0]
         if split[0] != x.type.shape:
-            x = self.one(e, reshape_p, (x,), {"shape": split[0]}, x.type.with_shape(split[0]))
-        self.add(e, broadcast_p, (x,), {"shape": shape, "axes": split[1]}, y, True)
+            x = self.one(e.source, reshape_p, (x,), {"shape": split[0]}, x.type.with_shape(split[0]))
+        self.add(e, broadcast_p, (x,), {"shape": shape, "axes": split[1]})
 
     def reduction(self, e: Equation) -> None:
         """A reduction over planes; its result, in blocks, lies as that in planes does."""
         x, y = self.in_blocks(e.inputs[0]), e.outputs[0]
         images, blocks, *_, block = x.type.shape
-        found = self.one(e, e.primitive, (x,), e.params, y.type.with_shape((images, blocks, block)))
+        found = self.one(e.source, e.primitive, (x,), e.params, y.type.with_shape((images, blocks, block)))
         self.named(e, reshape_p, found, {"shape": y.type.shape}, y)
 
     def in_blocks(self, a: Atom) -> Var:
@@ -295,17 +297,16 @@ class _Writer:
         if found is None:
             images, blocks, height, width, block = shape = in_blocks(a.type.shape)
             split = (images, blocks, block, height, width)
-            e = Equation(copy_p, (a,), {}, ())  # none of the graph's own
-            apart = self.one(e, reshape_p, (a,), {"shape": split}, a.type.with_shape(split))
-            moved = self.one(e, permute_p, (apart,), {"axes": TO_BLOCKS}, a.type.with_shape(shape))
-            found = self.blocks[a] = self.one(e, copy_p, (moved,), {}, moved.type)
+            apart = self.one("", reshape_p, (a,), {"shape": split}, a.type.with_shape(split))
+            moved = self.one("", permute_p, (apart,), {"axes": TO_BLOCKS}, a.type.with_shape(shape))
+            found = self.blocks[a] = self.one("", copy_p, (moved,), {}, moved.type)
         return found
 
     def planes(self, e: Equation, y: Var) -> None:
         """Bring a value from blocks to planes."""
         images, blocks, height, width, block = self.blocks[y].type.shape
         type = y.type.with_shape((images, blocks, block, height, width))
-        moved = self.one(e, permute_p, (self.blocks[y],), {"axes": TO_PLANES}, type)
+        moved = self.one(e.source, permute_p, (self.blocks[y],), {"axes": TO_PLANES}, type)
         self.named(e, reshape_p, moved, {"shape": y.type.shape}, y)
 
     def named(self, e: Equation, primitive: Primitive, x: Var, params: Any, y: Var) -> None:
@@ -313,5 +314,5 @@ class _Writer:
         if y not in self.outputs:
             self.equations.append(Equation(primitive, (x,), params, (y,), e.source))
             return
-        seen = self.one(e, primitive, (x,), params, y.type)
+        seen = self.one(e.source, primitive, (x,), params, y.type)
         self.equations.append(Equation(copy_p, (seen,), {}, (y,), e.source))
