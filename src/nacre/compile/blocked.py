@@ -70,13 +70,13 @@ def _convolution_type(of: Primitive) -> Any:
     return rule
 
 
+def _maximum_type(x: TensorType, **params: Any) -> TensorType:
+    return _result(True, window_max_p.type_rule(in_planes(x), **params))
+
+
 convolve_blocked_p = Primitive("convolve_blocked", _convolution_type(convolve_p), Template("convolve_blocked"))
 winograd_blocked_p = Primitive("winograd_blocked", _convolution_type(winograd_p), Template("winograd_blocked"))
-window_max_blocked_p = Primitive(
-    "window_max_blocked",
-    lambda x, **params: _result(True, window_max_p.type_rule(in_planes(x), **params)),
-    Template("window_max_blocked"),
-)
+window_max_blocked_p = Primitive("window_max_blocked", _maximum_type, Template("window_max_blocked"))
 
 CONVOLUTIONS: Final = {convolve_p: convolve_blocked_p, winograd_p: winograd_blocked_p}
 
