@@ -147,6 +147,7 @@ def moves(n: int) -> dict[str, Case]:
     side = 1 << (n.bit_length() - 1) // 2
     x, half = floats(side, side), floats(side, side // 2)
     cube, image = floats(n // 4096, 64, 64), floats(n // 65536, 64, 32, 32)
+    words, octets = x.astype(np.float16), (x * 40).astype(np.int8)
     both, padded = 2 * x.nbytes, x.nbytes + (side + 2) ** 2 * 4
 
     def of(x: Array, ours: Callable[..., Any], theirs: Callable[..., Any], moved: int = both) -> Case:
@@ -161,6 +162,12 @@ def moves(n: int) -> dict[str, Case]:
                             lambda t, x: x.permute(0, 2, 1).contiguous()),
         "permute 1 0 2": of(cube, lambda nc, x: nc.permute_dims(x, (1, 0, 2)),
                             lambda t, x: x.permute(1, 0, 2).contiguous()),
+        "permute 2 0 1": of(cube, lambda nc, x: nc.permute_dims(x, (2, 0, 1)),
+                            lambda t, x: x.permute(2, 0, 1).contiguous()),
+        "transpose of 16 bits": of(words, lambda nc, x: nc.permute_dims(x, (1, 0)), lambda t, x: x.t().contiguous(),
+                                   both // 2),
+        "transpose of 8 bits": of(octets, lambda nc, x: nc.permute_dims(x, (1, 0)), lambda t, x: x.t().contiguous(),
+                                  both // 4),
         "channels to the end": of(image, lambda nc, x: nc.permute_dims(x, (0, 2, 3, 1)),
                                   lambda t, x: x.permute(0, 2, 3, 1).contiguous()),
         "transpose and reshape": of(x, lambda nc, x: nc.reshape(nc.permute_dims(x, (1, 0)), (-1,)),

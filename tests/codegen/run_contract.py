@@ -60,11 +60,14 @@ class Product:
 
     def __call__(
         self, a: Array, b: Array, outputs: Sequence[Array], operands: Sequence[Array] = (), *,
-        plan: Plan | None = None, threads: int = 1, chunks: Sequence[int] = (),
+        plan: Plan | None = None, threads: int = 1, chunks: Sequence[int] = (), packed: Array | None = None,
     ) -> Plan:  # fmt: skip
-        """Run on a[…, m, k], b[…, k, n] with one or two axes of batch; `chunks` are the items at which to split."""
+        """Run on a[…, m, k], b[…, k, n] with one or two axes of batch.
+
+        `chunks` are the items at which to split; in `packed` may stay what is packed of b.
+        """
         plan = plan or plan_of(self.meta, a, b, threads)
-        values = arguments(self.meta, a, b, outputs, operands, plan)
+        values = arguments(self.meta, a, b, outputs, operands, plan, packed)
         slots = (ctypes.c_int64 * len(values))(*values)
         scratch = np.full(plan.scratch + 4096, SCRATCH_FILL, np.uint8)
         start = -scratch.ctypes.data % 64
@@ -112,6 +115,7 @@ def arguments(
     outputs: Sequence[Array],
     operands: Sequence[Array],
     plan: Plan,
+    packed: Array | None = None,
 ) -> list[int]:
     """The argument slots; a batch of one axis is all of the inner level, and outer strides are wild.
 
@@ -120,7 +124,7 @@ def arguments(
     *batch, m, k = a.shape
     levels = ("outer", "inner")[-len(batch) :]
     values = {name: 1 << 40 for name in meta.slots if name.endswith(".outer")}
-    values |= {"A": a.ctypes.data, "B": b.ctypes.data}
+    values |= {"A": a.ctypes.data, "B": b.ctypes.data, "Packed": 0 if packed is None else packed.ctypes.data}
     values |= {"batch": prod(batch), "inner": batch[-1], "m": m, "k": k, "n": b.shape[-1]}
     for name, axes, array in (("a", ("m", "k"), a), ("b", ("k", "n"), b)):
         for axis, stride in zip((*levels, *axes), elements(array), strict=True):

@@ -80,6 +80,8 @@ SHAPES = {
     "depthwise stride 3": (square(3, 37, 3, 5, stride=3, pad=2, groups=3), 2),
     "planes that alias": (square(6, 32, 7, 3, pad=1), 1),
     "many panels": (square(20, 5, 70, 3, pad=1), 2),
+    "few rows, many panels": (square(20, 5, 260, 3, pad=1), 2),
+    "no channels, few rows": (square(0, 3, 260, 1), 2),
     "weights beyond the cache": (square(160, 4, 128, 3, pad=1), 2),
     "weights beyond the cache, used once": (square(160, 4, 128, 3, pad=1), 1),
     "a panel beyond the cache": (square(110, 8, 33, 7), 1),

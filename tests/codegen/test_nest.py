@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codegen.run_nest import ISAS, check, compiled, execute, numbers
 from kernel.sample import Chance
 from nacre.base.dims import Dim, evaluate
-from nacre.base.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8
+from nacre.base.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
 from nacre.base.errors import CompileError
 from nacre.codegen import vecmath
 from nacre.codegen.isa import BY_NAME
@@ -22,6 +22,7 @@ from nacre.kernel.ast import (
     Apply,
     Buffer,
     Call,
+    Const,
     Expr,
     For,
     If,
@@ -116,6 +117,36 @@ def test_transposed(n: int, m: int, cut: list[int], dtype: DType) -> None:
     x = numbers((m, n), dtype)
     (y,) = check(copy((N, M), (1, N), dtype), [x.T], {"N": n, "M": m}, cut)
     assert (y.view(np.uint8) == np.ascontiguousarray(x.T).view(np.uint8)).all()
+
+
+@pytest.mark.parametrize("dtype", (float32, float64, bfloat16, uint8, bool_), ids=str)
+@pytest.mark.parametrize(("n", "m"), ((16, 270), (300, 17), (64, 64), (65, 129)))
+def test_tiles_of_whole_lines(dtype: DType, n: int, m: int) -> None:
+    """Several tiles of both directions, whole and cut off, from any work item on."""
+    x = numbers((2, m, n), dtype)
+    (y,) = check(copy((2, N, M), (N * M, 1, N), dtype), [x.transpose(0, 2, 1)], {"N": n, "M": m}, [1, 3])
+    assert (y.view(np.uint8) == np.ascontiguousarray(x.transpose(0, 2, 1)).view(np.uint8)).all()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_tile_asks_for_the_next(isa: str) -> None:
+    text = compiled(copy((N, M), (1, N), uint8), isa)[0].text
+    assert "gather" not in text and text.count("llvm.prefetch") > 16
+
+
+def test_long_chains_go_abreast() -> None:
+    """Rounds of cheap operations that wait for each other, in several vectors at a time; few or parallel ones, not."""
+    def kernel(rounds: int) -> Kernel:
+        x, y = Buffer("x", uint32, (M,)), Buffer("y", uint32, (M,))
+        value = at(x, "j")
+        for k in range(rounds):
+            value = apply("xor", apply("add", value, Const(k, uint32)), Const(77, uint32))
+        return Kernel("rounds", (x,), (y,), (For("j", M, (Store("y", idx("j"), value),), parallel=True, vector=True),))
+
+    assert "<64 x i32>" in generate(kernel(20), BY_NAME["avx512"]).text
+    assert "<64 x i32>" not in generate(kernel(3), BY_NAME["avx512"]).text
+    for m in (1, 16, 63, 64, 65, 300):
+        check(kernel(20), [numbers((m,), uint32)], {"M": m}, [1])
 
 
 @pytest.mark.parametrize("dtype", (float32, float64, bfloat16), ids=str)

@@ -12,10 +12,10 @@ from nacre.base.dtypes import DType, bool_, float16, float32, float64, int8, int
 from nacre.codegen.isa import BY_NAME
 from nacre.codegen.nest import generate
 from nacre.codegen.nest_stream import LARGE, large_results
-from nacre.kernel.ast import Buffer, For, Index, Kernel, Load, Store, apply, cast
+from nacre.kernel.ast import Buffer, Expr, For, Index, Kernel, Load, Store, apply, cast
 
 N, M = Dim.symbol("N"), Dim.symbol("M")
-I, J = Index("i"), Index("j")
+I, J, K = Index("i"), Index("j"), Index("k")
 
 
 def converted(dtypes: tuple[DType, ...], rows: bool) -> Kernel:
@@ -62,3 +62,28 @@ def test_only_large_results_that_are_not_read_again() -> None:
     assert not large_results(kernel(count - 1, "x"))
     assert not large_results(kernel(count, "y"))
     assert not large_results(kernel(N, "x"))
+
+
+def test_rows_of_whole_lines_may_be_short() -> None:
+    def copied(row: int) -> Kernel:
+        shape = LARGE // row, row // 4
+        loop = For("j", shape[1], (Store("y", (I, J), Load("x", (I, J), float32)),), parallel=True, vector=True)
+        buffers = [Buffer(name, float32, shape) for name in "xy"]
+        return Kernel("copied", (buffers[0],), (buffers[1],), (For("i", shape[0], (loop,), parallel=True),))
+
+    assert large_results(copied(256)) == {"y"}
+    assert not large_results(copied(128))
+    assert not large_results(copied(260))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_rows_that_lie_apart_are_asked_for_ahead(isa: str) -> None:
+    def turned(index: tuple[Expr, ...]) -> str:
+        x, k, y = Buffer("x", float32, (N, M, 64)), Buffer("k", int64, (N,)), Buffer("y", float32, (M, N, 64))
+        loop = For("j", 64, (Store("y", (I, K, J), Load("x", index, float32)),), parallel=True, vector=True)
+        nest = For("i", M, (For("k", N, (loop,), parallel=True),), parallel=True)
+        return generate(Kernel("turned", (x, k), (y,), (nest,)), BY_NAME[isa], frozenset("y")).text
+
+    assert "llvm.prefetch" in turned((K, I, J))
+    somewhere = Load("x", (I, K, I), int64)  # nobody knows where such rows lie
+    assert "llvm.prefetch" not in turned((somewhere, I, J))

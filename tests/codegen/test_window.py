@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from codegen.run_steps import Compiled, assert_same_bits, available
 from nacre.codegen import window as kernels
-from nacre.codegen.convolve_steps import Steps
+from nacre.codegen.convolve_steps import Place, Steps
 from nacre.codegen.isa import AVX2, AVX512, Isa
+from nacre.codegen.window_before import Before
 from nacre.kernel import order_window as order
+from nacre.native.text import Function, Val
 
 ISAS = [isa for isa in (AVX512, AVX2) if available(isa.name)]
 FORMS = ("max_forward", "max_grad", "sum_forward", "sum_grad")
@@ -43,6 +45,10 @@ def check(form: str, w: order.Window, isa: Isa, dtype: str = "float32", chunk: i
 SHAPES = {
     "2×2": order.window(3, 24, 24, (2, 2)),
     "2×2 of odd sizes": order.window(2, 9, 35, (2, 2)),
+    "2×2 with a rest of columns": order.window(2, 8, 33, (2, 2)),
+    "3×1": order.window(2, 11, 37, (3, 1)),
+    "1×2 of one row": order.window(2, 1, 70, (1, 2)),
+    "1×1": order.window(2, 3, 19, (1, 1)),
     "3×3 stride 2": order.window(2, 9, 51, (3, 3), stride=(2, 2), padding=((1, 1), (1, 1))),
     "overlapping, dilated": order.window(2, 9, 51, (3, 2), stride=(1, 1),
                                          padding=((1, 1), (1, 0)), dilation=(2, 3)),
@@ -77,3 +83,41 @@ def test_any_parameters(data: st.DataObject, form: str, isa: Isa) -> None:
     pair = st.tuples(st.integers(0, 2), st.integers(0, 2))
     check(form, order.window(2, height, width, kernel, stride=stride, dilation=dilation,
                              padding=(data.draw(pair), data.draw(pair))), isa)
+
+
+def doubled(f: Function, place: Place, lanes: int) -> Val:
+    """Twice an operand."""
+    source = f.gep(place.operands[0], place.offset, "float")
+    value = f.load(source, f"<{lanes} x float>") if place.mask is None else \
+        f.masked_load(source, place.mask, f"<{lanes} x float>")
+    return f.fadd(value, value)
+
+
+def scaled(f: Function, value: Val, place: Place) -> Val:
+    """A value plus that of its channel."""
+    shift = f.load(f.gep(place.operands[0], place.channel, "float"), "float")
+    return f.fadd(value, f.splat(shift, int(value.ty[1:].split(" ")[0])))
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", [*SHAPES, "several bands"])
+def test_work_around_a_window(name: str, form: str, isa: Isa) -> None:
+    w = SHAPES.get(name) or order.window(2, 130, 97, (3, 3), stride=(2, 1), padding=((1, 0), (1, 1)))
+    random = np.random.default_rng(1)
+    image, result = (2, w.channels, w.rows.size, w.columns.size), (2, *w.shape)
+    read = result if form in ("max_grad", "sum_grad") else image
+    half, shift = random.standard_normal(read).astype(np.float32), random.standard_normal(w.channels).astype(np.float32)
+    x = random.integers(-2, 3, image).astype(np.float32)
+    inputs = [x, half + half] if form == "max_grad" else [half + half]
+    expected = getattr(order, form)(w, *inputs) + shift[:, None, None]
+    around = kernels.Around(Before(doubled, ("half",)), scaled, ("shift",))
+    steps: Steps = getattr(kernels, form)(isa, "float", w, around)
+    out = np.full(expected.shape, 7, np.float32)
+    compiled = Compiled(steps, isa.name)
+    arrays = {"half": half, "shift": shift, "x": x, steps.steps[-1].writes[0]: out}
+    compiled.run(2, arrays, 2)
+    assert_same_bits(out, expected)
+    for at_end in (True, False):
+        compiled.run_guarded(2, arrays, at_end)
+        assert_same_bits(out, expected)

@@ -83,13 +83,24 @@ def test_an_empty_result() -> None:
     assert found.shape == (2, 0, 7, 5)
 
 
-def test_images_that_differ_are_not_an_ending() -> None:
+@pytest.mark.parametrize("shape", [(2, 1, 1, 1), (2, 24, 1, 1), (1, 1, 7, 5), (7, 5)])
+@pytest.mark.parametrize("images", [1, 2])
+def test_numbers_of_images_and_planes(shape: tuple[int, ...], images: int) -> None:
     def f(x: Any, w: Any, scale: Any) -> Any:
-        return F.conv2d(x, w) * nc.reshape(scale, (2, 1, 1, 1))
+        return F.conv2d(x, w) * scale
 
-    scale = rand(2)
-    (found,), labels = launches(f, [X, W, scale])
-    np.testing.assert_array_equal(found, f(X, W, scale).numpy())
+    x, scale = X[:images], rand(*shape)[:max(images, shape[0] if shape[0] > 2 else 1)]
+    (found,), labels = launches(f, [x, W, scale])
+    np.testing.assert_array_equal(found, f(x, W, scale).numpy())
+    assert labels[-1] == "convolve+mul"
+
+
+def test_numbers_of_rows_are_not_an_ending() -> None:
+    def f(x: Any, w: Any, scale: Any) -> Any:
+        return F.conv2d(x, w) * scale
+
+    (found,), labels = launches(f, [X, W, rand(7, 1)])
+    np.testing.assert_array_equal(found, f(X, W, rand(7, 1)).numpy())
     assert "convolve" in labels
 
 

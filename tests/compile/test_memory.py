@@ -147,3 +147,14 @@ def test_cheap_values_are_computed_again_where_they_are_read_much_later() -> Non
     assert not {"broadcast", "fma"}.intersection(made), made
     for found, wanted in zip(compiled(x, w, b), both(x, w, b), strict=True):
         assert_same_bits(found.numpy(), wanted.numpy())
+
+
+def test_what_is_only_copied_into_a_result_is_computed_there() -> None:
+    k = nc.asarray([1, 1, 0])
+    step = nc.jit(lambda u: nc.grad(lambda x: nc.sum(nc.take(x, k, axis=0) * u))(nc.zeros((4, 2))))
+    u = nc.reshape(nc.arange(6, dtype=nc.float32), (3, 2))
+    plan = step.concrete(u).executable.plan
+    (copy,) = [s for s in plan.steps if s.idle]
+    (given, made), = copy.over
+    assert plan.values[given].kind == "part" and plan.values[given].of == made
+    assert step(u).tolist() == [[4, 5], [2, 4], [0, 0], [0, 0]]

@@ -62,6 +62,18 @@ def test_dead_equations_go() -> None:
     assert not {"exp", "dot"} & set(names(simplify(staged(f, (3, 3)))))
 
 
+def test_factors_of_one_go() -> None:
+    def f(x: Any) -> Any:
+        return nc.exp(x * 1.0), nc.sin(nc.ones((3,)) * x / nc.reshape(nc.ones((1, 3)), (3,))), x * 1.0
+
+    graph = simplify(staged(f, (3,))).verify()
+    assert not {"mul", "div"} & set(names(graph))
+    assert "mul" in names(simplify(staged(lambda x: (x * 2.0, nc.ones((3,)) * 1.0), (3,))))
+    for dtype in (nc.float32, nc.bfloat16, nc.float64):
+        x = nc.tensor([-0.0, float("-inf"), 1e-40], dtype=dtype)
+        assert [canonical(y) for y in nc.jit(f)(x)] == [canonical(y) for y in f(x)]
+
+
 def test_what_changes_bits_stays() -> None:
     x = nc.tensor([-0.0, float("inf"), float("nan"), 1.0])
     for f in (lambda x: x + 0.0, lambda x: x * 0.0, lambda x: x - x, lambda x: x / x, lambda x: x / 3.0,

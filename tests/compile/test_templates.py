@@ -14,6 +14,7 @@ from codegen.run_steps import assert_same_bits
 from nacre.compile import pipeline
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.evaluate import to_numpy
+from nacre.nn import functional
 from nacre.ops import window
 from nacre.trace.value import Value, make
 
@@ -113,3 +114,14 @@ def test_heads_are_read_as_they_lie() -> None:
     q, k = (nc.asarray(np.ascontiguousarray(heads(qkv, i).numpy())) for i in (0, 1))
     apart = [[(q[i, h] @ k[i, h].T * 0.5 + bias[i, 0]).numpy() for h in range(4)] for i in range(2)]
     assert_same_bits(nc.jit(scores)(qkv, bias).numpy(), np.array(apart))
+
+
+def test_half_types_whose_image_and_result_are_as_large() -> None:
+    random = np.random.default_rng(0)
+    x, w = (nc.astype(nc.asarray(random.normal(size=s).astype(np.float32)), nc.bfloat16)
+            for s in ((2, 16, 12, 12), (16, 16, 3, 3)))
+    wide = [nc.astype(v, nc.float32) for v in (x, w)]
+    wanted = nc.astype(functional.conv2d(*wide, padding=1), nc.bfloat16)
+    assert bool(nc.all(functional.conv2d(x, w, padding=1) == wanted))
+    found = nc.astype(functional.avg_pool2d(x, 3, 1, 1), nc.float32)
+    np.testing.assert_allclose(found.numpy(), functional.avg_pool2d(wide[0], 3, 1, 1).numpy(), 0.02, 0.01)

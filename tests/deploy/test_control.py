@@ -11,6 +11,7 @@ import pytest
 import nacre as nc
 from deploy.calls import Library, can_link, same
 from nacre import deploy, nn
+from nacre.compile import bands
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
 
@@ -83,3 +84,18 @@ def test_recurrent_networks(tmp_path: Path) -> None:
     for rounds in (1, 2, 40):
         x = RNG.normal(size=(rounds, 3, 24)).astype(np.float32)
         assert same(made(x, rounds=rounds)[0], net(nc.asarray(x))[0].numpy())
+
+
+def test_products_in_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bands, "LARGE", 1000)
+    monkeypatch.setattr(bands, "NEAR", 0)
+    w, many = matrix(7, 900), RNG.normal(size=(800, 7)).astype(np.float32)
+
+    def loss(x: Any) -> Any:
+        z = x @ w
+        return nc.log(nc.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1)), z.argmax(axis=1)
+
+    made = Library(deploy.compile(loss, [nc.asarray(many)], tmp_path / "libbands.so", "shared"))
+    assert made.threads(2) == 0
+    for found, wanted in zip(made(many), loss(nc.asarray(many)), strict=True):
+        assert same(found, wanted.numpy())

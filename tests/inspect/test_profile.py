@@ -81,8 +81,30 @@ def test_views_and_symbolic_sizes() -> None:
 def test_misuse_is_explained() -> None:
     with pytest.raises(ArgumentError, match="one round"):
         profile(lambda x: x + 1, nc.ones(3), rounds=0)
-    with pytest.raises(ArgumentError, match="loops and branches"):
-        profile(lambda x: nc.while_loop(lambda v: nc.sum(v) < 9, lambda v: v + 1, x), nc.ones(3))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_a_loop_repeats_is_a_row(threads: int) -> None:
+    nc.set_threads(threads)
+
+    def turned(w: nc.Tensor, x: nc.Tensor) -> nc.Tensor:
+        last, sums = nc.scan(lambda h, x: (nc.tanh(h @ w + x), nc.sum(h)), nc.zeros((16, 32)), x)
+        return nc.exp(last) + nc.sum(sums)
+
+    told = profile(turned, nc.ones((32, 32)), nc.ones((50, 16, 32)), rounds=3)
+    (product,) = (r for r in told.rows if r.label.startswith("contract"))
+    assert product.flops >= 50 * 2 * 16 * 32 * 32 and product.seconds > 0
+    assert 0 < told.walked <= told.stamped
+
+
+def test_a_loop_of_unknown_length_and_the_side_of_a_branch_that_runs() -> None:
+    def counted(x: nc.Tensor) -> nc.Tensor:
+        x = nc.while_loop(lambda v: nc.sum(v) < 9, lambda v: v + 1, x)
+        return nc.cond(nc.sum(x) > 0, lambda v: nc.exp(v), lambda v: nc.sin(v), x)
+
+    told = profile(counted, nc.ones(3), rounds=2)
+    assert {r.label for r in told.rows if not r.seconds} <= {"sin", "copy"}
+    assert 0 < told.walked <= told.stamped
 
 
 def test_the_plain_driver_has_no_clock() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import math
 import threading
 import warnings
 import weakref
@@ -563,6 +564,30 @@ def test_threads_may_call_one_function_at_once() -> None:
     for t in threads:
         t.join()
     assert faults == []
+
+
+def test_arguments_may_be_given_other_values_while_they_are_read() -> None:
+    f, n = nc.jit(lambda x, w: x @ w), 384
+    x, w = nc.ones((n, n)), nc.ones((n, n))
+    wrong: list[float] = []
+    done = threading.Event()
+
+    def change() -> None:
+        k = 0
+        while not done.is_set():
+            k = k % 3 + 1
+            w[:n] = nc.full((n, n), float(k))
+            nc.full((n, n), math.nan)  # which may get the memory that w had
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(40):
+            wrong += set(np.unique(f(x, w).numpy())) - {n * 1.0, n * 2.0, n * 3.0}
+    finally:
+        done.set()
+        thread.join()
+    assert wrong == []
 
 
 def test_tracing_in_one_thread_does_not_disturb_another() -> None:

@@ -109,6 +109,19 @@ def test_calls_of_several_threads_with_weights_of_their_own() -> None:
     assert not wrong
 
 
+def test_what_a_branch_packs_is_not_taken_for_ready_where_the_other_ran() -> None:
+    x, weights = random(SHAPE, 0), [random(FILTERS, k) for k in (1, 2)]
+    wanted = [functional.conv2d(x, w, padding=1).numpy() for w in weights]
+
+    @nc.jit
+    def f(first: nc.Tensor, x: nc.Tensor, v: nc.Tensor, w: nc.Tensor) -> nc.Tensor:
+        return nc.cond(first, lambda x: functional.conv2d(x, v, padding=1),
+                       lambda x: functional.conv2d(x, w, padding=1), x)
+
+    for k in (0, 0, 0, 1, 1, 0, 1):
+        assert np.array_equal(f(nc.asarray(k == 0), x, *weights).numpy(), wanted[k])
+
+
 def test_a_call_succeeds_where_there_is_no_memory_to_keep_them_in() -> None:
     f, x, w = convolution(), random(SHAPE, 0), random(FILTERS, 1)
     wanted = f(x, w).numpy()
@@ -119,3 +132,16 @@ def test_a_call_succeeds_where_there_is_no_memory_to_keep_them_in() -> None:
             assert np.array_equal(f(x, w).numpy(), wanted)
     finally:
         nc.set_memory_limit(None)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_factors_of_products_are_kept(dtype: str) -> None:
+    """Weights whose rows are outputs, as `nn.Linear` has them; with an ending, on other threads, after a change."""
+    x = random((20, 300), 0).astype(dtype)
+    weights = [random((400, 300), k).astype(dtype) for k in (1, 2)]
+    f = nc.jit(lambda x, w: nc.tanh(x @ w.T))
+    wanted = [nc.tanh(x @ w.T).numpy() for w in weights]
+    assert f.memory(x, weights[0]).packed >= weights[0].nbytes
+    for k in (0, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0):
+        assert np.array_equal(f(x, weights[k]).numpy(), wanted[k])
+    assert nc.jit(lambda x, w: x @ w).memory(random((20, 300), 0), random((300, 400), 1)).packed == 0

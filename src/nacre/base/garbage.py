@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from nacre.base.locks import forkable
 
 _lock = forkable()
-_inside = 0
+_depths: dict[int, int] = {}  # in how many such blocks each thread is
 _collects = False
 
 
@@ -21,19 +23,46 @@ def uncollected() -> Generator[None]:
     again and again while they grow, is a tenth of their time.  In the end what is there counts as old, to be looked at
     when all is, unless somebody has frozen objects.
     """
-    global _inside, _collects
-    with _lock:
-        if not _inside:
-            _collects = gc.isenabled()
-            gc.disable()
-        _inside += 1
+    depth = _depths.get(threading.get_ident(), 0)
     try:
+        _enter(depth + 1)
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if not _inside and _collects:
-                if not gc.get_freeze_count():
-                    gc.freeze()
-                    gc.unfreeze()
-                gc.enable()
+        _enter(depth)
+
+
+def _enter(depth: int) -> None:
+    """State in how many blocks this thread is."""
+    global _collects
+    with _lock:
+        if depth and not _depths:
+            _collects = gc.isenabled()
+            gc.disable()
+        _depths[threading.get_ident()] = depth
+        if not depth:
+            del _depths[threading.get_ident()]
+            _resume()
+
+
+def _resume() -> None:
+    """Search for garbage again where no thread is in a block."""
+    global _collects
+    if not _depths and _collects:
+        _collects = False
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()
+
+
+def _alone() -> None:
+    """In a forked child: the other threads are gone."""
+    others = _depths.keys() - {threading.get_ident()}
+    for thread in others:
+        del _depths[thread]
+    if others:
+        _resume()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_alone)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from nacre.base.locks import forkable
+
 X = TypeVar("X")
 R = TypeVar("R")
 P = ParamSpec("P")
@@ -23,15 +25,17 @@ def known_by_identity(function: Callable[Concatenate[X, P], R]) -> Callable[Conc
     (True, False)
     """
     known: dict[Any, tuple[X, R]] = {}
+    lock = forkable()
 
     def remembering(x: X, *args: P.args, **kwargs: P.kwargs) -> R:
         key = (id(x), *args, *kwargs.items())
         found = known.get(key)
         if found is None:
-            found = known[key] = x, function(x, *args, **kwargs)  # holds x, so that no other gets its identity
-            if len(known) > LIMIT:
-                known.pop(next(iter(known)), None)
+            found = x, function(x, *args, **kwargs)  # holds x, so that no other gets its identity
+            with lock:
+                known[key] = found
+                if len(known) > LIMIT:
+                    del known[next(iter(known))]
         return found[1]
 
     return update_wrapper(remembering, function)
-

@@ -1,9 +1,15 @@
-"""Locks that are free in a forked child, whatever other threads did as it was made."""
+"""Locks that are free in a forked child whatever other threads did as it was made; what one thread makes for all."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Hashable
+from functools import cache, update_wrapper
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def forkable() -> threading.Lock:
@@ -12,7 +18,44 @@ def forkable() -> threading.Lock:
     >>> with forkable():
     ...     pass
     """
-    lock = threading.Lock()
+    lock, taken = threading.Lock(), list[bool]()
+
+    def take() -> None:
+        """A fork begins."""
+        taken.append(lock.acquire())
+
+    def release() -> None:
+        """The fork is done; it knew nothing of a lock that another thread made meanwhile."""
+        if taken:
+            taken.clear()
+            lock.release()
+
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+        os.register_at_fork(before=take, after_in_parent=release, after_in_child=release)
     return lock
+
+
+def once(make: Callable[P, R]) -> Callable[P, R]:
+    """A function whose results are made once, as `functools.cache` has it, even if several threads ask at first.
+
+    For what there must not be two of.  A child that is forked while another thread makes it makes its own.
+
+    >>> @once
+    ... def token() -> object:
+    ...     return object()
+    >>> token() is token()
+    True
+    """
+    known: dict[Hashable, R] = {}
+    locks = [threading.RLock()]
+
+    def guarded(*args: Any, **kwargs: Any) -> R:
+        key = args, *kwargs.items()
+        with locks[0]:
+            if key not in known:
+                known[key] = make(*args, **kwargs)
+            return known[key]
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: locks.__setitem__(0, threading.RLock()))
+    return update_wrapper(cache(guarded), make)  # type: ignore[return-value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -57,9 +58,24 @@ def _record(enabled: bool) -> None:
         STATE.gradients = enabled
         STATE.settle()
         (_silent.discard if enabled else _silent.add)(threading.get_ident())
-        SILENT[0] = 2  # native code asks Python meanwhile
-        SILENT[1] = next(iter(_silent), 0)
-        SILENT[0] = len(_silent)
+        _tell()
+
+
+def _tell() -> None:
+    """Tell native code of all threads."""
+    SILENT[0] = 2  # it asks Python meanwhile
+    SILENT[1] = next(iter(_silent), 0)
+    SILENT[0] = len(_silent)
+
+
+def _alone() -> None:
+    """In a forked child: the other threads are gone."""
+    _silent.intersection_update({threading.get_ident()})
+    _tell()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_alone)
 
 
 def signature() -> tuple[object, ...]:

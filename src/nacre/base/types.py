@@ -29,7 +29,7 @@ class TensorType:
             found = super().__new__(cls)
             found.shape, found.dtype = key
             found.static = all(type(s) is int for s in key[0])
-            cls._interned[key] = found
+            found = cls._interned.setdefault(key, found)  # another thread may have been quicker
         return found
 
     @property

@@ -38,6 +38,7 @@ from nacre.codegen.contract_plan import BLOCK, Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_runs import emit_runs, runs
 from nacre.codegen.contract_thin import emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
+from nacre.codegen.contract_weave import emit_weave, is_slow
 from nacre.codegen.contract_words import emit_apart, emit_words
 from nacre.codegen.isa import Isa
 from nacre.native.text import Function, Module, Val
@@ -54,7 +55,8 @@ FEW_WORDS = 2  # rows up to which short numbers are not packed as words
 class Contraction:
     """What a caller of a matrix product kernel needs to know.
 
-    `slots` names the 8-byte argument slots in order: pointers `A B Output0… Operand0…` first, then
+    `slots` names the 8-byte argument slots in order: pointers `A B Packed Output0… Operand0…` first, of which `Packed`
+    may be null and is not of a thin kernel (see `contract_keep`), then
     integers: sizes (`batch` of both levels together, `inner` of the inner one), strides in elements
     (`a.m`, `output0.outer`, `operand1.inner` …) and the blocking `rows columns swap` that `plan`
     gives.  Outputs and "row" and "full" operands have contiguous n.
@@ -110,13 +112,16 @@ def contract(
     ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
     _check(ending)
     pointers, strides = ending_slots(ending)
-    slots = Slots(("A", "B", *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
+    slots = Slots(("A", "B", *(() if thin else ("Packed",)), *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
     module = Module(name)
     module.include(shared_parts(isa, dtype, thin, matrix))
-    emit_merge(module, arithmetic, layout.shape.vectors, ending, slots)
+    weaves = not thin and is_slow(arithmetic, ending)
+    emit_merge(module, arithmetic, layout.shape.vectors, ending, slots, not weaves)
     if ending.full and not thin:
         emit_expect(module, arithmetic, ending, slots)
-    emit_block(module, layout, ending, slots, thin)
+    if weaves:
+        emit_weave(module, layout, ending, slots)
+    emit_block(module, layout, ending, slots, thin, weaves)
     spills = not ending.in_place(arithmetic)
     _emit_items(module, name, arithmetic, slots, spills)
     return module, Contraction(name, slots.names, layout.tiling(spills, thin))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from nacre.codegen.contract_numbers import Numbers
 from nacre.native.text import Function, Module, Val
 
-FAR = 4 << 20  # bytes of a factor or the product beyond which it does not stay near a processor
+FAR = 3 << 20  # bytes of a factor or the product beyond which it does not stay near a processor
 FAR_THIN = 24 << 20  # bytes of all three, for products of few rows
 LINE = 64  # bytes
 MOST = 128  # lines of one kind that a tile asks for

@@ -13,11 +13,13 @@ from nacre.codegen.contract_ahead import Ahead, Runs, b_ahead, begin, is_far, ru
 from nacre.codegen.contract_band import Band, Bands, make_bands
 from nacre.codegen.contract_expect import expect, expects
 from nacre.codegen.contract_finish import Ending, Slots
+from nacre.codegen.contract_keep import Kept, keep
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK
 from nacre.codegen.contract_runs import runs
 from nacre.codegen.contract_tile import Shape, tile_name
+from nacre.codegen.contract_weave import Waiting, nobody
 from nacre.codegen.contract_words import Words, words
 from nacre.native.text import Function, Module, Val
 
@@ -43,18 +45,20 @@ class _Block:
     far: Val  # whether matrices of the product wait in memory
     words: Words | None  # what packs factors as words of several numbers
     expects: Val  # whether the ending waits for its operands
+    waiting: Waiting | None  # the tile whose ending waits for the next one, where endings are slow
 
 
+_TRUE, _FALSE = Val("true", "i1"), Val("false", "i1")
 PARAMETERS = {
     "args": "ptr", "scratch": "ptr", "outer": "i64", "inner": "i64",
     "m0": "i64", "m1": "i64", "n0": "i64", "n1": "i64",
 }  # fmt: skip
 
 
-def emit_block(module: Module, layout: Layout, ending: Ending, slots: Slots, thin: bool) -> None:
+def emit_block(module: Module, layout: Layout, ending: Ending, slots: Slots, thin: bool, weaves: bool) -> None:
     """@block(args, scratch, outer, inner, m0, m1, n0, n1): the elements of one rectangle of C, or of Cᵀ.
 
-    A `thin` block has few rows, and reads B in place.
+    A `thin` block has few rows, and reads B in place.  One that `weaves` runs endings beside multiplications.
     """
     numbers = layout.numbers
     f = module.function(
@@ -63,11 +67,13 @@ def emit_block(module: Module, layout: Layout, ending: Ending, slots: Slots, thi
     swap = f.icmp("ne", slots.load(f, "swap"), 0)
     a, b, stride_a, stride_b = _factors(f, layout, slots, swap)
     block, transposed_at = _prepare(f, layout, ending, slots, swap, stride_a, stride_b, thin)
+    if weaves:
+        block = replace(block, waiting=nobody(f, layout))
     k = slots.load(f, "k")
     if thin:
         _thin(block, a, b, k)
     else:
-        _blocks_of_k(block, ending, a, b, k)
+        _blocks_of_k(block, ending, a, b, k, slots)
     with f.when(swap):
         _finish_swapped(block, ending, slots, transposed_at)
     f.ret()
@@ -84,9 +90,10 @@ class _Part:
     bands: Val  # of A in the blocks before
     following: tuple[Val, Val]  # where the next one begins in A, and how many k it has
     ahead: Ahead  # the next one of B
+    packed: Val  # where that of B is packed
 
 
-def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val) -> None:
+def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val, slots: Slots) -> None:
     """Chains of each block of k in turn, added to those before."""
     f, stored = block.f, block.layout.numbers.stored
     blocks = f.smax(f.lshr(f.add(k, BLOCK - 1), BLOCK.bit_length() - 1), 1)
@@ -95,17 +102,22 @@ def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val) -> None:
     )
     bands.first(a, f.smin(k, BLOCK))
     down = share(f, block.rows, block.layout.shape.tall)
+    kept = keep(f, block.layout, slots, block.swap, block.depth, block.columns, blocks, block.packed)
     with f.loop("block", 0, blocks) as loop:
         k0 = f.mul(loop.index, BLOCK)
         kc = f.smin(f.sub(k, k0), BLOCK)
         following = f.smax(f.smin(f.sub(f.sub(k, k0), kc), BLOCK), 0)
         here, after = (f.gep(a, f.mul(x, block.stride_a[1]), stored) for x in (k0, f.add(k0, BLOCK)))
         b_here, b_after = (f.gep(b, f.mul(x, block.stride_b[0]), stored) for x in (k0, f.add(k0, BLOCK)))
-        _pack_b(block, b_here, kc)
+        packed = kept.place(loop.index)
+        _pack_b(block, kept, b_here, kc, packed)
         ahead = b_ahead(f, block.layout.numbers, b_after, block.stride_b, following, block.columns, down)
+        ahead = kept.ahead(f.add(loop.index, 1), f.icmp("sgt", following, 0), ahead, down)
         last = f.icmp("eq", loop.index, f.sub(blocks, 1))
-        part = _Part(loop.index, last, kc, here, f.mul(loop.index, down), (after, following), ahead)
+        part = _Part(loop.index, last, kc, here, f.mul(loop.index, down), (after, following), ahead, packed)
         _bands(block, ending, bands, b_here, part)
+    if block.waiting is not None:
+        block.waiting.finish(block.home_row, f.cast("zext", f.icmp("sgt", blocks, 1), "i64"))
 
 
 def _factors(
@@ -156,6 +168,7 @@ def _prepare(
         f, layout, rows, columns, _tile_count(f, layout, columns), depth, stride_a, stride_b, direct, fused, packed,
         home, home_row, swap, is_far(f, numbers, m, n, k, thin=thin),
         Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None, expects(f, ending, m, n),
+        None,
     )
     return block, transposed_at
 
@@ -195,18 +208,22 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     ])  # fmt: skip
 
 
-def _pack_b(block: _Block, b: Val, kc: Val) -> None:
-    """Pack the block of B, or what of it is neither read in place nor packed by tiles: its ragged end."""
+def _pack_b(block: _Block, kept: Kept, b: Val, kc: Val, to: Val) -> None:
+    """Pack the block of B, or what of it is neither kept, nor read in place, nor packed by tiles: its ragged end."""
     f, lanes = block.f, block.layout.lanes
     stride_k, stride_n = block.stride_b
     if block.words is not None:
-        block.words.matrix(b, stride_k, stride_n, block.packed, kc, block.columns)
+        with f.when(kept.ready):
+            kept.recall(to, block.words)
+        with f.when(f.xor(kept.ready, _TRUE)):
+            block.words.matrix(b, stride_k, stride_n, to, kc, block.columns)
+            kept.note(to, block.words)
         return
     ragged = f.and_(block.columns, -lanes)
     start = f.select(block.direct, ragged, f.select(block.fused, _full(block), f.i64(0)))
-    with f.when(f.icmp("slt", start, block.columns)):
+    with f.when(f.and_(f.icmp("slt", start, block.columns), f.xor(kept.ready, _TRUE))):
         f.call(block.layout.numbers.part("pack"), "void", [
-            b, stride_k, stride_n, block.packed, block.depth, kc, start, block.columns,
+            b, stride_k, stride_n, to, block.depth, kc, start, block.columns,
         ])  # fmt: skip
 
 
@@ -298,32 +315,51 @@ def _tiles(
         width = f.select(panel, f.i64(layout.panel), f.i64(layout.lanes))
         left = f.sub(block.columns, j)
         fits = f.icmp("sge", left, width)
-        place = f.and_(block.direct, fits)
-        panel_at = f.gep(block.packed, f.mul(j, block.depth), numbers.wide)
-        b_at = f.select(place, f.gep(b, j, numbers.stored), panel_at)
-        b_k = f.mul(f.select(place, block.stride_b[0], width), numbers.bytes)
+        direct = f.and_(block.direct, fits)
+        panel_at = f.gep(part.packed, f.mul(j, block.depth), numbers.wide)
+        b_at = f.select(direct, f.gep(b, j, numbers.stored), panel_at)
+        b_k = f.mul(f.select(direct, block.stride_b[0], width), numbers.bytes)
         at_home = _stays_home(block, ending, fits, part.last)
         c = f.gep(home, j, numbers.wide)
-        target = f.select(at_home, c, f["scratch"])
+        spare = f["scratch"] if block.waiting is None else block.waiting.place
+        target = f.select(at_home, c, spare)
         target_row = f.select(at_home, block.home_row, f.i64(layout.panel * numbers.bytes))
         adds = f.select(at_home, later, f.i64(0))
         wanted = f.gep(f["scratch"], layout.list_at)
         begin(f, wanted)
-        merges = f.xor(at_home, f.const("i1", True))
-        expect(f, ending, wanted, f.and_(merges, block.expects), (f.add(f["m0"], row), f.add(f["n0"], j), rows, width))
+        packs, merges = f.and_(first, panel), f.xor(at_home, f.const("i1", True))
+        waits, joins = _waits(block, f.and_(f.and_(merges, part.last), f.and_(panel, f.xor(packs, _TRUE))), rows)
+        place = (f.add(f["m0"], row), f.add(f["n0"], j))
+        expect(f, ending, wanted, f.and_(f.and_(merges, f.xor(joins, _TRUE)), block.expects), (*place, rows, width))
         ahead.begin(block, wanted, loop.index)
-        packs = f.and_(first, panel)
         with f.when(packs):
             _packing_tile(block, a, f.gep(b, j, numbers.stored), (target, target_row, kc, adds, wanted), panel_at)
-        with f.when(f.xor(packs, f.const("i1", True))):
+        with f.when(f.xor(f.or_(packs, joins), _TRUE)):
             f.call_value(f.select(panel, wide, narrow), "void",
                          [*a, b_at, b_k, target, target_row, depth, adds, wanted])  # fmt: skip
-        with f.when(f.icmp("eq", at_home, f.const("i1", False))):
+        if block.waiting is not None:
+            with f.when(joins):
+                f.call("weave", "void", [
+                    *a, b_at, b_k, target, target_row, depth, wanted, f["args"], *block.waiting.before(),
+                    block.home_row, later, *place,
+                ])  # fmt: skip
+            with f.when(waits):
+                block.waiting.wait(c, *place)
+        with f.when(f.and_(merges, f.xor(waits, _TRUE))):
             f.call("merge", "void", [
                 f["args"], target, target_row, c, block.home_row, f["outer"], f["inner"],
-                f.add(f["m0"], row), f.add(f["n0"], j), rows, f.smin(left, width), later, final,
+                *place, rows, f.smin(left, width), later, final,
             ])  # fmt: skip
         loop.next(f.add(j, width))
+
+
+def _waits(block: _Block, can: Val, rows: Val) -> tuple[Val, Val]:
+    """Whether a tile's ending waits for the next tile, and whether the tile finishes another one meanwhile."""
+    f = block.f
+    if block.waiting is None:
+        return _FALSE, _FALSE
+    waits = f.and_(can, f.icmp("eq", rows, block.layout.shape.tall))
+    return waits, f.and_(waits, block.waiting.some)
 
 
 def _packing_tile(

@@ -85,12 +85,12 @@ def ending_slots(ending: Ending) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (*outputs, *operands), tuple(strides)
 
 
-def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slots: Slots) -> None:
+def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slots: Slots, often: bool) -> None:
     """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add, last).
 
     Takes raw sums of rows × columns elements at (outer, inner, m, n) from a tile.  `add` adds those kept
     at `home` before them; `last` sends the result through the epilogue to the outputs, otherwise it
-    stays at `home`.  from_row and home_row are in bytes.  A panel has so many vectors.
+    stays at `home`.  from_row and home_row are in bytes.  A panel has so many vectors; whole ones come `often` or not.
     """
     params = {
         "args": "ptr", "from": "ptr", "from_row": "i64", "home": "ptr", "home_row": "i64",
@@ -100,7 +100,7 @@ def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slo
     f = module.function(
         "merge", "void", params, linkage="internal", attributes=numbers.isa.attributes
     )
-    merge = _Merge(f, numbers, ending, slots, panel, f.icmp("ne", f["add"], 0))
+    merge = Merge(f, numbers, ending, slots, panel if often else 0, f.icmp("ne", f["add"], 0))
     if ending.epilogue is None and ending.in_place(numbers):
         merge.sweep(finishes=False)
         f.ret()
@@ -136,27 +136,32 @@ def matrix(f: Function, slots: Slots, name: str, kind: str, dtype: DType) -> Mat
 
 
 @dataclass(frozen=True)
-class _Merge:
+class Merge:
     """The loops of a merge: down the rows, a vector of columns at a time, so that what a column has is read once."""
 
     f: Function
     numbers: Numbers
     ending: Ending
     slots: Slots
-    panel: int  # vectors of a panel
+    panel: int  # vectors of a panel, which are taken together; none if that does not matter
     adding: Val
 
     def sweep(self, finishes: bool) -> None:
         """Go over all columns: sums stay at home, or pass through the epilogue."""
+        f, buffers = self.f, self.buffers()
+        for start, end, vectors, partial in self.spans(finishes):
+            with f.loop("j", start, end, vectors * self.numbers.lanes) as loop:
+                self.strips(loop.index, vectors, partial, buffers if finishes else None)
+
+    def buffers(self) -> tuple[list[Matrix], list[Matrix]]:
+        """What the ending reads, and what it writes."""
         f, ending = self.f, self.ending
         inputs = [matrix(f, self.slots, f"Operand{k}", o.kind, o.dtype) for k, o in enumerate(ending.operands)]
         outputs = [matrix(f, self.slots, f"Output{k}", "full", d) for k, d in enumerate(ending.outputs)]
         if ending.level:  # one offset serves all
             inputs, outputs = ([replace(x, step=outputs[0].step) if x.kind == "full" else x for x in each]
                                for each in (inputs, outputs))  # fmt: skip
-        for start, end, vectors, partial in self.spans(finishes):
-            with f.loop("j", start, end, vectors * self.numbers.lanes) as loop:
-                self.strips(loop.index, vectors, partial, (inputs, outputs) if finishes else None)
+        return inputs, outputs
 
     def spans(self, finishes: bool) -> list[tuple[Val, Val, int, bool]]:
         """Whole vectors, some together, and the rest apart: masked stores are dear.  Sums that wait are few."""
@@ -164,7 +169,7 @@ class _Merge:
         if not self.numbers.isa.masks:
             whole = f.and_(columns, -lanes)
             return [(f.i64(0), whole, 1, False), (whole, columns, 1, True)]
-        if not finishes:
+        if not (finishes and self.panel):
             return [(f.i64(0), columns, 1, True)]
         whole = f.mul(f.binary("udiv", columns, self.panel * lanes), self.panel * lanes)
         return [(f.i64(0), whole, self.panel, False), (whole, columns, 1, True)]
@@ -172,29 +177,43 @@ class _Merge:
     def strips(self, j: Val, vectors: int, partial: bool,
                buffers: tuple[list[Matrix], list[Matrix]] | None) -> None:  # fmt: skip
         """The rows of some vectors of columns."""
+        f = self.f
+        strips = self.strip_list(j, vectors, partial, buffers or ([], []))
+        with f.loop("r", 0, f["rows"], carry=[f["from"], f["home"]]) as loop:
+            source, home = loop.carried
+            self.row(strips, loop.index, (source, home), buffers)
+            loop.next(f.gep(source, f["from_row"]), f.gep(home, f["home_row"]))
+
+    def strip_list(self, j: Val, vectors: int, partial: bool,
+                   buffers: tuple[list[Matrix], list[Matrix]]) -> list[_Strip]:  # fmt: skip
+        """Some vectors of columns, with what they read in all rows."""
         f, numbers = self.f, self.numbers
-        inputs, outputs = buffers or ([], [])
+        inputs, outputs = buffers
         strips: list[_Strip] = []
         for v in range(vectors):
             at = f.add(j, v * numbers.lanes) if v else j
             strip = _Strip(f, numbers, at, self.edges(at, inputs, outputs) if partial else {}, {})
             strip.fixed.update((k, strip.read(x, x.start)) for k, x in enumerate(inputs) if "m" not in KINDS[x.kind])
             strips.append(strip)
-        with f.loop("r", 0, f["rows"], carry=[f["from"], f["home"]]) as loop:
-            source, home = loop.carried
-            row = f.add(f["m"], loop.index)
-            starts = [None if "m" not in KINDS[x.kind] else x.at(f, row) for x in inputs]
-            targets = [y.at(f, row) for y in outputs]
-            for strip in strips:
-                value = self.sums(strip, source, home)
-                if buffers is None:
-                    store_edge(f, value, f.gep(home, strip.j, numbers.wide), strip.lanes(numbers.vector))
-                    continue
-                loads = [strip.fixed[k] if start is None else strip.read(x, start)
-                         for k, (x, start) in enumerate(zip(inputs, starts, strict=True))]
-                for result, y, target in zip(self.finished(value, loads), outputs, targets, strict=True):
-                    strip.write(result, y, target)
-            loop.next(f.gep(source, f["from_row"]), f.gep(home, f["home_row"]))
+        return strips
+
+    def row(self, strips: Sequence[_Strip], r: Val, sums: tuple[Val, Val],
+            buffers: tuple[list[Matrix], list[Matrix]] | None) -> None:  # fmt: skip
+        """A row of some vectors of columns, whose sums are at two addresses: a tile's and those at home."""
+        f, (source, home) = self.f, sums
+        inputs, outputs = buffers or ([], [])
+        row = f.add(f["m"], r)
+        starts = [None if "m" not in KINDS[x.kind] else x.at(f, row) for x in inputs]
+        targets = [y.at(f, row) for y in outputs]
+        for strip in strips:
+            value = self.sums(strip, source, home)
+            if buffers is None:
+                store_edge(f, value, f.gep(home, strip.j, self.numbers.wide), strip.lanes(self.numbers.vector))
+                continue
+            loads = [strip.fixed[k] if start is None else strip.read(x, start)
+                     for k, (x, start) in enumerate(zip(inputs, starts, strict=True))]
+            for result, y, target in zip(self.finished(value, loads), outputs, targets, strict=True):
+                strip.write(result, y, target)
 
     def sums(self, strip: _Strip, source: Val, home: Val) -> Val:
         """A tile's sums, with those that waited at home."""

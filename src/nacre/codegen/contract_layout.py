@@ -42,9 +42,14 @@ class Layout:
         return -(-self.shape.tall // self.lanes) * self.lanes
 
     @property
-    def list_at(self) -> int:
-        """Where the list of addresses begins that a tile asks for: behind one tile."""
+    def tile(self) -> int:
+        """Bytes of the sums of a tile."""
         return _line(self.shape.tall * self.panel * self.numbers.bytes)
+
+    @property
+    def list_at(self) -> int:
+        """Where the list of addresses begins that a tile asks for: behind two tiles, of which one may wait."""
+        return 2 * self.tile
 
     @property
     def band_at(self) -> int:

@@ -166,7 +166,7 @@ def _cuts(
     tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool
 ) -> Iterator[tuple[int, int]]:
     """Block sizes worth weighing: even cuts of m and n, of whole tiles and panels or strips."""
-    depth = _up(min(k, BLOCK), tiling.group) + 1
+    depth = max(1, _up(min(k, BLOCK), tiling.group) + (tiling.group > 1))
     widest = max(
         tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel
     )

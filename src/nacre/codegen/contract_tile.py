@@ -77,25 +77,35 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: s
     if numbers.moves:
         chains = [f.load(f.gep(start, j * numbers.lanes * numbers.bytes), numbers.vector) for j in range(vectors)]
         start = f.gep(start, f["b_k"])
-    chains = chains * rows
-    triple = f.mul(f["a_row"], 3)
-    bases = [f["a"]]
-    for _ in range(3, rows, 3):
-        bases.append(f.gep(bases[-1], triple))
+    chains, bases = chains * rows, row_bases(f, rows)
     with f.loop("k", 0, f["kc"], carry=[*chains, *bases, start]) as loop:
         *following, b = loop.carried
         chains, bases = following[: rows * vectors], following[rows * vectors :]
         if kind:
-            f.prefetch(f.load(f.gep(f["wanted"], f.add(f.smin(loop.index, wanted), 1), "i64"), "ptr"))
+            ask(f, loop.index, wanted)
         packs = kind == "packing_"
-        row = _packed(f, numbers, loop.index, b, vectors) if packs else _row(f, b, numbers.vector, vectors)
-        chains = _step(f, numbers, chains, bases, row)
+        row = _packed(f, numbers, loop.index, b, vectors) if packs else read_row(f, b, numbers.vector, vectors)
+        chains = multiply(f, numbers, chains, bases, row)
         bases = [f.gep(p, f["a_k"]) for p in bases]
         loop.next(*chains, *bases, f.gep(b, f["b_k"]))
     _write(f, numbers, loop.results[: rows * vectors], vectors)
 
 
-def _row(f: Function, b: Val, ty: str, vectors: int) -> list[Val]:
+def ask(f: Function, k: Val, wanted: Val) -> None:
+    """Ask for one of so many addresses of a list; beside a k."""
+    f.prefetch(f.load(f.gep(f["wanted"], f.add(f.smin(k, wanted), 1), "i64"), "ptr"))
+
+
+def row_bases(f: Function, rows: int) -> list[Val]:
+    """Where every third row of A begins."""
+    triple = f.mul(f["a_row"], 3)
+    bases = [f["a"]]
+    for _ in range(3, rows, 3):
+        bases.append(f.gep(bases[-1], triple))
+    return bases
+
+
+def read_row(f: Function, b: Val, ty: str, vectors: int) -> list[Val]:
     """The vectors that lie from b on."""
     return [f.load(f.gep(b, j, ty), ty) for j in range(vectors)]
 
@@ -108,14 +118,14 @@ def _packed(f: Function, numbers: Numbers, k: Val, b: Val, vectors: int) -> list
     wanted = f.gep(b, f.select(within, ahead, f.add(ahead, f["leap"])))
     for at in range(0, size, LINE):
         f.prefetch(f.gep(wanted, at))
-    row = [numbers.widen(f, v) for v in _row(f, b, vec(numbers.stored, numbers.lanes), vectors)]
+    row = [numbers.widen(f, v) for v in read_row(f, b, vec(numbers.stored, numbers.lanes), vectors)]
     place = f.gep(f["to"], f.mul(k, vectors * numbers.lanes * numbers.bytes))
     for j, value in enumerate(row):
         f.store(value, f.gep(place, j, numbers.vector))
     return row
 
 
-def _step(
+def multiply(
     f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], row: list[Val]
 ) -> list[Val]:
     """One k: every chain gets a·b.  Rows are addressed as base, base + stride, base + 2·stride."""

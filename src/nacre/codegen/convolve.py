@@ -8,10 +8,11 @@ returns the steps to run in order; results have the bits of `nacre.kernel.order_
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from nacre.codegen.convolve_half import HALF_TYPES, Tensor, through_float
 from nacre.codegen.convolve_narrow import NarrowKernel, is_narrow
-from nacre.codegen.convolve_pack import pack_weights
+from nacre.codegen.convolve_pack import pack_weights, packed_panels
 from nacre.codegen.convolve_plane import write_depthwise
 from nacre.codegen.convolve_steps import PLANES, Blocked, Count, Epilogue, Kernel, Steps
 from nacre.codegen.convolve_tile import (
@@ -91,7 +92,8 @@ def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
         return Steps((narrow.write(),))
     kernel = CorrelationKernel(isa, scalar, c, strides, buffers, operands, epilogue, blocked)
     size = kernel.layout.size * kernel.k.element
+    fills = {"panels": ("w", partial(packed_panels, kernel.layout, strides, kernel.k.element))}
     if kernel.packs:
-        return Steps((kernel.write(),), {}, {"panels": ("w", size)})
+        return Steps((kernel.write(),), {}, {"panels": ("w", size)}, fills)
     pack = pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), kernel.layout, strides)
-    return Steps((pack, kernel.write()), {"panels": Count(size)})
+    return Steps((pack, kernel.write()), {"panels": Count(size)}, {}, fills)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nacre.codegen.convolve_steps import Count, Kernel, Step, ceil_div, product, split, total
 from nacre.native.text import Function, Operand, Val, lanes_of
 from nacre.runtime.plan import READY
@@ -133,6 +135,20 @@ def pack_weights(k: Kernel, layout: PanelLayout, strides: tuple[int, int]) -> St
     return k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
 
 
+def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w: np.ndarray) -> np.ndarray | None:
+    """What `pack_weights` makes of w, by NumPy, with zeros where it leaves room; None for elements of another size."""
+    outputs, inputs, taps = layout.outputs, layout.inputs, layout.taps
+    if w.itemsize != element or w.size != layout.groups * outputs * inputs * taps:
+        return None
+    flat = np.ascontiguousarray(w).reshape(-1)
+    steps = [n * element for n in (outputs * inputs * taps, *strides, 1)]
+    found = np.lib.stride_tricks.as_strided(flat, (layout.groups, outputs, inputs, taps), steps)
+    rows, depth = layout.panels * layout.width, layout.blocks * layout.depth
+    padded = np.pad(found, ((0, 0), (0, rows - outputs), (0, depth - inputs), (0, 0)))
+    panels = padded.reshape(layout.groups, layout.panels, layout.width, layout.blocks, layout.depth, taps)
+    return panels.transpose(0, 1, 3, 4, 5, 2).reshape(-1)
+
+
 def pack_channels(k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand,
                   channels: tuple[Operand, Operand], target: Val) -> None:
     """Copy the input channels start … end of one panel, of all groups' panels."""
@@ -188,8 +204,12 @@ def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operan
     with f.loop("ask", *rows) as row:
         start = f.gep(source, f.mul(row.index, stride), k.scalar)
         with f.loop("at", 0, length, line) as at:
-            place = f.gep(start, at.index, k.scalar)
-            f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
+            ask_line(f, f.gep(start, at.index, k.scalar), to_write=to_write)
+
+
+def ask_line(f: Function, place: Val, *, to_write: bool = False) -> None:
+    """Prefetch the line of a place, which is read or written soon; memory need not be there."""
+    f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
 
 
 def ask_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:

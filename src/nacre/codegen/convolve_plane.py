@@ -23,6 +23,7 @@ from nacre.codegen.convolve_steps import (
     total,
 )
 from nacre.codegen.convolve_tile import Correlation, Tile, column_tiles, row_table, tile_runs
+from nacre.codegen.window_before import Bands, Before
 from nacre.native.text import Function, Operand, Val
 
 Loader = Callable[[Val], Val]  # the pixels of one tap, from a plane at the given address
@@ -36,6 +37,10 @@ class Fold(Protocol):
 
     def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
         """Prepare for an output plane; called once for each."""
+        ...
+
+    def read_from(self, plane: Val) -> None:
+        """Read the input plane from another place."""
         ...
 
     def start(self, f: Function, vector: str) -> list[Val]:
@@ -111,7 +116,7 @@ class PlaneKernel:
 
     def __init__(self, k: Kernel, c: Correlation, fold: Fold, *, descending: bool = False,
                  scratch: int = 0, epilogue: Epilogue | None = None,
-                 operands: Sequence[str] = ()) -> None:
+                 operands: Sequence[str] = (), before: Before | None = None) -> None:
         self.k, self.c, self.fold, self.epilogue = k, c, fold, epilogue
         self.operands = tuple(k.pointers[name] for name in operands)
         self.tiles = pixel_tiles(c, k.lanes)
@@ -119,6 +124,7 @@ class PlaneKernel:
         self.pitch = line_pitch(c, k.lanes)
         self.line_bytes = self.pitch * c.phase * k.element if c.phase > 1 else 0
         self.scratch = self.line_bytes + scratch
+        self.bands = Bands(k, c.rows, c.in_shape, before, self.scratch) if before is not None else None
         ordered = [taps[::-1] if descending else taps for taps in c.rows]
         self.row_table = row_table(k, ordered)
 
@@ -129,14 +135,29 @@ class PlaneKernel:
         with f.loop("plane", f["lo"], f["hi"]) as plane:
             self.fold.begin(k, plane.index, f.gep(f["scratch"], self.line_bytes))
             _, channel = split(f, plane.index, planes)
-            self.plane(k.pointers[out], f.mul(plane.index, height * width), channel)
-        return k.finish([out], Count(0, planes if height * width else 0), self.scratch)
+            offset = f.mul(plane.index, height * width)
+            if self.bands is None:
+                self.plane(k.pointers[out], offset, channel)
+            else:
+                self._computed_plane(self.bands, plane.index, k.pointers[out], offset, channel)
+        scratch = self.scratch if self.bands is None else self.bands.end
+        return k.finish([out], Count(0, planes if height * width else 0), scratch)
 
-    def plane(self, out: Val, offset: Operand, channel: Operand = 0) -> None:
-        """Write one output plane, which begins at the element `offset` of `out`."""
+    def _computed_plane(self, bands: Bands, plane: Val, out: Val, offset: Val, channel: Operand) -> None:
+        """Write one output plane of an input plane that is computed band by band."""
+        def rows(source: Val, span: tuple[Operand, Operand]) -> None:
+            """Write the rows of a band."""
+            self.fold.read_from(source)
+            self.plane(out, offset, channel, span)
+
+        bands.write(plane, channel, rows)
+
+    def plane(self, out: Val, offset: Operand, channel: Operand = 0,
+              rows: tuple[Operand, Operand] | None = None) -> None:
+        """Write one output plane, which begins at the element `offset` of `out`, or some of its rows."""
         f = self.k.f
         self.out, self.channel = out, channel
-        with f.loop("row", 0, len(self.c.rows)) as row:
+        with f.loop("row", *(rows or (0, len(self.c.rows)))) as row:
             at = f.i64(total(f, offset, f.mul(row.index, len(self.c.columns))))
             self._row(row.index, at)
 
@@ -277,7 +298,11 @@ class DepthwiseFold:
         group, _ = split(f, channel, c.outputs)
         index = total(f, product(f, image, c.groups), group)
         at = product(f, index, c.in_shape[0] * c.in_shape[1])
-        self.plane = f.gep(k.pointers[self.source], at, k.scalar)
+        self.read_from(f.gep(k.pointers[self.source], at, k.scalar))
+
+    def read_from(self, plane: Val) -> None:
+        """Read the input plane from an address."""
+        self.plane = plane
 
     def start(self, f: Function, vector: str) -> list[Val]:
         """The state before the first tap: zero."""

@@ -12,12 +12,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
+from nacre.codegen.convolve_filters import KINDS, FilterRow, Vectors, rows_by_kind
 from nacre.codegen.convolve_finish import Finish
 from nacre.codegen.convolve_pack import (
     PanelLayout,
-    Room,
     ask_ahead,
-    ask_run,
+    ask_line,
     pack_channels,
     transpose_matrix,
     weights_of,
@@ -40,14 +40,11 @@ from nacre.codegen.convolve_steps import (
 from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.kernel.order_winograd import (
     CHAIN,
-    FILTER_SCALE,
     PATCH,
     RESULT_SCALE,
     TILE,
-    Arithmetic,
     Sides,
     both_ways,
-    of_filter,
     of_input,
     of_product,
 )
@@ -59,25 +56,6 @@ CHUNK = 64  # channels of a chunk, which divide those of a chain
 TILES_OF_BAND = 16  # of a work item that transforms its own pixels
 TILES_OF_BLOCK = 64  # of a panel's work item at a time
 STAGED = 16
-
-
-class Vectors(Arithmetic[Val]):
-    """Arithmetic on vectors of generated code."""
-
-    def __init__(self, f: Function, vector: str) -> None:
-        self.f, self.vector = f, vector
-
-    def fma(self, a: Val, c: float, b: Val) -> Val:
-        return self.f.fma(a, self.f.const(self.vector, c), b)
-
-    def add(self, a: Val, b: Val) -> Val:
-        return self.f.fadd(a, b)
-
-    def sub(self, a: Val, b: Val) -> Val:
-        return self.f.fsub(a, b)
-
-    def mul(self, a: Val, c: float) -> Val:
-        return a if c == 1 else self.f.fmul(a, self.f.const(self.vector, c))
 
 
 @dataclass(frozen=True)
@@ -198,6 +176,23 @@ class Plan:
         return round_up((TILE * self.band + 1) * max(TILE, self.sides.out_shape[1]), self.lanes)
 
 
+@dataclass(frozen=True)
+class Chain:
+    """Chains of products over some channels: what they continue, and where their sums are stored or added."""
+
+    k: Kernel
+    fresh: Val
+    before: Val
+    sums: Val
+    first: Val
+
+    def at(self, place: Val) -> tuple[Val, Val, Val]:
+        """Before, sums and whether these are the first, of the chains at a place among the sums."""
+        f = self.k.f
+        held = f.select(self.fresh, self.before, f.gep(self.before, place, self.k.scalar))
+        return held, f.gep(self.sums, place, self.k.scalar), self.first
+
+
 class WinogradKernel:
     """A kernel being written, and the pieces that kernels are made of."""
 
@@ -205,6 +200,7 @@ class WinogradKernel:
         self.k, self.plan, self.blocked = k, plan, blocked
         self.size = 0
         self.together: dict[int, int] = {}  # points at a time of each register tile
+        self.transformed = PATCH  # points at which filters are transformed together
 
     def scratch(self, elements: int) -> Val:
         """Room in the scratch memory."""
@@ -291,26 +287,29 @@ class WinogradKernel:
 
     # ---- filters
 
-    def write_filters(self) -> None:
-        """Write @filters_i(source, to, step, count) for each row of points: those of some channels' filters.
+    def write_filters(self, points: int) -> None:
+        """Write @filters_kind_n(source, following, numbers, to, step, count): some channels' filters at some points.
 
-        The source is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.
+        They are so many points, all or some of a row, of which the kind and the numbers are `FilterRow`'s.  The source
+        is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.  A share of what is
+        staged at `following` is prefetched.
         """
         k, plan = self.k, self.plan
-        for row in range(PATCH):
-            f = k.internal(f"filters_{row}", {"source": "ptr", "to": "ptr", "step": "i64", "count": "i64"})
-            vectors = Vectors(f, k.vector)
-            with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
-                source = f.gep(f["source"], f.add(f.mul(c.index, 9 * plan.width), at.index), k.scalar)
-                taps = [[f.load(f.gep(source, (i * 3 + j) * plan.width, k.scalar), k.vector) for j in range(3)]
-                        for i in range(3)]
-                if plan.sides.turned:
-                    taps = [line[::-1] for line in taps[::-1]]
-                values = of_filter(vectors, [of_filter(vectors, column)[row] for column in zip(*taps, strict=True)])
-                scaled = [vectors.mul(u, scale) for u, scale in zip(values, FILTER_SCALE[row], strict=True)]
-                to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
-                store_points(k, f, [scaled], to, f["step"])
-            f.ret()
+        self.transformed = points
+        for kind in KINDS:
+            for first in range(0, PATCH, points):
+                f = k.internal(f"filters_{kind}_{first}", {"source": "ptr", "following": "ptr", "numbers": "ptr",
+                                                           "to": "ptr", "step": "i64", "count": "i64"})
+                row = FilterRow(k, f, plan.width, plan.sides.turned, kind)
+                numbers = row.numbers(f["numbers"])
+                with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
+                    place = f.add(f.mul(c.index, 9 * plan.width), at.index)
+                    self.ask_taps(f, f.gep(f["following"], place, k.scalar), POINTS // points)
+                    values = row.values(f.gep(f["source"], place, k.scalar), numbers)
+                    scaled = [row.scaled(values, j, numbers) for j in range(first, first + points)]
+                    to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
+                    store_points(k, f, [scaled], to, f["step"])
+                f.ret()
 
     def stage_filters(self, index: Operand, channels: tuple[Operand, Operand], stage: Val) -> None:
         """Bring filters of channels start … end, of all groups' panels, to [channel][tap][lane]."""
@@ -321,27 +320,35 @@ class WinogradKernel:
         f, plan = self.k.f, self.plan
         return f.mul(f.i64(total(f, product(f, index, plan.sides.inputs), channel)), 9 * plan.width)
 
-    def ask_filters(self, room: Room, index: Val, channel: Val, depth: Val, row: Val) -> None:
-        """Prefetch a row's share of the filters of so many channels from one on, of all groups' panels."""
+    def ask_filters(self, index: Val, channel: Val, depth: Val, part: Val, parts: int) -> None:
+        """Prefetch one of several parts of the filters of so many channels from one on, of all groups' panels, in w."""
         k, f, plan = self.k, self.k.f, self.plan
-        with f.when(room.ready):
-            place = f.gep(room.data, self.staged(index, channel), k.scalar)
-            ask_run(k, place, f.mul(depth, 9 * plan.width), row, PATCH)
-        with f.when(f.xor(room.ready, f.const("i1", True))):
-            channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
-            ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), row, PATCH)
+        channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
+        ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)
 
-    def transform_filters(self, row: Operand, stage: Val, to: Val, step: int, count: Val) -> None:
-        """Transform so many staged filters at the points of a row; `to` is for the first of them."""
-        f = self.k.f
-        for i in range(PATCH):
-            with f.when(f.icmp("eq", row, i)):
-                f.call(f"filters_{i}", "void", [stage, to, f.i64(step), count])
+    def ask_taps(self, f: Function, source: Val, parts: int) -> None:
+        """Prefetch one of several parts of the taps of a vector of staged filters, from its first tap on."""
+        for tap in range(0, 9, parts):
+            ask_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
+
+    def transform_filters(self, point: Val, stage: Val, to: Val, step: int, count: Val, following: Val) -> None:
+        """Transform so many staged filters at points from one on; `to` is for the first of them.
+
+        A share of as many that are staged at `following` is prefetched.
+        """
+        k, f, points = self.k, self.k.f, self.transformed
+        row, first = f.binary("udiv", point, PATCH), f.binary("urem", point, PATCH)
+        ahead = f.gep(following, f.mul(f.binary("udiv", point, points), self.plan.width), k.scalar)
+        rows = rows_by_kind(k, row, stage, self.plan.width, self.plan.sides.turned)
+        for kind, (chosen, source, numbers) in rows.items():
+            for i in range(0, PATCH, points):
+                with f.when(f.and_(chosen, f.icmp("eq", first, i))):
+                    f.call(f"filters_{kind}_{i}", "void", [source, ahead, numbers, to, f.i64(step), count])
 
     # ---- products
 
     def write_rows(self, points: int) -> None:
-        """Write @rows_n(v, step, u, filter_step, before, sums, depth, first) for each register tile: n tiles.
+        """Write @rows_n(v, step, u, filter_step, before, sums, first, depth) for each register tile: n tiles.
 
         They are multiplied with a panel's vectors, at as many of `points` points together as there are registers for.
         The chains continue those at `before`; the sums are stored, or added to what is there unless they are the first.
@@ -352,7 +359,7 @@ class WinogradKernel:
             fits = [g for g in (6, 3, 2) if points % g == 0 and g * (each + plan.vectors) < plan.registers]
             together = self.together[n] = max(fits, default=1)
             f = k.internal(f"rows_{n}", {"v": "ptr", "step": "i64", "u": "ptr", "filter_step": "i64", "before": "ptr",
-                                         "sums": "ptr", "depth": "i64", "first": "i1"})
+                                         "sums": "ptr", "first": "i1", "depth": "i64"})
             at = [p * plan.sums_step + i * k.lanes for p in range(together) for i in range(each)]
             sums = [f.load(f.gep(f["before"], place, k.scalar), k.vector) for place in at]
             factors = [(f.gep(f["v"], product(f, f["step"], p), k.scalar),
@@ -384,13 +391,8 @@ class WinogradKernel:
         one's.
         """
         k, f, plan = self.k, self.k.f, self.plan
-        (sums, chain), (channel, end), (low, high) = spaces, channels, points
-        fresh = f.icmp("eq", f.binary("urem", channel, CHAIN), 0)
-        done = f.or_(f.icmp("eq", f.binary("urem", end, CHAIN), 0), f.icmp("eq", end, plan.sides.inputs))
-        early = f.icmp("slt", channel, CHAIN)
-        later = f.and_(done, f.xor(early, f.const("i1", True)))  # a chain that is added to those before it
-        to = f.select(f.or_(done, early), sums, chain)
-        before = f.select(fresh, self.zeros(), f.select(early, sums, chain))
+        (channel, end), (low, high) = channels, points
+        chain = self.chain(spaces, channels)
         row: Operand = 0
         for n in plan.rows:
             last = f.add(f.sub(tiles, row), 1 - n)  # so many tiles are left that another n fit
@@ -398,17 +400,27 @@ class WinogradKernel:
                 tile, number = f.add(at.index, row), f.sub(p.index, low)
                 place = f.add(f.mul(tile, plan.width), f.mul(p.index, plan.sums_step))
                 vp = f.gep(v, total(f, product(f, number, step), f.mul(tile, plan.chunk)), k.scalar)
-                held = f.select(fresh, before, f.gep(before, place, k.scalar))
                 f.call(f"rows_{n}", "void", [
-                    vp, f.i64(step), f.gep(u, f.mul(number, filter_step), k.scalar), f.i64(filter_step), held,
-                    f.gep(to, place, k.scalar), f.sub(end, channel), f.xor(later, f.const("i1", True))])
+                    vp, f.i64(step), f.gep(u, f.mul(number, filter_step), k.scalar), f.i64(filter_step),
+                    *chain.at(place), f.sub(end, channel)])
             taken = f.smax(f.sub(tiles, row), 0)
             row = f.add(f.mul(f.binary("udiv", taken, n), n), row)
 
+    def chain(self, spaces: tuple[Val, Val], channels: tuple[Operand, Operand]) -> Chain:
+        """The chains that go on over channels start … end."""
+        f, (sums, chain), (channel, end) = self.k.f, spaces, channels
+        fresh = f.icmp("eq", f.binary("urem", channel, CHAIN), 0)
+        done = f.or_(f.icmp("eq", f.binary("urem", end, CHAIN), 0), f.icmp("eq", end, self.plan.sides.inputs))
+        early = f.icmp("slt", channel, CHAIN)
+        later = f.and_(done, f.xor(early, f.const("i1", True)))  # a chain that is added to those before it
+        before = f.select(fresh, self.zeros(), f.select(early, sums, chain))
+        return Chain(self.k, fresh, before, f.select(f.or_(done, early), sums, chain),
+                     f.xor(later, f.const("i1", True)))
+
     def zeros(self) -> Val:
-        """Sums of chains that begin, as far apart as others."""
+        """Sums of chains that begin, as far apart as others at a row of points."""
         k, plan = self.k, self.plan
-        size = max((g - 1) * plan.sums_step + n * plan.width for n, g in self.together.items())
+        size = (PATCH - 1) * plan.sums_step + max(plan.rows) * plan.width
         return k.module.constant("zeros", f"[{size} x {k.scalar}]", "zeroinitializer")
 
     # ---- results

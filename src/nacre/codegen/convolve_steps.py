@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.native.text import Function, Module, Operand, Val, bits_of
@@ -37,17 +39,22 @@ class Step:
     grain: int = 1
 
 
+Fill = Callable[[np.ndarray], np.ndarray | None]  # what a kernel would make of an operand; None for one of another type
+
+
 @dataclass(frozen=True)
 class Steps:
     """Kernels to run one after another, and the bytes of the workspaces between them.
 
     Of some buffers there may be memory for what a kernel packs of an operand (`packed`: its name, the operand, bytes);
-    its address is null where there is none (see `convolve_pack.Room`).
+    its address is null where there is none (see `convolve_pack.Room`).  Of such buffers, and of workspaces that one
+    kernel alone writes, `fills` may tell the operand of which NumPy can make the same.
     """
 
     steps: tuple[Step, ...]
     workspaces: dict[str, Count] = field(default_factory=dict[str, Count])
     packed: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    fills: dict[str, tuple[str, Fill]] = field(default_factory=dict[str, tuple[str, Fill]])
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,8 @@ class CorrelationKernel:
         self.c, self.layout = c, panel_layout(isa, scalar, c)
         self.strides, self.blocked = strides, blocked
         size = bits_of(scalar) // 8
-        self.outer_panels = self.layout.size * size > PANELS_IN_CACHE
+        few_rows = c.inputs > 0 and c.groups * c.out_shape[0] < MIN_ITEMS <= c.groups * self.layout.panels
+        self.outer_panels = self.layout.size * size > PANELS_IN_CACHE or few_rows
         self.packs = self.outer_panels and self.layout.panel_size * size <= PANEL_IN_CACHE
         source, out = buffers
         weights = ("w", "panels") if self.packs else ("panels",)

@@ -7,11 +7,13 @@ item is a panel: it transforms its filters, which are then never read from memor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
+from nacre.codegen.convolve_few import FewTiles
 from nacre.codegen.convolve_finish import Finish
-from nacre.codegen.convolve_pack import packed_room
+from nacre.codegen.convolve_pack import packed_panels, packed_room
 from nacre.codegen.convolve_points import PATCH, POINTS, STAGED, Plan, WinogradKernel
 from nacre.codegen.convolve_steps import (
     PLANES,
@@ -31,7 +33,7 @@ from nacre.codegen.isa import Isa
 from nacre.kernel.order_winograd import Sides
 from nacre.native.text import Operand, Val
 
-FEW_TILES = 8  # of a block, whose sums take little of the nearest cache
+FEW_TILES = 16  # of a block or image: filters are made values at half a row of points for few, else at a row
 DEPTHS = 16, 32  # channels whose filters are transformed at a time, for a block of few tiles and of more
 
 
@@ -81,7 +83,7 @@ def _filters_step(call: Call, plan: Plan) -> Step:
     """The kernel that transforms all filters; a work item is some channels of a panel."""
     w = WinogradKernel(Kernel(call.isa, call.scalar, f"winograd_filters_{call.out}", ("w", "filters")), plan)
     k, f = w.k, w.k.f
-    w.write_filters()
+    w.write_filters(PATCH)
     stage = w.scratch(9 * STAGED * plan.width)
     parts = max(1, ceil_div(plan.sides.inputs, STAGED))
     with f.loop("item", f["lo"], f["hi"]) as item:
@@ -93,9 +95,10 @@ def _filters_step(call: Call, plan: Plan) -> Step:
         to = total(f, product(f, first, POINTS * plan.filter_step), product(f, channel, plan.width))
         w.stage_filters(index, (start, end), stage)
         with f.loop("row", 0, PATCH) as row:
-            place = f.add(f.mul(row.index, PATCH * plan.filter_step), to)
-            w.transform_filters(row.index, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
-                                f.sub(end, start))
+            point = f.mul(row.index, PATCH)
+            place = f.add(f.mul(point, plan.filter_step), to)
+            w.transform_filters(point, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
+                                f.sub(end, start), stage)
     return w.finish("filters", Count(plan.sides.groups * plan.panels * parts))
 
 
@@ -141,7 +144,10 @@ def _by_panel(call: Call, plan: Plan) -> Steps:
     points = POINTS * plan.sides.groups * plan.chunks * plan.element
     space = Count(points * plan.lanes, points * plan.image_tiles * plan.chunk)
     staged = plan.sides.groups * plan.panels * plan.sides.inputs * 9 * plan.width * plan.element
-    return Steps((_pixels_step(call, plan), _panels_step(call, plan)), {"pixels": space}, {"staged": ("w", staged)})
+    filters = replace(plan.filters, depth=max(1, plan.sides.inputs))
+    fills = {"staged": ("w", partial(packed_panels, filters, plan.sides.strides, plan.element))}
+    return Steps((_pixels_step(call, plan), _Panels(call, plan).write()), {"pixels": space}, {"staged": ("w", staged)},
+                 fills)
 
 
 def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, Val]:
@@ -173,52 +179,89 @@ def _pixels_step(call: Call, plan: Plan) -> Step:
     return w.finish("pixels", Count(0, sides.groups * parts))
 
 
-def _panels_step(call: Call, plan: Plan) -> Step:
+class _Panels:
     """The kernel whose work items are panels of filters, which are made anew for each block of tiles.
 
-    A few channels' filters are staged, where they may stay from call to call, and transformed row by row of points:
+    A few channels' filters are staged, where they may stay from call to call, and transformed some points at a time:
     what is multiplied next is in the nearest cache.
     """
-    k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", ("pixels", "w", call.out, *call.operands, "staged"))
-    w, f, sides = WinogradKernel(k, plan, call.blocked), k.f, plan.sides
-    w.write_filters()
-    w.write_rows(PATCH)
-    w.write_results()
-    stage, step_u = w.scratch(9 * max(DEPTHS) * plan.width), plan.filter_step
-    u = w.scratch(PATCH * step_u)
-    spaces = w.sums_space()
-    finish, by_pixel = _finish(call, w)
-    room = packed_room(k, "staged")
-    with f.loop("item", f["lo"], f["hi"]) as item:
-        group, panel = split(f, item.index, plan.panels)
-        with f.loop("image", 0, k.batch, plan.images) as image, f.loop("band", 0, plan.bands) as band:
-            start = f.mul(band.index, plan.band)
-            rows = f.smin(f.sub(f.i64(sides.tiles[0]), start), plan.band)
-            images = f.smin(f.sub(k.batch, image.index), plan.images)
-            first = f.add(f.mul(image.index, plan.image_tiles), f.mul(start, sides.tiles[1]))
-            v, step = _pixels(k, plan, group, first)
-            tiles = f.mul(f.mul(rows, sides.tiles[1]), images)
-            depth = f.select(f.icmp("sgt", tiles, FEW_TILES), f.i64(DEPTHS[1]), f.i64(DEPTHS[0]))
-            with f.loop("channel", 0, sides.inputs, depth) as part:
-                end = f.smin(f.add(part.index, depth), sides.inputs)
-                chunk, channel = split(f, part.index, plan.chunk)
-                staged = room.place(k, w.staged(item.index, part.index), stage)
-                with f.when(f.xor(room.ready, f.const("i1", True))):
-                    w.stage_filters(item.index, (part.index, end), staged)
-                last = f.icmp("eq", end, sides.inputs)
-                following = f.select(last, f.add(item.index, 1), item.index), f.select(last, f.i64(0), end)
-                with f.loop("row", 0, PATCH) as row:
-                    w.ask_filters(room, *following, depth, row.index)
-                    with f.when(last), f.loop("asked", 0, images) as each:
-                        planes = total(f, product(f, f.add(image.index, each.index), sides.groups), group)
-                        w.ask_results(finish, planes, panel, band.index, row.index, PATCH)
-                    w.transform_filters(row.index, staged, u, step_u, f.sub(end, part.index))
-                    point = f.mul(row.index, PATCH)
-                    at = total(f, f.mul(f.add(f.mul(f.i64(chunk), POINTS), point), step), channel)
-                    w.multiply(f.gep(v, at, k.scalar), step, u, step_u, spaces, tiles, (part.index, end),
-                               (point, f.add(point, PATCH)))
-            with f.loop("each", 0, images) as each:
-                sums = f.gep(spaces[0], f.mul(each.index, plan.image_tiles * plan.width), k.scalar)
-                planes = total(f, product(f, f.add(image.index, each.index), sides.groups), group)
-                w.band_results(finish, sums, by_pixel, planes, group, panel, band.index)
-    return w.finish(call.out, Count(sides.groups * plan.panels))
+
+    def __init__(self, call: Call, plan: Plan) -> None:
+        buffers = "pixels", "w", call.out, *call.operands, "staged"
+        self.k = k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", buffers)
+        self.w, self.out = WinogradKernel(k, plan, call.blocked), call.out
+        w = self.w
+        self.points = PATCH if plan.image_tiles > FEW_TILES else PATCH // 2
+        w.write_filters(self.points)
+        w.write_rows(self.points)
+        w.write_results()
+        self.few = FewTiles(w)
+        self.step_u = (max(DEPTHS) + 1) * plan.width  # not a multiple of a page
+        self.stage, self.u = w.scratch(9 * max(DEPTHS) * plan.width), w.scratch(self.points * self.step_u)
+        self.spaces = w.sums_space()
+        self.finish, self.by_pixel = _finish(call, w)
+        self.room = packed_room(k, "staged")
+        self.unready = k.f.xor(self.room.ready, k.f.const("i1", True))
+
+    def write(self) -> Step:
+        """Write the whole kernel."""
+        k, plan, f = self.k, self.w.plan, self.k.f
+        with f.loop("item", f["lo"], f["hi"]) as item:
+            group, panel = split(f, item.index, plan.panels)
+            with f.loop("image", 0, k.batch, plan.images) as image, f.loop("band", 0, plan.bands) as band:
+                self._block(item.index, group, panel, image.index, band.index)
+        return self.w.finish(self.out, Count(plan.sides.groups * plan.panels))
+
+    def _block(self, item: Val, group: Operand, panel: Operand, image: Val, band: Val) -> None:
+        """Multiply a block of tiles, a band of some images, with a panel of filters, and write the results."""
+        k, w, plan, f = self.k, self.w, self.w.plan, self.k.f
+        sides, start = plan.sides, f.mul(band, plan.band)
+        rows = f.smin(f.sub(f.i64(sides.tiles[0]), start), plan.band)
+        images = f.smin(f.sub(k.batch, image), plan.images)
+        v, step = _pixels(k, plan, group, f.add(f.mul(image, plan.image_tiles), f.mul(start, sides.tiles[1])))
+        tiles = f.mul(f.mul(rows, sides.tiles[1]), images)
+        depth = f.select(f.icmp("sgt", tiles, FEW_TILES), f.i64(DEPTHS[1]), f.i64(DEPTHS[0]))
+        ends = f.and_(f.icmp("sge", f.add(image, plan.images), k.batch), f.icmp("eq", band, plan.bands - 1))
+
+        def planes(each: Val) -> Operand:
+            return total(f, product(f, f.add(image, each), sides.groups), group)
+
+        with f.loop("channel", 0, sides.inputs, depth) as part:
+            end = f.smin(f.add(part.index, depth), sides.inputs)
+            last = f.icmp("eq", end, sides.inputs)
+            following = f.select(f.and_(last, ends), f.add(item, 1), item), f.select(last, f.i64(0), end)
+
+            def ask(share: Val, shares: int) -> None:
+                with f.when(self.unready):
+                    w.ask_filters(*following, depth, share, shares)
+                with f.when(last), f.loop("asked", 0, images) as each:
+                    w.ask_results(self.finish, planes(each.index), panel, band, share, shares)
+
+            self._part(item, (part.index, end), following, (v, step, tiles), ask)
+        with f.loop("each", 0, images) as each:
+            sums = f.gep(self.spaces[0], f.mul(each.index, plan.image_tiles * plan.width), k.scalar)
+            w.band_results(self.finish, sums, self.by_pixel, planes(each.index), group, panel, band)
+
+    def _part(self, item: Val, channels: tuple[Val, Val], following: tuple[Val, Val], block: tuple[Val, Val, Val],
+              ask: Callable[[Val, int], None]) -> None:
+        """Multiply a block (its pixels' values, the step of points, its tiles) over channels start … end of a chunk.
+
+        What is wanted next, filters from the item and channel `following` on, is asked for meanwhile.
+        """
+        k, w, f, (v, step, tiles) = self.k, self.w, self.k.f, block
+        chunk, channel = split(f, channels[0], w.plan.chunk)
+        staged = self.room.place(k, w.staged(item, channels[0]), self.stage)
+        with f.when(self.unready):
+            w.stage_filters(item, channels, staged)
+        ahead = f.select(self.room.ready, f.gep(self.room.data, w.staged(*following), k.scalar), staged)
+        v = f.gep(v, total(f, product(f, product(f, chunk, POINTS), step), channel), k.scalar)
+        few = self.few.taken(tiles)
+        with f.when(few), f.loop("row", 0, PATCH) as row:
+            ask(row.index, PATCH)
+            row_v = f.gep(v, f.mul(f.mul(row.index, PATCH), step), k.scalar)
+            self.few.multiply(row.index, staged, ahead, row_v, step, self.spaces, tiles, channels)
+        with f.when(f.xor(few, f.const("i1", True))), f.loop("point", 0, POINTS, self.points) as point:
+            ask(f.binary("udiv", point.index, self.points), POINTS // self.points)
+            w.transform_filters(point.index, staged, self.u, self.step_u, f.sub(channels[1], channels[0]), ahead)
+            w.multiply(f.gep(v, f.mul(point.index, step), k.scalar), step, self.u, self.step_u, self.spaces, tiles,
+                       channels, (point.index, f.add(point.index, self.points)))

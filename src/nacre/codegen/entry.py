@@ -6,13 +6,9 @@ goes to the record's fallback, which is Python.  Written on exported functions o
 
 Record, in 64-bit words: inputs, outputs, descriptor, whether Ctrl-C may end it midway, fallback, tensor class, buffer
 class, whether to release the interpreter lock, address of the number of active interpreters, what to do about nodes
-(ignore them, call the fallback, or the address of a Recording's table), the table of what is packed (or 0), then for
-each input its type and, where it may be a view, the bytes of its elements (0: it must be dense), then for each output
-its type, its bytes, and the input whose buffer it takes over (or -1).
-
-What kernels pack of inputs is kept from the second call on with the same ones (see `runtime/plan.Packed`).  Its
-table, in 64-bit words: bytes, the Buffer or null, the number of inputs it is made of, that of the values in it, then
-for each input its place, the serial of its Buffer and its address at the last call, then for each value its offset.
+(ignore them, call the fallback, or the address of a Recording's table), the table of what is packed (or 0, see
+`codegen/entry_packed`), then for each input its type and, where it may be a view, the bytes of its elements (0: it must
+be dense), then for each output its type, its bytes, and the input whose buffer it takes over (or -1).
 """
 
 from __future__ import annotations
@@ -27,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from nacre.base.locks import forkable
+from nacre.base.locks import forkable, once
 from nacre.base.types import TensorType
-from nacre.codegen import entry_view, record
+from nacre.codegen import entry_packed, entry_view, record
 from nacre.codegen.program import driver_text
 from nacre.codegen.record import Recording
 from nacre.native import cache as objects
@@ -97,6 +93,7 @@ entry:
   %room = add i64 %values, 2
   %bases = alloca ptr, i64 %room, align 16
   %made = alloca ptr, i64 %room, align 16
+  %read = alloca ptr, i64 %room, align 16
   %question = alloca [3 x i64], align 16
   %small.workspace = alloca [{small} x i8], align 64
   %count.fits = icmp eq i64 %given, %inputs
@@ -184,6 +181,8 @@ input.good:
   %arg.first = getelementptr i8, ptr %arg.memory, i64 %arg.offset
   %base.at = getelementptr ptr, ptr %bases, i64 %i
   store ptr %arg.first, ptr %base.at
+  %read.at = getelementptr ptr, ptr %read, i64 %i
+  store ptr %arg.data, ptr %read.at
   %i.next = add i64 %i, 1
   br label %input
 
@@ -260,7 +259,7 @@ work:                                             ; what is packed, the arena, t
   br i1 %packs, label %pack, label %start
 
 pack:
-  %found = call ptr @nacre_packed(ptr %about, ptr %args, ptr %bases)
+  %found = call ptr @nacre_packed(ptr %about, ptr %read, ptr %bases)
   %is.found = icmp ne ptr %found, null
   br i1 %is.found, label %packed, label %start
 
@@ -292,7 +291,8 @@ arena.good:
   %frees = icmp ne i64 %release, 0
   br i1 %frees, label %run.free, label %run.held
 
-run.free:                                         ; without the interpreter lock
+run.free:                                         ; without the interpreter lock: arguments may be given other memory
+  call void @nacre_hold(ptr %read, i64 %inputs, i1 true)
   %stoppable.at = getelementptr i64, ptr %record, i64 3
   %stoppable = load i64, ptr %stoppable.at
   %is.stoppable = icmp ne i64 %stoppable, 0
@@ -304,26 +304,22 @@ run.free:                                         ; without the interpreter lock
   %stopped = call i64 @nacre_run_unless(ptr %descriptor, ptr %bases, ptr %workspace, ptr %check, ptr %question)
   call void @PyEval_RestoreThread(ptr %saved)
   %whole = icmp eq i64 %stopped, 0
-  br i1 %whole, label %arena.drop, label %interrupted
-
-interrupted:                                      ; with an exception set
+  call void @nacre_keep(ptr %about, ptr %read, ptr %bases, ptr %block, i1 %whole)
+  call void @nacre_hold(ptr %read, i64 %inputs, i1 false)
   call void @Py_DecRef(ptr %arena.buffer)
-  br label %unpacked
+  br i1 %whole, label %wrap, label %undo            ; an exception is set where it was interrupted
 
 unpacked:
-  call void @nacre_keep(ptr %about, ptr %args, ptr %bases, ptr %block, i1 false)
+  call void @nacre_keep(ptr %about, ptr %read, ptr %bases, ptr %block, i1 false)
   br label %undo
 
 run.held:
   call void @nacre_run(ptr %descriptor, ptr %bases, ptr %workspace)
-  br label %arena.drop
-
-arena.drop:
   call void @Py_DecRef(ptr %arena.buffer)
   br label %ran
 
 ran:
-  call void @nacre_keep(ptr %about, ptr %args, ptr %bases, ptr %block, i1 true)
+  call void @nacre_keep(ptr %about, ptr %read, ptr %bases, ptr %block, i1 true)
   br label %wrap
 
 wrap:
@@ -375,7 +371,7 @@ filled:
   ret ptr %tuple
 
 undo:                                             ; memory ran out, or Ctrl-C: drop what was made
-  %u = phi i64 [ %o, %output.fresh ], [ %outputs, %unpacked ], [ %u.next, %undo.one ]
+  %u = phi i64 [ %o, %output.fresh ], [ %outputs, %unpacked ], [ %outputs, %run.free ], [ %u.next, %undo.one ]
   %u.more = icmp sgt i64 %u, 0
   br i1 %u.more, label %undo.one, label %failed
 
@@ -393,6 +389,37 @@ slow:
   %fallback = load ptr, ptr %fallback.at
   %answer = call ptr @PyObject_Vectorcall(ptr %fallback, ptr %args, i64 %given, ptr null)
   ret ptr %answer
+}
+
+; Hold what a call reads, or let go of it.
+define internal void @nacre_hold(ptr %read, i64 %count, i1 %more) nounwind noinline {
+entry:
+  br label %next
+
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %done ]
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %one, label %end
+
+one:
+  %buffer.at = getelementptr ptr, ptr %read, i64 %k
+  %buffer = load ptr, ptr %buffer.at
+  br i1 %more, label %hold, label %let.go
+
+hold:
+  call void @Py_IncRef(ptr %buffer)
+  br label %done
+
+let.go:
+  call void @Py_DecRef(ptr %buffer)
+  br label %done
+
+done:
+  %k.next = add i64 %k, 1
+  br label %next
+
+end:
+  ret void
 }
 
 ; Every tenth of a second: take the interpreter lock and let Python handle signals.  1 where that raised.
@@ -428,154 +455,6 @@ ask:
 
 on:
   ret i64 0
-}
-
-; Whether the inputs that something is packed of are those of the last call; notes them for the next one.
-define internal i1 @nacre_alike(ptr %table, ptr %args, ptr %bases) nounwind {
-entry:
-  %count.at = getelementptr i64, ptr %table, i64 2
-  %count = load i64, ptr %count.at
-  %sources = getelementptr i64, ptr %table, i64 4
-  br label %next
-
-next:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %one ]
-  %alike = phi i1 [ true, %entry ], [ %alike.next, %one ]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %one, label %end
-
-one:
-  %k.words = mul i64 %k, 3
-  %source = getelementptr i64, ptr %sources, i64 %k.words
-  %place = load i64, ptr %source
-  %arg.at = getelementptr ptr, ptr %args, i64 %place
-  %arg = load ptr, ptr %arg.at
-  %data.at = getelementptr i8, ptr %arg, i64 {data}
-  %data = load ptr, ptr %data.at
-  %serial.at = getelementptr i8, ptr %data, i64 {serial}
-  %serial = load i64, ptr %serial.at
-  %base.at = getelementptr i64, ptr %bases, i64 %place
-  %base = load i64, ptr %base.at
-  %last.serial.at = getelementptr i64, ptr %source, i64 1
-  %last.serial = load i64, ptr %last.serial.at
-  %last.base.at = getelementptr i64, ptr %source, i64 2
-  %last.base = load i64, ptr %last.base.at
-  store i64 %serial, ptr %last.serial.at
-  store i64 %base, ptr %last.base.at
-  %same.serial = icmp eq i64 %serial, %last.serial
-  %same.base = icmp eq i64 %base, %last.base
-  %ours = icmp ne i64 %serial, 0
-  %same = and i1 %same.serial, %same.base
-  %sure = and i1 %same, %ours
-  %alike.next = and i1 %alike, %sure
-  %k.next = add i64 %k, 1
-  br label %next
-
-end:
-  ret i1 %alike
-}
-
-; Say of all that is in a block whether it is ready.
-define internal void @nacre_declare(ptr %table, ptr %block, i64 %ready) nounwind {
-entry:
-  %memory.at = getelementptr i8, ptr %block, i64 16
-  %memory = load ptr, ptr %memory.at
-  %count.at = getelementptr i64, ptr %table, i64 2
-  %count = load i64, ptr %count.at
-  %values.at = getelementptr i64, ptr %table, i64 3
-  %values = load i64, ptr %values.at
-  %words = mul i64 %count, 3
-  %sources = getelementptr i64, ptr %table, i64 4
-  %offsets = getelementptr i64, ptr %sources, i64 %words
-  br label %next
-
-next:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %one ]
-  %more = icmp slt i64 %k, %values
-  br i1 %more, label %one, label %end
-
-one:
-  %offset.at = getelementptr i64, ptr %offsets, i64 %k
-  %offset = load i64, ptr %offset.at
-  %place = getelementptr i8, ptr %memory, i64 %offset
-  store i64 %ready, ptr %place
-  %k.next = add i64 %k, 1
-  br label %next
-
-end:
-  ret void
-}
-
-; What is packed of the inputs, a new block to pack it into at the second call with them, or null.
-define internal ptr @nacre_packed(ptr %table, ptr %args, ptr %bases) nounwind noinline {
-entry:
-  %block.at = getelementptr ptr, ptr %table, i64 1
-  %alike = call i1 @nacre_alike(ptr %table, ptr %args, ptr %bases)
-  %block = load ptr, ptr %block.at
-  %none = icmp eq ptr %block, null
-  br i1 %alike, label %same, label %other
-
-same:
-  br i1 %none, label %make, label %take
-
-take:
-  call void @Py_IncRef(ptr %block)
-  ret ptr %block
-
-make:
-  %bytes = load i64, ptr %table
-  %new = call ptr @nacre_buffer_new(i64 %bytes)
-  %no.memory = icmp eq ptr %new, null
-  br i1 %no.memory, label %without, label %made
-
-without:
-  call void @PyErr_Clear()
-  ret ptr null
-
-made:
-  call void @nacre_declare(ptr %table, ptr %new, i64 0)
-  ret ptr %new
-
-other:
-  store ptr null, ptr %block.at
-  br i1 %none, label %end, label %drop
-
-drop:
-  call void @Py_DecRef(ptr %block)
-  br label %end
-
-end:
-  ret ptr null
-}
-
-; After a call: keep a block that was filled for inputs that are still the last ones; else let go of it.
-define internal void @nacre_keep(ptr %table, ptr %args, ptr %bases, ptr %block, i1 %whole) nounwind noinline {
-entry:
-  %none = icmp eq ptr %block, null
-  br i1 %none, label %end, label %some
-
-some:
-  %held.at = getelementptr ptr, ptr %table, i64 1
-  %held = load ptr, ptr %held.at
-  %free = icmp eq ptr %held, null
-  %fills = and i1 %free, %whole
-  br i1 %fills, label %check, label %drop
-
-check:
-  %alike = call i1 @nacre_alike(ptr %table, ptr %args, ptr %bases)
-  br i1 %alike, label %keep, label %drop
-
-keep:
-  call void @nacre_declare(ptr %table, ptr %block, i64 1)
-  store ptr %block, ptr %held.at
-  ret void
-
-drop:
-  call void @Py_DecRef(ptr %block)
-  br label %end
-
-end:
-  ret void
 }
 
 ; A tensor around a buffer, whose reference it takes over.
@@ -615,7 +494,7 @@ class _Method(ctypes.Structure):
 
 def entry_text() -> str:
     """The LLVM text of the entry, for this interpreter's object layout."""
-    text = TEXT + record.TEXT + entry_view.TEXT
+    text = TEXT + record.TEXT + entry_view.TEXT + entry_packed.TEXT
     numbers = {"header": HEADER_WORDS, "packed": PACKED_WORD, "small": SMALL_WORKSPACE, "clock": CLOCK,
                "serial": SERIAL_OFFSET}
     for name, number in {**record.offsets(), **numbers}.items():
@@ -633,16 +512,17 @@ def _make(text: str) -> None:
     objects.compile_cached(text, host_target())
 
 
-@cache
-def _methods(target: Target, driver_text: str) -> tuple[_Method, _Method]:
-    """The entry of a program, and that of a view."""
+@once
+def _methods(target: Target, driver_text: str) -> tuple[_Method, _Method, Callable[[int], None]]:
+    """The entry of a program, that of a view, and what lets go of what is packed."""
     driver = objects.library(driver_text, target, pool().symbols()).keep()
     symbols = {name: driver.address(name) for name in ("nacre_run", "nacre_run_unless")}
     known = buffers.symbols()
     symbols |= {name: known[name] for name in ("nacre_buffer_new", "nacre_buffer_renew")} | record.symbols()
     library = objects.library(entry_text(), target, symbols).keep()
     return (_Method(b"nacre_entry", library.address("nacre_entry"), METH_FASTCALL, b"Run a program on tensors."),
-            _Method(b"nacre_view", library.address("nacre_view"), METH_FASTCALL, b"A view of a tensor."))
+            _Method(b"nacre_view", library.address("nacre_view"), METH_FASTCALL, b"A view of a tensor."),
+            ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")))
 
 
 @cache
@@ -650,9 +530,6 @@ def _new_function() -> Callable[..., Any]:
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return new
-
-
-_release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
 
 
 @dataclass(eq=False)
@@ -664,7 +541,7 @@ class _Entry:
     executable: Executable | None = None
     keeps: bool = False
     table: np.ndarray | None = None  # of what is packed; calls under way refer to it
-    release: Callable[[int], None] = _release
+    release: Callable[[int], None] | None = None  # at once, as other threads may call meanwhile
 
     def bind(self) -> None:
         """Point the record to a plan for the current number of threads."""
@@ -681,9 +558,8 @@ class _Entry:
 
     def forget(self) -> None:
         """Let go of what is packed."""
-        if self.table is not None and self.table[1]:
-            block, self.table[1] = int(self.table[1]), 0
-            self.release(block)
+        if self.table is not None and self.release is not None:
+            self.release(self.table.ctypes.data)
 
     def __del__(self) -> None:
         self.forget()
@@ -743,11 +619,12 @@ def entry(executable: Executable, fallback: Callable[..., Any], nodes: bool | Re
         words += [id(type), type.dtype.itemsize if strided else 0]
     for k, (type, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True)):
         words += [id(type), nbytes, (donors or {}).get(k, -1)]
-    made = _Entry(np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable, keeps)
+    method, _, forget = _methods(executable.target, executable.driver_text)
+    made = _Entry(np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable, keeps, release=forget)
     made.bind()
     with _listing:
         _entries.add(made)
-    return made.function(_methods(executable.target, executable.driver_text)[0])
+    return made.function(method)
 
 
 def view_entry(type: TensorType, viewed: Value, fallback: Callable[..., Any],

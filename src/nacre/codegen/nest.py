@@ -13,8 +13,8 @@ beforehand).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from nacre.base.dims import Size, product
@@ -149,19 +149,28 @@ class Writer(Squares):
 
     def tile_items(self, loops: Sequence[For], last: For, tiling: Tiling) -> Size:
         """A work item is a tile of two parallel loops, one of them the vector loop."""
-        f, n = self.f, tiling.lanes
+        f, n = self.f, tiling.side
         outer = [s for s in loops if s is not tiling.along]
         spans = [replace(s, extent=(s.extent + (n - 1)) // n) for s in (tiling.along, last)]
         counted = [*outer, *spans]
         with f.loop("item", f["lo"], f["hi"], carry=self.counters(counted, f["lo"])) as item:
+            after = self.advanced(counted, item.carried)
+            with self.indices_at(outer, after):
+                following = self.beginnings(tiling, last, f.mul(after[-2], n), f.mul(after[-1], n))
             starts = [f.mul(c, n) for c in item.carried[-2:]]
             ends = [f.smin(f.add(c, n), self.size(s.extent)) for c, s in zip(starts, (tiling.along, last), strict=True)]
-            with ExitStack() as stack:
-                for s, c in zip(outer, item.carried[:-2], strict=True):
-                    stack.enter_context(self.index(s.index, c, s.extent))
-                self.tile(tiling, last, (starts[0], ends[0]), (starts[1], ends[1]))
-            item.next(*self.advanced(counted, item.carried))
+            with self.indices_at(outer, item.carried):
+                self.tile(tiling, last, (starts[0], ends[0]), (starts[1], ends[1]), following)
+            item.next(*after)
         return product([s.extent for s in counted])
+
+    @contextmanager
+    def indices_at(self, loops: Sequence[For], counters: Sequence[Val]) -> Generator[None]:
+        """Inside, the indices of loops are the first counters."""
+        with ExitStack() as stack:
+            for s, c in zip(loops, counters, strict=False):
+                stack.enter_context(self.index(s.index, c, s.extent))
+            yield
 
     def counters(self, loops: Sequence[For], item: Val) -> list[Val]:
         """The indices of the loops at a work item."""

@@ -15,7 +15,7 @@ from nacre.base.errors import CompileError
 from nacre.codegen.nest_hoist import Hoisting
 from nacre.codegen.nest_operate import register
 from nacre.codegen.nest_reduce import Lanes, Leaves, Reduction, Stack
-from nacre.codegen.nest_shape import LIGHT, directly, elementary, lanes_for, weight
+from nacre.codegen.nest_shape import LIGHT, chained, directly, elementary, lanes_for, weight
 from nacre.kernel.ast import Buffer, For, Stmt
 from nacre.kernel.dependence import written
 from nacre.kernel.order import BLOCK
@@ -96,9 +96,12 @@ class Folds(Hoisting):
         """How many vectors the rounds of a loop without loops inside take side by side.
 
         Elementary functions are long chains of instructions: alone, a vector would leave most of the machine waiting.
+        So are the rounds of a random number.
         """
         load = weight(body)
-        if not LIGHT < load <= HEAVY or not elementary(body):
+        if not elementary(body):
+            return self.isa.registers // 8 if chained(body) else 1
+        if not LIGHT < load <= HEAVY:
             return 1
         return self.isa.registers // (8 if load <= HEAVY // 2 else 16)
 

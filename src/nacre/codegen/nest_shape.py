@@ -15,7 +15,9 @@ from nacre.kernel.ast import (
     Expr,
     For,
     If,
+    Let,
     Load,
+    Local,
     Stmt,
     Store,
     While,
@@ -25,6 +27,7 @@ from nacre.kernel.ast import (
 )
 
 LONG = frozenset(("sin", "cos", "tan", "pow", "atan2", "asinh", "acosh", "atanh", "rem"))
+CHAIN = 3  # times the length of a chain, instructions among which the rest of them finds time
 LIGHT = 12  # instructions for an element up to which a loop is memory-bound
 
 
@@ -80,6 +83,29 @@ def elementary(body: Sequence[Stmt]) -> bool:
             seen.add(id(e))
             todo += children(e)
     return False
+
+
+def chained(body: Sequence[Stmt]) -> bool:
+    """Whether a straight body is one long chain: most of its instructions wait for the one before."""
+    depths: dict[str | int, int] = {}
+
+    def depth(e: Expr) -> int:
+        """The length of the longest chain that ends in an expression."""
+        if isinstance(e, Local):
+            return depths.get(e.name, 0)
+        if id(e) not in depths:
+            depths[id(e)] = isinstance(e, Apply) + max(map(depth, children(e)), default=0)
+        return depths[id(e)]
+
+    longest = 0
+    for s in body:
+        if not isinstance(s, Let | Store):
+            return False
+        found = depth(s.value)
+        longest = max(longest, found)
+        if isinstance(s, Let):
+            depths[s.name] = found
+    return longest > LIGHT and CHAIN * longest > weight(body)
 
 
 def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:

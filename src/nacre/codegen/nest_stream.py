@@ -2,31 +2,37 @@
 
 A store that goes past the caches writes whole, aligned vectors.  So a vector loop whose results are large takes the
 rounds before the first aligned address by themselves; what is not aligned after that is written as ever.
+
+What such loops read is asked for ahead of where the processor itself looks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.base.dims import product
+from nacre.base.dims import Size, product
+from nacre.codegen.isa import Isa
 from nacre.codegen.nest_value import Values
-from nacre.kernel.ast import For, Kernel, Store
+from nacre.kernel.ast import For, Kernel, Load, Store
 from nacre.kernel.dependence import loaded, stride
-from nacre.native.text import Val
+from nacre.native.text import Function, Val
 
 LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
 LONG = 1 << 11  # bytes of a row from which on its lines that are not written whole cost less than is gained
+SHORT = 1 << 8  # the same of rows of whole lines
 LINE = 64
 PAGE = 4096
+AHEAD = 16  # rows, of short ones
 
 
 def large_results(kernel: Kernel) -> frozenset[str]:
-    """The outputs of a kernel, of long rows, that are too large for a cache and that it does not read again."""
+    """The outputs of a kernel that are too large for a cache, of rows worth it, and that it does not read again."""
     large: set[str] = set()
     for b in kernel.outputs:
         count = product(b.shape)
-        row = b.shape[-1] if b.shape else 1
-        if isinstance(count, int) and count * b.dtype.itemsize >= LARGE and row * b.dtype.itemsize >= LONG:
+        row = (b.shape[-1] if b.shape else 1) * b.dtype.itemsize
+        if isinstance(count, int) and count * b.dtype.itemsize >= LARGE \
+                and (row >= LONG or (row >= SHORT and row % LINE == 0)):
             large.add(b.name)
     return frozenset(large - loaded(kernel.body)) if large else frozenset()
 
@@ -37,6 +43,10 @@ class Streams(Values):
     streams: frozenset[str] = frozenset()  # the results that are written so
     streaming = False  # whether stores of whole vectors go past the caches here
     streamed = False  # whether any did
+
+    def __init__(self, f: Function, isa: Isa) -> None:
+        super().__init__(f, isa)
+        self.distances: dict[tuple[Size, Size, int], Val] = {}  # how far ahead memory is asked for
 
     def streamed_stores(self, s: For) -> list[Store]:
         """The stores of a loop without loops inside that may go past the caches."""
@@ -70,10 +80,35 @@ class Streams(Values):
         self.streamed = True
         return min(LINE, lanes * self.storage[buffer].buffer.dtype.itemsize)
 
-    def ahead(self, pointer: Val, size: int) -> None:
-        """Ask for what lies a page further: the processor itself follows an access only to the end of its page."""
-        for line in range(0, size if self.streaming else 0, LINE):
-            self.f.prefetch(self.f.gep(pointer, PAGE + line), level=3)
+    def ahead(self, e: Load, pointer: Val, size: int) -> None:
+        """Ask for what lies a page further: the processor itself follows an access only to the end of its page.
+
+        Of short rows, which may lie apart, it is what lies some rows further.
+        """
+        if not self.streaming or self.vector is None:
+            return
+        f, buffer, scope = self.f, self.storage[e.buffer].buffer, self.known()
+        around = [name for name in reversed(self.indices) if name != self.vector]
+        steps = (stride(buffer, e.index, name, scope) for name in around)
+        apart = next((step for step in steps if step != 0), 0)
+        if apart is None:
+            return
+        row = self.extents[self.vector] if around else LONG
+        there = f.gep(pointer, self.distance(row, apart, buffer.dtype.itemsize))
+        for line in range(0, size, LINE):
+            f.prefetch(f.gep(there, line), level=3)
+
+    def distance(self, row: Size, apart: Size, size: int) -> Val:
+        """How far ahead memory is asked for, given a row's length, its distance to the next one, and elements' size."""
+        f, key = self.f, (row, apart, size)
+        if isinstance(row, int) and row * size >= LONG:
+            return f.i64(PAGE)
+        if key not in self.distances:
+            length, step = self.size(row), self.size(apart)
+            with f.at_entry():
+                long = f.icmp("sge", f.mul(length, size), LONG)
+                self.distances[key] = f.select(long, f.i64(PAGE), f.mul(step, AHEAD * size))
+        return self.distances[key]
 
     def drain(self) -> None:
         """Let what went past the caches be seen before what follows."""

@@ -324,7 +324,7 @@ class Values:
             v = f.gather(place.pointer, self._active(), ty, Val("zeroinitializer", ty))
         elif self.mask is None or storage.lanes > 1:
             v = self._backwards(f.load(place.pointer, ty), place)
-            self.ahead(place.pointer, bits_of(scalar) // 8 * self.lanes)
+            self.ahead(e, place.pointer, bits_of(scalar) // 8 * self.lanes)
         else:
             mask, absent = self._backwards(self.mask, place), Val("zeroinitializer", ty)
             v = self._backwards(f.masked_load(place.pointer, mask, ty, absent), place)
@@ -336,7 +336,8 @@ class Values:
         room, first_row, first_column = self.tiles[e.buffer, e.index]
         line = f.gep(room, f.mul(f.sub(row[0], first_row), row[2]), memory(e.dtype))
         start = f.gep(line, f.sub(self.indices[row[1]][1], first_column), memory(e.dtype))
-        return f.load(start, vec(memory(e.dtype), self.lanes))
+        v = f.load(start, vec(memory(e.dtype), self.lanes))
+        return f.icmp("ne", v, f.zero(v.ty)) if e.dtype is bool_ else v
 
     def store(self, buffer: str, index: Sequence[Expr], value: Expr) -> None:
         """buffer[index] = value, in the active lanes."""
@@ -362,8 +363,8 @@ class Values:
         """The alignment of a whole vector that goes past the caches; None where it does not."""
         return None
 
-    def ahead(self, pointer: Val, size: int) -> None:
-        """Ask for memory that later rounds will read, where that is worth it; here so many bytes were read."""
+    def ahead(self, e: Load, pointer: Val, size: int) -> None:
+        """Ask for memory that later rounds will read, where that is worth it; a load read so many bytes here."""
 
     def _active(self) -> Val:
         return self.mask if self.mask is not None else self.f.const(vec("i1", self.lanes), True)

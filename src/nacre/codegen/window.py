@@ -2,18 +2,22 @@
 
 Tensors are row-major: x [N,C,H,W], y [N,C,OH,OW]; every size but the batch is baked into the code.
 The scalar is an LLVM type: float, double, half or bfloat.  Each function returns the steps to run;
-results have the bits of `nacre.kernel.order_window`.
+results have the bits of `nacre.kernel.order_window`.  Pointwise work `around` a window (in float and double) is
+done as its operand comes near, and as its results are finished.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nacre.codegen.convolve_half import HALF_TYPES, Tensor, through_float
-from nacre.codegen.convolve_plane import Loader, PlaneKernel
-from nacre.codegen.convolve_steps import Count, Kernel, Steps, product
+from nacre.codegen.convolve_plane import Fold, Loader, PlaneKernel
+from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Steps, product
 from nacre.codegen.convolve_tile import Correlation
 from nacre.codegen.isa import Isa
+from nacre.codegen.window_apart import ApartMax, ApartMaxGrad, ApartSum, ApartSumGrad, is_apart
+from nacre.codegen.window_before import Before
 from nacre.codegen.window_max import MaxKernel
 from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.kernel.order_window import Window
@@ -22,51 +26,79 @@ from nacre.native.text import Function, Operand, Val
 WIDEST = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel
 
 
-def max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
+@dataclass(frozen=True)
+class Around:
+    """Pointwise work around a window: what its operand is computed of, and the epilogue with the buffers it reads."""
+
+    before: Before | None = None
+    epilogue: Epilogue | None = None
+    operands: tuple[str, ...] = ()
+
+    def kernel(self, isa: Isa, scalar: str, name: str, source: str, *buffers: str) -> Kernel:
+        """The kernel of a window, which reads `source` or what that is computed of."""
+        read = (source,) if self.before is None else self.before.names
+        return Kernel(isa, scalar, name, (*read, *buffers, *self.operands))
+
+
+ALONE = Around()
+
+
+def max_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
     """y = the largest tap of every window; buffers x, y."""
     if scalar in HALF_TYPES:
         return through_float(isa, scalar, lambda s: max_forward(isa, s, window),
-                             (_image(window, "x"),), _result(window, "y"))
-    k = Kernel(isa, scalar, "max_window", ("x", "y"))
-    return Steps((MaxKernel(k, window).write(),))
+                             (_image(window, "x"),), _result(window, "y"), epilogue=around != ALONE)
+    k = around.kernel(isa, scalar, "max_window", "x", "y")
+    if is_apart(window):
+        return Steps((ApartMax(k, window, around.epilogue, around.operands, around.before).write(),))
+    return Steps((MaxKernel(k, window, around.epilogue, around.operands, around.before).write(),))
 
 
 def blocked_max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
     """The same of images whose channels lie in blocks, in vectors no longer than a block."""
     k = Kernel(isa, scalar, "max_window", ("x", "y"))
-    return Steps((MaxKernel(k, window, CHANNEL_BLOCK).write(),))
+    return Steps((MaxKernel(k, window, block=CHANNEL_BLOCK).write(),))
 
 
-def max_grad(isa: Isa, scalar: str, window: Window) -> Steps:
-    """dx = dy where each window's first maximum was; buffers x, dy, dx; no half types."""
-    k = Kernel(isa, scalar, "max_window_dx", ("x", "dy", "dx"))
+def max_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+    """dx = dy where each window's first maximum was; buffers dy, x, dx; no half types."""
+    k = around.kernel(isa, scalar, "max_window_dx", "dy", "x", "dx")
+    if is_apart(window):
+        return Steps((ApartMaxGrad(k, window, around.epilogue, around.operands, around.before).write(),))
     index = PlaneKernel(k, _forward(window), MaxIndexFold(window))
-    fold = MaxGradFold(window, index)
     size = window.rows.out * window.columns.out * k.element
-    kernel = PlaneKernel(k, _gradient(window), fold, descending=True, scratch=size)
+    kernel = _plane_kernel(k, _gradient(window), MaxGradFold(window, index), around, descending=True, scratch=size)
     return Steps((kernel.write("dx", window.channels),))
 
 
-def sum_forward(isa: Isa, scalar: str, window: Window) -> Steps:
+def sum_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
     """y = the sum of every window; buffers x, y."""
     if scalar in HALF_TYPES:
         return through_float(isa, scalar, lambda s: sum_forward(isa, s, window),
-                             (_image(window, "x"),), _result(window, "y"))
-    k = Kernel(isa, scalar, "sum_window", ("x", "y"))
-    rows, columns = window.rows, window.columns
-    fold = SumFold("x", (rows.size, columns.size))
-    return Steps((PlaneKernel(k, _forward(window), fold).write("y", window.channels),))
+                             (_image(window, "x"),), _result(window, "y"), epilogue=around != ALONE)
+    k = around.kernel(isa, scalar, "sum_window", "x", "y")
+    if is_apart(window):
+        return Steps((ApartSum(k, window, around.epilogue, around.operands, around.before).write(),))
+    kernel = _plane_kernel(k, _forward(window), SumFold("x", (window.rows.size, window.columns.size)), around)
+    return Steps((kernel.write("y", window.channels),))
 
 
-def sum_grad(isa: Isa, scalar: str, window: Window) -> Steps:
+def sum_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
     """dx = the sum of dy over the windows that hold a pixel; buffers dy, dx."""
     if scalar in HALF_TYPES:
         return through_float(isa, scalar, lambda s: sum_grad(isa, s, window),
-                             (_result(window, "dy"),), _image(window, "dx"))
-    k = Kernel(isa, scalar, "sum_window_dx", ("dy", "dx"))
+                             (_result(window, "dy"),), _image(window, "dx"), epilogue=around != ALONE)
+    k = around.kernel(isa, scalar, "sum_window_dx", "dy", "dx")
+    if is_apart(window):
+        return Steps((ApartSumGrad(k, window, around.epilogue, around.operands, around.before).write(),))
     fold = SumFold("dy", (window.rows.out, window.columns.out))
-    kernel = PlaneKernel(k, _gradient(window), fold, descending=True)
-    return Steps((kernel.write("dx", window.channels),))
+    return Steps((_plane_kernel(k, _gradient(window), fold, around, descending=True).write("dx", window.channels),))
+
+
+def _plane_kernel(k: Kernel, c: Correlation, fold: Fold, around: Around, *, descending: bool = False,
+                  scratch: int = 0) -> PlaneKernel:
+    return PlaneKernel(k, c, fold, descending=descending, scratch=scratch, epilogue=around.epilogue,
+                       operands=around.operands, before=around.before)
 
 
 def _image(w: Window, name: str) -> Tensor:
@@ -108,7 +140,10 @@ class MaxIndexFold:
 
     def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
         self.k = k
-        self.x = _plane(k, "x", plane, self.window.rows.size, self.window.columns.size)
+        self.read_from(_plane(k, "x", plane, self.window.rows.size, self.window.columns.size))
+
+    def read_from(self, plane: Val) -> None:
+        self.x = plane
 
     def start(self, f: Function, vector: str) -> list[Val]:
         return [f.const(vector, float("-inf")), f.const(vector, -1.0)]
@@ -135,9 +170,13 @@ class MaxGradFold:
 
     def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
         self.k, self.chosen = k, scratch
-        self.dy = _plane(k, "dy", plane, self.window.rows.out, self.window.columns.out)
+        if "dy" in k.pointers:
+            self.read_from(_plane(k, "dy", plane, self.window.rows.out, self.window.columns.out))
         self.index.fold.begin(k, plane, scratch)
         self.index.plane(scratch, 0)
+
+    def read_from(self, plane: Val) -> None:
+        self.dy = plane
 
     def start(self, f: Function, vector: str) -> list[Val]:
         return [f.zero(vector)]
@@ -160,7 +199,11 @@ class SumFold:
         self.source, self.shape = source, shape
 
     def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
-        self.x = _plane(k, self.source, plane, *self.shape)
+        if self.source in k.pointers:  # else it is computed
+            self.read_from(_plane(k, self.source, plane, *self.shape))
+
+    def read_from(self, plane: Val) -> None:
+        self.x = plane
 
     def start(self, f: Function, vector: str) -> list[Val]:
         return [f.zero(vector)]

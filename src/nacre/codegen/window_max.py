@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.codegen.convolve_plane import spread_pointers
-from nacre.codegen.convolve_steps import Count, Kernel, Step, product, round_up, split, total
+from nacre.codegen.convolve_plane import spread_pointers, store_lanes
+from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Place, Step, product, round_up, split, total
 from nacre.codegen.convolve_tile import row_table
+from nacre.codegen.window_before import Bands, Before
 from nacre.kernel.order_window import Window
 from nacre.native.text import Function, Operand, Val
 
@@ -19,13 +20,16 @@ TOGETHER = 4  # vectors whose maxima are independent of each other
 
 
 class MaxKernel:
-    """Writes the kernel of one window; buffers x, y, and a work item is a plane, or a block of planes.
+    """Writes the kernel of one window; a work item is a plane, or a block of planes.
 
-    `block` is the channels that lie together, of each pixel: one, or those of a block.
+    Buffers x, or what that is computed of, y, and the operands of the epilogue.  `block` is the channels that lie
+    together, of each pixel: one, or those of a block, which has nothing before or behind it.
     """
 
-    def __init__(self, k: Kernel, window: Window, block: int = 1) -> None:
-        self.k, self.window, self.block = k, window, block
+    def __init__(self, k: Kernel, window: Window, epilogue: Epilogue | None = None, operands: Sequence[str] = (),
+                 before: Before | None = None, block: int = 1) -> None:
+        self.k, self.window, self.epilogue, self.before, self.block = k, window, epilogue, before, block
+        self.operands = tuple(k.pointers[name] for name in operands)
         columns = window.columns
         self.low, self.size, self.out = (n * block for n in (columns.low, columns.size, columns.out))
         span = (columns.kernel - 1) * columns.dilation * block
@@ -35,21 +39,33 @@ class MaxKernel:
     def write(self) -> Step:
         """Write the kernel."""
         k, w, f = self.k, self.window, self.k.f
-        rows = w.rows
+        rows, columns = w.rows, w.columns
         taps = [rows.taps(i) for i in range(rows.out)]
         self.first = int(bool(taps) and all(taps))  # taps that every row has
-        table = row_table(k, taps)
+        self.table = row_table(k, taps)
+        size = round_up(self.pitch, k.lanes) * k.element
+        bands = None if self.before is None else Bands(k, taps, (rows.size, columns.size), self.before, size)
         with f.loop("clear", 0, round_up(self.pitch, k.lanes), k.lanes) as at:
             f.store(self._nothing(), f.gep(f["scratch"], at.index, k.scalar))
-        with f.loop("plane", f["lo"], f["hi"]) as plane, f.loop("row", 0, rows.out) as row:
-            entry = f.gep(table, f.mul(row.index, 3), "i64")
-            count, start = (f.load(f.gep(entry, i, "i64"), "i64") for i in (1, 2))
-            line = f.add(f.mul(plane.index, rows.size), start)
-            self._down(f.gep(k.pointers["x"], f.mul(line, self.size), k.scalar), count)
-            to = f.add(f.mul(plane.index, rows.out), row.index)
-            self._across(f.gep(k.pointers["y"], f.mul(to, self.out), k.scalar))
+        with f.loop("plane", f["lo"], f["hi"]) as plane:
+            _, self.channel = split(f, plane.index, w.channels)
+            self.offset = f.mul(plane.index, rows.out * self.out)
+            if bands is None:
+                at = f.mul(plane.index, rows.size * self.size)
+                self._rows(f.gep(k.pointers["x"], at, k.scalar), (0, rows.out))
+            else:
+                bands.write(plane.index, self.channel, self._rows)
         planes = w.channels // self.block if rows.out * self.out else 0
-        return k.finish(["y"], Count(0, planes), round_up(self.pitch, k.lanes) * k.element)
+        return k.finish(["y"], Count(0, planes), size if bands is None else bands.end)
+
+    def _rows(self, source: Val, span: tuple[Operand, Operand]) -> None:
+        """Some rows of results of the plane that begins at the source."""
+        k, f = self.k, self.k.f
+        with f.loop("row", *span) as row:
+            entry = f.gep(self.table, f.mul(row.index, 3), "i64")
+            count, start = (f.load(f.gep(entry, i, "i64"), "i64") for i in (1, 2))
+            self._down(f.gep(source, f.mul(start, self.size), k.scalar), count)
+            self._across(f.add(self.offset, f.mul(row.index, self.out)))
 
     def _nothing(self) -> Val:
         return self.k.f.const(self.k.vector, float("-inf"))
@@ -105,15 +121,22 @@ class MaxKernel:
 
     # ---- along the line
 
-    def _across(self, target: Val) -> None:
-        """A row of results of the line."""
+    def _across(self, offset: Val) -> None:
+        """A row of results of the line, which begins at an element of y."""
         k, f, out = self.k, self.k.f, self.out
         whole = out - out % k.lanes
         with f.loop("out", 0, whole, k.lanes) as at:
-            f.store(self._window(at.index), f.gep(target, at.index, k.scalar))
+            self._store(self._window(at.index), f.add(offset, at.index), None)
         if out > whole:
             mask = f.vector("i1", [whole + lane < out for lane in range(k.lanes)])
-            f.masked_store(self._window(whole), f.gep(target, whole, k.scalar), mask)
+            self._store(self._window(whole), f.add(offset, whole), mask)
+
+    def _store(self, value: Val, offset: Val, mask: Val | None) -> None:
+        """Send a vector through the epilogue to y."""
+        k, f = self.k, self.k.f
+        if self.epilogue is not None:
+            value = self.epilogue(f, value, Place(f.i64(self.channel), offset, mask, self.operands))
+        store_lanes(f, value, f.gep(k.pointers["y"], offset, k.scalar), mask)
 
     def _window(self, at: Operand) -> Val:
         """The maxima of a vector of windows."""

@@ -13,6 +13,7 @@ import numpy as np
 from nacre.codegen.program import STAMPS, STAMPS_WORD, stamped_driver_text
 from nacre.runtime.buffer import allocate
 from nacre.runtime.executable import Executable, driver
+from nacre.runtime.flow import Kind
 
 NANO = 1e-9
 TEAM_WORD = 14  # of a plan's descriptor: how many threads it was bound for
@@ -39,20 +40,24 @@ class Clocked:
         self.bases = np.array([*bases, 0, 0], np.int64)
         self.workspace = allocate(self.bound.workspace_bytes)
         self.team = int(self.bound.descriptor[TEAM_WORD])
-        plan = executable.plan
-        self.stamps = np.zeros((self.team, len(plan.steps), STAMPS), np.int64)
+        rows = executable.plan.rows
+        self.stamps = np.zeros((self.team, len(rows), STAMPS), np.int64)
         self.bound.descriptor[STAMPS_WORD] = self.stamps.ctypes.data
-        epochs = np.array(plan.epochs)
-        alone = np.ones(len(plan.steps), bool)
-        self.barriers = np.diff(epochs, prepend=epochs[:1]) != 0 if self.team > 1 else alone
+        self.places = [k for k, row in enumerate(rows) if row.kind is Kind.LAUNCH]
+        walked = [rows[k] for k in self.places]
+        self.steps = [row.step for row in walked]
+        self.barriers = np.array([self.team == 1, *(
+            b.inside[:1] != a.inside[:1] or (not b.inside and (self.team == 1 or a.epoch != b.epoch))
+            for a, b in pairwise(walked))][:len(walked)], bool)
 
     def run(self) -> Taken:
         """One run; what the buffers hold is overwritten as the plan says."""
         self.stamps[:] = 0
         seconds = timed_run(self.executable, self.bound, self.bases, self.workspace.address)
-        if not self.stamps.size:
-            return Taken(seconds, np.zeros(0), np.zeros(0))
-        return Taken(seconds, *divided(self.stamps, self.barriers))
+        each, busy = np.zeros(len(self.steps)), np.zeros(len(self.steps))
+        if self.steps:
+            each[self.steps], busy[self.steps] = divided(self.stamps[:, self.places], self.barriers)
+        return Taken(seconds, each, busy)
 
 
 def timed_run(executable: Executable, bound: Any, bases: np.ndarray, workspace: int) -> float:
@@ -68,6 +73,7 @@ def divided(stamps: np.ndarray, barriers: np.ndarray) -> tuple[np.ndarray, np.nd
 
     What lies between two barriers is an epoch: it lasts from the end of the one before to the end of its last step, and
     is divided among its steps by how long threads were busy with each.  A thread that did nothing of a step has zeros.
+    A loop counts as one epoch, from its first round to its last.
     """
     busy = stamps[:, :, 2].sum(axis=0) * NANO
     seconds = np.zeros(len(busy))

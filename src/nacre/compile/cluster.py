@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 from nacre.base.types import Shape
 from nacre.ir.graph import Equation
+from nacre.ir.primitive import Template
 
 CONVOLUTIONS = frozenset(("convolve", "convolve_blocked", "convolve_input_grad", "winograd", "winograd_blocked",
                           "winograd_input_grad"))
+WINDOWS = frozenset(("window_max", "window_max_grad", "window_sum", "window_sum_grad"))
 FINISHED = CONVOLUTIONS | {"contract"}  # templates whose generators take an ending: a pointwise cluster
 
 
@@ -105,3 +107,9 @@ def ordered(nodes: set[Node]) -> list[Node]:
                 todo += [(m, False) for m in sorted(current(n.before), key=lambda m: -m.number)
                          if m not in done and m is not n]
     return order
+
+
+def is_finished(e: Equation) -> bool:
+    """Whether what computes an equation may take an ending."""
+    low = e.primitive.lowering
+    return e.primitive.name in WINDOWS or (isinstance(low, Template) and low.name in FINISHED)

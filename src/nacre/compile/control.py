@@ -20,7 +20,7 @@ from nacre.base.types import TensorType, row_major
 from nacre.codegen.contract_plan import FEW
 from nacre.compile.attend import attend
 from nacre.compile.carries import unchanged
-from nacre.compile.fuse import Fusion, View
+from nacre.compile.fuse import Fusion, View, large
 from nacre.compile.lower import copy_kernel
 from nacre.compile.memory import Carry
 from nacre.compile.simplify import simplify
@@ -30,6 +30,7 @@ from nacre.runtime.flow import Branch, Loop, Node, launches
 from nacre.runtime.plan import Launch, Storage, holder
 
 MANY_ROUNDS = 8  # from which on a matrix is transposed before them
+MANY_ROWS = 128  # of a product that packs a large matrix at little cost, however that lies
 Place = tuple[int, tuple[Size, ...]]  # the number of a value, and the strides with which it is read
 
 
@@ -56,8 +57,11 @@ class Planner(Protocol):
         """Launch a nest."""
         ...
 
-    def within(self, graph: Graph, places: Mapping[Var, Place]) -> Planner:
-        """A planner for a simplified graph whose inputs lie at places; nothing of it is written yet."""
+    def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> Planner:
+        """A planner for a simplified graph whose inputs lie at places; nothing of it is written yet.
+
+        It is `sure` if the graph runs at least once whenever what is around it runs.
+        """
         ...
 
     def write(self) -> None:
@@ -155,6 +159,8 @@ def _read_across(body: Graph, v: Var) -> bool:
             rows = product([n for k, n in enumerate(other) if k not in e.params["contract"][1 - at]])
             if tuple(e.params["contract"][at]) != (axis,) or not isinstance(rows, int) or rows <= FEW:
                 return False
+            if large(v) and rows >= MANY_ROWS:
+                return False
             found = True
     return found
 
@@ -205,7 +211,7 @@ def _scan(p: Planner, e: Equation) -> None:
     round_ = lean(Graph(body.inputs, body.equations, tuple(outputs), body.name))
     if not isinstance(length, int) or length >= MANY_ROUNDS:
         _turn_matrices(p, e, round_, carries.fixed, places)
-    child = p.within(round_, places)
+    child = p.within(round_, places, isinstance(length, int) and length > 0)
     stacked = [_rows(p, y, length, reverse, number)[0] for y in e.outputs[count:]]
     _results(child, [*carries.made, *stacked])
     child.write()
@@ -219,12 +225,12 @@ def _while(p: Planner, e: Equation) -> None:
     number = p.next_loop()
     carries = _Carries(p, e, len(e.outputs), number)
     cell = p.new(Storage("temporary", test.outputs[0].type.nbytes))
-    asks = p.within(lean(test), dict(zip(test.inputs, carries.places, strict=True)))
+    asks = p.within(lean(test), dict(zip(test.inputs, carries.places, strict=True)), True)
     _results(asks, [cell])
     asks.write()
     outputs = tuple(body.outputs[k] for k in carries.moving)
     child = p.within(lean(Graph(body.inputs, body.equations, outputs, body.name)),
-                     dict(zip(body.inputs, carries.places, strict=True)))
+                     dict(zip(body.inputs, carries.places, strict=True)), False)
     _results(child, carries.made)
     child.write()
     ending = carries.end(child, body.inputs, e)
@@ -272,7 +278,7 @@ def _branch(p: Planner, e: Equation) -> None:
     sides: list[tuple[Node, ...]] = []
     for name in ("then", "orelse"):
         graph: Graph = e.params[name]
-        child = p.within(lean(graph), dict(zip(graph.inputs, places, strict=True)))
+        child = p.within(lean(graph), dict(zip(graph.inputs, places, strict=True)), False)
         _results(child, results)
         child.write()
         sides.append(tuple(child.tree))

@@ -13,6 +13,7 @@ HEAVY = frozenset((
 ))
 
 UNKNOWN = 64  # rounds of a loop whose length is not known
+ACCESS = 4  # what a vector read or written costs: the time of so many instructions where it is in no near cache
 
 
 def instructions(block: Sequence[Stmt]) -> int:
@@ -21,9 +22,9 @@ def instructions(block: Sequence[Stmt]) -> int:
     for s in block:
         match s:
             case Let():
-                total += _weight(s.value)
+                total += work(s.value)
             case Store():
-                total += 1 + _weight(s.value)
+                total += ACCESS + work(s.value)
             case _:
                 total += 1
     return total
@@ -55,7 +56,7 @@ def _scalar(body: Sequence[Stmt], lanes: int) -> int:
             case While():
                 total += UNKNOWN * _scalar(s.body, lanes)
             case Accumulate():
-                total += sum(map(_weight, s.values))
+                total += sum(map(work, s.values))
             case _:
                 pass
     return total
@@ -65,12 +66,13 @@ def _rounds(extent: Size) -> int:
     return extent if isinstance(extent, int) else UNKNOWN
 
 
-def _weight(e: Expr) -> int:
+def work(e: Expr) -> int:
+    """A rough count of an expression's work."""
     match e:
         case Apply():
             own = 20 if e.op in HEAVY else 8 if e.op in ("div", "sqrt", "idiv", "rem") else 1
-            return own + sum(map(_weight, e.args))
+            return own + sum(map(work, e.args))
         case Load():
-            return 1
+            return ACCESS
         case _:
             return 0

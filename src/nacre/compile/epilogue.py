@@ -16,7 +16,7 @@ from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.codegen.contract import Contraction, Operand
 from nacre.codegen.isa import Isa
 from nacre.compile.alike import lower_over
-from nacre.compile.cluster import FINISHED, Node
+from nacre.compile.cluster import FINISHED, WINDOWS, Node
 from nacre.compile.fuse import Fusion, View
 from nacre.compile.layout import result_groups, result_strides
 from nacre.compile.lower import Lowered
@@ -47,7 +47,7 @@ class Ending:
 
 
 def endings(fusion: Fusion) -> Finishing:
-    """For each cluster that can finish a product: the product's node, and whether the raw product is wanted too."""
+    """For each cluster that can finish a product or a window: its node, and whether the raw result is wanted too."""
     place = {n: k for k, n in enumerate(fusion.nodes)}
     read = readers(fusion)
     found: dict[Node, tuple[Node, bool]] = {}
@@ -55,11 +55,11 @@ def endings(fusion: Fusion) -> Finishing:
     for node in fusion.nodes:
         if node.domain is None or node.axes is not None:
             continue
-        for other in sorted(node.before, key=lambda n: -place.get(n, -1)):
-            if other in taken or not _is_product(other, node):
+        for other in sorted(node.before, key=lambda n: (_is_window(n), -place.get(n, -1))):
+            if other in taken or not (_is_product(other, node) or _is_window(other)):
                 continue
             v = other.equations[0].outputs[0]
-            if not any(v in e.inputs for e in node.equations):
+            if not any(x in fusion.views and fusion.views[x].base is v for e in node.equations for x in e.inputs):
                 continue
             others = read[v] - {node}
             if all(n is None or place[n] > place[node] for n in others):
@@ -76,6 +76,10 @@ def _is_product(node: Node, cluster: Node) -> bool:
     low = e.primitive.lowering
     return (isinstance(low, Template) and low.name in FINISHED and e.outputs[0].type.shape == cluster.domain
             and e.outputs[0].type.dtype in (float32, float64, int32))
+
+
+def _is_window(node: Node) -> bool:
+    return node.opaque and node.equations[0].primitive.name in WINDOWS
 
 
 def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.entry import entry, view_entry
@@ -36,6 +37,7 @@ class CompilingExecutor:
         self.met: set[object] = set()
         self.strided: dict[object, Callable[..., Any]] = {}
         self.equal: dict[tuple[Graph, str], Executable] = {}  # the latest programs, for graphs that are equal to them
+        self.noting = forkable()
 
     # ---- one primitive
 
@@ -125,8 +127,8 @@ class CompilingExecutor:
                 for x in inputs:
                     if not is_concrete(x):  # left over from a trace that has ended, which says so
                         return x.data.interpreter.process(primitive, inputs, params)
-                addresses = [x.data.address + layout_of(x).offset * x.type.dtype.itemsize for x in inputs]
-                outputs = map(make, executable.output_types, executable.run(addresses, {}))
+                held = [(x.data, layout_of(x).offset * x.type.dtype.itemsize) for x in inputs]
+                outputs = map(make, executable.output_types, executable.run([b.address + n for b, n in held], {}))
                 return tuple(outputs) if primitive.multiple else next(outputs)
 
             kernel = self.strided[key] = _results(primitive, entry(executable, general, False, None, True))
@@ -179,7 +181,8 @@ class CompilingExecutor:
         """Run for the sizes of these inputs."""
         dense = [self.dense(x) for x in inputs]
         sizes = executable.sizes([x.type.shape for x in dense])  # type: ignore[misc]
-        buffers = executable.run([x.data.address for x in dense], sizes)
+        held = [x.data for x in dense]  # other threads may let x hold another value meanwhile
+        buffers = executable.run([b.address for b in held], sizes)
         types = [_fixed(t, sizes) for t in executable.output_types]
         return [make(t, b) for t, b in zip(types, buffers, strict=True)]
 
@@ -189,10 +192,11 @@ class CompilingExecutor:
         if found is None:
             key = graph, STATE.numerics
             found = self.equal.get(key) or program(graph)
-            if key not in self.equal:
-                if len(self.equal) >= SHARED:
-                    self.equal.pop(next(iter(self.equal)), None)
-                self.equal[key] = found
+            with self.noting:
+                if key not in self.equal:
+                    if len(self.equal) >= SHARED:
+                        del self.equal[next(iter(self.equal))]
+                    self.equal[key] = found
             graph.kept["program", STATE.numerics] = found
         return found
 

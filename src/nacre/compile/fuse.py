@@ -19,7 +19,7 @@ from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.types import Shape, row_major
-from nacre.compile.cluster import FINISHED, Node, current, ordered
+from nacre.compile.cluster import Node, current, is_finished, ordered
 from nacre.compile.layout import layouts as chosen
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Element, Layout, Operand, Primitive, Reduce, Template
@@ -270,13 +270,12 @@ class _Fuser:
         return node.row_shape is not None and domain == node.row_shape and self.reads_shape(e, node, domain)
 
     def ends(self, node: Node, reduction: Equation) -> bool:
-        """Whether a pointwise node should rather end a product, because what e reduces of it is stored anyway.
+        """Whether a pointwise node should rather end a product or a window: what e reduces of it is stored anyway.
 
         That is how a bias's gradient is made: of what is also a factor of other products.
         """
         return node.axes is None and reduction.inputs[0] in self.factors and any(
-            isinstance(x, Var) and x in self.producer and x.type.shape == node.domain
-            and isinstance(low := self.producer[x].primitive.lowering, Template) and low.name in FINISHED
+            isinstance(x, Var) and x in self.producer and x.type.shape == node.domain and is_finished(self.producer[x])
             for e in node.equations for x in e.inputs)
 
     def reads_full(self, e: Equation, node: Node) -> bool:

@@ -40,6 +40,11 @@ def layouts(graph: Graph) -> dict[Var, tuple[Size, ...]]:
     return found
 
 
+def is_dense(shape: Shape, strides: tuple[Size, ...]) -> bool:
+    """Whether strides are row-major, but for axes of one element."""
+    return all(n == 1 or s == dense for n, s, dense in zip(shape, strides, row_major(shape), strict=True))
+
+
 def _writes(e: Equation, strides: tuple[Size, ...]) -> bool:
     """Whether what computes a value can write it with these strides."""
     if isinstance(e.primitive.lowering, Element):

@@ -15,7 +15,7 @@ from nacre.base.dtypes import DType, float32, int64
 from nacre.base.types import TensorType, row_major
 from nacre.compile.axes import adjacent, mentions_index, merged_axes, merged_stride, uses_indices, with_indices
 from nacre.compile.cluster import Node
-from nacre.compile.cost import instructions
+from nacre.compile.cost import instructions, work
 from nacre.compile.fuse import Fusion, View
 from nacre.ir.graph import Atom, Equation, Literal, Var
 from nacre.ir.primitive import Element, Reduce
@@ -104,10 +104,6 @@ class _Lowering:
         return bool(group) and group[0] in self.axes
 
     # ---- reading values
-
-    def is_full(self, v: Atom) -> bool:
-        """Whether the atom has an element for each point of the domain."""
-        return v.type.shape == self.domain and v not in self.row_level
 
     def read(self, x: Atom, index: tuple[Expr, ...]) -> Expr:
         """The element of x at an index."""
@@ -366,7 +362,7 @@ class _Lowering:
         for e, values in updates:
             number = len(self.accumulators) + len(targets)
             targets.append((e, [Buffer(f"a{number}_{k}", x.dtype, ()) for k, x in enumerate(values)]))
-        cost = instructions(inner) + len(updates)
+        cost = instructions(inner) + sum(1 + sum(map(work, values)) for _, values in updates)
         body += self.reduction_loops(inner, updates, targets)
         for e, accumulators in targets:
             last = accumulators[-1]

@@ -122,6 +122,8 @@ def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int,
     """
     order = tree or tuple(range(len(steps)))
     reused = list(values)
+    if not tree:
+        _computed_in_results(reused, steps)
     order = _in_place(reused, steps, order, carries)
     met = uses(steps, reused)
     rows = walk(met, order)
@@ -150,6 +152,16 @@ def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int,
                 taken.add(a)
     allowed = () if any(True for _ in loops(order)) else tuple(sorted(donations))
     return Plan(tuple(reused), tuple(steps), inputs, outputs, tuple(at.values()), allowed, order if tree else ())
+
+
+def _computed_in_results(values: list[Storage], steps: Sequence[Launch]) -> None:
+    """Give what is only read by a copy that begins a program's result the result's place; the copy then is idle."""
+    for step in steps:
+        for a, b in step.over if step.idle else ():
+            alone = sum(a in s.reads for s in steps) == 1 and not any(b in pair for s in steps if s is not step
+                                                                      for pair in s.over)
+            if alone and values[b].kind == "output" and values[a] == Storage("temporary", values[b].nbytes):
+                values[a] = Storage("part", values[b].nbytes, of=b)
 
 
 def _whole(values: Sequence[Storage], value: int) -> int:

@@ -3,11 +3,13 @@
     simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own; control flow
                 hands on only what changes and is needed
     attend      softmax between two products becomes one equation, and its derivative another
+    bands       large products that are only reduced, row by row, become loops over bands of their rows
     remake      large factors that are cheap to compute are computed again where they are read late
     blocked     images between convolutions lie in blocks of channels where that pays
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
-    sequence    a cluster that can end a product goes with it, where both have what they need
+    sequence    a cluster that can end a product or a window goes with it, where both have what they need; one that
+                computes what a window alone reads goes with that
     lower       a cluster becomes a kernel-IR nest, with a case for each stretch of a loop where its index chooses
                 what is read; its sizes become symbols, so that shapes share code
     generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached;
@@ -30,6 +32,7 @@ from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
 from nacre.base.known import known_by_identity
 from nacre.base.types import TensorType, row_major
+from nacre.codegen.convolve_steps import Fill
 from nacre.codegen.isa import Isa, isa_of
 from nacre.codegen.nest import Generated, generate
 from nacre.codegen.nest_stream import large_results
@@ -39,8 +42,9 @@ from nacre.compile.alike import lower
 from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
+from nacre.compile.bands import banded
 from nacre.compile.blocked import blocked
-from nacre.compile.cluster import CONVOLUTIONS, Node
+from nacre.compile.cluster import CONVOLUTIONS, WINDOWS, Node
 from nacre.compile.control import Place, write_flow
 from nacre.compile.cost import round_cost
 from nacre.compile.epilogue import endings
@@ -52,7 +56,8 @@ from nacre.compile.remake import remade
 from nacre.compile.scalars import literal
 from nacre.compile.sequence import sequence
 from nacre.compile.simplify import simplify
-from nacre.compile.templates import BUILDERS, NATIVE, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
+from nacre.compile.templates import BUILDERS, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
+from nacre.compile.windows import BLOCKED, NATIVE, beginnings, begun, described, ended, window_steps
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
@@ -63,7 +68,7 @@ from nacre.runtime.executable import Code, Executable
 from nacre.runtime.flow import Node as Step
 from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Slot, Storage
 
-TEMPLATES = BUILDERS | ATTENTION
+TEMPLATES = BUILDERS | BLOCKED | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
 
 
@@ -108,14 +113,18 @@ class _Planner:
     carries: list[Carry] = field(default_factory=list[Carry])
     loops: Iterator[int] = field(default_factory=count)
     begin: Callable[[str], None] | None = None  # takes the text of each new kernel
+    sure: bool = True  # whether the graph runs at least once in each call
 
     # ---- control flow
 
-    def within(self, graph: Graph, places: Mapping[Var, Place]) -> _Planner:
-        """A planner for the body of a loop or a side of a branch, simplified, whose inputs lie at places."""
+    def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> _Planner:
+        """A planner for the body of a loop or a side of a branch, simplified, whose inputs lie at places.
+
+        `sure`: it runs whenever what is around it runs.
+        """
         fusion = fuse(graph, [places[v][1] for v in graph.inputs])  # type: ignore[misc]
         numbers: dict[Atom, int] = {v: places[v][0] for v in graph.inputs}
-        return replace(self, fusion=fusion, numbers=numbers, tree=[])
+        return replace(self, fusion=fusion, numbers=numbers, tree=[], sure=self.sure and sure)
 
     def next_loop(self) -> int:
         """The number of a new loop."""
@@ -124,16 +133,25 @@ class _Planner:
     def write(self) -> None:
         """Write the launches of the graph, in order."""
         finishing = endings(self.fusion)
+        beginning = beginnings(self.fusion, finishing)
+        early = set(beginning.values())
         for node in sequence(self.fusion, finishing):
             if node in finishing:
-                self.product(node, *finishing[node])
+                product, keeps = finishing[node]
+                if product.equations[0].primitive.name in WINDOWS:
+                    self.window(product, beginning.get(product), node, keeps)
+                else:
+                    self.product(node, product, keeps)
                 continue
             if not node.opaque:
-                self.cluster(node)
+                if node not in early:
+                    self.cluster(node)
                 continue
             (e,) = node.equations
             low = e.primitive.lowering
-            if isinstance(low, Nest):
+            if node in beginning:
+                self.window(node, beginning[node])
+            elif isinstance(low, Nest):
                 self.explicit(e, low)
             elif isinstance(low, Template):
                 self.template(e, low)
@@ -278,6 +296,25 @@ class _Planner:
         cost = round_cost(kernel, self.isa.lanes("float"))
         self.nest(kernel, views, [self.number(v) for v in e.outputs], cost, e.primitive.name, [e])
 
+    def window(self, node: Node, before: Node | None, behind: Node | None = None, keeps: bool = False) -> None:
+        """A window with the clusters before and behind it: launched together where they fit."""
+        (e,) = node.equations
+        name, low = e.primitive.name, e.primitive.lowering
+        assert isinstance(low, Nest)
+        written = name in NATIVE and described(e) is not None
+        first = begun(self.fusion, before, e) if written and before is not None else None
+        last = ended(self.fusion, behind, e, keeps) if written and behind is not None else None
+        if before is not None and first is None:
+            self.cluster(before)
+        if first is None and last is None:
+            self.explicit(e, low)
+        else:
+            around = (before if first else None), node, (behind if last else None)
+            label = "+".join(q.primitive.name for n in around if n is not None for q in n.equations[:5])
+            self.attempt(e, lambda isa, e, views, result: window_steps(isa, e, views, result, first, last), label)
+        if behind is not None and last is None:
+            self.cluster(behind)
+
     # ---- templates
 
     def product(self, node: Node, ending: Node, keeps: bool) -> None:
@@ -325,7 +362,8 @@ class _Planner:
         def value(place: object) -> int:
             if isinstance(place, Scratch):
                 if place not in scratch:
-                    scratch[place] = self.new(Storage("temporary", place.nbytes))
+                    of, fill = self.filling(place.of, place.fill)
+                    scratch[place] = self.new(Storage("temporary", place.nbytes, of=of, fill=fill))
                 return scratch[place]
             return self.number(place.base if isinstance(place, View) else place)  # type: ignore[arg-type]
 
@@ -343,11 +381,17 @@ class _Planner:
             tuple((value(x), value(y)) for x, y in s.over)), Stage(label, None, (e,)))
 
     def packed(self, place: Standing) -> Slot:
-        """The memory in which an operand stays packed; null for one that the program computes."""
+        """The memory in which an operand stays packed; null for one that the program computes, or may not pack."""
         of = self.number(place.of.base)
-        if self.values[of].kind not in ("input", "constant"):
+        if not self.sure or self.values[of].kind not in ("input", "constant"):
             return Number(0)
-        return Pointer(self.new(Storage("packed", READY + place.nbytes, of=of)))
+        _, fill = self.filling(place.of, place.fill)
+        return Pointer(self.new(Storage("packed", READY + place.nbytes, of=of, fill=fill)))
+
+    def filling(self, view: View | None, fill: Fill | None) -> tuple[int, Fill | None]:
+        """The constant of which something is made, and how; -1 and None for other operands."""
+        of = -1 if view is None or view.offset != 0 else self.number(view.base)
+        return (of, fill) if of >= 0 and self.values[of].kind == "constant" else (-1, None)
 
     def dense(self, x: Atom, view: View) -> View:
         """Launch a copy of a strided view into dense memory."""
@@ -388,7 +432,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
-    simplified = blocked(remade(attend(simplify(graph))))
+    simplified = blocked(remade(banded(attend(simplify(graph)))))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
     planner = _Planner(fusion, isa_of(target), begin=begin)

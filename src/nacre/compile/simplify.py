@@ -5,7 +5,7 @@ Only rewrites that keep every bit: no x + 0 (it changes -0), no x · 0, no divis
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from nacre.base.types import TensorType
@@ -33,6 +33,7 @@ def share(graph: Graph) -> Graph:
     seen: dict[Hashable, tuple[Var, ...]] = {}
     literals: dict[Hashable, Literal] = {}
     permuted: dict[Var, tuple[Atom, tuple[int, ...]]] = {}
+    ones: set[Var] = set()
     equations: list[Equation] = []
 
     def atom(a: Atom) -> Atom:
@@ -48,9 +49,12 @@ def share(graph: Graph) -> Graph:
             inputs = (source,)
             moved: tuple[int, ...] = e.params["axes"]
             e = Equation(e.primitive, inputs, {"axes": tuple(axes[k] for k in moved)}, e.outputs, e.source)
-        if _is_identity(e.primitive.name, inputs, e.params, e.outputs):
-            known[e.outputs[0]] = inputs[0]
+        same = inputs[0] if _is_identity(e.primitive.name, inputs, e.params, e.outputs) else _times_one(e, inputs, ones)
+        if same is not None:
+            known[e.outputs[0]] = same
             continue
+        if _makes_ones(e, inputs, ones):
+            ones.update(e.outputs)
         key = (e.primitive.name, tuple(map(id, inputs)), params_key(e.params))
         if not e.primitive.effects and key in seen:
             known.update(zip(e.outputs, seen[key], strict=True))
@@ -68,6 +72,24 @@ def _is_identity(name: str, inputs: tuple[Atom, ...], params: Mapping[str, Any],
     if name == "permute":
         return tuple(params["axes"]) == tuple(range(inputs[0].type.rank))
     return True
+
+
+def _makes_ones(e: Equation, inputs: tuple[Atom, ...], ones: Collection[Atom]) -> bool:
+    """Whether every element of a result is known to be one."""
+    if e.primitive.name == "fill":
+        return e.params["value"] == 1
+    return e.primitive.name in ("broadcast", "reshape") and _is_one(inputs[0], ones)
+
+
+def _is_one(a: Atom, ones: Collection[Atom]) -> bool:
+    return a in ones if isinstance(a, Var) else a.array.nbytes <= 64 and bool((a.array == 1).all())
+
+
+def _times_one(e: Equation, inputs: tuple[Atom, ...], ones: Collection[Atom]) -> Atom | None:
+    """The factor that a product with ones is, as is a quotient by ones."""
+    if e.primitive.name in ("mul", "div") and _is_one(inputs[1], ones):
+        return inputs[0]
+    return inputs[1] if e.primitive.name == "mul" and _is_one(inputs[0], ones) else None
 
 
 def own_constants(graph: Graph) -> Graph:

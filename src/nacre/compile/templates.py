@@ -1,9 +1,8 @@
-"""Matrix products, convolutions and windows as steps: which hand-written generator serves an equation, with what.
+"""Matrix products and convolutions as steps: which hand-written generator serves an equation, with what.
 
 A builder turns one equation into launches over the values' views; operands that a generator cannot read as they
-lie are made dense first.  There are two tables of builders.  `BUILDERS` has those of the primitives that are
-templates.  `NATIVE` has those of primitives with a nest, which serves every type and size: the builder writes
-faster kernels for some of them, and says None for the rest.  Both ways give the same bits.
+lie are made dense first.  `BUILDERS` has those of the primitives that are templates (see `windows` for primitives
+that have a nest, too).
 """
 
 from __future__ import annotations
@@ -16,24 +15,23 @@ from typing import Any
 
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
-from nacre.base.types import TensorType, row_major
+from nacre.base.types import TensorType
 from nacre.codegen import convolve as convolutions
-from nacre.codegen import window as windows
 from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts
+from nacre.codegen.contract_keep import kept_bytes
 from nacre.codegen.contract_plan import contiguous, product_cut
 from nacre.codegen.convolve_points import POINTS
-from nacre.codegen.convolve_steps import PLANES, Blocked, Count, Epilogue, Steps
+from nacre.codegen.convolve_steps import PLANES, Blocked, Count, Epilogue, Fill, Steps
 from nacre.codegen.convolve_winograd import winograd
 from nacre.codegen.convolve_winograd_weight import winograd_weight
 from nacre.codegen.isa import Isa
 from nacre.compile.blocked import in_planes
 from nacre.compile.convolve_ending import Ended, Ending
 from nacre.compile.fuse import View
-from nacre.compile.layout import dot_axes, result_strides, run
+from nacre.compile.layout import dot_axes, is_dense, result_strides, run
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolve import Axis, Convolution
-from nacre.kernel.order_window import Window, window
 from nacre.kernel.order_winograd import forward_sides, gradient_sides
 from nacre.runtime.executable import Code, Parts
 from nacre.runtime.plan import Cut
@@ -41,9 +39,12 @@ from nacre.runtime.plan import Cut
 
 @dataclass(frozen=True)
 class Scratch:
-    """A temporary that a template's steps hand on to each other."""
+    """A temporary that a template's steps hand on to each other, by its name among them."""
 
+    name: str
     nbytes: Size
+    of: View | None = None  # the operand of which `fill` makes it, where it may
+    fill: Fill | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Standing:
 
     of: View
     nbytes: int
+    fill: Fill | None = None  # what makes it of a constant when a program is built, if that is known
 
 
 Place = View | Var | Scratch | Standing  # an operand's view, a result, a temporary, an operand packed
@@ -186,6 +188,8 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     batch = outer * inner
     pointers: dict[str, ArgSlot] = {
         name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)}
+    if "Packed" in plan.slots:
+        pointers["Packed"] = _standing(plan, views[1], batch, (m, n, k), b.strides)
     given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
     given |= zip(("a.outer", "a.inner", "a.m", "a.k"), a.strides, strict=True)
     given |= zip(("b.outer", "b.inner", "b.n", "b.k"), b.strides, strict=True)
@@ -202,6 +206,15 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     return TemplateStep(code, slots, product((batch, m, n)), k // 8 + 1 if isinstance(k, int) else k, 0,
                         (*views, *(v for v, _ in operands)), tuple(v for v, _ in outputs), 2 * batch * m * n * k,
                         partial(product_cut, plan.tiling), layout, over=tuple(over))
+
+
+def _standing(plan: Contraction, view: View, batch: Size, size: tuple[Size, Size, Size],
+              strides: tuple[Size, ...]) -> ArgSlot:
+    """Memory in which the second factor may stay packed; null where that does not pay."""
+    nbytes = kept_bytes(plan.tiling, *size, strides[2] == 1)
+    if batch != 1 or not nbytes:
+        return 0
+    return Standing(view, nbytes), 0
 
 
 # ---- convolutions
@@ -278,14 +291,14 @@ def _types(e: Equation) -> tuple[TensorType, TensorType]:
     return by_result[_GENERATORS[e.primitive.name][2]]
 
 
-def _strided(e: Equation, views: list[View]) -> list[int]:
+def strided(e: Equation, views: Sequence[View]) -> list[int]:
     """The operands that are not dense."""
-    return [k for k, (x, v) in enumerate(zip(e.inputs, views, strict=True)) if v.strides != row_major(x.type.shape)]
+    return [k for k, (x, v) in enumerate(zip(e.inputs, views, strict=True)) if not is_dense(x.type.shape, v.strides)]
 
 
 def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
     """The launches of a convolution or of one of its gradients; operands are dense."""
-    missing = _strided(e, views)
+    missing = strided(e, views)
     if missing:
         return missing
     about = _described(e)
@@ -294,17 +307,21 @@ def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
 
 def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[TemplateStep] | list[int]:
     """The launches of a convolution with the cluster that ends it; operands are dense."""
-    missing = _strided(e, views)
+    missing = strided(e, views)
     if missing:
         return missing
     described = _described(e)
     steps = _ended_steps(isa, e.primitive.name, described, about.ending)
     result, *others = about.writes
     more: dict[str, Place] = dict(zip(about.ending.names, (*about.reads, *others), strict=True))
-    launches = _convolution(e, described.conv, steps, views, result, more)
-    if not launches:  # a result of no elements
-        return launches
-    *before, last = launches
+    return written_beside(_convolution(e, described.conv, steps, views, result, more), others)
+
+
+def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[TemplateStep]:
+    """Launches of which the last writes others of its operands, too; none for a result of no elements."""
+    if not steps or not others:
+        return steps
+    *before, last = steps
     reads = tuple(place for place in last.reads if place not in others)
     return [*before, replace(last, reads=reads, writes=(*last.writes, *others))]
 
@@ -327,16 +344,18 @@ def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[V
     batch = _types(e)[0].shape[0]
     flops = 2 * batch * conv.filters * conv.group_channels * products
     places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result, **more}
-    return _launches(steps, places, batch, flops, flops)
+    return launches(steps, places, batch, flops, flops)
 
 
-def _launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
+def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
     """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
-    places = places | {name: Scratch(_count(count, batch)) for name, count in steps.workspaces.items()}
-    for name, (operand, nbytes) in steps.packed.items():
-        view = places[operand]
-        assert isinstance(view, View)
-        places[name] = Standing(view, nbytes)
+    fills = {name: (_viewed(places[operand]), fill) for name, (operand, fill) in steps.fills.items()}
+    nothing = None, None
+    spaces = {name: Scratch(name, _count(count, batch), *fills.get(name, nothing))
+              for name, count in steps.workspaces.items()}
+    standing = {name: Standing(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
+                for name, (operand, nbytes) in steps.packed.items()}
+    places = places | spaces | standing
     found: list[TemplateStep] = []
     for s in steps.steps:
         slots = tuple(_address(places[b]) for b in s.buffers)
@@ -347,6 +366,11 @@ def _launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, 
         found.append(TemplateStep(Code(s.text, s.name), (*slots, batch), extent, _share(work, extent), s.scratch,
                                   reads, writes, whole, grain=s.grain))
     return found
+
+
+def _viewed(place: Place) -> View:
+    assert isinstance(place, View)
+    return place
 
 
 def _share(work: Size, extent: Size) -> Size:
@@ -364,73 +388,10 @@ def _address(place: Place) -> ArgSlot:
     return place, place.offset * place.base.type.dtype.itemsize if isinstance(place, View) else 0
 
 
-# ---- windows
-
-_WINDOWS: dict[str, tuple[Callable[[Isa, str, Window], Steps], tuple[str, ...], str]] = {
-    "window_max": (windows.max_forward, ("x",), "y"),
-    "window_max_blocked": (windows.blocked_max_forward, ("x",), "y"),
-    "window_max_grad": (windows.max_grad, ("dy", "x"), "dx"),
-    "window_sum": (windows.sum_forward, ("x",), "y"),
-    "window_sum_grad": (windows.sum_grad, ("dy",), "dx"),
-}
-
-
-def _window(e: Equation) -> Window | None:
-    """An equation's window where kernels are written for it: of floats, narrow, every size but the batch known."""
-    image = in_planes(e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type)
-    dtype, p = image.dtype, e.params
-    if not dtype.is_float or (dtype.bits == 16 and e.primitive.name == "window_max_grad"):
-        return None
-    if not all(isinstance(n, int) and n > 0 for n in image.shape[1:]):
-        return None
-    if p["size"][1] > windows.WIDEST or p["stride"][1] > windows.WIDEST:
-        return None
-    channels, height, width = map(int, image.shape[1:])  # type: ignore[arg-type]
-    about = window(channels, height, width, p["size"], stride=p["stride"], padding=p["padding"],
-                   dilation=p.get("dilation", (1, 1)))
-    if about.columns.out == 1 and e.primitive.name not in ("window_sum_grad", "window_max_blocked"):
-        return None  # a nest has planes in its vectors
-    return about
-
-
-@lru_cache(maxsize=256)
-def _window_kernels(isa: Isa, name: str, scalar: str, about: Window) -> Steps:
-    return _WINDOWS[name][0](isa, scalar, about)
-
-
-def window_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int] | None:
-    """The launches of a window's maximum or sum or of its gradient; None where the nest serves it."""
-    about = _window(e)
-    return None if about is None else _window_steps(isa, e, about, views, result)
-
-
-def blocked_window_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
-    """The launch of a maximum over images in blocks, which no nest serves."""
-    about = _window(e)
-    assert about is not None
-    return _window_steps(isa, e, about, views, result)
-
-
-def _window_steps(isa: Isa, e: Equation, about: Window, views: list[View],
-                  result: View) -> list[TemplateStep] | list[int]:
-    missing = _strided(e, views)
-    if missing:
-        return missing
-    batch = e.inputs[0].type.shape[0]
-    _, names, name = _WINDOWS[e.primitive.name]
-    steps = _window_kernels(isa, e.primitive.name, e.outputs[0].type.dtype.memory, about)
-    places: dict[str, Place] = {**dict(zip(names, views, strict=True)), name: result}
-    taps = about.channels * about.rows.out * about.columns.out * about.rows.kernel * about.columns.kernel
-    return _launches(steps, places, batch, 0, 4 * batch * taps)
-
-
 Builder = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int]]
-Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int] | None]
+Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int] | None]  # None: cannot serve it
 
 BUILDERS: dict[str, Builder] = {
     "contract": contract_steps,
     **dict.fromkeys(_GENERATORS, convolve_steps),
-    "window_max_blocked": blocked_window_steps,
 }
-
-NATIVE: dict[str, Attempt] = dict.fromkeys(_WINDOWS, window_steps)

@@ -15,6 +15,7 @@ from nacre import __version__
 from nacre.base.errors import ArgumentError, CompileError
 from nacre.compile.pipeline import compile_graph
 from nacre.deploy import library, link, main
+from nacre.deploy.fold import folded
 from nacre.deploy.library import Interface
 from nacre.deploy.objects import program_object
 from nacre.deploy.sizes import ceiling, solvers
@@ -82,7 +83,7 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     about = interface(program, _identifier(stem.removeprefix("lib") if kind == "shared" else stem, set()))
     require_native(program.graph)
     solvers(about.input_types)
-    executable = compile_graph(program.closed, target=found.target).executable
+    executable = compile_graph(folded(program.closed), target=found.target).executable
     outer = [main.main_text(about, found, __version__)] if kind == "executable" else []
     image = program_object(about, executable, found, outer, ("main",) if outer else about.public)
     _write(image, place, kind, found, static or found.library == "musl")

@@ -11,6 +11,7 @@ from hashlib import sha256
 
 from nacre.codegen.program import driver_text
 from nacre.deploy import library, process
+from nacre.deploy.ahead import packed_ahead
 from nacre.deploy.image import filled
 from nacre.deploy.library import Interface
 from nacre.deploy.program import Writer
@@ -24,6 +25,7 @@ from nacre.runtime.executable import Code, Executable
 def program_object(about: Interface, executable: Executable, aim: Aim, outer: Sequence[str] = (),
                    public: Sequence[str] = ()) -> bytes | bytearray:
     """The object of a compiled program; `outer` are further modules, `public` the functions that stay visible."""
+    executable = packed_ahead(executable)
     codes = [distinct(code) for code in executable.codes]
     module = Module(about.name)
     writer = Writer(module, executable.plan, executable.input_types, [c.name for c in codes], executable.constants)

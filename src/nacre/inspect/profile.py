@@ -97,8 +97,8 @@ class Profile:
 def profile(function: Any, *args: Any, rounds: int = 20, **kwargs: Any) -> Profile:
     """Run a function's program for these arguments, `rounds` times after a warm-up, and say where the time goes.
 
-    A function that is not jitted is jitted first.  Raises ArgumentError for one with control flow in its graph, and
-    for less than one round.
+    A function that is not jitted is jitted first.  What a loop repeats is one row; a side of a branch that does not run
+    takes no time.  Raises ArgumentError for less than one round.
 
     >>> from nacre.inspect.profile import profile
     >>> told = profile(lambda a, b: nc.tanh(a @ b), nc.ones((64, 32)), nc.ones((32, 8)), rounds=3)

@@ -529,11 +529,6 @@ def tracked(x: Value, level: int) -> Value:
     return make(x.type, x.data, x.layout, Alias(level, x.node))
 
 
-def untracked(x: Any, level: int) -> Any:
-    """A result of a level's function as it is outside; anything but values is left alone."""
-    return lowered(x, level) if isinstance(x, Value) else x
-
-
 def vjp(
     f: Callable[..., Sequence[Value]], primals: Sequence[Value]
 ) -> tuple[list[Value], Callable[..., list[Value | None]]]:

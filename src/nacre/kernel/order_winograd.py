@@ -45,6 +45,7 @@ _A, _B = 3 / 4, 3 / 2
 _AA, _BB = _A * _A, _B * _B
 _FACTORS = (1 / (_AA * _BB), *[1 / (2 * _AA * (_AA - _BB))] * 2, *[1 / (2 * _BB * (_BB - _AA))] * 2, 1 / _A**3)
 
+FILTER_POINTS = _A, -_A, _B, -_B
 FILTER_SCALE = tuple(tuple(a * b for b in _FACTORS) for a in _FACTORS)
 RESULT_SCALE = tuple(tuple(_A ** (i + j) for j in range(TILE)) for i in range(TILE))
 
@@ -86,15 +87,12 @@ def of_input(k: Arithmetic[T], x: Sequence[T]) -> list[T]:
 
 def of_filter(k: Arithmetic[T], g: Sequence[T]) -> list[T]:
     """Three taps in a line as values at the six points, before scaling."""
-    even_a, even_b = k.fma(g[2], _AA, g[0]), k.fma(g[2], _BB, g[0])
-    return [
-        g[0],
-        k.fma(g[1], _A, even_a),
-        k.fma(g[1], -_A, even_a),
-        k.fma(g[1], _B, even_b),
-        k.fma(g[1], -_B, even_b),
-        g[2],
-    ]
+    return [g[0], *(at_point(k, g, p, p * p) for p in FILTER_POINTS), g[2]]
+
+
+def at_point(k: Arithmetic[T], g: Sequence[T], p: Any, square: Any) -> T:
+    """Three taps in a line as the value at a point that is neither 0 nor ∞; its square is given."""
+    return k.fma(g[1], p, k.fma(g[2], square, g[0]))
 
 
 def of_product(k: Arithmetic[T], m: Sequence[T]) -> list[T]:

@@ -222,18 +222,19 @@ class ObjectCache:
         known = self._objects.get(key)
         if known is not None:
             return known
-        with self._lock:
-            making = self._making.setdefault(key, threading.Lock())
-        with making:  # one thread makes it, others who want the same wait
-            known = self._objects.get(key) or self.disk.read(key)
-            if known is None:
-                known = engine.compile_text(text, target)
-                self.compiled += 1
-                self.disk.write(key, known)
+        with crew.under_way():
             with self._lock:
-                _remember(self._objects, key, known, OBJECTS)
-        with self._lock:
-            self._making.pop(key, None)
+                making = self._making.setdefault(key, threading.Lock())
+            with making:  # one thread makes it, others who want the same wait
+                known = self._objects.get(key) or self.disk.read(key)
+                if known is None:
+                    known = engine.compile_text(text, target)
+                    self.compiled += 1
+                    self.disk.write(key, known)
+                with self._lock:
+                    _remember(self._objects, key, known, OBJECTS)
+            with self._lock:
+                self._making.pop(key, None)
         return known
 
     def begin(self, text: str, target: Target) -> None:
@@ -276,25 +277,26 @@ class ObjectCache:
             found = self.disk.read(key)
             if found is None:
                 return False
-            with self._lock:
+            with crew.under_way(), self._lock:
                 _remember(self._objects, key, found, OBJECTS)
         return True
 
     def loaded(self, key: bytes, symbols: Mapping[str, int] | None = None) -> Library:
         """The loaded library of an object that is `known`; it is unloaded when nobody holds it and others were used."""
         name = key, tuple(sorted((symbols or {}).items()))
-        known = self._libraries.get(name)
-        if known is None:
-            image = self._objects.get(key) or self.disk.read(key)
-            if image is None:
-                raise CompileError("load: an object that is in memory or on disk is required; its file is gone from "
-                                   f"{self.disk.directory}; run again")
-            made = engine.load(image, symbols)
+        with crew.under_way():
+            known = self._libraries.get(name)
+            if known is None:
+                image = self._objects.get(key) or self.disk.read(key)
+                if image is None:
+                    raise CompileError("load: an object that is in memory or on disk is required; its file is gone "
+                                       f"from {self.disk.directory}; run again")
+                made = engine.load(image, symbols)
+                with self._lock:
+                    known = self._libraries.setdefault(name, made)
+                    self._loaded.add(known)
             with self._lock:
-                known = self._libraries.setdefault(name, made)
-                self._loaded.add(known)
-        with self._lock:
-            _remember(self._libraries, name, known, LIBRARIES)
+                _remember(self._libraries, name, known, LIBRARIES)
         return known
 
     def _stay(self) -> None:

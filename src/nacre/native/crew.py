@@ -13,7 +13,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from nacre.native import limits
 
@@ -33,7 +33,7 @@ class Crew:
         self._jobs: list[tuple[int, int, Job]] = []
         self._numbers = itertools.count()
         self._threads = 0
-        self._busy: list[int] = []  # the threads that do a job
+        self._busy: list[int] = []  # the threads that do a job, or something else that a fork waits for
         self._forking = False
         self._interval = 0.0
         if hasattr(os, "register_at_fork"):
@@ -53,6 +53,23 @@ class Crew:
         while (job := self._next()) is not None:
             self._do(job)
 
+    @contextlib.contextmanager
+    def under_way(self) -> Generator[None]:
+        """A block for the end of which a fork waits that another thread asks for, as it does for that of a job."""
+        thread = threading.get_ident()
+        outside = self._busy.count(thread)
+        try:
+            with self._state:
+                while self._forking and not outside:
+                    self._state.wait()
+                self._busy.append(thread)
+            yield
+        finally:
+            with self._state:
+                while self._busy.count(thread) > outside:
+                    self._busy.remove(thread)
+                self._state.notify_all()
+
     def _work(self) -> None:
         while (job := self._next(ends=True)) is not None:
             self._do(job)
@@ -60,7 +77,7 @@ class Crew:
     def _next(self, ends: bool = False) -> Job | None:
         """The next job, which is under way then; where there is none, a thread of ours ends."""
         with self._state:
-            while self._forking:
+            while self._forking and threading.get_ident() not in self._busy:
                 self._state.wait()
             if self._jobs and threading.main_thread().is_alive():
                 self._busy.append(threading.get_ident())
@@ -109,4 +126,4 @@ class Crew:
 
 
 _crew = Crew()
-begin, help_out = _crew.begin, _crew.help
+begin, help_out, under_way = _crew.begin, _crew.help, _crew.under_way

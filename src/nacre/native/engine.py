@@ -22,6 +22,8 @@ from functools import cache
 from typing import Any
 
 from nacre.base.errors import ArgumentError, CompileError, DeviceError
+from nacre.base.locks import once
+from nacre.native import crew
 
 OPTIMISATION = 2  # of code generation; no pass pipeline runs, so what is written is what runs
 AVX2_NEEDS = ("avx2", "fma", "f16c", "bmi2")
@@ -39,7 +41,7 @@ class Target:
     features: str
 
 
-@cache
+@once
 def binding() -> Any:
     """The llvmlite binding, initialised for the host."""
     llvm = importlib.import_module("llvmlite.binding")
@@ -290,7 +292,8 @@ class Library:
         known = self._addresses.get(name)
         if known is None:
             try:
-                found = _linker().lookup(self.name, name)
+                with crew.under_way():
+                    found = _linker().lookup(self.name, name)
             except RuntimeError as fault:
                 raise CompileError(f"load: the object must define @{name} and find all that it "
                                    f"calls; {str(fault).strip()}; pass what is missing (LLVM "
@@ -312,7 +315,7 @@ _numbers = itertools.count()
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
-@cache
+@once
 def _linker() -> Any:
     """The process's linker, never torn down: code in it may run until the process is gone."""
     llvm = binding()

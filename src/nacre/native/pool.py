@@ -11,10 +11,9 @@ import math
 import os
 import platform
 import sys
-import threading
-from functools import cache
 
 from nacre.base.errors import ArgumentError
+from nacre.base.locks import once
 from nacre.native import cache as objects
 from nacre.native import crew, limits
 from nacre.native.engine import Library, host_target
@@ -103,15 +102,7 @@ class Pool:
         self._run(function, argument, chunks)
 
 
-_making = threading.Lock()
-
-
-@cache
-def _pool() -> Pool:
-    return Pool()
-
-
+@once
 def pool() -> Pool:
     """The pool of this process, made at first use; its threads start at the first region."""
-    with _making:
-        return _pool()
+    return Pool()

@@ -233,6 +233,13 @@ class Function:
         """Return from the function, with a value where it has one."""
         self.emit(f"ret {value}" if value is not None else "ret void")
 
+    @contextmanager
+    def at_entry(self) -> Generator[None]:
+        """Write the following instructions, of what is known there, once at the function's beginning."""
+        lines, self.lines = self.lines, self.entry
+        yield
+        self.lines = lines
+
     # ---- constants
 
     def const(self, ty: str, value: float | int | bool) -> Val:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nacre.base.dims import Size
+from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, float32, int64, uint64
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.primitive import Element, Linear, Nest, Operand, Primitive
 from nacre.kernel.ast import (
+    Alloc,
     Buffer,
     Const,
     Expr,
@@ -27,8 +28,11 @@ from nacre.kernel.ast import (
     Local,
     Stmt,
     Store,
+    While,
     apply,
     const,
+    index_add,
+    index_mul,
     size_expr,
 )
 from nacre.kernel.ast import cast as convert
@@ -206,7 +210,8 @@ def _take_add_type(
 def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     """Slices are added one after another; parts of the axis are independent, as are the axes before it.
 
-    Each part looks at all updates, in their order, and adds those that belong to it.
+    Each part first notes which updates belong to it, in their order, and then adds those: between two of them there
+    is nothing to decide, so that the memory of the next ones is on its way meanwhile.
     """
     x, indices, _ = types
     size = x.shape[axis]
@@ -217,22 +222,37 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
         )
     place = [Index(f"i{k}") for k in range(x.rank)]
     before, part, after = place[:axis], Index("part"), place[axis + 1 :]
-    steps = [Index(f"j{k}") for k in range(indices.rank)]
     length = (size + (PARTS - 1)) // PARTS
     target, within = Local("at", int64), Local("within", int64)
+
+    def aim(steps: Sequence[Expr]) -> tuple[Stmt, ...]:
+        """Name the places along the axis, and in the part, to which an update goes."""
+        offset = apply("mul", part, size_expr(length))
+        return (
+            Let("at", _signed(Load("k", tuple(steps), indices.dtype))),
+            Let("within", apply("sub", target, offset)),
+        )
+
+    mine = apply("and", _inside(within, length), apply("lt", target, size_expr(size)))
+    note, count, chosen = _noting(indices.shape, aim, mine)
+    steps = [Local(f"s{k}", int64) for k in range(indices.rank)]
     at = (*before, part, within, *after)
     total = apply("add", Load("y", at, x.dtype), Load("u", (*before, *steps, *after), x.dtype))
     addition: tuple[Stmt, ...] = (Store("y", at, total),)
     for k in reversed(range(axis + 1, x.rank)):
         addition = (For(f"i{k}", x.shape[k], addition, vector=k == x.rank - 1),)
-    start = apply("mul", part, size_expr(length))
-    body: tuple[Stmt, ...] = (
-        Let("at", _signed(Load("k", tuple(steps), indices.dtype))),
-        Let("within", apply("sub", target, start)),
-        If(apply("and", _inside(within, length), apply("lt", target, size_expr(size))), addition),
+    done = Load("done", (), int64)
+    body = (
+        *note,
+        Alloc(Buffer("done", int64, ())),
+        Store("done", (), const(0)),
+        While(apply("lt", done, count), (
+            *_named(steps, indices.shape, chosen(done)),
+            *aim(steps),
+            *addition,
+            Store("done", (), apply("add", done, const(1))),
+        )),
     )
-    for j, n in reversed(list(zip(steps, indices.shape, strict=True))):
-        body = (For(j.name, n, body),)
     nest = loops([*before, part], [*x.shape[:axis], PARTS], body, lanes=False)
     inputs = tuple(Buffer(b, t.dtype, t.shape) for b, t in zip("ku", types[1:], strict=True))
     strides = row_major(x.shape)
@@ -243,6 +263,40 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
         (*strides[:axis], strides[axis] * length, *strides[axis:]),
     )
     return Kernel("take_add", inputs, (parted,), nest)
+
+
+def _noting(
+    shape: Shape, aim: Callable[[Sequence[Expr]], tuple[Stmt, ...]], mine: Expr
+) -> tuple[tuple[Stmt, ...], Expr, Callable[[Expr], Expr]]:
+    """Note the numbers of the updates of which `mine` holds, in order; how many there are, and each one's number."""
+    steps = [Index(f"j{k}") for k in range(len(shape))]
+    number: Expr = const(0)
+    for j, n in zip(steps, shape, strict=True):
+        number = index_add(index_mul(number, size_expr(n)), j)
+    found = Load("found", (), int64)
+    body: tuple[Stmt, ...] = (
+        *aim(steps),
+        Store("chosen", (found,), number),
+        Store("found", (), apply("add", found, convert(mine, int64))),
+    )
+    for j, n in reversed(list(zip(steps, shape, strict=True))):
+        body = (For(j.name, n, body),)
+    room = Alloc(Buffer("chosen", int64, (product(shape),)))
+    start = (room, Alloc(Buffer("found", int64, ())), Store("found", (), const(0)))
+    return (*start, *body), found, lambda k: Load("chosen", (k,), int64)
+
+
+def _named(steps: Sequence[Local], shape: Shape, number: Expr) -> tuple[Stmt, ...]:
+    """Name the indices of the element of a number in a shape."""
+    found: list[Stmt] = []
+    for k, s in reversed(list(enumerate(steps))):
+        if k:
+            rest = Let(f"{s.name}_rest", number)
+            number = apply("idiv", Local(rest.name, int64), size_expr(shape[k]))
+            found += [rest, Let(s.name, apply("rem", Local(rest.name, int64), size_expr(shape[k])))]
+        else:
+            found.append(Let(s.name, number))
+    return tuple(found)
 
 
 def _adding(

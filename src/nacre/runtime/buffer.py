@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from nacre.base.errors import ArgumentError, OutOfMemory
+from nacre.base.locks import once
 from nacre.native import cache as objects
 from nacre.native import crew, limits
 from nacre.native.engine import Library, host_target
@@ -110,7 +110,7 @@ def _references(made: Native, value: object) -> int:
     return made.references(value)
 
 
-@cache
+@once
 def native() -> Native:
     """The type and its functions, made at the first call."""
     return Native()

@@ -19,6 +19,7 @@ from nacre.base.dims import Dim
 from nacre.base.errors import ShapeError
 from nacre.base.types import TensorType
 from nacre.native import cache as objects
+from nacre.native import crew
 from nacre.native.engine import Library, Target
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
@@ -84,7 +85,7 @@ class Executable:
 
     def load(self) -> None:
         """Compile (or fetch) the kernels and load them; done once, at the first run."""
-        with self.lock:
+        with crew.under_way(), self.lock:
             if self.addresses or not self.codes:
                 return
             texts = {text for c in self.codes if not c.key for text in c.texts}
@@ -130,11 +131,6 @@ class Executable:
         run = driver(self.driver_text, self.target)
         run(bound.descriptor.ctypes.data, bases.ctypes.data, workspace.address)
         return outputs
-
-    def peak_bytes(self, sizes: Mapping[str, int]) -> int:
-        """Bytes that a run adds to what its inputs take: outputs and workspace."""
-        bound = self.bound(sizes)
-        return sum(bound.output_bytes) + bound.workspace_bytes
 
 
 def _held(array: np.ndarray) -> Buffer:

@@ -23,7 +23,7 @@ ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
 STEP_WORDS = 8  # of a launch: kernel, first argument, extent, grain, barrier, idle, and room to grow
 DESCRIPTOR_WORDS = 16
-ALONE_COST = 400_000  # programs with less work run on the caller alone
+ALONE_COST = 64_000  # programs with less work run on the caller alone
 SHARE_COST = 10_000  # steps with less work are not divided
 CHUNK_COST = 5_000  # the least work worth taking a chunk for
 ENDLESS = 1 << 40  # the work of a loop that nobody knows the end of
@@ -82,7 +82,8 @@ class Storage:
 
     A part of another value begins `offset` bytes into the value `of`, and moves on by `stride` bytes with each round of
     a loop.  What is packed is made by a kernel of the input or constant `of`, and may be kept for later calls with
-    the same one (see `Packed`).
+    the same one (see `Packed`).  What `fill` makes of the constant `of` is the same, also for a temporary that one
+    launch writes; a kernel that finds it ready does not read the constant.
     """
 
     kind: str
@@ -92,6 +93,7 @@ class Storage:
     offset: Size = 0
     stride: Size = 0
     loop: int = -1
+    fill: Callable[[np.ndarray], np.ndarray | None] | None = None
 
 
 class Located(NamedTuple):

@@ -9,6 +9,7 @@ Staging, while it is active, takes everything up to its level, whatever the oper
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -192,5 +193,21 @@ def _count(depth: int) -> None:
         _depths[threading.get_ident()] = held
         if not any(held):
             del _depths[threading.get_ident()]
-        INTERPRETING.value = depths = sum(depth for depth, _ in _depths.values())
-        ACTIVE.value = depths + sum(other for _, other in _depths.values())
+        _tell()
+
+
+def _tell() -> None:
+    """Tell native code of all threads."""
+    INTERPRETING.value = depths = sum(depth for depth, _ in _depths.values())
+    ACTIVE.value = depths + sum(other for _, other in _depths.values())
+
+
+def _alone() -> None:
+    """In a forked child: the other threads are gone."""
+    for thread in _depths.keys() - {threading.get_ident()}:
+        del _depths[thread]
+    _tell()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_alone)

@@ -21,7 +21,8 @@ from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, ShapeError, TraceError, explain
 from nacre.base.garbage import uncollected
-from nacre.base.state import EXACT, STATE
+from nacre.base.locks import forkable
+from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
 from nacre.compile.executor import EXECUTOR
@@ -42,6 +43,7 @@ from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
 if TYPE_CHECKING:
     from nacre.compile.explanation import Explanation
 
+_first = forkable()
 MANY = 8  # concrete functions that differ in nothing but Python numbers before a warning
 
 
@@ -60,7 +62,7 @@ class Jitted:
         self._check_names()
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
-        self.fast_ambient = EXACT
+        self.fast_ambient: object = None  # that of the first one in `fast`, which stays
         self.only: Callable[..., Any] | None = None  # of `fast`, if there is one
         self.order: list[ConcreteFunction] = []
 
@@ -193,8 +195,8 @@ class Jitted:
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
         if one and only_positional and flat and not (concrete.guards or concrete.trace.captures
                                                      or concrete.trace.variables):
-            if not self.fast:
-                self.fast_ambient = STATE.ambient
+            with _first:
+                self.fast_ambient = self.fast_ambient or STATE.ambient
             if self.fast_ambient is STATE.ambient:
                 self.fast[tuple(types)] = concrete.plain
                 self.only = concrete.plain if len(self.fast) == 1 else None
@@ -409,9 +411,6 @@ class Jitted:
         inputs = [*values, *concrete.trace.captures, *(v.value for v in concrete.variable_inputs),
                   *(v.gradient for v in concrete.gradient_inputs)]
         compiled = concrete.compiled
-        if compiled.executable.plan.tree:
-            raise ArgumentError(f"{self.name}: a function without loops and branches in its graph is required here; "
-                                "its steps run more than once or not at all; take the body of the loop")
         in_place = self._donors(concrete, compiled.executable.plan.donations)
         return Prepared(compiled, sizes, tuple(_bare(settled(x)) for x in inputs), in_place)
 

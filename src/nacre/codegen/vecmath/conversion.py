@@ -83,8 +83,17 @@ def integer_to_float(x: Whole, source: DType, target: DType) -> Value:
 def float_to_integer(x: Real, target: DType) -> Value:
     """x truncated towards zero, saturated at the target's range; NaN gives 0."""
     b, ty = x.b, vec(target.llvm, lanes_of(x.v.ty))
+    if target.is_signed and target.bits == 64:
+        return _to_signed_64(x).v
     name = "fptosi.sat" if target.is_signed else "fptoui.sat"
     return b.intrinsic(name, ty, [x.v], overload=[ty, x.v.ty])
+
+
+def _to_signed_64(x: Real) -> Whole:
+    """The same for int64: LLVM's saturating conversion goes number by number, the plain one takes vectors."""
+    least, end = -(2.0**63), 2.0**63
+    whole = Whole(x.b, x.b.cast("fptosi", where((x >= least) & (x < end), x, 0.0).v, "i64"))
+    return where(x >= end, (1 << 63) - 1, where(x < least, -(1 << 63), whole))
 
 
 def float_to_float(x: Value, b: Backend, source: DType, target: DType) -> Value:

@@ -1,0 +1,174 @@
+"""What programs keep packed of their inputs between calls: native code that knows whether it is still theirs.
+
+What kernels pack of inputs is kept from the second call on with the same ones (see `runtime/plan.Packed`).  Its
+table, in 64-bit words: bytes, the Buffer or null, the number of inputs it is made of, that of the values in it, then
+for each input its place, the serial of its Buffer and its address at the last call, then for each value its offset.
+All functions are called with the interpreter lock.
+"""
+
+from __future__ import annotations
+
+TEXT = """
+; Whether the inputs that something is packed of are those of the last call; notes them for the next one.
+define internal i1 @nacre_alike(ptr %table, ptr %read, ptr %bases) nounwind {
+entry:
+  %count.at = getelementptr i64, ptr %table, i64 2
+  %count = load i64, ptr %count.at
+  %sources = getelementptr i64, ptr %table, i64 4
+  br label %next
+
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %one ]
+  %alike = phi i1 [ true, %entry ], [ %alike.next, %one ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %end
+
+one:
+  %k.words = mul i64 %k, 3
+  %source = getelementptr i64, ptr %sources, i64 %k.words
+  %place = load i64, ptr %source
+  %data.at = getelementptr ptr, ptr %read, i64 %place
+  %data = load ptr, ptr %data.at
+  %serial.at = getelementptr i8, ptr %data, i64 {serial}
+  %serial = load i64, ptr %serial.at
+  %base.at = getelementptr i64, ptr %bases, i64 %place
+  %base = load i64, ptr %base.at
+  %last.serial.at = getelementptr i64, ptr %source, i64 1
+  %last.serial = load i64, ptr %last.serial.at
+  %last.base.at = getelementptr i64, ptr %source, i64 2
+  %last.base = load i64, ptr %last.base.at
+  store i64 %serial, ptr %last.serial.at
+  store i64 %base, ptr %last.base.at
+  %same.serial = icmp eq i64 %serial, %last.serial
+  %same.base = icmp eq i64 %base, %last.base
+  %ours = icmp ne i64 %serial, 0
+  %same = and i1 %same.serial, %same.base
+  %sure = and i1 %same, %ours
+  %alike.next = and i1 %alike, %sure
+  %k.next = add i64 %k, 1
+  br label %next
+
+end:
+  ret i1 %alike
+}
+
+; Say of all that is in a block whether it is ready.
+define internal void @nacre_declare(ptr %table, ptr %block, i64 %ready) nounwind {
+entry:
+  %memory.at = getelementptr i8, ptr %block, i64 16
+  %memory = load ptr, ptr %memory.at
+  %count.at = getelementptr i64, ptr %table, i64 2
+  %count = load i64, ptr %count.at
+  %values.at = getelementptr i64, ptr %table, i64 3
+  %values = load i64, ptr %values.at
+  %words = mul i64 %count, 3
+  %sources = getelementptr i64, ptr %table, i64 4
+  %offsets = getelementptr i64, ptr %sources, i64 %words
+  br label %next
+
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %one ]
+  %more = icmp slt i64 %k, %values
+  br i1 %more, label %one, label %end
+
+one:
+  %offset.at = getelementptr i64, ptr %offsets, i64 %k
+  %offset = load i64, ptr %offset.at
+  %place = getelementptr i8, ptr %memory, i64 %offset
+  store i64 %ready, ptr %place
+  %k.next = add i64 %k, 1
+  br label %next
+
+end:
+  ret void
+}
+
+; What is packed of the inputs, a new block to pack it into at the second call with them, or null.
+define internal ptr @nacre_packed(ptr %table, ptr %read, ptr %bases) nounwind noinline {
+entry:
+  %block.at = getelementptr ptr, ptr %table, i64 1
+  %alike = call i1 @nacre_alike(ptr %table, ptr %read, ptr %bases)
+  %block = load ptr, ptr %block.at
+  %none = icmp eq ptr %block, null
+  br i1 %alike, label %same, label %other
+
+same:
+  br i1 %none, label %make, label %take
+
+take:
+  call void @Py_IncRef(ptr %block)
+  ret ptr %block
+
+make:
+  %bytes = load i64, ptr %table
+  %new = call ptr @nacre_buffer_new(i64 %bytes)
+  %no.memory = icmp eq ptr %new, null
+  br i1 %no.memory, label %without, label %made
+
+without:
+  call void @PyErr_Clear()
+  ret ptr null
+
+made:
+  call void @nacre_declare(ptr %table, ptr %new, i64 0)
+  ret ptr %new
+
+other:
+  store ptr null, ptr %block.at
+  br i1 %none, label %end, label %drop
+
+drop:
+  call void @Py_DecRef(ptr %block)
+  br label %end
+
+end:
+  ret ptr null
+}
+
+; After a call: keep a block that was filled for inputs that are still the last ones; else let go of it.
+define internal void @nacre_keep(ptr %table, ptr %read, ptr %bases, ptr %block, i1 %whole) nounwind noinline {
+entry:
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %end, label %some
+
+some:
+  %held.at = getelementptr ptr, ptr %table, i64 1
+  %held = load ptr, ptr %held.at
+  %free = icmp eq ptr %held, null
+  %fills = and i1 %free, %whole
+  br i1 %fills, label %check, label %drop
+
+check:
+  %alike = call i1 @nacre_alike(ptr %table, ptr %read, ptr %bases)
+  br i1 %alike, label %keep, label %drop
+
+keep:
+  call void @nacre_declare(ptr %table, ptr %block, i64 1)
+  store ptr %block, ptr %held.at
+  ret void
+
+drop:
+  call void @Py_DecRef(ptr %block)
+  br label %end
+
+end:
+  ret void
+}
+
+; Let go of what is packed; a call under way holds it for itself.
+define void @nacre_forget(ptr %table) nounwind {
+entry:
+  %block.at = getelementptr i64, ptr %table, i64 1
+  %block = load ptr, ptr %block.at
+  store ptr null, ptr %block.at
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %end, label %drop
+
+drop:
+  call void @Py_DecRef(ptr %block)
+  br label %end
+
+end:
+  ret void
+}
+"""

@@ -1,0 +1,69 @@
+"""What a program computes of constants alone, computed when it is built: a normalisation's scale, the norm of weights.
+
+Bits are the same on every machine, so it does not matter for which one the program is.  What would take more memory
+than the constants that it is made of is left to the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.compile.pipeline import compile_graph
+from nacre.interpret.evaluate import to_numpy
+from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
+from nacre.ir.primitive import Element, Reduce
+from nacre.ir.rewrite import without_calls
+from nacre.trace.value import make
+
+
+def folded(graph: Graph) -> Graph:
+    """The same graph with constants in place of what is computed of constants."""
+    graph = without_calls(graph)
+    found = _foldable(graph)
+    if not found:
+        return graph
+    part = Graph((), tuple(_behind(graph.equations, found)), tuple(found))
+    buffers = compile_graph(part).executable.run([], {})
+    known: dict[Atom, Atom] = {v: Literal(to_numpy(make(v.type, b)).copy(), v.type)
+                               for v, b in zip(found, buffers, strict=True)}
+    equations = [Equation(e.primitive, tuple(known.get(x, x) for x in e.inputs), e.params, e.outputs, e.source)
+                 for e in graph.equations if not any(v in known for v in e.outputs)]
+    return Graph(graph.inputs, tuple(_behind(equations, graph.outputs)), graph.outputs, graph.name)
+
+
+def _foldable(graph: Graph) -> list[Var]:
+    """The values that are made of constants, no larger than the largest of those, and read by something else."""
+    largest: dict[Var, int] = {}  # constant that a value is made of, in bytes
+    outputs = set(graph.outputs)
+    for e in graph.equations:
+        (v, *more), sizes = e.outputs, [_bytes(x, largest) for x in e.inputs]
+        if isinstance(e.primitive.lowering, Element | Reduce) and not more and v not in outputs and v.type.static \
+                and None not in sizes:
+            largest[v] = max((n for n in sizes if n is not None), default=0)
+    needed: set[Atom] = set(outputs)
+    found: list[Var] = []
+    for e in reversed(graph.equations):
+        mine = [v for v in e.outputs if v in largest]
+        low = e.primitive.lowering
+        moves = isinstance(low, Element) and low.view is not None
+        made = [v for v in mine if v in needed and not moves and int(v.type.nbytes) <= largest[v]]
+        found += made
+        if not made and (not mine or mine[0] in needed):
+            needed.update(e.inputs)
+    return found[::-1]
+
+
+def _bytes(x: Atom, largest: dict[Var, int]) -> int | None:
+    """The bytes of a constant, or of the largest that a value is made of; None where it is made of other values."""
+    return int(x.type.nbytes) if isinstance(x, Literal) else largest.get(x)
+
+
+def _behind(equations: Sequence[Equation], wanted: Sequence[Atom]) -> list[Equation]:
+    """Those of some equations by which values are computed."""
+    needed = set(wanted)
+    found: list[Equation] = []
+    for e in reversed(equations):
+        if any(v in needed for v in e.outputs):
+            found.append(e)
+            needed.update(e.inputs)
+    return found[::-1]
