@@ -200,7 +200,6 @@ class WinogradKernel:
         self.k, self.plan, self.blocked = k, plan, blocked
         self.size = 0
         self.together: dict[int, int] = {}  # points at a time of each register tile
-        self.transformed = PATCH  # points at which filters are transformed together
 
     def scratch(self, elements: int) -> Val:
         """Room in the scratch memory."""
@@ -288,18 +287,17 @@ class WinogradKernel:
     # ---- filters
 
     def write_filters(self, points: int) -> None:
-        """Write @filters_kind_n(source, following, numbers, to, step, count): some channels' filters at some points.
+        """Write @filters_points_kind_n(source, following, numbers, to, step, count): some channels' filters.
 
         They are so many points, all or some of a row, of which the kind and the numbers are `FilterRow`'s.  The source
         is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.  A share of what is
         staged at `following` is prefetched.
         """
         k, plan = self.k, self.plan
-        self.transformed = points
         for kind in KINDS:
             for first in range(0, PATCH, points):
-                f = k.internal(f"filters_{kind}_{first}", {"source": "ptr", "following": "ptr", "numbers": "ptr",
-                                                           "to": "ptr", "step": "i64", "count": "i64"})
+                f = k.internal(f"filters_{points}_{kind}_{first}", {
+                    "source": "ptr", "following": "ptr", "numbers": "ptr", "to": "ptr", "step": "i64", "count": "i64"})
                 row = FilterRow(k, f, plan.width, plan.sides.turned, kind)
                 numbers = row.numbers(f["numbers"])
                 with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
@@ -331,19 +329,20 @@ class WinogradKernel:
         for tap in range(0, 9, parts):
             ask_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
 
-    def transform_filters(self, point: Val, stage: Val, to: Val, step: int, count: Val, following: Val) -> None:
-        """Transform so many staged filters at points from one on; `to` is for the first of them.
+    def transform_filters(self, point: Val, points: int, stage: Val, to: Val, step: int, count: Val,
+                          following: Val) -> None:
+        """Transform `count` staged filters at `points` points from one on; `to` is for the first of them.
 
         A share of as many that are staged at `following` is prefetched.
         """
-        k, f, points = self.k, self.k.f, self.transformed
+        k, f = self.k, self.k.f
         row, first = f.binary("udiv", point, PATCH), f.binary("urem", point, PATCH)
         ahead = f.gep(following, f.mul(f.binary("udiv", point, points), self.plan.width), k.scalar)
         rows = rows_by_kind(k, row, stage, self.plan.width, self.plan.sides.turned)
         for kind, (chosen, source, numbers) in rows.items():
             for i in range(0, PATCH, points):
                 with f.when(f.and_(chosen, f.icmp("eq", first, i))):
-                    f.call(f"filters_{kind}_{i}", "void", [source, ahead, numbers, to, f.i64(step), count])
+                    f.call(f"filters_{points}_{kind}_{i}", "void", [source, ahead, numbers, to, f.i64(step), count])
 
     # ---- products
 

@@ -33,7 +33,7 @@ from nacre.codegen.isa import Isa
 from nacre.kernel.order_winograd import Sides
 from nacre.native.text import Operand, Val
 
-FEW_TILES = 16  # of a block or image: filters are made values at half a row of points for few, else at a row
+FEW_TILES = 16  # of a block, for which filters are made values at half a row of points; else at a row
 DEPTHS = 16, 32  # channels whose filters are transformed at a time, for a block of few tiles and of more
 
 
@@ -97,7 +97,7 @@ def _filters_step(call: Call, plan: Plan) -> Step:
         with f.loop("row", 0, PATCH) as row:
             point = f.mul(row.index, PATCH)
             place = f.add(f.mul(point, plan.filter_step), to)
-            w.transform_filters(point, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
+            w.transform_filters(point, PATCH, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
                                 f.sub(end, start), stage)
     return w.finish("filters", Count(plan.sides.groups * plan.panels * parts))
 
@@ -191,13 +191,14 @@ class _Panels:
         self.k = k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", buffers)
         self.w, self.out = WinogradKernel(k, plan, call.blocked), call.out
         w = self.w
-        self.points = PATCH if plan.image_tiles > FEW_TILES else PATCH // 2
-        w.write_filters(self.points)
-        w.write_rows(self.points)
+        self.points = (PATCH,) if plan.image_tiles > FEW_TILES else (PATCH // 2, PATCH)
+        for points in self.points:
+            w.write_filters(points)
+        w.write_rows(self.points[0])
         w.write_results()
         self.few = FewTiles(w)
         self.step_u = (max(DEPTHS) + 1) * plan.width  # not a multiple of a page
-        self.stage, self.u = w.scratch(9 * max(DEPTHS) * plan.width), w.scratch(self.points * self.step_u)
+        self.stage, self.u = w.scratch(9 * max(DEPTHS) * plan.width), w.scratch(PATCH * self.step_u)
         self.spaces = w.sums_space()
         self.finish, self.by_pixel = _finish(call, w)
         self.room = packed_room(k, "staged")
@@ -260,8 +261,13 @@ class _Panels:
             ask(row.index, PATCH)
             row_v = f.gep(v, f.mul(f.mul(row.index, PATCH), step), k.scalar)
             self.few.multiply(row.index, staged, ahead, row_v, step, self.spaces, tiles, channels)
-        with f.when(f.xor(few, f.const("i1", True))), f.loop("point", 0, POINTS, self.points) as point:
-            ask(f.binary("udiv", point.index, self.points), POINTS // self.points)
-            w.transform_filters(point.index, staged, self.u, self.step_u, f.sub(channels[1], channels[0]), ahead)
-            w.multiply(f.gep(v, f.mul(point.index, step), k.scalar), step, self.u, self.step_u, self.spaces, tiles,
-                       channels, (point.index, f.add(point.index, self.points)))
+        rest = f.xor(few, f.const("i1", True))
+        many = f.icmp("sgt", tiles, FEW_TILES if len(self.points) > 1 else 0)
+        for points in self.points:
+            chosen = f.and_(rest, many if points == PATCH else f.xor(many, f.const("i1", True)))
+            with f.when(chosen), f.loop("point", 0, POINTS, points) as point:
+                ask(f.binary("udiv", point.index, points), POINTS // points)
+                w.transform_filters(point.index, points, staged, self.u, self.step_u, f.sub(channels[1], channels[0]),
+                                    ahead)
+                w.multiply(f.gep(v, f.mul(point.index, step), k.scalar), step, self.u, self.step_u, self.spaces, tiles,
+                           channels, (point.index, f.add(point.index, points)))

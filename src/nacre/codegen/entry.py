@@ -559,7 +559,7 @@ class _Entry:
     def forget(self) -> None:
         """Let go of what is packed."""
         if self.table is not None and self.release is not None:
-            self.release(self.table.ctypes.data)
+            self.release(int(self.record[PACKED_WORD]))  # an array's `ctypes` would import, which may be too late
 
     def __del__(self) -> None:
         self.forget()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nacre.base.dims import product
+from nacre.base.dims import Size, product
 from nacre.base.types import Shape, TensorType
 from nacre.compile.fuse import is_pointwise
 from nacre.compile.layout import dot_axes
@@ -61,7 +61,7 @@ def trimmed(shape: Shape, run: Run) -> Run | None:
     return (axes[0], axes[-1] + 1) if axes else None
 
 
-def stretch(shape: Shape, run: Run, length: int) -> Shape:
+def stretch(shape: Shape, run: Run, length: Size) -> Shape:
     """A shape with one axis of a length in the place of a run."""
     return *shape[:run[0]], length, *shape[run[1]:]
 

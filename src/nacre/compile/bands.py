@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from itertools import takewhile
 from math import prod
 
+from nacre.base.dims import product
 from nacre.compile.along import (
     PRODUCTS,
     Run,
@@ -285,7 +286,7 @@ class _Group:
 
     def band(self, builder: Builder, rows: int, wholes: Sequence[Atom], parts: Sequence[Atom]) -> list[Var]:
         """Write the members for a band of so many rows; its results, their run in front."""
-        whole = dict(zip(self.whole, wholes, strict=True))
+        whole: dict[Atom, Atom] = dict(zip(self.whole, wholes, strict=True))
         cut = {key: _to(builder, part, key[1][0]) for key, part in zip(self.cut, parts, strict=True)}
         inside: dict[Atom, Atom] = {}
         for e in self.members:
@@ -349,7 +350,7 @@ def _moved(builder: Builder, x: Atom, source: int, target: int) -> Atom:
 
 def _front(builder: Builder, x: Atom, run: Run) -> Atom:
     """x with a run as its first axis."""
-    length = prod(x.type.shape[slice(*run)])  # type: ignore[arg-type]
+    length = product(x.type.shape[slice(*run)])
     return _moved(builder, _reshape(builder, x, stretch(x.type.shape, run, length)), run[0], 0)
 
 
