@@ -136,6 +136,17 @@ def test_the_bits_of_the_fast_mode(tmp_path: Path) -> None:
     assert same(made(x)[0], wanted) and not same(wanted, exact)
 
 
+@pytest.mark.parametrize("mode", ["exact", "fast"])
+def test_images_in_blocks_of_channels(mode: str, tmp_path: Path) -> None:
+    nc.random.seed(5)
+    layers = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 48, 3), nn.ReLU(),
+                           nn.Conv2d(48, 16, 3))
+    x = RNG.normal(size=(3, 3, 19, 17)).astype(np.float32)
+    with nc.numerics(mode):
+        made = Library(deploy.compile(layers, [nc.asarray(x)], tmp_path / "blocks.so", "shared"))
+        assert same(made(x)[0], layers(nc.asarray(x)).numpy())
+
+
 def several(x: Any, pair: Any) -> Any:
     return {"total": nc.sum(x, axis=0), "scaled": [pair[0] * x, pair[1] + 1]}
 

@@ -14,7 +14,7 @@ from nacre.codegen.convolve_half import HALF_TYPES, Tensor, through_float
 from nacre.codegen.convolve_narrow import NarrowKernel, is_narrow
 from nacre.codegen.convolve_pack import pack_weights, packed_panels
 from nacre.codegen.convolve_plane import write_depthwise
-from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Steps
+from nacre.codegen.convolve_steps import PLANES, Blocked, Count, Epilogue, Kernel, Steps
 from nacre.codegen.convolve_tile import (
     Correlation,
     CorrelationKernel,
@@ -27,7 +27,7 @@ from nacre.kernel.order_convolve import Convolution
 
 
 def forward(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
-            operands: Sequence[str] = ()) -> Steps:
+            operands: Sequence[str] = (), blocked: Blocked = PLANES) -> Steps:
     """y = epilogue(conv(x, w)); buffers x, w, y and the operands that the epilogue reads."""
     if scalar in HALF_TYPES:
         return through_float(isa, scalar, lambda s: forward(isa, s, conv),
@@ -35,7 +35,7 @@ def forward(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | No
                              epilogue=epilogue is not None)
     c = forward_correlation(conv)
     strides = (c.inputs * conv.taps, conv.taps)
-    return _correlate(isa, scalar, c, strides, ("x", "y"), epilogue, operands)
+    return _correlate(isa, scalar, c, strides, ("x", "y"), epilogue, operands, blocked)
 
 
 def input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
@@ -75,8 +75,11 @@ def _weights(conv: Convolution, name: str) -> Tensor:
 
 def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
                buffers: tuple[str, str], epilogue: Epilogue | None,
-               operands: Sequence[str]) -> Steps:
-    """Pack the weights and correlate; where channels would leave lanes idle, use pixels instead."""
+               operands: Sequence[str], blocked: Blocked = PLANES) -> Steps:
+    """Pack the weights and correlate; where channels would leave lanes idle, use pixels instead.
+
+    That is never so where a side is blocked, and the result has as many channels as a block at least.
+    """
     if 0 in (c.groups, c.outputs, *c.out_shape):
         return Steps(())
     source, out = buffers
@@ -87,7 +90,7 @@ def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
         k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
         narrow = NarrowKernel(k, c, strides, source, out, epilogue, operands)
         return Steps((narrow.write(),))
-    kernel = CorrelationKernel(isa, scalar, c, strides, buffers, operands, epilogue)
+    kernel = CorrelationKernel(isa, scalar, c, strides, buffers, operands, epilogue, blocked)
     size = kernel.layout.size * kernel.k.element
     fills = {"panels": ("w", partial(packed_panels, kernel.layout, strides, kernel.k.element))}
     if kernel.packs:

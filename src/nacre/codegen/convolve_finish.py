@@ -1,17 +1,18 @@
-"""How finished pixels leave a convolution: from [pixel][channel] to planes, through the epilogue."""
+"""How finished pixels leave a convolution: from [pixel][channel] to planes or blocks of channels, by the epilogue."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from nacre.codegen.convolve_pack import ask_for, joined, transposed
-from nacre.codegen.convolve_steps import Epilogue, Kernel, Place, product
+from nacre.codegen.convolve_steps import Epilogue, Kernel, Place, in_block, product, total
+from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.native.text import Operand, Val
 
 
 @dataclass(frozen=True)
 class Finish:
-    """Writes runs of pixels to the planes of a result [N,C,H,W].
+    """Writes runs of pixels to a result [N,C,H,W], or [N,C/16,H,W,16] where it is `blocked`.
 
     `plane` is the pixels of one plane, `outputs` the channels of a group and `width` the elements of a pixel in
     scratch, where whole vectors of pixels can be read.  Of the operands, those read `along` lie like the result.
@@ -25,18 +26,53 @@ class Finish:
     outputs: int
     width: int
     along: tuple[Val, ...]
+    blocked: bool
+
+    def offset(self, planes: Operand, lane: Operand, pixel: Operand) -> Operand:
+        """Where a pixel of a channel of an image and group (`planes`) is in the result."""
+        f = self.k.f
+        first = product(f, planes, self.outputs * self.plane)
+        if self.blocked:
+            return total(f, first, in_block(f, lane, self.plane), product(f, pixel, CHANNEL_BLOCK))
+        return total(f, first, product(f, lane, self.plane), pixel)
 
     def ask(self, rows: tuple[Operand, Operand], offset: Operand, count: Operand) -> None:
-        """Prefetch what `write` will touch at some of the channels: the results and what the epilogue reads."""
+        """Prefetch what `write` will touch at some of the channels: the results and what the epilogue reads.
+
+        Of a block, whose channels lie together, each channel asks for its share.
+        """
         k, f = self.k, self.k.f
         for pointer in (self.out, *self.along):
-            ask_for(k, f.gep(pointer, offset, k.scalar), self.plane, rows, count, to_write=pointer is self.out)
+            start, writes = f.gep(pointer, offset, k.scalar), pointer is self.out
+            if not self.blocked:
+                ask_for(k, start, self.plane, rows, count, to_write=writes)
+                continue
+            with f.loop("share", *rows) as row:
+                share = f.gep(start, in_block(f, row.index, self.plane, count), k.scalar)
+                ask_for(k, share, 0, (0, 1), count, to_write=writes)
 
     def write(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
-        """Write `count` pixels of some channels: the first is `channel`, and begins at `offset` of the result.
+        """Write `count` pixels of some channels: the first is `channel`, and begins at `offset` of the result."""
+        if self.blocked:
+            self._blocks(by_pixel, count, channels, channel, offset)
+        else:
+            self._planes(by_pixel, count, channels, channel, offset)
 
-        As many channels are done at a time as a piece of 128 bits holds.
-        """
+    def _blocks(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
+        """Write pixels to blocks, a vector of channels at a time."""
+        k, f = self.k, self.k.f
+        with f.loop("lane", 0, channels, k.lanes) as lane:
+            first, start = f.add(lane.index, channel), f.add(in_block(f, lane.index, self.plane), offset)
+            with f.loop("pixel", 0, count) as at:
+                value = f.load(f.gep(by_pixel, f.add(f.mul(at.index, self.width), lane.index), k.scalar), k.vector)
+                self.write_vector(value, first, f.add(f.mul(at.index, CHANNEL_BLOCK), start))
+
+    def write_vector(self, value: Val, channel: Val, offset: Val) -> None:
+        """Write a vector of one pixel's channels to a block."""
+        self._vector(value, Place(channel, offset, None, self.operands, blocked=True))
+
+    def _planes(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
+        """Write pixels to planes; as many channels are done at a time as a piece of 128 bits holds."""
         k, f = self.k, self.k.f
         full = f.and_(count, -k.lanes)
         with f.loop("channel", 0, channels, self._piece) as ch:

@@ -7,7 +7,8 @@ are [point][tile][lane].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,10 +23,13 @@ from nacre.codegen.convolve_pack import (
     weights_of,
 )
 from nacre.codegen.convolve_steps import (
+    PLANES,
+    Blocked,
     Count,
     Kernel,
     Step,
     ceil_div,
+    in_block,
     panel_vectors,
     product,
     round_up,
@@ -33,6 +37,7 @@ from nacre.codegen.convolve_steps import (
     store_sums,
     total,
 )
+from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.kernel.order_winograd import (
     CHAIN,
     PATCH,
@@ -191,8 +196,8 @@ class Chain:
 class WinogradKernel:
     """A kernel being written, and the pieces that kernels are made of."""
 
-    def __init__(self, k: Kernel, plan: Plan) -> None:
-        self.k, self.plan = k, plan
+    def __init__(self, k: Kernel, plan: Plan, blocked: Blocked = PLANES) -> None:
+        self.k, self.plan, self.blocked = k, plan, blocked
         self.size = 0
         self.together: dict[int, int] = {}  # points at a time of each register tile
 
@@ -229,7 +234,7 @@ class WinogradKernel:
         rows = f.smin(f.sub(f.i64(down), start), plan.band)
         top = total(f, product(f, start, TILE), -plan.sides.low[0])
         with f.loop("part", *channels, k.lanes) as part:
-            source = f.gep(image, f.mul(part.index, height * width), k.scalar)
+            source = f.gep(image, self._channel(part.index, height * width), k.scalar)
             count = f.smin(f.sub(f.i64(channels[1]), part.index), k.lanes)
             with f.loop("line", 0, f.add(f.mul(rows, TILE), 2)) as line:
                 row = f.gep(lines, f.mul(line.index, plan.line * k.lanes), k.scalar)
@@ -242,6 +247,11 @@ class WinogradKernel:
                 f.call("pixels", "void", [
                     f.gep(lines, f.mul(at, k.lanes), k.scalar),
                     f.gep(here, f.mul(tile, plan.chunk), k.scalar), f.i64(step)])
+
+    def _channel(self, channel: Val, plane: int) -> Operand:
+        """Where a channel of an image begins."""
+        f = self.k.f
+        return in_block(f, channel, plane) if self.blocked.source else f.mul(channel, plane)
 
     def clear(self, lines: Val) -> None:
         """Fill the lines with zeros, which stay at their ends."""
@@ -258,10 +268,21 @@ class WinogradKernel:
         here = f.gep(to, begin * k.lanes, k.scalar)
         inside = f.and_(f.icmp("sge", row, 0), f.icmp("slt", row, height))
         with f.when(inside):
-            at = f.gep(source, f.add(f.mul(row, width), first), k.scalar)
-            transpose_matrix(k, f, at, height * width, channels, f.i64(count), here, k.lanes)
+            at = f.add(f.mul(row, width), first)
+            if self.blocked.source:
+                self._copy(f.gep(source, f.mul(at, CHANNEL_BLOCK), k.scalar), count, here)
+            else:
+                transpose_matrix(k, f, f.gep(source, at, k.scalar), height * width, channels, f.i64(count), here,
+                                 k.lanes)
         with f.when(f.xor(inside, f.const("i1", True))), f.loop("zero", 0, count * k.lanes, k.lanes) as at:
             f.store(f.zero(k.vector), f.gep(here, at.index, k.scalar))
+
+    def _copy(self, source: Val, count: int, to: Val) -> None:
+        """Bring a vector of channels of so many pixels of a block to [pixel][channel]."""
+        k, f = self.k, self.k.f
+        with f.loop("pixel", 0, count) as at:
+            value = f.load(f.gep(source, f.mul(at.index, CHANNEL_BLOCK), k.scalar), k.vector)
+            f.store(value, f.gep(to, f.mul(at.index, k.lanes), k.scalar))
 
     # ---- filters
 
@@ -408,20 +429,29 @@ class WinogradKernel:
 
         Pixels beyond the image's right edge are overwritten by those of the next row, which are written later.
         """
+        if self.blocked.result:
+            return
         k, plan = self.k, self.plan
         f = k.internal("results", {"sums": "ptr", "to": "ptr"})
-        vectors = Vectors(f, k.vector)
-        grid = [[f.load(f.gep(f["sums"], (i * PATCH + j) * plan.sums_step, k.scalar), k.vector)
+        for i, j, value in self._results(f, f["sums"]):
+            f.store(value, f.gep(f["to"], (i * plan.sides.out_shape[1] + j) * plan.width, k.scalar))
+        f.ret()
+
+    def _results(self, f: Function, sums: Val) -> Iterator[tuple[int, int, Val]]:
+        """The 4×4 pixels of one tile, with their rows and columns, one vector of channels each."""
+        k, vectors = self.k, Vectors(f, self.k.vector)
+        grid = [[f.load(f.gep(sums, (i * PATCH + j) * self.plan.sums_step, k.scalar), k.vector)
                  for j in range(PATCH)] for i in range(PATCH)]
         for i, row in enumerate(both_ways(vectors, of_product, grid)):
             for j, value in enumerate(row):
-                to = f.gep(f["to"], (i * plan.sides.out_shape[1] + j) * plan.width, k.scalar)
-                f.store(vectors.mul(value, RESULT_SCALE[i][j]), to)
-        f.ret()
+                yield i, j, vectors.mul(value, RESULT_SCALE[i][j])
 
     def band_results(self, finish: Finish, sums: Val, by_pixel: Val, planes: Operand, group: Operand, panel: Operand,
                      band: Operand) -> None:
         """Write a band of tiles of one image and group (`planes`) and panel to the result."""
+        if self.blocked.result:
+            self._results_to_blocks(finish, sums, planes, group, panel, band)
+            return
         k, f, plan = self.k, self.k.f, self.plan
         width, (down, across) = plan.sides.out_shape[1], plan.sides.tiles
         start = product(f, band, plan.band)
@@ -434,11 +464,33 @@ class WinogradKernel:
                 f.call("results", "void", [
                     f.gep(sums, f.add(f.mul(tile, plan.width), at.index), k.scalar),
                     f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar)])
-        channels, offset, count = self.place(planes, panel, band)
+        channels, offset, count = self.place(finish, planes, panel, band)
         channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
         finish.write(by_pixel, count, channels, channel, offset)
 
-    def place(self, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
+    def _results_to_blocks(self, finish: Finish, sums: Val, planes: Operand, group: Operand, panel: Operand,
+                           band: Operand) -> None:
+        """The same where the result is in blocks: pixels go there as they are made."""
+        k, f, plan = self.k, self.k.f, self.plan
+        (height, width), (down, across) = plan.sides.out_shape, plan.sides.tiles
+        start = product(f, band, plan.band)
+        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        channels, offset, count = self.place(finish, planes, panel, band)
+        channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
+        with f.loop("lane", 0, channels, k.lanes) as lane, f.loop("down", 0, rows) as y, f.loop("left", 0, across) as x:
+            tile = f.add(f.mul(y.index, across), x.index)
+            top, left = f.mul(y.index, TILE), f.mul(x.index, TILE)
+            ends = f.sub(f.binary("udiv", count, width), top), f.sub(f.i64(width), left)
+            pixel = f.mul(f.add(f.mul(top, width), left), CHANNEL_BLOCK)
+            first = total(f, offset, in_block(f, lane.index, height * width), pixel)
+            for i, j, value in self._results(f, f.gep(sums, f.add(f.mul(tile, plan.width), lane.index), k.scalar)):
+                here = total(f, (i * width + j) * CHANNEL_BLOCK, first)
+                inside = [f.icmp("sgt", end, at) for end, at, size in zip(ends, (i, j), (height, width), strict=True)
+                           if 0 < size % TILE <= at]
+                with f.when(f.and_(inside[0], inside[-1])) if inside else nullcontext():
+                    finish.write_vector(value, f.add(lane.index, channel), f.i64(here))
+
+    def place(self, finish: Finish, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
         """How many channels a panel has, where its band begins in the result, and the pixels of the band."""
         f, plan = self.k.f, self.plan
         height, width = plan.sides.out_shape
@@ -446,14 +498,13 @@ class WinogradKernel:
         channels = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
         first = f.mul(f.i64(product(f, band, plan.band)), TILE)
         count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.band), width)
-        plane = total(f, product(f, planes, plan.sides.outputs), lane)
-        return channels, f.i64(total(f, product(f, plane, height * width), f.mul(first, width))), count
+        return channels, f.i64(finish.offset(planes, lane, f.mul(first, width))), count
 
     def ask_results(self, finish: Finish, planes: Operand, panel: Operand, band: Operand, part: Val,
                     parts: int) -> None:
         """Prefetch one of several parts of what `band_results` will touch."""
         f = self.k.f
-        channels, offset, count = self.place(planes, panel, band)
+        channels, offset, count = self.place(finish, planes, panel, band)
         share = ceil_div(self.plan.width, parts)
         first = f.mul(part, share)
         finish.ask((first, f.smin(f.add(first, share), channels)), offset, count)

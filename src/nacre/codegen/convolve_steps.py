@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nacre.codegen.isa import Isa
+from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.native.text import Function, Module, Operand, Val, bits_of
 
 
@@ -56,6 +57,17 @@ class Steps:
     fills: dict[str, tuple[str, Fill]] = field(default_factory=dict[str, tuple[str, Fill]])
 
 
+@dataclass(frozen=True)
+class Blocked:
+    """Whether images lie in blocks of channels, [N, C/16, H, W, 16], rather than in planes: the source, the result."""
+
+    source: bool = False
+    result: bool = False
+
+
+PLANES = Blocked()
+
+
 Epilogue = Callable[[Function, Val, "Place"], Val]
 
 
@@ -68,15 +80,17 @@ def read_along(epilogue: Epilogue | None) -> tuple[str, ...]:
 class Place:
     """Where a vector of finished results lies: its channel, and the index of its first element.
 
-    The index is that of the whole result, row-major.  `mask` holds the lanes that are present, or
+    The index is that of the whole result, as it lies in memory.  `mask` holds the lanes that are present, or
     is None where all are; other lanes must not be read from memory.  `operands` are the addresses
-    of the extra buffers that the epilogue asked for.
+    of the extra buffers that the epilogue asked for.  Lanes are pixels of one channel, or channels of
+    one pixel where the result is `blocked`; `channel` is then that of the first lane.
     """
 
     channel: Val
     offset: Val
     mask: Val | None
     operands: tuple[Val, ...]
+    blocked: bool = False
 
 
 class Kernel:
@@ -137,6 +151,15 @@ def total(f: Function, *terms: Operand) -> Operand:
         if isinstance(term, Val):
             result = f.add(term, result)
     return result
+
+
+def in_block(f: Function, lane: Operand, plane: int, step: Operand = 1) -> Operand:
+    """Where a channel is among blocks of channels of so many pixels; in a block they are a step apart."""
+    if isinstance(lane, int):
+        block, within = lane // CHANNEL_BLOCK, lane % CHANNEL_BLOCK
+        return total(f, block * CHANNEL_BLOCK * plane, product(f, within, step))
+    whole = f.and_(lane, -CHANNEL_BLOCK)
+    return f.add(f.mul(whole, plane), f.mul(f.sub(lane, whole), step))
 
 
 def store_sums(f: Function, sums: Sequence[Val], places: Sequence[Val], first: Val) -> None:

@@ -19,6 +19,8 @@ from functools import cached_property
 from nacre.codegen.convolve_finish import Finish
 from nacre.codegen.convolve_pack import PanelLayout, Room, ask_ahead, ask_run, pack_channels, packed_room, weights_of
 from nacre.codegen.convolve_steps import (
+    PLANES,
+    Blocked,
     Count,
     Epilogue,
     Kernel,
@@ -196,9 +198,10 @@ class CorrelationKernel:
     """
 
     def __init__(self, isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
-                 buffers: tuple[str, str], operands: Sequence[str], epilogue: Epilogue | None) -> None:
+                 buffers: tuple[str, str], operands: Sequence[str], epilogue: Epilogue | None,
+                 blocked: Blocked = PLANES) -> None:
         self.c, self.layout = c, panel_layout(isa, scalar, c)
-        self.strides = strides
+        self.strides, self.blocked = strides, blocked
         size = bits_of(scalar) // 8
         few_rows = c.inputs > 0 and c.groups * c.out_shape[0] < MIN_ITEMS <= c.groups * self.layout.panels
         self.outer_panels = self.layout.size * size > PANELS_IN_CACHE or few_rows
@@ -217,7 +220,7 @@ class CorrelationKernel:
         self._plan_scratch()
         along = tuple(self.k.pointers[name] for name in read_along(epilogue))
         self.finish = Finish(self.k, self.out, tuple(self.operands), epilogue, c.out_shape[0] * c.out_shape[1],
-                             c.outputs, self.layout.width, along)
+                             c.outputs, self.layout.width, along, blocked.result)
 
     def _plan_bands(self) -> None:
         """Choose the rows of a band, and whether panels are the outer or the inner loop."""
@@ -238,8 +241,9 @@ class CorrelationKernel:
         k, c = self.k, self.c
         self.copied = round_up(self.band_rows * c.out_shape[1], k.lanes) * self.layout.width
         plane = c.in_shape[0] * c.in_shape[1]
-        self.copies = plane * k.element % ALIAS == 0 and c.inputs > 4
+        self.copies = plane * k.element % ALIAS == 0 and c.inputs > 4 and not self.blocked.source
         self.plane = plane
+        self.pixel_step = CHANNEL_BLOCK if self.blocked.source else 1
         size = 0
         if self.copies:
             spans = [self._span(b) for b in range(self.bands)]
@@ -247,6 +251,7 @@ class CorrelationKernel:
             line = 64 // k.element
             self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
             size = self.plane * c.inputs
+        self.channel_step = 1 if self.blocked.source else self.plane
         self.packed = round_up(self.copied + size, k.lanes)
         whole = self.packed + (self.layout.panel_size if self.packs else 0)
         self.scratch = whole * k.element + 64
@@ -393,7 +398,7 @@ class CorrelationKernel:
                 beside(row.index)
             entry = f.gep(self.row_table, f.mul(row.index, 3), "i64")
             first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
-            a = f.gep(self.input, f.mul(f.sub(line, self.first_row), c.in_shape[1]), k.scalar)
+            a = f.gep(self.input, f.mul(f.sub(line, self.first_row), c.in_shape[1] * self.pixel_step), k.scalar)
             b = f.gep(weights, f.mul(first, c.kernel[1] * self.layout.width), k.scalar)
             pixel = f.mul(f.sub(row.index, rows[0]), c.out_shape[1] * self.layout.width)
             self._row(a, b, f.gep(f["scratch"], pixel, k.scalar), count, blocks)
@@ -406,7 +411,7 @@ class CorrelationKernel:
                 column = total(f, product(f, t.index, tile.pixels * self.c.phase), tile.column)
                 base = total(f, product(f, t.index, tile.pixels * self.c.reach), tile.base)
                 f.call(self.names[tile.shape], "void", [
-                    f.gep(a, base, k.scalar), b,
+                    f.gep(a, product(f, base, self.pixel_step), k.scalar), b,
                     f.gep(target, product(f, column, self.layout.width), k.scalar), count, *blocks])
 
     # ---- the register tile
@@ -440,7 +445,7 @@ class CorrelationKernel:
             a = f.gep(f["a"], f.mul(first, self.plane), k.scalar)
             b = f.gep(f["b"], f.mul(block.index, layout.block_size), k.scalar)
             with f.loop("kh", 0, f["rows"], carry=block.carried) as kh:
-                ar = f.gep(a, product(f, kh.index, row_step * c.in_shape[1]), k.scalar)
+                ar = f.gep(a, product(f, kh.index, row_step * c.in_shape[1] * self.pixel_step), k.scalar)
                 br = f.gep(b, product(f, kh.index, kh_step * c.kernel[1] * layout.width), k.scalar)
                 current = kh.carried
                 runs = tap_runs(tile.taps)
@@ -459,17 +464,17 @@ class CorrelationKernel:
         with f.loop("kw", 0, run.count, carry=[sums[i] for i in picked]) as kw:
             at = total(f, product(f, kw.index, run.column_step), run.column)
             bt = total(f, product(f, kw.index, run.kw_step * layout.width), run.kw * layout.width)
-            pa, pb = f.gep(a, at, k.scalar), f.gep(b, bt, k.scalar)
+            pa, pb = f.gep(a, product(f, at, self.pixel_step), k.scalar), f.gep(b, bt, k.scalar)
             if unroll > 1 and isinstance(depth, int) and depth <= FEW_CHANNELS:
                 unroll = depth
             elif not isinstance(depth, int) or depth % unroll:
                 unroll = 1
             with f.loop("c", 0, depth, unroll, carry=kw.carried) as ch:
-                ac = f.gep(pa, f.mul(ch.index, self.plane), k.scalar)
+                ac = f.gep(pa, f.mul(ch.index, self.channel_step), k.scalar)
                 bc = f.gep(pb, f.mul(ch.index, channel), k.scalar)
                 current = ch.carried
                 for u in range(unroll):
-                    au = f.gep(ac, u * self.plane, k.scalar)
+                    au = f.gep(ac, u * self.channel_step, k.scalar)
                     bu = f.gep(bc, u * channel, k.scalar)
                     current = self._products(f, run.pixels, au, bu, current)
                 ch.next(*current)
@@ -486,7 +491,7 @@ class CorrelationKernel:
         lanes = [f.load(f.gep(b, v * k.lanes, k.scalar), k.vector) for v in range(self.vectors)]
         result: list[Val] = []
         for i, pixel in enumerate(pixels):
-            value = f.load(f.gep(a, pixel * self.c.reach, k.scalar), k.scalar)
+            value = f.load(f.gep(a, pixel * self.c.reach * self.pixel_step, k.scalar), k.scalar)
             spread = f.splat(value, k.lanes)
             for v, weight in enumerate(lanes):
                 result.append(f.fma(spread, weight, sums[i * self.vectors + v]))
@@ -503,11 +508,10 @@ class CorrelationKernel:
     def _place(self, panel: Operand, row: Operand) -> tuple[Val, Operand, Operand]:
         """How many channels a panel has, the first of them, and where its row of the result begins."""
         c, f = self.c, self.k.f
-        height, width = c.out_shape
+        width = c.out_shape[1]
         lane = product(f, panel, self.layout.width)
         channels = f.smin(f.sub(f.i64(c.outputs), lane), self.layout.width)
-        first = total(f, product(f, self.image, c.outputs), lane)
-        offset = total(f, product(f, first, height * width), product(f, row, width))
+        offset = self.finish.offset(self.image, lane, product(f, row, width))
         return channels, total(f, product(f, self.group, c.outputs), lane), offset
 
 

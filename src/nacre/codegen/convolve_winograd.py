@@ -16,6 +16,8 @@ from nacre.codegen.convolve_finish import Finish
 from nacre.codegen.convolve_pack import packed_panels, packed_room
 from nacre.codegen.convolve_points import PATCH, POINTS, STAGED, Plan, WinogradKernel
 from nacre.codegen.convolve_steps import (
+    PLANES,
+    Blocked,
     Count,
     Epilogue,
     Kernel,
@@ -46,14 +48,15 @@ class Call:
     out: str
     epilogue: Epilogue | None
     operands: tuple[str, ...]
+    blocked: Blocked
 
 
 def winograd(isa: Isa, scalar: str, sides: Sides, source: str, out: str, epilogue: Epilogue | None = None,
-             operands: Sequence[str] = ()) -> Steps:
+             operands: Sequence[str] = (), blocked: Blocked = PLANES) -> Steps:
     """The steps of one correlation; buffers `source`, w, `out` and the operands."""
     if 0 in (sides.groups, sides.outputs, *sides.out_shape):
         return Steps(())
-    call = Call(isa, scalar, sides, source, out, epilogue, tuple(operands))
+    call = Call(isa, scalar, sides, source, out, epilogue, tuple(operands), blocked)
     sizes = Kernel(isa, scalar, "sizes", ())
     plan = Plan(sides, sizes.lanes, isa.registers, sizes.element)
     return _by_band(call, plan) if plan.by_band else _by_panel(call, plan)
@@ -66,8 +69,8 @@ def _finish(call: Call, w: WinogradKernel) -> tuple[Finish, Val]:
     operands = tuple(k.pointers[name] for name in call.operands)
     along = tuple(k.pointers[name] for name in read_along(call.epilogue))
     finish = Finish(k, k.pointers[call.out], operands, call.epilogue, height * width, plan.sides.outputs, plan.width,
-                    along)
-    return finish, w.scratch(plan.pixels * plan.width)
+                    along, call.blocked.result)
+    return finish, w.scratch(0 if call.blocked.result else plan.pixels * plan.width)
 
 
 def _by_band(call: Call, plan: Plan) -> Steps:
@@ -102,7 +105,7 @@ def _filters_step(call: Call, plan: Plan) -> Step:
 def _bands_step(call: Call, plan: Plan) -> Step:
     """The kernel whose work items are bands of tiles of one image and group."""
     k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", (call.source, "filters", call.out, *call.operands))
-    w, f, sides = WinogradKernel(k, plan), k.f, plan.sides
+    w, f, sides = WinogradKernel(k, plan, call.blocked), k.f, plan.sides
     w.write_pixels()
     w.write_rows(1)
     w.write_results()
@@ -158,7 +161,7 @@ def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, 
 def _pixels_step(call: Call, plan: Plan) -> Step:
     """The kernel that transforms all pixels; a work item is a vector of channels of an image and group."""
     k = Kernel(call.isa, call.scalar, f"winograd_pixels_{call.out}", (call.source, "pixels"))
-    w, f, sides = WinogradKernel(k, plan), k.f, plan.sides
+    w, f, sides = WinogradKernel(k, plan, call.blocked), k.f, plan.sides
     w.write_pixels()
     lines = w.scratch(plan.lines)
     w.clear(lines)
@@ -186,7 +189,7 @@ class _Panels:
     def __init__(self, call: Call, plan: Plan) -> None:
         buffers = "pixels", "w", call.out, *call.operands, "staged"
         self.k = k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", buffers)
-        self.w, self.out = WinogradKernel(k, plan), call.out
+        self.w, self.out = WinogradKernel(k, plan, call.blocked), call.out
         w = self.w
         self.points = (PATCH,) if plan.image_tiles > FEW_TILES else (PATCH // 2, PATCH)
         for points in self.points:

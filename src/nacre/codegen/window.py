@@ -19,8 +19,11 @@ from nacre.codegen.isa import Isa
 from nacre.codegen.window_apart import ApartMax, ApartMaxGrad, ApartSum, ApartSumGrad, is_apart
 from nacre.codegen.window_before import Before
 from nacre.codegen.window_max import MaxKernel
+from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.kernel.order_window import Window
 from nacre.native.text import Function, Operand, Val
+
+WIDEST = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,12 @@ def max_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -
     if is_apart(window):
         return Steps((ApartMax(k, window, around.epilogue, around.operands, around.before).write(),))
     return Steps((MaxKernel(k, window, around.epilogue, around.operands, around.before).write(),))
+
+
+def blocked_max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
+    """The same of images whose channels lie in blocks, in vectors no longer than a block."""
+    k = Kernel(isa, scalar, "max_window", ("x", "y"))
+    return Steps((MaxKernel(k, window, block=CHANNEL_BLOCK).write(),))
 
 
 def max_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:

@@ -13,7 +13,8 @@ from nacre.base.types import Shape
 from nacre.ir.graph import Equation
 from nacre.ir.primitive import Template
 
-CONVOLUTIONS = frozenset(("convolve", "convolve_input_grad", "winograd", "winograd_input_grad"))
+CONVOLUTIONS = frozenset(("convolve", "convolve_blocked", "convolve_input_grad", "winograd", "winograd_blocked",
+                          "winograd_input_grad"))
 WINDOWS = frozenset(("window_max", "window_max_grad", "window_sum", "window_sum_grad"))
 FINISHED = CONVOLUTIONS | {"contract"}  # templates whose generators take an ending: a pointwise cluster
 

@@ -25,13 +25,15 @@ from nacre.native.text import Function, Val, lanes_of, scalar_of, vec
 
 WIDEST = 12  # buffers that a cluster may read and write: two normalised images that are added take nine
 GROUPS = ((0,), (1,), (2, 3))  # image, channel, pixel
+BLOCKS = ((0,), (1,), (2, 3), (4,))  # image, block, pixel, channel of the block
 
 
 @dataclass(frozen=True)
 class Operand:
     """A buffer of an ending: whole like the result, or a run of so many elements that is read again for the next ones.
 
-    Or a number is read for each channel, or for each run, `step` apart.
+    Or a number is read for each channel, or for each run, `step` apart.  Where lanes are channels, that step is 1, or 0
+    for one number.
     """
 
     name: str
@@ -89,6 +91,8 @@ def load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) 
         first = place.offset if operand.kind == "whole" else f.binary("urem", place.offset, operand.run)
         at, ty = f.gep(pointer, first, element), vec(element, lanes)
         found = f.load(at, ty) if place.mask is None else f.masked_load(at, place.mask, ty)
+    elif operand.step == 1 and place.blocked:
+        found = f.load(f.gep(pointer, place.channel, element), vec(element, lanes))
     else:
         number = place.channel if operand.kind == "channel" else f.binary("udiv", place.offset, operand.run)
         found = f.splat(f.load(f.gep(pointer, f.mul(number, operand.step), element), element), lanes)
@@ -145,9 +149,14 @@ def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
 
 
 def grouped(domain: Shape, shape: Shape) -> tuple[tuple[int, ...], ...] | None:
-    """The axes of a domain that are image, channel and pixel of its elements as [N, C, H, W]; None if none are."""
+    """The axes of a domain that are image, channel and pixel of its elements as [N, C, H, W]; None if none are.
+
+    Of one in blocks, image, block, pixel and channel of the block.
+    """
     if domain == shape:
-        return GROUPS
+        return GROUPS if len(shape) == 4 else BLOCKS
+    if len(shape) != 4:
+        return None
     found: list[tuple[int, ...]] = []
     at = 0
     for size in shape[:2]:
@@ -176,6 +185,8 @@ def operand(b: Buffer) -> Operand | None:
         return None
     if is_whole(b):
         return Operand(b.name, b.dtype, "whole")
+    if len(b.shape) == len(BLOCKS):
+        return _of_blocks(b)
     assert b.strides is not None
     (images, channels, pixels), (image, channel, pixel) = b.shape, _apparent(b.shape, b.strides)
     if image == 0 and pixel == 0 and isinstance(channel, int):
@@ -189,3 +200,12 @@ def operand(b: Buffer) -> Operand | None:
     if pixel == 0 and channel == 0 and isinstance(image, int):
         return Operand(b.name, b.dtype, "each", image, channels * pixels)
     return None
+
+
+def _of_blocks(b: Buffer) -> Operand | None:
+    """How a buffer over (image, block, pixel, channel of the block) that is not whole is read, if it is."""
+    assert b.strides is not None
+    image, block, pixel, step = _apparent(b.shape, b.strides)
+    if image != 0 or pixel != 0 or step not in (0, 1) or (block != step * b.shape[3] and b.shape[1] != 1):
+        return None
+    return Operand(b.name, b.dtype, "channel", 1 if step == 1 else 0)

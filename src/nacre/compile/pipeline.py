@@ -5,6 +5,7 @@
     attend      softmax between two products becomes one equation, and its derivative another
     bands       large products that are only reduced, row by row, become loops over bands of their rows
     remake      large factors that are cheap to compute are computed again where they are read late
+    blocked     images between convolutions lie in blocks of channels where that pays
     layout      values that are only read permuted, and then copied, are written so
     fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
     sequence    a cluster that can end a product or a window goes with it, where both have what they need; one that
@@ -42,6 +43,7 @@ from nacre.compile.arrange import arranged, better
 from nacre.compile.attend import attend
 from nacre.compile.attend_steps import ATTENTION
 from nacre.compile.bands import banded
+from nacre.compile.blocked import blocked
 from nacre.compile.cluster import CONVOLUTIONS, WINDOWS, Node
 from nacre.compile.control import Place, write_flow
 from nacre.compile.cost import round_cost
@@ -55,7 +57,7 @@ from nacre.compile.scalars import literal
 from nacre.compile.sequence import sequence
 from nacre.compile.simplify import simplify
 from nacre.compile.templates import BUILDERS, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
-from nacre.compile.windows import NATIVE, beginnings, begun, described, ended, window_steps
+from nacre.compile.windows import BLOCKED, NATIVE, beginnings, begun, described, ended, window_steps
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
@@ -66,7 +68,7 @@ from nacre.runtime.executable import Code, Executable
 from nacre.runtime.flow import Node as Step
 from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Slot, Storage
 
-TEMPLATES = BUILDERS | ATTENTION
+TEMPLATES = BUILDERS | BLOCKED | ATTENTION
 FEW_ROWS = 16  # results of a reduction below which its loop is split
 
 
@@ -430,7 +432,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
-    simplified = remade(banded(attend(simplify(graph))))
+    simplified = blocked(remade(banded(attend(simplify(graph)))))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
     planner = _Planner(fusion, isa_of(target), begin=begin)

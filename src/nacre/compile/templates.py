@@ -21,10 +21,11 @@ from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts
 from nacre.codegen.contract_keep import kept_bytes
 from nacre.codegen.contract_plan import contiguous, product_cut
 from nacre.codegen.convolve_points import POINTS
-from nacre.codegen.convolve_steps import Count, Epilogue, Fill, Steps
+from nacre.codegen.convolve_steps import PLANES, Blocked, Count, Epilogue, Fill, Steps
 from nacre.codegen.convolve_winograd import winograd
 from nacre.codegen.convolve_winograd_weight import winograd_weight
 from nacre.codegen.isa import Isa
+from nacre.compile.blocked import in_planes
 from nacre.compile.convolve_ending import Ended, Ending
 from nacre.compile.fuse import View
 from nacre.compile.layout import dot_axes, is_dense, result_strides, run
@@ -234,8 +235,8 @@ def convolution(x: TensorType, w: TensorType, stride: tuple[int, int], padding: 
 
 
 def _winograd(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
-              operands: Sequence[str] = ()) -> Steps:
-    return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands)
+              operands: Sequence[str] = (), blocked: Blocked = PLANES) -> Steps:
+    return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands, blocked)
 
 
 def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
@@ -247,29 +248,45 @@ def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
     return winograd_weight(isa, scalar, forward_sides(conv))
 
 
+@dataclass(frozen=True)
+class Described:
+    """What the generators are told of a convolution: the scalar type, the convolution, how images lie."""
+
+    scalar: str
+    conv: Convolution
+    blocked: Blocked
+
+    @property
+    def layout(self) -> dict[str, Blocked]:
+        """The argument of those generators that know of blocks."""
+        return {} if self.blocked == PLANES else {"blocked": self.blocked}
+
+
 _GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
     "convolve": (convolutions.forward, ("x", "w"), "y"),
+    "convolve_blocked": (convolutions.forward, ("x", "w"), "y"),
     "convolve_input_grad": (convolutions.input_grad, ("dy", "w"), "dx"),
     "convolve_weight_grad": (convolutions.weight_grad, ("x", "dy"), "dw"),
     "winograd": (_winograd, ("x", "w"), "y"),
+    "winograd_blocked": (_winograd, ("x", "w"), "y"),
     "winograd_input_grad": (_winograd_input_grad, ("dy", "w"), "dx"),
     "winograd_weight_grad": (_winograd_weight_grad, ("x", "dy"), "dw"),
 }
 
 
 @lru_cache(maxsize=256)
-def _convolution_steps(isa: Isa, name: str, scalar: str, conv: Convolution) -> Steps:
-    return _GENERATORS[name][0](isa, scalar, conv)
+def _convolution_steps(isa: Isa, name: str, about: Described) -> Steps:
+    return _GENERATORS[name][0](isa, about.scalar, about.conv, **about.layout)
 
 
 @lru_cache(maxsize=256)
-def _ended_steps(isa: Isa, name: str, scalar: str, conv: Convolution, ending: Ending) -> Steps:
-    return _GENERATORS[name][0](isa, scalar, conv, epilogue=ending, operands=ending.names)
+def _ended_steps(isa: Isa, name: str, about: Described, ending: Ending) -> Steps:
+    return _GENERATORS[name][0](isa, about.scalar, about.conv, epilogue=ending, operands=ending.names, **about.layout)
 
 
 def _types(e: Equation) -> tuple[TensorType, TensorType]:
     """The types of image and kernel of any of the three forms."""
-    a, b, out = e.inputs[0].type, e.inputs[1].type, e.outputs[0].type
+    a, b, out = in_planes(e.inputs[0].type), e.inputs[1].type, e.outputs[0].type
     by_result = {"y": (a, b), "dx": (out, b), "dw": (a, out)}
     return by_result[_GENERATORS[e.primitive.name][2]]
 
@@ -284,8 +301,8 @@ def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
     missing = strided(e, views)
     if missing:
         return missing
-    conv, scalar = _described(e)
-    return _convolution(e, conv, _convolution_steps(isa, e.primitive.name, scalar, conv), views, result, {})
+    about = _described(e)
+    return _convolution(e, about.conv, _convolution_steps(isa, e.primitive.name, about), views, result, {})
 
 
 def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[TemplateStep] | list[int]:
@@ -293,11 +310,11 @@ def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[
     missing = strided(e, views)
     if missing:
         return missing
-    conv, scalar = _described(e)
-    steps = _ended_steps(isa, e.primitive.name, scalar, conv, about.ending)
+    described = _described(e)
+    steps = _ended_steps(isa, e.primitive.name, described, about.ending)
     result, *others = about.writes
     more: dict[str, Place] = dict(zip(about.ending.names, (*about.reads, *others), strict=True))
-    return written_beside(_convolution(e, conv, steps, views, result, more), others)
+    return written_beside(_convolution(e, described.conv, steps, views, result, more), others)
 
 
 def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[TemplateStep]:
@@ -309,12 +326,12 @@ def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[Tem
     return [*before, replace(last, reads=reads, writes=(*last.writes, *others))]
 
 
-def _described(e: Equation) -> tuple[Convolution, str]:
-    """The convolution of an equation, and its scalar type."""
+def _described(e: Equation) -> Described:
+    """What the generators are told of an equation."""
     p = e.params
     x, w = _types(e)
     conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
-    return conv, e.outputs[0].type.dtype.memory
+    return Described(e.outputs[0].type.dtype.memory, conv, Blocked(p.get("source", False), p.get("result", False)))
 
 
 def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[View], result: Place,

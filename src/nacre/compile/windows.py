@@ -18,20 +18,19 @@ from nacre.codegen.isa import Isa
 from nacre.codegen.window_before import Before
 from nacre.compile import convolve_ending
 from nacre.compile.alike import lower_over
+from nacre.compile.blocked import in_planes
 from nacre.compile.cluster import WINDOWS, Node
 from nacre.compile.convolve_ending import WIDEST, Ended, Ending, Operand, grouped, is_whole, load, operand
 from nacre.compile.epilogue import readers
 from nacre.compile.fuse import Fusion, View
 from nacre.compile.layout import is_dense
 from nacre.compile.straight import computed, straight
-from nacre.compile.templates import Attempt, TemplateStep, launches, strided, written_beside
+from nacre.compile.templates import Attempt, Builder, TemplateStep, launches, strided, written_beside
 from nacre.compile.templates import Place as Where
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Stmt
 from nacre.kernel.order_window import Window, window
 from nacre.native.text import Function, Val
-
-WIDEST_WINDOW = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel
 
 _FORMS = {
     "window_max": (kernels.max_forward, ("x",), "y"),
@@ -43,18 +42,18 @@ _FORMS = {
 
 def described(e: Equation) -> Window | None:
     """An equation's window where kernels are written for it: of floats, narrow, every size but the batch known."""
-    image = e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type
+    image = in_planes(e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type)
     dtype, p = image.dtype, e.params
     if not dtype.is_float or (dtype.bits == 16 and e.primitive.name == "window_max_grad"):
         return None
     if not all(isinstance(n, int) and n > 0 for n in image.shape[1:]):
         return None
-    if p["size"][1] > WIDEST_WINDOW or p["stride"][1] > WIDEST_WINDOW:
+    if p["size"][1] > kernels.WIDEST or p["stride"][1] > kernels.WIDEST:
         return None
     channels, height, width = map(int, image.shape[1:])  # type: ignore[arg-type]
     about = window(channels, height, width, p["size"], stride=p["stride"], padding=p["padding"],
                    dilation=p.get("dilation", (1, 1)))
-    if about.columns.out == 1 and e.primitive.name != "window_sum_grad":
+    if about.columns.out == 1 and e.primitive.name not in ("window_sum_grad", "window_max_blocked"):
         return None  # a nest has planes in its vectors
     return about
 
@@ -173,4 +172,22 @@ def window_steps(isa: Isa, e: Equation, views: list[View], result: View, before:
     return written_beside(launches(steps, places, batch, 0, batch * cost), others)
 
 
+@lru_cache(maxsize=64)
+def _blocked(isa: Isa, scalar: str, about: Window) -> Steps:
+    return kernels.blocked_max_forward(isa, scalar, about)
+
+
+def blocked_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+    """The launch of a maximum of windows over images in blocks, which no nest serves."""
+    about = described(e)
+    assert about is not None
+    if missing := strided(e, views):
+        return missing
+    steps = _blocked(isa, e.outputs[0].type.dtype.memory, about)
+    cost = 4 * about.channels * about.rows.out * about.columns.out * about.rows.kernel * about.columns.kernel
+    batch = e.inputs[0].type.shape[0]
+    return launches(steps, {"x": views[0], "y": result}, batch, 0, batch * cost)
+
+
+BLOCKED: dict[str, Builder] = {"window_max_blocked": blocked_steps}
 NATIVE: dict[str, Attempt] = dict.fromkeys(_FORMS, window_steps)
