@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -100,17 +101,18 @@ def roof(bench: dict[str, Any]) -> list[str]:
 
 
 def fresh(results: dict[str, Any]) -> list[str]:
-    """The table of fresh processes: import, first result, peak memory."""
-    head = "| | import s | first result of the MLP step, s: nothing cached / cached | peak MiB |"
-    lines = [head, "|---|---|---|---|"]
+    """The table of fresh processes: import, first results of training steps, most memory that a process took."""
+    steps = {"W1": "MLP", "W4": "GPT"}
+    names = [f"first result of the {title} step, s: nothing cached / cached | MiB" for title in steps.values()]
+    lines = [f"| | import s | {' | '.join(names)} |", "|---|---|" + "---|---|" * len(steps)]
     for name, found in results["fresh"].items():
-        low = {}
-        for temperature in ("cold", "warm"):
-            runs = [r for r in found.get(f"W1.{temperature}", []) if "time_to_first" in r]
-            low[temperature] = min((r["time_to_first"] for r in runs), default=float("nan"))
-            peak = min((r["peak_mib"] for r in runs), default=float("nan"))
-        imported = min(found.get("import_s", [float("nan")]))
-        lines.append(f"| {short(name)} | {imported:.2f} | {low['cold']:.2f} / {low['warm']:.2f} | {peak:.0f} |")
+        cells = [f"{min(found.get('import_s', [math.nan])):.2f}"]
+        for case in steps:
+            runs = {t: [r for r in found.get(f"{case}.{t}", []) if "time_to_first" in r] for t in ("cold", "warm")}
+            firsts = [min((r["time_to_first"] for r in runs[t]), default=math.nan) for t in ("cold", "warm")]
+            peak = max((r["peak_mib"] for r in runs["cold"] + runs["warm"]), default=math.nan)
+            cells += [f"{firsts[0]:.2f} / {firsts[1]:.2f}", f"{peak:.0f}"]
+        lines.append(f"| {short(name)} | {' | '.join(cells)} |")
     return lines
 
 
