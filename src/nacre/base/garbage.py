@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from nacre.base.locks import forkable
+from nacre.base.locks import forkable, of_threads_there
 
 _lock = forkable()
 _depths: dict[int, int] = {}  # in how many such blocks each thread is
@@ -55,14 +54,4 @@ def _resume() -> None:
         gc.enable()
 
 
-def _alone() -> None:
-    """In a forked child: the other threads are gone."""
-    others = _depths.keys() - {threading.get_ident()}
-    for thread in others:
-        del _depths[thread]
-    if others:
-        _resume()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_alone)
+of_threads_there(_depths, _resume)

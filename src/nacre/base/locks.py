@@ -35,6 +35,23 @@ def forkable() -> threading.Lock:
     return lock
 
 
+def in_child(begin: Callable[[], object]) -> None:
+    """Let every forked child begin with a call."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=begin)
+
+
+def of_threads_there(known: dict[int, Any], changed: Callable[[], object]) -> None:
+    """Let forked children drop what is known of other threads, by their numbers, as they are gone; then call."""
+
+    def alone() -> None:
+        for thread in known.keys() - {threading.get_ident()}:
+            del known[thread]
+        changed()
+
+    in_child(alone)
+
+
 def once(make: Callable[P, R]) -> Callable[P, R]:
     """A function whose results are made once, as `functools.cache` has it, even if several threads ask at first.
 
@@ -56,6 +73,5 @@ def once(make: Callable[P, R]) -> Callable[P, R]:
                 known[key] = make(*args, **kwargs)
             return known[key]
 
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: locks.__setitem__(0, threading.RLock()))
+    in_child(lambda: locks.__setitem__(0, threading.RLock()))
     return update_wrapper(cache(guarded), make)  # type: ignore[return-value]

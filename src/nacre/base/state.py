@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from nacre.base.locks import forkable
+from nacre.base.locks import forkable, of_threads_there
 
 
 class State(threading.local):
@@ -37,7 +36,7 @@ EXACT: Final = (True, "exact")
 _ambients: dict[tuple[bool, str], tuple[bool, str]] = {EXACT: EXACT}
 STATE = State()
 SILENT = (ctypes.c_uint64 * 2)()  # how many threads do not record, and which one if it is one: for native entries
-_silent: set[int] = set()
+_silent: dict[int, None] = {}  # the threads that do not record
 _counting = forkable()
 
 
@@ -57,7 +56,10 @@ def _record(enabled: bool) -> None:
     with _counting:
         STATE.gradients = enabled
         STATE.settle()
-        (_silent.discard if enabled else _silent.add)(threading.get_ident())
+        if enabled:
+            _silent.pop(threading.get_ident(), None)
+        else:
+            _silent[threading.get_ident()] = None
         _tell()
 
 
@@ -68,14 +70,7 @@ def _tell() -> None:
     SILENT[0] = len(_silent)
 
 
-def _alone() -> None:
-    """In a forked child: the other threads are gone."""
-    _silent.intersection_update({threading.get_ident()})
-    _tell()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_alone)
+of_threads_there(_silent, _tell)
 
 
 def signature() -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from nacre.codegen.convolve_plane import interleaved, lane_set, masked_load, store_lanes
 from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Place, Step, split
@@ -101,11 +101,9 @@ class ApartMax(ApartForward):
     """Writes the kernel of maxima."""
 
     def _value(self, rows: Sequence[list[Val]]) -> Val:
-        best, *more = self._taps([reduce(self._larger, column) for column in zip(*rows, strict=True)])
-        return reduce(self._larger, more, best)
-
-    def _larger(self, a: Val, b: Val) -> Val:
-        return self.k.f.intrinsic("maximum", a.ty, [a, b])
+        larger = partial(self.k.f.minmax, "maximum")
+        best, *more = self._taps([reduce(larger, column) for column in zip(*rows, strict=True)])
+        return reduce(larger, more, best)
 
 
 class ApartSum(ApartForward):

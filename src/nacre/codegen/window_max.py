@@ -70,9 +70,6 @@ class MaxKernel:
     def _nothing(self) -> Val:
         return self.k.f.const(self.k.vector, float("-inf"))
 
-    def _larger(self, a: Val, b: Val) -> Val:
-        return self.k.f.intrinsic("maximum", a.ty, [a, b])
-
     # ---- along columns
 
     def _down(self, source: Val, count: Val) -> None:
@@ -96,7 +93,7 @@ class MaxKernel:
             here = f.gep(begin, product(f, kh.index, step), k.scalar)
             if self.block > 1:  # lines are longer than pages, so that nothing else asks for the next ones in time
                 self._ask(here, places)
-            kh.next(*[self._larger(old, self._pixels(here, at, pixels))
+            kh.next(*[f.minmax("maximum", old, self._pixels(here, at, pixels))
                       for old, at in zip(kh.carried, places, strict=True)])
         to = f.gep(f.gep(f["scratch"], self.low, k.scalar), start, k.scalar)
         for at, value in zip(places, kh.results, strict=True):
@@ -147,7 +144,7 @@ class MaxKernel:
         taps = [self._tap(f, f.gep(line, kw * step, k.scalar)) for kw in range(columns.kernel)]
         while len(taps) > 1:
             last = taps[-1:] if len(taps) % 2 else []
-            taps = [self._larger(a, b) for a, b in zip(taps[::2], taps[1::2], strict=False)] + last
+            taps = [f.minmax("maximum", a, b) for a, b in zip(taps[::2], taps[1::2], strict=False)] + last
         return taps[0]
 
     def _tap(self, f: Function, pointer: Val) -> Val:

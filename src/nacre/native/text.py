@@ -378,7 +378,7 @@ class Function:
         return self.minmax("smax", a, b)
 
     def minmax(self, name: str, a: Operand, b: Operand) -> Val:
-        """The intrinsic `name` (smin, umax, ...) of two integers of one type."""
+        """The intrinsic `name` (smin, umax, maximum, ...) of two numbers of one type."""
         ty = a.ty if isinstance(a, Val) else b.ty if isinstance(b, Val) else "i64"
         return self.intrinsic(name, ty, [self.like(a, ty), self.like(b, ty)])
 

@@ -9,14 +9,13 @@ Staging, while it is active, takes everything up to its level, whatever the oper
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from nacre.base.errors import StateError
-from nacre.base.locks import forkable
+from nacre.base.locks import forkable, of_threads_there
 from nacre.base.state import STATE
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
@@ -202,12 +201,4 @@ def _tell() -> None:
     ACTIVE.value = depths + sum(other for _, other in _depths.values())
 
 
-def _alone() -> None:
-    """In a forked child: the other threads are gone."""
-    for thread in _depths.keys() - {threading.get_ident()}:
-        del _depths[thread]
-    _tell()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_alone)
+of_threads_there(_depths, _tell)
