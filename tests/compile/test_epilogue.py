@@ -1,4 +1,4 @@
-"""Products whose endings are an optimiser's updates: in place, in good time, with the bits of each step by itself."""
+"""Products and their endings: of elements in the same place; updates in place, in good time, with the bits of steps."""
 
 from __future__ import annotations
 
@@ -20,6 +20,33 @@ OPTIMISERS: dict[str, Callable[[Any], optim.Optimizer]] = {
     "rmsprop": lambda p: optim.RMSprop(p, centered=True, momentum=0.9),
     "lion": lambda p: optim.Lion(p, lr=0.01),
 }
+
+
+MOVES: dict[str, Callable[[Any], Any]] = {
+    "transposed": lambda p: nc.permute_dims(p, (0, 2, 1)),
+    "batch as rows": lambda p: nc.permute_dims(p, (1, 0, 2)),
+    "turned round": lambda p: nc.permute_dims(p, (2, 0, 1)),
+    "batch flipped": lambda p: nc.flip(p, axis=0),
+    "rows flipped": lambda p: nc.flip(p, axis=1),
+    "columns flipped": lambda p: nc.flip(p, axis=2),
+    "all flipped": nc.flip,
+    "rolled": lambda p: nc.roll(p, 1, axis=1),
+}
+
+
+@pytest.mark.parametrize("more", ["alone", "added to", "with itself"])
+@pytest.mark.parametrize("n", [1, 2, 5, 17, 40])
+@pytest.mark.parametrize("move", MOVES)
+def test_elements_that_move_do_not_end_a_product(move: str, n: int, more: str) -> None:
+    """Of as many elements as the product, by whose shape alone they could pass for its own."""
+    x = nc.asarray(np.random.default_rng(n).standard_normal((n, n, n)).astype(np.float32))
+
+    def f(x: Any) -> Any:
+        made = x @ x
+        moved = MOVES[move](made)
+        return {"alone": moved, "added to": moved + 1, "with itself": moved * made}[more]
+
+    assert nc.jit(f)(x).numpy().tobytes() == f(x).numpy().tobytes()
 
 
 def _training(make: Callable[[Any], optim.Optimizer], clip: bool = False) -> tuple[Any, list[nc.Variable]]:

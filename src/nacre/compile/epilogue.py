@@ -108,10 +108,17 @@ def build(fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool,
         lowered = lower_over(fusion, node, "epilogue", result_groups(e, split))
         raw = result_strides(e, fusion.views[e.outputs[0]].strides, split)
         form = product_form(isa, e, a, b)
-        if lowered is not None and raw is not None and form is not None:
+        if lowered is not None and raw is not None and form is not None and _in_place(lowered, e.outputs[0], raw):
             over = _over(lowered, views, frozenset(fusion.graph.inputs))
             return _finished(isa, form, Ending(e, lowered, raw if keeps else None, over), a, b, views)
     return None
+
+
+def _in_place(lowered: Lowered, result: Var, strides: tuple[Size, ...]) -> bool:
+    """Whether a cluster's elements are made from a product's elements of the same place, not of a flip, say."""
+    found = [b for v, b in zip(lowered.reads, lowered.kernel.inputs, strict=True) if v.base is result]
+    return all(b.strides is not None and all(n == 1 or s == raw for n, s, raw in
+                                             zip(b.shape, b.strides, (*strides, 1), strict=True)) for b in found)
 
 
 def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor,
