@@ -113,6 +113,7 @@ def _constant(known: Sequence[Any], a: int, b: int, c: int) -> Any:
 
 
 KINDS: tuple[Callable[..., Any], ...] = (_unary, _binary, _view, _reduce, _binary, _unary, _constant, _product)
+NEAR_PRODUCTS = _product, _view, _unary, _binary  # what products are computed together with
 
 
 def _step(known: Sequence[Any], kind: int, a: int, b: int, c: int, products: bool) -> Any:
@@ -120,10 +121,12 @@ def _step(known: Sequence[Any], kind: int, a: int, b: int, c: int, products: boo
 
 
 @st.composite
-def programs(draw: st.DrawFn, products: bool = True, most: int = 25, zero: bool = True) -> Program:
-    """Programs of up to `most` steps over two matrices, a row and a column."""
+def programs(draw: st.DrawFn, products: bool = True, most: int = 25, zero: bool = True,
+             kinds: Sequence[Callable[..., Any]] = KINDS) -> Program:
+    """Programs of up to `most` steps of some kinds over two matrices, a row and a column."""
     n, m = (draw(st.sampled_from(SIZES if zero else SIZES[1:])) for _ in range(2))
     number = st.integers(0, 3) | st.integers(0, 63)
-    steps = draw(st.lists(st.tuples(st.integers(0, 7), number, number, number), min_size=5, max_size=most))
+    kind = st.sampled_from([KINDS.index(k) for k in kinds])
+    steps = draw(st.lists(st.tuples(kind, number, number, number), min_size=5, max_size=most))
     dtype = draw(st.sampled_from((nc.float32, nc.float32, nc.float64, nc.bfloat16, nc.float16)))
     return Program(((n, m), (n, m), (m,), (n, 1)), tuple(steps), dtype, products)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import nacre as nc
-from compile.programs import Program, programs
+from compile.programs import NEAR_PRODUCTS, Program, programs
 from nacre.codegen import nest_oracle
 from nacre.compile.pipeline import Compiled, compile_graph
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -53,6 +53,19 @@ def check_fused_is_eager(program: Program) -> None:
 @given(program=programs())
 @quick
 def test_fused_is_eager(program: Program, divided: None) -> None:
+    check_fused_is_eager(program)
+
+
+@given(program=programs(most=8, zero=False, kinds=NEAR_PRODUCTS))
+@quick
+def test_products_and_their_neighbours_are_eager(program: Program, divided: None) -> None:
+    check_fused_is_eager(program)
+
+
+@pytest.mark.slow
+@given(program=programs(most=8, zero=False, kinds=NEAR_PRODUCTS))
+@slow
+def test_products_and_their_neighbours_are_eager_many_times(program: Program, divided: None) -> None:
     check_fused_is_eager(program)
 
 
