@@ -315,7 +315,8 @@ class Finder:
     def widened(self, a: Atom) -> Atom:
         """An operand as it lies in memory: in a half type, if it is converted from that."""
         e = self.by(a, "cast")
-        return e.inputs[0] if e is not None and e.inputs[0].type.dtype in HALVES else a
+        widens = e is not None and a.type.dtype is float32 and e.inputs[0].type.dtype in HALVES
+        return e.inputs[0] if e is not None and widens else a
 
     def shared(self, p: Var, e: Equation, total: Var) -> bool:
         """Whether an equation divides weights by their sum."""
