@@ -40,7 +40,9 @@ class Block(Protocol):
 
 
 def no_grad() -> Block:
-    """A block, or with `@no_grad()` a function, in which nothing is recorded for `backward`: no derivative goes through it.
+    """A block, or with `@no_grad()` a function, in which nothing is recorded for `backward`.
+
+    No derivative goes through what it makes, in compiled functions either.
 
     >>> x = nc.tensor(1.0).requires_grad_()
     >>> with nc.no_grad():
