@@ -68,6 +68,18 @@ def test_updates_with_steps_are_compiled_and_have_derivatives(key: Any) -> None:
     np.testing.assert_array_equal(of_value.numpy(), given.numpy()[key])
 
 
+def test_steps_along_axes_of_symbolic_sizes() -> None:
+    def f(x: Any) -> Any:
+        return x[::2], nc.reshape(x[1::3] + 1, (-1,))
+
+    dynamic = nc.jit(f, dynamic_shapes={"x": {0: nc.Dim("n", min=1, max=40)}})
+    for size in (1, 2, 3, 17):
+        x = nc.arange(size, dtype=nc.float32)
+        for found, wanted in zip(dynamic(x), f(x), strict=True):
+            np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+    assert len(dynamic.concrete_functions) == 1
+
+
 WITHOUT_NEW_AXES = [k for k in ARRAY_KEYS if not (isinstance(k, tuple) and any(e is None for e in k))]
 
 
@@ -75,9 +87,15 @@ WITHOUT_NEW_AXES = [k for k in ARRAY_KEYS if not (isinstance(k, tuple) and any(e
 def test_updates_by_array_keys(key: Any) -> None:
     wanted, x = X.copy(), nc.tensor(X)
     value = -np.arange(X[key].size).reshape(X[key].shape)
+
+    def update(x: Any) -> Any:
+        x[key] = value
+        return x
+
+    found = nc.jit(lambda x: update(x * 1))(x)
     wanted[key] = value
-    x[key] = value
-    np.testing.assert_array_equal(x.numpy(), wanted)
+    np.testing.assert_array_equal(update(x).numpy(), wanted)
+    np.testing.assert_array_equal(found.numpy(), wanted)
 
 
 def test_the_last_of_several_updates_wins() -> None:

@@ -12,7 +12,6 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from nacre.api.creation import arange
 from nacre.api.functions import where
 from nacre.api.operands import TensorLike, apart, as_tensor, constant, meet, numbers, scalar, spread
 from nacre.api.primitives import picking, pointwise, view
@@ -85,7 +84,7 @@ def _entries(part: Any) -> list[Any]:
     if isinstance(part, Variable | Value | np.ndarray | list | tuple | bool | np.bool_):
         held = as_tensor(part)
         if isinstance(part, list | tuple) and held.type.size == 0:
-            held = pointwise.cast(held, int64)
+            held = from_numpy(np.zeros(held.type.shape, np.int64))
         if held.type.dtype is bool_:
             return _mask_entries(held)
         if held.type.dtype.is_integer:
@@ -128,10 +127,14 @@ def _checked(entry: Any, size: Size, axis: int) -> Any:
         return _place(entry, size, axis)
     if _is_slice(entry):
         return entry
-    if is_concrete(entry) and isinstance(size, int) and entry.type.size:
+    if is_concrete(entry) and isinstance(size, int):
         array = numbers(entry, "index")
-        if int(array.min()) < -size or int(array.max()) >= size:
+        least, most = (int(array.min()), int(array.max())) if array.size else (0, -1)
+        if least < -size or most >= size:
             raise ShapeError(f"index: indices in [{-size}, {size}) are required for axis {axis}; got others")
+        if least < 0 or entry.type.dtype is not int64:  # with numbers still, while others are traced
+            return from_numpy(np.where(array < 0, array.astype(np.int64) + size, array))
+        return entry
     wide = as_tensor(entry, int64)
     if not entry.type.dtype.is_signed:
         return wide
@@ -206,7 +209,7 @@ def _spans(key: Key, shape: Shape) -> list[Span]:
 
 
 def _count(start: Size, stop: Size, step: int) -> Size:
-    return -((start - stop) // step)
+    return (stop - start + (step - 1)) // step  # in the words of `slice`, so that symbolic sizes are equal
 
 
 def _flipped(spans: Sequence[Span]) -> tuple[int, ...]:
@@ -340,26 +343,28 @@ def _block_update(x: Any, key: Key, value: Any) -> Any:
 
 def _scatter(x: Any, key: Key, value: Any) -> Any:
     """Pick, for every element, the position in the flattened value that it takes, or keep it."""
-    places = index(view.reshape(arange(x.type.size), x.type.shape), tuple(map(_again, key.entries)))
-    if not is_concrete(places):
+    shape: Shape = x.type.shape
+    if not all(is_concrete(e) for e in key.entries if isinstance(e, Value)) or not x.type.static:
         raise TraceError(
             "index_update: indices with numbers are required to assign to many places; got traced ones; "
             "use nacre.where with a comparison of nacre.arange(n)"
         )
-    source = np.full(x.type.size, -1, np.int64)
-    flat = numbers(places, "index").reshape(-1)
-    source[flat] = np.arange(flat.size)
-    shape: tuple[int, ...] = x.type.shape
-    chosen = source.reshape(shape)
-    if not flat.size:
+    places = np.arange(x.type.size).reshape(shape)[tuple(map(_again, key.entries))]
+    source = np.full(x.type.size, -1, np.int64)  # type: ignore[arg-type]
+    source[places.reshape(-1)] = np.arange(places.size)
+    chosen = source.reshape(shape)  # type: ignore[arg-type]
+    if not places.size:
         return x
-    values = view.reshape(_fitted(value, places.type.shape), (flat.size,))
+    values = view.reshape(_fitted(value, places.shape), (places.size,))
     taken = picking.take(values, from_numpy(np.maximum(chosen, 0)), 0)
     return pointwise.select(from_numpy(chosen >= 0), taken, x)
 
 
 def _again(entry: Any) -> Any:
-    return None if entry is NEW_AXIS else entry
+    """An entry in NumPy's words."""
+    if entry is NEW_AXIS:
+        return None
+    return numbers(entry, "index") if isinstance(entry, Value) else entry
 
 
 # ---- functions
