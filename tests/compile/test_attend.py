@@ -12,7 +12,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn
-from nacre.api.primitives import pointwise, view
+from nacre.api.primitives import contract, pointwise, view
 from nacre.codegen.attend_plan import Bands, backward_cut
 from nacre.compile.attend import attend
 from nacre.compile.pipeline import compile_graph
@@ -356,6 +356,25 @@ def test_conditions_of_numbers_that_are_not_those_of_rows_and_columns(dtype: Any
 
     assert "attend" in primitives(f, q, k, v)
     assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_derivatives_by_hand_of_numbers_for_all_matrices(batch: int) -> None:
+    """What is subtracted from scores, and what moves their cotangents, may be one row for all."""
+    q, k, v, g = (nc.random.normal((2, 12, 8)) for _ in range(4))
+    most, shift = nc.random.normal((batch, 12)) + 5.0, nc.random.normal((2, 12))
+
+    def f(most: Any, shift: Any) -> tuple[Any, ...]:
+        p = nc.exp(product(q, k, 2) - view.broadcast(most, (2, 12, 12), (0, 1)))
+        scores = p * (product(g, v, 2) + view.broadcast(shift, (2, 12, 12), (0, 1)))
+        return scores @ k, product(scores, q, 1), product(p, g, 1)
+
+    def product(x: Any, y: Any, axis: int) -> Any:
+        return contract.dot(x, y, ((axis,), (axis,)), ((0,), (0,)))
+
+    for operands in ((most, shift), (shift, most)):
+        assert ("attend_grads" in primitives(f, *operands)) == (batch == 2)
+        assert list(map(canonical, nc.jit(f)(*operands))) == list(map(canonical, f(*operands)))
 
 
 def test_graph_is_text() -> None:

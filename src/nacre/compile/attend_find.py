@@ -114,7 +114,9 @@ class Finder:
     def spread(self, a: Atom, rows: int) -> Atom | None:
         """The value of each row that a matrix repeats along its rows."""
         e = self.by(a, "broadcast")
-        return e.inputs[0] if e is not None and e.params["axes"] == tuple(range(rows)) else None
+        if e is None or e.params["axes"] != tuple(range(rows)) or e.inputs[0].type.shape != a.type.shape[:rows]:
+            return None
+        return e.inputs[0]
 
     def product(self, e: Equation, rank: int) -> tuple[int, int] | None:
         """The axes that a product of matrices contracts, if all axes before the last two are its batch."""
