@@ -259,6 +259,43 @@ def test_gradients_that_are_none_belong_to_the_signature() -> None:
     assert len(accumulate.concrete_functions) == 2
 
 
+def test_which_gradients_are_wanted_belongs_to_the_signature() -> None:
+    """A parameter that is frozen after the first step stays; thawed, it is trained by the first variant again."""
+    found: list[list[float]] = []
+    for wrap in (nc.jit, lambda f: f):
+        held = [nn.Parameter(nc.ones(2)) for _ in range(2)]
+        optimiser = optim.Adam(held, lr=0.1)
+
+        def step(x: Any, held: Any = held, optimiser: Any = optimiser) -> Any:
+            inner(x).backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            return nc.sum(x)
+
+        def product(x: Any, held: Any = held) -> Any:
+            return nc.sum(held[0].value * held[1].value * x)
+
+        inner, run = wrap(product), wrap(step)
+        for wanted in (True, False, False, True):
+            held[0].requires_grad_(wanted)
+            run(nc.tensor([1.0, -2.0]))
+            found.append([x for p in held for x in p.value.tolist()])
+        if wrap is nc.jit:
+            reasons = [c.reason for c in run.concrete_functions]
+            assert "requires_grad is False, it was True" in reasons[-1] and len(reasons) < 4
+    assert found[:4] == found[4:]
+    assert found[1][:2] == found[0][:2] != found[3][:2]
+
+
+def test_gradients_of_arguments_that_are_frozen() -> None:
+    w, v = nn.Parameter(nc.ones(2)), nn.Parameter(nc.ones(2))
+    f = nc.jit(lambda x: nc.grad(lambda p: nc.sum(p[0].value * p[1].value * x))([w, v]))
+    assert all(g is not None for g in f(nc.ones(2)))
+    w.requires_grad_(False)
+    wanted = nc.grad(lambda p: nc.sum(p[0].value * p[1].value))([w, v])
+    assert [g is None for g in f(nc.ones(2))] == [g is None for g in wanted]
+
+
 def test_attributes_of_modules_are_guards() -> None:
     class Block(nn.Module):
         def __init__(self) -> None:
