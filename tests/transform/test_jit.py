@@ -349,6 +349,37 @@ def test_modules_are_arguments() -> None:
     assert "weight of f32[2, 3]" in step.concrete_functions[0].signature
 
 
+CONTAINERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "modules, replaced": (lambda: nn.ModuleList([nn.Identity()]), lambda held: held.__setitem__(0, nn.ReLU())),
+    "modules, one more": (lambda: nn.ModuleList([nn.Identity()]), lambda held: held.append(nn.ReLU())),
+    "named modules": (lambda: nn.ModuleDict({"a": nn.Identity()}), lambda held: held.update({"b": nn.ReLU()})),
+    "parameters": (lambda: nn.ParameterList([nc.ones(3)]), lambda held: held.append(nc.zeros(3))),
+    "named parameters": (lambda: nn.ParameterDict({"a": nc.ones(3)}), lambda held: held.update({"a": nc.zeros(3)})),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_what_containers_hold_is_a_guard(name: str) -> None:
+    make, change = CONTAINERS[name]
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            self.held = make()
+
+        def forward(self, x: Any) -> Any:
+            for each in self.held.values() if hasattr(self.held, "values") else self.held:
+                x = each(x) if isinstance(each, nn.Module) else x * each
+            return x
+
+    net, x = Net(), nc.tensor([-1.0, 2.0, -3.0])
+    f = nc.jit(lambda x: net(x))
+    before = f(x)
+    same(before, net(x))
+    change(net.held)
+    same(f(x), net(x))
+    assert f(x).tolist() != before.tolist() and len(f.concrete_functions) == 2
+
+
 def test_guards_of_inner_functions_are_guards_of_outer_ones() -> None:
     layer = nn.Dropout(0.5)
     inner = nc.jit(lambda x: layer(x))
