@@ -183,6 +183,30 @@ def test_gradients_have_the_same_bits_on_any_threads(threads: int) -> None:
 KNOWN: dict[str, list[bytes]] = {}
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_gradients_of_weights_that_stand_first(turned: bool) -> None:
+    """The last axis of both factors is summed then, with that of the rounds, which is the first."""
+    rng = np.random.default_rng(3)
+    w, h, xs = (nc.asarray(rng.standard_normal(shape)) for shape in ((7, 7), (7, 5), (4, 7, 5)))
+
+    def loss(w: Any, h: Any, xs: Any, whole: bool) -> Any:
+        def step(h: Any, x: Any) -> tuple[Any, None]:
+            return nc.tanh((w.T if turned else w) @ h + x), None
+
+        if whole:
+            return nc.sum(nc.scan(step, h, xs)[0])
+        for x in xs:
+            h, _ = step(h, x)
+        return nc.sum(h)
+
+    found = nc.jit(nc.grad(lambda *xs: loss(*xs, True), (0, 1, 2)))(w, h, xs)
+    eager = nc.grad(lambda *xs: loss(*xs, True), (0, 1, 2))(w, h, xs)
+    wanted = nc.grad(lambda *xs: loss(*xs, False), (0, 1, 2))(w, h, xs)
+    for a, b, c in zip(found, eager, wanted, strict=True):
+        assert np.array_equal(a.numpy(), b.numpy())
+        np.testing.assert_allclose(a.numpy(), c.numpy(), rtol=1e-10)
+
+
 def test_a_loop_without_an_end_stops_at_an_interrupt(threads: int) -> None:
     f = nc.jit(lambda x, w: nc.while_loop(lambda c: c.sum() > -1.0, lambda c: nc.abs(c @ w), x))
     x, w = nc.zeros((64, 64)), nc.zeros((64, 64))

@@ -38,8 +38,10 @@ class Term:
             axes: tuple[int, ...] = e.params["axes"]
             params: Mapping[str, Any] = {**e.params, "axes": _after_rounds(axes)}
         else:
-            first, second = e.params["contract"]
-            params = {**e.params, "contract": (_after_rounds(first), _after_rounds(second))}
+            sides = [_side_by_side(b, x, _after_rounds(axes))
+                     for x, axes in zip(stacked, e.params["contract"], strict=True)]
+            stacked = [x for x, _ in sides]
+            params = {**e.params, "contract": tuple(axes for _, axes in sides)}
         (found,) = b.add(e.primitive, stacked, params, e.source)
         if self.permute is not None:
             (found,) = b.add(self.permute.primitive, (found,), self.permute.params)
@@ -49,6 +51,15 @@ class Term:
 def _after_rounds(axes: Sequence[int]) -> tuple[int, ...]:
     """The axis of the rounds, then axes that follow it."""
     return (0, *(k + 1 for k in axes))
+
+
+def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tuple[int, ...]]:
+    """A factor whose contracted axes follow each other, as products read them, and these axes."""
+    if axes == tuple(range(len(axes))):
+        return x, axes
+    order = (*(k for k in range(x.type.rank) if k not in axes), *axes)
+    (moved,) = b.add(primitive_named("permute"), (x,), {"axes": order})
+    return moved, tuple(range(x.type.rank - len(axes), x.type.rank))
 
 
 def apart(
