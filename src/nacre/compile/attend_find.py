@@ -263,7 +263,7 @@ class Finder:
         ends = all(e.params["axes"][-2:] == (e.outputs[0].type.rank - 2, e.outputs[0].type.rank - 1) for e in repeated)
         compared = self.by(plane, "ge")
         axes = [self.by(a, "iota") for a in compared.inputs] if compared is not None else []
-        exact = all(a.type.dtype.kind in "iu" and a.type.dtype.bits >= 32 for a in (compared.inputs if compared else ()))
+        exact = compared is not None and all(a.type.dtype.is_integer and a.type.dtype.bits >= 32 for a in compared.inputs)
         rank = plane.type.rank
         return ends and exact and [e.params["axis"] for e in axes if e is not None] == [rank - 2, rank - 1]
 
