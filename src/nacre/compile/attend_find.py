@@ -262,10 +262,10 @@ class Finder:
             return False
         ends = all(e.params["axes"][-2:] == (e.outputs[0].type.rank - 2, e.outputs[0].type.rank - 1) for e in repeated)
         compared = self.by(plane, "ge")
-        axes = [self.by(a, "iota") for a in compared.inputs] if compared is not None else []
-        exact = compared is not None and all(a.type.dtype.is_integer and a.type.dtype.bits >= 32 for a in compared.inputs)
+        numbers = compared.inputs if compared is not None else ()
+        axes = [self.by(a, "iota") for a in numbers if a.type.dtype.is_integer and a.type.dtype.bits >= 32]
         rank = plane.type.rank
-        return ends and exact and [e.params["axis"] for e in axes if e is not None] == [rank - 2, rank - 1]
+        return ends and [e.params["axis"] for e in axes if e is not None] == [rank - 2, rank - 1]
 
     def owned(self, mask: Atom) -> Atom:
         """A mask in memory; one that is computed is written before it is repeated, and not after."""
