@@ -60,11 +60,13 @@ class VariableRecord:
         "output",
         "value",
         "variable",
+        "wanted",
         "written",
     )
 
     def __init__(self, variable: Variable) -> None:
         self.variable = variable
+        self.wanted = variable.requires_grad  # whether its gradient is wanted, at entry
         self.input: Var | None = None  # its value at entry, if that was read
         self.value: Value | None = None  # what it holds now
         self.written = False

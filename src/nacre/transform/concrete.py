@@ -85,6 +85,7 @@ class ConcreteFunction:
     placeholders: Sequence[Value] = ()  # for them, while it does
     given: tuple[int, ...] = ()  # the arguments whose memory the caller gives up
     gradient_none: tuple[tuple[Variable, bool], ...] = ()
+    gradient_wanted: tuple[tuple[Variable, bool], ...] = ()
     gradient_inputs: tuple[Variable, ...] = ()
     variable_inputs: tuple[Variable, ...] = ()
     variable_outputs: tuple[Variable, ...] = ()
@@ -111,8 +112,10 @@ class ConcreteFunction:
 
     def holds(self) -> bool:
         """Whether what was read besides the arguments is as it was."""
-        return all(g.holds() for g in self.guards) and all(
-            (v.gradient is None) == was for v, was in self.gradient_none
+        return (
+            all(g.holds() for g in self.guards)
+            and all((v.gradient is None) == was for v, was in self.gradient_none)
+            and all(v.requires_grad == was for v, was in self.gradient_wanted)
         )
 
     def __repr__(self) -> str:
