@@ -343,16 +343,16 @@ def _block_update(x: Any, key: Key, value: Any) -> Any:
 
 def _scatter(x: Any, key: Key, value: Any) -> Any:
     """Pick, for every element, the position in the flattened value that it takes, or keep it."""
-    shape: Shape = x.type.shape
+    shape: tuple[int, ...] = x.type.shape
     if not all(is_concrete(e) for e in key.entries if isinstance(e, Value)) or not x.type.static:
         raise TraceError(
             "index_update: indices with numbers are required to assign to many places; got traced ones; "
             "use nacre.where with a comparison of nacre.arange(n)"
         )
-    places = np.arange(x.type.size).reshape(shape)[tuple(map(_again, key.entries))]
-    source = np.full(x.type.size, -1, np.int64)  # type: ignore[arg-type]
+    places: np.ndarray = np.arange(x.type.size).reshape(shape)[tuple(map(_again, key.entries))]
+    source = np.full(x.type.size, -1, np.int64)
     source[places.reshape(-1)] = np.arange(places.size)
-    chosen = source.reshape(shape)  # type: ignore[arg-type]
+    chosen = source.reshape(shape)
     if not places.size:
         return x
     values = view.reshape(_fitted(value, places.shape), (places.size,))
