@@ -168,6 +168,16 @@ def test_half_keys_and_values_for_wide_queries() -> None:
     assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
 
 
+@pytest.mark.parametrize("dtype", [nc.float16, nc.bfloat16], ids=str)
+def test_half_types_are_computed_in_float64_where_that_is_asked_for(dtype: Any) -> None:
+    q, k, v, g = (x.astype(dtype) for x in Sizes((2,), 7, 40, 9, 16).operands(normal(0)))
+
+    def f(q: Any, k: Any, v: Any, g: Any) -> Any:
+        return both(causal=True)(*(x.astype(nc.float64) for x in (q, k, v, g)))
+
+    assert list(map(canonical, nc.jit(f)(q, k, v, g))) == list(map(canonical, f(q, k, v, g)))
+
+
 SPECIAL = {
     "zeros of both signs, tiny and large": [0.0, -0.0, 1e-45, -1e-45, 1e-30, -1e-30, 3.0, -3.0],
     "underflow": [0.0, -0.0, -1e-42, 1e-42, 10.0, -10.0],

@@ -54,12 +54,13 @@ def _after_rounds(axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tuple[int, ...]]:
-    """A factor whose contracted axes follow each other, as products read them, and these axes."""
+    """A factor whose contracted axes are neighbours in order, as products read them, and these axes."""
+    rank = x.type.rank
     if axes == tuple(range(len(axes))):
         return x, axes
-    order = (*(k for k in range(x.type.rank) if k not in axes), *axes)
-    (moved,) = b.add(primitive_named("permute"), (x,), {"axes": order})
-    return moved, tuple(range(x.type.rank - len(axes), x.type.rank))
+    free = tuple(k for k in range(rank) if k not in axes)
+    (moved,) = b.add(PERMUTE, (x,), {"axes": (*free, *axes)})
+    return moved, tuple(range(len(free), rank))
 
 
 def apart(
@@ -96,7 +97,7 @@ def _term(made: Mapping[Atom, Equation], x: Atom) -> Term | None:
     return Term(e, permute) if e.primitive.name == "sum" else None
 
 
-ADD = primitive_named("add")
+ADD, PERMUTE = primitive_named("add"), primitive_named("permute")
 
 
 def added(b: Builder, start: Atom | None, summands: Sequence[Atom]) -> Atom:
