@@ -74,6 +74,16 @@ def test_a_result_that_is_also_copied_in_another_order_is_written(name: str, fir
         assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
+def test_what_a_window_reads_is_written_if_it_is_also_copied_in_another_order() -> None:
+    def f(x: Any) -> Any:
+        y = nc.tanh(x * 2.0 + 1.0)
+        return nc.reshape(nc.permute_dims(y, (0, 2, 1, 3)), (1, -1)), functional.max_pool2d(y, 2, 1)
+
+    x = nc.asarray(np.random.default_rng(0).standard_normal((1, 3, 6, 5)).astype(np.float32))
+    for a, b in zip(nc.jit(f)(x), f(x), strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
 def _training(make: Callable[[Any], optim.Optimizer], clip: bool = False) -> tuple[Any, list[nc.Variable]]:
     """A step of a network's training, and what it changes."""
     nc.random.seed(3)
