@@ -20,7 +20,7 @@ import numpy as np
 from nacre.base.locks import forkable, once
 from nacre.base.types import TensorType
 from nacre.codegen import entry_call, entry_packed, entry_step, entry_view, record
-from nacre.codegen.entry_call import PACKED_WORD
+from nacre.codegen.entry_call import DECLARATIONS, PACKED_WORD
 from nacre.codegen.entry_step import Surroundings
 from nacre.codegen.program import driver_text
 from nacre.codegen.record import Recording
@@ -47,8 +47,17 @@ class _Method(ctypes.Structure):
 
 
 def entry_text() -> str:
-    """The LLVM text of the entry, for this interpreter's object layout."""
-    text = entry_call.TEXT + record.TEXT + entry_view.TEXT + entry_packed.TEXT + entry_step.TEXT
+    """The LLVM text of the entries, for this interpreter's object layout."""
+    return _numbered(DECLARATIONS + entry_call.TEXT + record.TEXT + entry_view.TEXT + entry_packed.TEXT)
+
+
+@cache
+def step_text() -> str:
+    """That of the entry with variables, which many processes do without."""
+    return _numbered(DECLARATIONS + entry_step.TEXT)
+
+
+def _numbered(text: str) -> str:
     numbers = {"header": entry_call.HEADER_WORDS, "packed": PACKED_WORD, "small": entry_call.SMALL_WORKSPACE,
                "clock": CLOCK, "serial": SERIAL_OFFSET}
     for name, number in {**record.offsets(), **entry_step.offsets(), **numbers}.items():
@@ -62,17 +71,23 @@ def begin() -> None:
         crew.begin(len(text), partial(_make, text))
 
 
+@cache
+def begin_step() -> None:
+    """Have the code made by another thread that programs with variables need."""
+    objects.begin(step_text(), host_target())
+
+
 def _make(text: str) -> None:
     objects.compile_cached(text, host_target())
 
 
 class _Methods(NamedTuple):
-    """The entry of a program, that of one with variables, that of a view, and what lets go of what is packed."""
+    """The entry of a program, that of a view, what lets go of what is packed, and what `step_text` refers to."""
 
     call: _Method
-    step: _Method
     view: _Method
     forget: Callable[[int], None]
+    symbols: dict[str, int]
 
 
 @once
@@ -80,14 +95,19 @@ def _methods(target: Target, driver_text: str) -> _Methods:
     driver = objects.library(driver_text, target, pool().symbols()).keep()
     symbols = {name: driver.address(name) for name in ("nacre_run", "nacre_run_unless")}
     known = buffers.symbols()
-    symbols |= {name: known[name] for name in ("nacre_buffer_new", "nacre_buffer_renew")} | record.symbols()
-    symbols |= entry_step.symbols()
-    library = objects.library(entry_text(), target, symbols).keep()
-    method = partial(_method, library)
-    return _Methods(method("nacre_entry", "Run a program on tensors."),
-                    method("nacre_step", "Run a program on tensors and variables."),
-                    method("nacre_view", "A view of a tensor."),
-                    ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")))
+    symbols |= {name: known[name] for name in ("nacre_buffer_new", "nacre_buffer_renew")}
+    library = objects.library(entry_text(), target, symbols | record.symbols()).keep()
+    return _Methods(_method(library, "nacre_entry", "Run a program on tensors."),
+                    _method(library, "nacre_view", "A view of a tensor."),
+                    ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")),
+                    symbols | {name: library.address(name) for name in entry_step.SHARED})
+
+
+@once
+def _step_method(target: Target, driver_text: str) -> _Method:
+    symbols = _methods(target, driver_text).symbols | entry_step.symbols()
+    library = objects.library(step_text(), target, symbols).keep()
+    return _method(library, "nacre_step", "Run a program on tensors and variables.")
 
 
 def _method(library: Library, name: str, about: str) -> _Method:
@@ -219,7 +239,7 @@ def step_entry(program: Callable[..., Any], results: int, around: Surroundings, 
     made = _Entry(words, (program, *held))
     executable = own.executable
     assert executable is not None
-    return made.function(_methods(executable.target, executable.driver_text).step)
+    return made.function(_step_method(executable.target, executable.driver_text))
 
 
 def _about(nodes: bool | Recording) -> int:

@@ -142,7 +142,7 @@ undo.one:
   br label %undo
 """
 
-TEXT = """
+DECLARATIONS = """
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
@@ -161,7 +161,9 @@ declare void @nacre_run(ptr, ptr, ptr)
 declare i64 @nacre_run_unless(ptr, ptr, ptr, ptr, ptr)
 declare i64 @PyLong_AsSsize_t(ptr)
 @_Py_NoneStruct = external global i8
+"""
 
+TEXT = """
 define ptr @nacre_entry(ptr %self, ptr %args, i64 %given) nounwind {
 entry:
   %record = call ptr @PyLong_AsVoidPtr(ptr %self)
@@ -365,39 +367,8 @@ slow:
   ret ptr %answer
 }
 
-; Run a program on its inputs.  Whether it was done: memory may run out, and Ctrl-C may come.
-define internal i1 @nacre_perform(ptr %record, ptr %read, ptr %bases, ptr %made) nounwind {
-entry:
-  %inputs = load i64, ptr %record
-  %outputs.at = getelementptr i64, ptr %record, i64 1
-  %outputs = load i64, ptr %outputs.at
-  %descriptor.at = getelementptr i64, ptr %record, i64 2
-  %descriptor = load ptr, ptr %descriptor.at
-  %bytes.at = getelementptr i64, ptr %descriptor, i64 12
-  %bytes = load i64, ptr %bytes.at
-  %release.at = getelementptr i64, ptr %record, i64 7
-  %release = load i64, ptr %release.at
-  %types = getelementptr i64, ptr %record, i64 {header}
-  %inputs.words = shl i64 %inputs, 1
-  %results = getelementptr i64, ptr %types, i64 %inputs.words
-  %values = add i64 %inputs, %outputs
-  %question = alloca [3 x i64], align 16
-  %small.workspace = alloca [{small} x i8], align 64
-  br label %perform
-
-perform:
-  br label %output
-
-{perform}
-performed:
-  ret i1 true
-
-failed:
-  ret i1 false
-}
-
 ; Hold what a call reads, or let go of it.
-define internal void @nacre_hold(ptr %read, i64 %count, i1 %more) nounwind noinline {
+define dso_local void @nacre_hold(ptr %read, i64 %count, i1 %more) nounwind noinline {
 entry:
   br label %next
 
@@ -428,7 +399,7 @@ end:
 }
 
 ; Every tenth of a second: take the interpreter lock and let Python handle signals.  1 where that raised.
-define internal i64 @nacre_interrupted(ptr %question) nounwind {
+define dso_local i64 @nacre_interrupted(ptr %question) nounwind {
 entry:
   %now = alloca [2 x i64], align 16
   %told = call i32 @clock_gettime(i32 {clock}, ptr %now)
@@ -463,7 +434,7 @@ on:
 }
 
 ; A tensor around a buffer, whose reference it takes over.
-define internal ptr @nacre_tensor(ptr %class, ptr %type, ptr %buffer) nounwind {
+define dso_local ptr @nacre_tensor(ptr %class, ptr %type, ptr %buffer) nounwind {
 entry:
   %tensor = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
   %none = icmp eq ptr %tensor, null

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from nacre.codegen.entry_call import PERFORM
 from nacre.codegen.record import slot_offset
 from nacre.trace.value import Value
 from nacre.trace.variable import UPDATER, UPDATES, Variable
@@ -43,6 +44,12 @@ class Surroundings:
 
 
 TEXT = """
+declare ptr @nacre_packed(ptr, ptr, ptr)
+declare void @nacre_keep(ptr, ptr, ptr, ptr, i1)
+declare void @nacre_hold(ptr, i64, i1)
+declare i64 @nacre_interrupted(ptr)
+declare ptr @nacre_tensor(ptr, ptr, ptr)
+declare i64 @PyThread_get_thread_ident()
 declare void @PyErr_Fetch(ptr, ptr, ptr)
 declare void @PyErr_Restore(ptr, ptr, ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -172,6 +179,37 @@ slow:
   %fallback = load ptr, ptr %fallback.at
   %answer = call ptr @PyObject_Vectorcall(ptr %fallback, ptr %args, i64 %given, ptr null)
   ret ptr %answer
+}
+
+; Run a program on its inputs.  Whether it was done: memory may run out, and Ctrl-C may come.
+define internal i1 @nacre_perform(ptr %record, ptr %read, ptr %bases, ptr %made) nounwind {
+entry:
+  %inputs = load i64, ptr %record
+  %outputs.at = getelementptr i64, ptr %record, i64 1
+  %outputs = load i64, ptr %outputs.at
+  %descriptor.at = getelementptr i64, ptr %record, i64 2
+  %descriptor = load ptr, ptr %descriptor.at
+  %bytes.at = getelementptr i64, ptr %descriptor, i64 12
+  %bytes = load i64, ptr %bytes.at
+  %release.at = getelementptr i64, ptr %record, i64 7
+  %release = load i64, ptr %release.at
+  %types = getelementptr i64, ptr %record, i64 {header}
+  %inputs.words = shl i64 %inputs, 1
+  %results = getelementptr i64, ptr %types, i64 %inputs.words
+  %values = add i64 %inputs, %outputs
+  %question = alloca [3 x i64], align 16
+  %small.workspace = alloca [{small} x i8], align 64
+  br label %perform
+
+perform:
+  br label %output
+
+{perform}
+performed:
+  ret i1 true
+
+failed:
+  ret i1 false
 }
 
 ; What a function answers: 1 for True, -1 where it raised, else 0.
@@ -626,7 +664,10 @@ drop:
   call void @nacre_hold(ptr %tensors, i64 %results, i1 false)
   ret ptr null
 }
-"""
+""".replace("{perform}", PERFORM)
+
+
+SHARED = ("nacre_packed", "nacre_keep", "nacre_hold", "nacre_interrupted", "nacre_tensor")  # of the other entries' code
 
 
 def offsets() -> dict[str, int]:

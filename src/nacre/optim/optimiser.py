@@ -72,7 +72,8 @@ class ParameterGroup(dict[str, Any]):
     def settings(self) -> Hashable:
         """The hyper-parameters that are plain, as a value to compare."""
         held = ("params", "lr", *self.varying)
-        plain = [(k, v if type(v) is not list else tuple(v)) for k, v in self.items() if k not in held]
+        plain = [(k, tuple(cast("list[Any]", v)) if isinstance(v, list) else v)
+                 for k, v in self.items() if k not in held]
         return tuple(plain + [(f"rest of {k}", self[k][1:]) for k in self.varying if isinstance(self[k], tuple)])
 
 

@@ -97,6 +97,12 @@ class ConcreteFunction:
     specialised: dict[Hashable, Graph] = field(default_factory=dict[Hashable, Graph])  # for given symbolic sizes
 
     @property
+    def bare(self) -> bool:
+        """Whether it touches nothing but its arguments, of which it makes one tensor."""
+        more = self.statics or self.changed or self.given or self.guards or self.trace.captures or self.trace.variables
+        return self.structure == tree.LEAF and not more
+
+    @property
     def graph(self) -> Graph:
         """The graph it was traced to."""
         return self.trace.graph

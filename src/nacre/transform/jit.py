@@ -24,7 +24,7 @@ from nacre.base.garbage import uncollected
 from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.codegen.entry import entry
+from nacre.codegen.entry import begin_step, entry
 from nacre.compile.executor import EXECUTOR
 from nacre.compile.tune import tune, wanted
 from nacre.interpret.evaluate import from_numpy
@@ -185,6 +185,8 @@ class Jitted:
         graph = concrete.graph
         if not all(t.static for t in graph.input_types):
             return
+        if not concrete.bare:
+            begin_step()
         executable = concrete.executable
         if wanted():
             tune(executable)
@@ -193,12 +195,12 @@ class Jitted:
         if donors:
             concrete.placeholders = placeholders(concrete.donated)
             concrete.donating = entry(executable, _Fallback(self, concrete), True, donors, any_mode=True)
-        concrete.direct = direct(concrete, functools.partial(self._carefully, concrete), guarded=False)
+        if not concrete.bare:
+            concrete.direct = direct(concrete, functools.partial(self._carefully, concrete), guarded=False)
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
         if not (flat and all(isinstance(k, TensorType) for k in key[1])) or self.dynamic_shapes:
             return
-        one = concrete.structure == tree.LEAF and not (concrete.statics or concrete.changed or concrete.given)
-        if one and not (concrete.guards or concrete.trace.captures or concrete.trace.variables):
+        if concrete.bare:
             concrete.quick = concrete.plain
         elif concrete.direct is not None:
             concrete.quick = direct(concrete, functools.partial(self._otherwise, concrete), guarded=True)
