@@ -50,6 +50,24 @@ def test_updates_by_basic_keys(key: Any, scalar: bool) -> None:
     np.testing.assert_array_equal(x.numpy(), wanted)
 
 
+@pytest.mark.parametrize("key", [np.s_[::2], np.s_[..., ::-1], np.s_[1, None, -2::-2], np.s_[2:0:-1, ::3], np.s_[3:1:2]],
+                         ids=str)
+def test_updates_with_steps_are_compiled_and_have_derivatives(key: Any) -> None:
+    def update(x: Any, value: Any) -> Any:
+        x = x * 1
+        x[key] = value
+        return x
+
+    given, value = nc.tensor(X, dtype=nc.float32), nc.tensor(-1.0 - np.arange(X[key].size).reshape(X[key].shape))
+    value = value.astype(nc.float32)
+    np.testing.assert_array_equal(nc.jit(update)(given, value).numpy(), update(given, value).numpy())
+    of_x, of_value = nc.grad(lambda x, v: (update(x, v) * given).sum(), (0, 1))(given, value)
+    left = given.numpy().copy()
+    left[key] = 0
+    np.testing.assert_array_equal(of_x.numpy(), left)
+    np.testing.assert_array_equal(of_value.numpy(), given.numpy()[key])
+
+
 WITHOUT_NEW_AXES = [k for k in ARRAY_KEYS if not (isinstance(k, tuple) and any(e is None for e in k))]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn
-from nacre.api.primitives import pointwise
+from nacre.api.primitives import contract, pointwise, view
 from nacre.codegen.attend_plan import Bands, backward_cut
 from nacre.compile.attend import attend
 from nacre.compile.pipeline import compile_graph
@@ -166,6 +166,16 @@ def test_half_keys_and_values_for_wide_queries() -> None:
 
     assert [e.primitive.name for e in equations(f, q, k, v)] == ["attend"]
     assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
+
+
+@pytest.mark.parametrize("dtype", [nc.float16, nc.bfloat16], ids=str)
+def test_half_types_are_computed_in_float64_where_that_is_asked_for(dtype: Any) -> None:
+    q, k, v, g = (x.astype(dtype) for x in Sizes((2,), 7, 40, 9, 16).operands(normal(0)))
+
+    def f(q: Any, k: Any, v: Any, g: Any) -> Any:
+        return both(causal=True)(*(x.astype(nc.float64) for x in (q, k, v, g)))
+
+    assert list(map(canonical, nc.jit(f)(q, k, v, g))) == list(map(canonical, f(q, k, v, g)))
 
 
 SPECIAL = {
@@ -323,6 +333,58 @@ def test_what_is_left_as_it_is(name: str) -> None:
     if name != "derivative of the mask":
         assert "attend" not in primitives(f, q, k, v)
     assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
+
+
+@pytest.mark.parametrize("half", [nc.float16, nc.bfloat16], ids=str)
+@pytest.mark.parametrize("which", [(0, 1, 2), (0,), (1,), (2,)], ids=str)
+def test_half_types_in_float64(half: Any, which: tuple[int, ...]) -> None:
+    q, k, v = (nc.random.normal((2, 3, n, 8)) for n in (20, 30, 30))
+    operands = [x.astype(half if n in which else nc.float64) for n, x in enumerate((q, k, v))]
+
+    def f(*xs: Any) -> Any:
+        return F.scaled_dot_product_attention(*(x.astype(nc.float64) for x in xs), is_causal=True)
+
+    def both(*xs: Any) -> tuple[Any, ...]:
+        return f(*xs), *nc.grad(lambda *xs: nc.sum(f(*xs) ** 2), argnums=(0, 1, 2))(*xs)
+
+    assert "attend" in primitives(f, *operands)
+    assert list(map(canonical, nc.jit(both)(*operands))) == list(map(canonical, both(*operands)))
+
+
+@pytest.mark.parametrize("columns", [1, 200])
+@pytest.mark.parametrize("dtype", [nc.int8, nc.int32, nc.bfloat16, nc.float32], ids=str)
+def test_conditions_of_numbers_that_are_not_those_of_rows_and_columns(dtype: Any, columns: int) -> None:
+    """Those of few columns are the same for all keys; small types do not hold every number."""
+    q, k, v = (nc.random.normal((2, 300, 8)) for _ in range(3))
+    k, v = k[:, :200], v[:, :200]
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        rows, keys = (pointwise.iota((300, columns), n, dtype) for n in (0, 1))
+        scores = q @ k.mT
+        reached = view.broadcast(pointwise.ge(rows, keys), scores.shape, (1, 2))
+        return F.softmax(nc.where(reached, scores, -math.inf)) @ v
+
+    assert "attend" in primitives(f, q, k, v)
+    assert canonical(nc.jit(f)(q, k, v)) == canonical(f(q, k, v))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_derivatives_by_hand_of_numbers_for_all_matrices(batch: int) -> None:
+    """What is subtracted from scores, and what moves their cotangents, may be one row for all."""
+    q, k, v, g = (nc.random.normal((2, 12, 8)) for _ in range(4))
+    most, shift = nc.random.normal((batch, 12)) + 5.0, nc.random.normal((2, 12))
+
+    def f(most: Any, shift: Any) -> tuple[Any, ...]:
+        p = nc.exp(product(q, k, 2) - view.broadcast(most, (2, 12, 12), (0, 1)))
+        scores = p * (product(g, v, 2) + view.broadcast(shift, (2, 12, 12), (0, 1)))
+        return scores @ k, product(scores, q, 1), product(p, g, 1)
+
+    def product(x: Any, y: Any, axis: int) -> Any:
+        return contract.dot(x, y, ((axis,), (axis,)), ((0,), (0,)))
+
+    for operands in ((most, shift), (shift, most)):
+        assert ("attend_grads" in primitives(f, *operands)) == (batch == 2)
+        assert list(map(canonical, nc.jit(f)(*operands))) == list(map(canonical, f(*operands)))
 
 
 def test_graph_is_text() -> None:

@@ -212,3 +212,10 @@ def test_a_matrix_that_bands_read_across_is_not_turned() -> None:
     f = nc.jit(lambda h, table: log_sum_exp(h @ table.T))
     assert f.memory(h, table).workspace < 2100 * 2311 * 4 / 2
     assert canonical(f(h, table)) == canonical(log_sum_exp(h @ table.T))
+
+
+def test_a_part_that_is_all_says_nothing_of_other_parts(short: None) -> None:
+    a_number = stage(lambda x: [nc.tanh(nc.dynamic_slice(nc.tanh(x), (), ()))], [nc.tensor(1.0).type])
+    compile_graph(a_number.graph)
+    assert_same(lambda h, w, b, t: nc.max(nc.tanh(nc.dynamic_slice(h @ w, (1, 2), (6, 5))), axis=1),
+                operands(9, 4, 8, nc.float32), loops=0)

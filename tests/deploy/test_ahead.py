@@ -17,8 +17,10 @@ from nacre.compile.pipeline import compile_graph
 from nacre.deploy.ahead import packed_ahead
 from nacre.deploy.fold import folded
 from nacre.formats.program import freeze
+from nacre.interpret.evaluate import to_numpy
 from nacre.native.engine import cross_target, host_target
 from nacre.nn import functional as F
+from nacre.trace.value import make
 
 
 def rand(*shape: int, seed: int = 0) -> nc.Tensor:
@@ -117,6 +119,23 @@ def test_what_would_be_larger_than_its_constants_is_not() -> None:
     program = freeze(lambda x: x * nc.exp(nc.astype(half, nc.float32) + nc.arange(0.0, 640.0)), nc.zeros((64, 640)))
     graph = folded(program.closed)
     assert all(e.primitive.name in {q.primitive.name for q in graph.equations} for e in program.closed.equations)
+
+
+OF_SIZES: dict[str, Callable[[Any], Any]] = {
+    "a share": lambda x: F.batch_norm(x, None, None, training=True),
+    "a count": lambda x: x * nc.sqrt(BIAS[:4] * BIAS[:4] + x.shape[0]),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_what_is_made_of_sizes_that_a_call_chooses_is_not(name: str) -> None:
+    f, sizes = OF_SIZES[name], {"x": {0: nc.Dim("batch", min=1, max=8)}}
+    program = freeze(f, nc.zeros((2, 3, 4, 4)), dynamic_shapes=sizes)
+    executable = packed_ahead(compile_graph(folded(program.closed)).executable)
+    for n in (1, 5):
+        x = rand(n, 3, 4, 4)
+        (found,) = executable.run([x.data.address], {"batch": n})
+        assert same(to_numpy(make(x.type, found)), f(x).numpy())
 
 
 def test_constants_that_are_results() -> None:

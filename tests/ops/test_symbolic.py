@@ -43,6 +43,8 @@ CASES: list[tuple[str, tuple[TensorType, ...], Params]] = [
     ("slice", (f32(ONE, 5),), SLICES),
     ("flip", (f32(B, 5),), {"axes": (0, 1)}),
     ("pad", (f32(B, 5), f32()), PADDING),
+    ("pad", (f32(B, 5), f32()), {"low": (0, 0), "high": (0, 0), "interior": (1, 2)}),
+    ("pad", (f32(5, B), f32()), {"low": (0, 1), "high": (1, 2), "interior": (0, 3)}),
     ("concatenate", (f32(B, 5), f32(2, 5), f32(B, 5)), {"axis": 0}),
     ("sum", (f32(B, 5),), {"axes": (0,)}),
     ("sum", (f32(5, B),), {"axes": (1,)}),

@@ -283,6 +283,21 @@ def test_gradients_that_come_and_go() -> None:
         assert one.bits() == other.bits()
 
 
+def test_parameters_that_are_frozen() -> None:
+    one, other = Training(), Training()
+    for k in range(9):
+        for t in (one, other):
+            t.model[0].weight.requires_grad_(k // 3 % 2 == 0)
+        if k % 3 == 2:
+            with native():
+                one.step(X, Y)
+        else:
+            one.step(X, Y)
+        other.eagerly(X, Y)
+        assert one.bits() == other.bits()
+    assert len(one.step.concrete_functions) == 3
+
+
 def test_both_ways_give_the_same_in_any_order() -> None:
     rng = np.random.default_rng(5)
     one, other = Training(False), Training(False)

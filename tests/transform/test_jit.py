@@ -259,6 +259,41 @@ def test_gradients_that_are_none_belong_to_the_signature() -> None:
     assert len(accumulate.concrete_functions) == 2
 
 
+def test_which_gradients_are_wanted_belongs_to_the_signature() -> None:
+    """A parameter that is frozen after the first step stays; thawed, it is trained by the first variant again."""
+    def trained(wrap: Callable[[Any], Any]) -> tuple[list[list[float]], Any]:
+        held = [nn.Parameter(nc.ones(2)) for _ in range(2)]
+        optimiser = optim.Adam(held, lr=0.1)
+        inner = wrap(lambda x: nc.sum(held[0].value * held[1].value * x))
+
+        def step(x: Any) -> None:
+            inner(x).backward()
+            optimiser.step()
+            optimiser.zero_grad()
+
+        run, found = wrap(step), []
+        for wanted in (True, False, False, True):
+            held[0].requires_grad_(wanted)
+            run(nc.tensor([1.0, -2.0]))
+            found.append([x for p in held for x in p.value.tolist()])
+        return found, run
+
+    (found, step), (wanted, _) = trained(nc.jit), trained(lambda f: f)
+    assert found == wanted
+    assert found[1][:2] == found[0][:2] != found[3][:2]
+    reasons = [c.reason for c in step.concrete_functions]
+    assert any("requires_grad is False, it was True" in reason for reason in reasons) and len(reasons) < 4
+
+
+def test_gradients_of_arguments_that_are_frozen() -> None:
+    w, v = nn.Parameter(nc.ones(2)), nn.Parameter(nc.ones(2))
+    f = nc.jit(lambda x: nc.grad(lambda p: nc.sum(p[0].value * p[1].value * x))([w, v]))
+    assert all(g is not None for g in f(nc.ones(2)))
+    w.requires_grad_(False)
+    wanted = nc.grad(lambda p: nc.sum(p[0].value * p[1].value))([w, v])
+    assert [g is None for g in f(nc.ones(2))] == [g is None for g in wanted]
+
+
 def test_attributes_of_modules_are_guards() -> None:
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -310,6 +345,37 @@ def test_modules_are_arguments() -> None:
     same(step(other, X)[0], plain(other, X)[0])
     assert len(step.concrete_functions) == 3
     assert "weight of f32[2, 3]" in step.concrete_functions[0].signature
+
+
+CONTAINERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "modules, replaced": (lambda: nn.ModuleList([nn.Identity()]), lambda held: held.__setitem__(0, nn.ReLU())),
+    "modules, one more": (lambda: nn.ModuleList([nn.Identity()]), lambda held: held.append(nn.ReLU())),
+    "named modules": (lambda: nn.ModuleDict({"a": nn.Identity()}), lambda held: held.update({"b": nn.ReLU()})),
+    "parameters": (lambda: nn.ParameterList([nc.ones(3)]), lambda held: held.append(nc.zeros(3))),
+    "named parameters": (lambda: nn.ParameterDict({"a": nc.ones(3)}), lambda held: held.update({"a": nc.zeros(3)})),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_what_containers_hold_is_a_guard(name: str) -> None:
+    make, change = CONTAINERS[name]
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            self.held = make()
+
+        def forward(self, x: Any) -> Any:
+            for each in self.held.values() if hasattr(self.held, "values") else self.held:
+                x = each(x) if isinstance(each, nn.Module) else x * each
+            return x
+
+    net, x = Net(), nc.tensor([-1.0, 2.0, -3.0])
+    f = nc.jit(lambda x: net(x))
+    before = f(x)
+    same(before, net(x))
+    change(net.held)
+    same(f(x), net(x))
+    assert f(x).tolist() != before.tolist() and len(f.concrete_functions) == 2
 
 
 def test_guards_of_inner_functions_are_guards_of_outer_ones() -> None:

@@ -75,9 +75,7 @@ def test_batches(program: Program) -> None:
 SIZES = ((3, 5), (1, 1), (0, 4), (17, 2), (5, 0), (8, 8))
 
 
-@given(program=programs(most=10, zero=False))
-@some
-def test_dynamic_sizes(program: Program) -> None:
+def check_dynamic_sizes(program: Program) -> None:
     n, m = nc.Dim("n", max=17), nc.Dim("m", max=17)
     axes = {"a": {0: n, 1: m}, "b": {0: n, 1: m}, "c": {0: m}, "d": {0: n}}
     dynamic = nc.jit(lambda a, b, c, d: program(a, b, c, d), dynamic_shapes=axes)
@@ -94,6 +92,19 @@ def test_dynamic_sizes(program: Program) -> None:
         wanted = list(map(canonical, run(fixed, values)))
         assert list(map(canonical, results)) == wanted, f"{rows} by {columns}\n{graph}"
     assert len(dynamic.concrete_functions) == 1
+
+
+@given(program=programs(most=10, zero=False))
+@some
+def test_dynamic_sizes(program: Program) -> None:
+    check_dynamic_sizes(program)
+
+
+@pytest.mark.slow
+@given(program=programs(most=10, zero=False))
+@many
+def test_dynamic_sizes_many_times(program: Program) -> None:
+    check_dynamic_sizes(program)
 
 
 @pytest.mark.slow

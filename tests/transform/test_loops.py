@@ -183,6 +183,22 @@ def test_gradients_have_the_same_bits_on_any_threads(threads: int) -> None:
 KNOWN: dict[str, list[bytes]] = {}
 
 
+@pytest.mark.parametrize("side", ["left", "right", "turned"])
+def test_gradients_of_a_matrix_that_every_round_reads(side: str) -> None:
+    a, x, c = W[:5, :5], W[5:10, :5], W[10:15, 5:10]
+
+    def step(h: Any, a: Any) -> Any:
+        return nc.tanh({"left": a @ h, "right": h @ a, "turned": a.mT @ h.mT}[side])
+
+    def loop(a: Any) -> Any:
+        return (nc.fori_loop(0, 3, lambda _, h: step(h, a), x) * c).sum()
+
+    found = nc.grad(loop)(a)
+    assert bits(nc.jit(nc.grad(loop))(a)) == bits(found)
+    unrolled = nc.grad(lambda a: (step(step(step(x, a), a), a) * c).sum())(a)
+    np.testing.assert_allclose(found.numpy(), unrolled.numpy(), rtol=1e-5, atol=1e-7)
+
+
 def test_a_loop_without_an_end_stops_at_an_interrupt(threads: int) -> None:
     f = nc.jit(lambda x, w: nc.while_loop(lambda c: c.sum() > -1.0, lambda c: nc.abs(c @ w), x))
     x, w = nc.zeros((64, 64)), nc.zeros((64, 64))

@@ -61,6 +61,22 @@ def test_they_are_kept_from_the_second_call_on_and_given_back() -> None:
     assert allocated() - before < packed
 
 
+@pytest.mark.parametrize("dtype", [nc.float32, nc.bfloat16, nc.float64], ids=str)
+def test_other_numbers_of_threads_share_the_work_otherwise(dtype: nc.DType) -> None:
+    """Each packs for its own share: what is packed of the same weights is not that of another number of threads."""
+    x, w = random((130, 65), 0).astype(dtype), random((700, 65), 1).astype(dtype)
+    wanted = (x @ w.T).astype(nc.float32).numpy()
+    f = nc.jit(lambda x, w: x @ w.T)
+    assert f.memory(x, w).packed
+    before = nc.get_threads()
+    try:
+        for threads in (1, 1, 1, 2, 3, 3, 3, 5, 5, 5, 4, 3, 2, 2, 1, 1):
+            nc.set_threads(threads)
+            assert np.array_equal(f(x, w).astype(nc.float32).numpy(), wanted), threads
+    finally:
+        nc.set_threads(before)
+
+
 def test_weights_that_are_updated_in_place_are_packed_anew() -> None:
     conv = nn.Conv2d(256, 256, 3, padding=1)
     x, y = random(SHAPE, 0), random(SHAPE, 1)

@@ -154,8 +154,11 @@ def _place(entry: int, size: Size, axis: int) -> Size:
     return entry % size
 
 
-def _span(entry: slice, size: Size) -> tuple[Size, Size, int, bool]:
-    """start, stop, step > 0, and whether the result is to be flipped."""
+Span = tuple[Size, Size, int, bool]  # start, stop, step > 0, and whether the result is to be flipped
+
+
+def _span(entry: slice, size: Size) -> Span:
+    """What a slice takes of an axis."""
     step = 1 if entry.step is None else int(entry.step)
     if step == 0:
         raise ShapeError("index: a step other than 0 is required; got 0")
@@ -169,7 +172,7 @@ def _span(entry: slice, size: Size) -> tuple[Size, Size, int, bool]:
     return (start, last + 1, step, False) if step > 0 else (last, start + 1, -step, True)
 
 
-def _symbolic_span(entry: slice, size: Dim, step: int) -> tuple[Size, Size, int, bool]:
+def _symbolic_span(entry: slice, size: Dim, step: int) -> Span:
     low = size.bounds()[0]
     if entry.start is None and entry.stop is None and step in (1, -1):
         return 0, size, 1, step < 0
@@ -188,39 +191,49 @@ def _symbolic_span(entry: slice, size: Dim, step: int) -> tuple[Size, Size, int,
     return ends[0], ends[1], step, False
 
 
+def _spans(key: Key, shape: Shape) -> list[Span]:
+    """What a key takes of each axis; array entries leave the whole axis."""
+    spans: list[Span] = []
+    for entry in key.entries:
+        if entry is NEW_AXIS:
+            continue
+        size = shape[len(spans)]
+        if _is_slice(entry):
+            spans.append(_span(entry, size))
+        else:
+            spans.append((0, size, 1, False) if isinstance(entry, Value) else (entry, entry + 1, 1, False))
+    return spans
+
+
+def _count(start: Size, stop: Size, step: int) -> Size:
+    return -((start - stop) // step)
+
+
+def _flipped(spans: Sequence[Span]) -> tuple[int, ...]:
+    return tuple(axis for axis, span in enumerate(spans) if span[3])
+
+
 def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
     """Apply integers, slices and new axes; array entries keep their whole axis.  Gives the array entry by axis."""
     shape = x.type.shape
-    starts: list[Size] = []
-    stops: list[Size] = []
-    steps: list[int] = []
-    flips: list[int] = []
+    spans = _spans(key, shape)
     result: list[Size] = []
     arrays: list[Any] = []
-    axis = 0
+    each = iter(spans)
     for entry in key.entries:
         if entry is NEW_AXIS:
             result.append(1)
             arrays.append(None)
             continue
-        start, stop, step, flipped = (0, shape[axis], 1, False)
-        if _is_slice(entry):
-            start, stop, step, flipped = _span(entry, shape[axis])
-        elif not isinstance(entry, Value):
-            start, stop = entry, entry + 1
-        starts.append(start)
-        stops.append(stop)
-        steps.append(step)
-        if flipped:
-            flips.append(axis)
+        start, stop, step, _ = next(each)
         if isinstance(entry, slice | Value):
-            result.append(-((start - stop) // step))
+            result.append(_count(start, stop, step))
             arrays.append(entry if isinstance(entry, Value) else None)
-        axis += 1
-    if tuple(stops) != shape or any(starts) or any(s != 1 for s in steps):
-        x = view.slice_(x, tuple(starts), tuple(stops), tuple(steps))
-    if flips:
-        x = view.flip(x, tuple(flips))
+    starts, stops, steps = (tuple(span[k] for span in spans) for k in range(3))
+    if stops != shape or any(starts) or any(s != 1 for s in steps):
+        x = view.slice_(x, starts, stops, steps)
+    if flips := _flipped(spans):
+        x = view.flip(x, flips)
     return (x if x.type.shape == tuple(result) else view.reshape(x, tuple(result))), arrays
 
 
@@ -289,13 +302,7 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
         wide = view.broadcast(whole, held.type.shape, tuple(range(len(whole.type.shape))))
         return where(wide, given, held)
     parsed = parse(key, held.type.shape)
-    if not parsed.arrays and all(_is_block(entry) for entry in parsed.entries):
-        return _block_update(held, parsed, given)
-    return _scatter(held, parsed, given)
-
-
-def _is_block(entry: Any) -> bool:
-    return not _is_slice(entry) or entry.step in (None, 1)
+    return _scatter(held, parsed, given) if parsed.arrays else _block_update(held, parsed, given)
 
 
 def _fitted(value: Any, shape: Shape) -> Any:
@@ -310,15 +317,25 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 
 def _block_update(x: Any, key: Key, value: Any) -> Any:
+    """Slices and integers: the value as one block, or spread out by steps and chosen where it belongs."""
     target, _ = _basic(x, key)
-    starts: list[Size] = []
-    sizes: list[Size] = []
-    for axis, entry in enumerate(e for e in key.entries if e is not NEW_AXIS):
-        start, stop = _span(entry, x.type.shape[axis])[:2] if _is_slice(entry) else (entry, entry + 1)
-        starts.append(start)
-        sizes.append(stop - start)
-    block = view.reshape(_fitted(value, target.type.shape), tuple(sizes))
-    return picking.dynamic_update_slice(x, block, tuple(scalar(s, int64) for s in starts))
+    spans = _spans(key, x.type.shape)
+    sizes = tuple(_count(start, stop, step) for start, stop, step, _ in spans)
+    block = view.reshape(_fitted(value, target.type.shape), sizes)
+    if flips := _flipped(spans):
+        block = view.flip(block, flips)
+    if all(step == 1 for _, _, step, _ in spans):
+        return picking.dynamic_update_slice(x, block, tuple(scalar(start, int64) for start, *_ in spans))
+
+    def spread_out(part: Any) -> Any:
+        """A part at its places among zeros, in the shape of x."""
+        low, between = tuple(start for start, *_ in spans), tuple(step - 1 for _, _, step, _ in spans)
+        wide = view.pad(part, scalar(0, part.type.dtype), low, (0,) * len(low), between)
+        high = tuple(n - m for n, m in zip(x.type.shape, wide.type.shape, strict=True))
+        return view.pad(wide, scalar(0, part.type.dtype), (0,) * len(low), high)
+
+    chosen = spread_out(pointwise.fill(True, sizes, bool_))
+    return pointwise.select(chosen, spread_out(block), x)
 
 
 def _scatter(x: Any, key: Key, value: Any) -> Any:

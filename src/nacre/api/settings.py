@@ -40,7 +40,7 @@ class Block(Protocol):
 
 
 def no_grad() -> Block:
-    """A block, or with `@no_grad()` a function, in which nothing is recorded for `backward`.
+    """A block, or with `@no_grad()` a function, in which nothing is recorded for `backward`: no derivative goes through it.
 
     >>> x = nc.tensor(1.0).requires_grad_()
     >>> with nc.no_grad():

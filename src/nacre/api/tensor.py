@@ -19,7 +19,8 @@ from nacre.api.operands import TensorLike, as_tensor, numbers
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError, explain
 from nacre.interpret import tape
-from nacre.trace.value import Payload, Value, is_concrete, make, register_public, stripped
+from nacre.ops.detach import detach
+from nacre.trace.value import Payload, Value, is_concrete, make, register_public
 from nacre.trace.variable import Leaf, Variable
 
 FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
@@ -310,7 +311,7 @@ class Tensor(Value):
 
     def detach(self) -> Tensor:
         """The same numbers without the record of how they came to be."""
-        held = stripped(self)
+        held = detach(self)
         return make(held.type, held.data, held.layout) if held is self else held  # type: ignore[return-value]
 
     if TYPE_CHECKING:

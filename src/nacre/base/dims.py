@@ -284,6 +284,18 @@ def product(sizes: Sequence[Size]) -> Size:
     return total
 
 
+def at_most_one(size: Size) -> Size:
+    """1 where there is anything, 0 where there is nothing.
+
+    >>> print(at_most_one(Dim.symbol("n", max=8)), at_most_one(Dim.symbol("n", min=1)), at_most_one(0))
+    ((n + 7)//8) 1 0
+    """
+    if isinstance(size, int):
+        return min(size, 1)
+    low, high = size.bounds()
+    return 1 if low > 0 else (size + (high - 1)) // max(high, 1)
+
+
 def upper(size: Size) -> int:
     """The greatest value a size can take."""
     return size if isinstance(size, int) else size.bounds()[1]

@@ -11,7 +11,7 @@ import ctypes
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -73,8 +73,10 @@ def begin() -> None:
 
 @cache
 def begin_step() -> None:
-    """Have the code made by another thread that programs with variables need."""
-    objects.begin(step_text(), host_target())
+    """Have the code that programs with variables need made by another thread, unless an earlier process made it."""
+    target = host_target()
+    if not objects.shared().known(objects.key_of(step_text(), target)):
+        objects.begin(step_text(), target)
 
 
 def _make(text: str) -> None:
@@ -129,26 +131,31 @@ class _Entry:
     held: tuple[object, ...]
     executable: Executable | None = None
     keeps: bool = False
-    table: np.ndarray | None = None  # of what is packed; calls under way refer to it
+    tables: dict[int, np.ndarray] = field(default_factory=dict[int, np.ndarray])  # of what is packed, by plan
     release: Callable[[int], None] | None = None  # at once, as other threads may call meanwhile
 
     def bind(self) -> None:
-        """Point the record to a plan for the current number of threads."""
+        """Point the record to a plan for the current number of threads.
+
+        Each plan has a table of its own, as kernels pack for their share of the work; calls under way refer to theirs.
+        """
         if self.executable is None:
             return
+        self.forget()
         bound = self.executable.bound({})
-        self.record[2] = bound.descriptor.ctypes.data
-        about = bound.packed
-        if self.keeps and about.nbytes and self.table is None:
+        place, about = bound.descriptor.ctypes.data, bound.packed
+        if self.keeps and about.nbytes and place not in self.tables:
             sources = [word for k in about.sources for word in (k, 0, 0)]
             words = [about.nbytes, 0, len(about.sources), len(about.offsets), *sources, *about.offsets]
-            self.table = np.array(words, np.int64)
-            self.record[PACKED_WORD] = self.table.ctypes.data
+            self.tables[place] = np.array(words, np.int64)
+        self.record[2] = place
+        self.record[PACKED_WORD] = self.tables[place].ctypes.data if place in self.tables else 0
 
     def forget(self) -> None:
         """Let go of what is packed."""
-        if self.table is not None and self.release is not None:
-            self.release(int(self.record[PACKED_WORD]))  # an array's `ctypes` would import, which may be too late
+        for table in self.tables.values():
+            if self.release is not None:
+                self.release(table.__array_interface__["data"][0])  # its `ctypes` would import: it may be too late
 
     def __del__(self) -> None:
         self.forget()

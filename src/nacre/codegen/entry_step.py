@@ -9,9 +9,10 @@ held; else, and for anything unusual, the call goes to the fallback, which is Py
 Record, in 64-bit words: the program's record (see `codegen/entry_call`), arguments, plain operands (arguments and
 captures), results, then addresses of tables: the sources of operands after the arguments (captures, and slots of
 variables), the slots that outputs after the results go to, what is hidden (pairs: operand, placeholder), the slots that
-are set to None, and those that must be None or not (pairs: slot, whether) - the last three begin with how many there
-are; then functions: whether all else is as it was (or 0), what makes the answer of a tuple of results (0: it is the
-one result, None: it is the tuple), the fallback, and those that take the lock of updates and release it.
+are set to None, and those that must be as they were (triples: slot, object, whether it holds it) - the last three begin
+with how many there are; then functions: whether all else is as it was (or 0), what makes the answer of a tuple of
+results (0: it is the one result, None: it is the tuple), the fallback, and those that take the lock of updates and
+release it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Surroundings:
     read: Sequence[Slot] = ()
     written: Sequence[Slot] = ()
     cleared: Sequence[Slot] = ()  # set to None at the end
-    none: Sequence[tuple[Slot, bool]] = ()  # whether they must be None at the start
+    kept: Sequence[tuple[Slot, object, bool]] = ()  # a slot, True, False or None, and whether it must hold that
     hidden: Mapping[int, Value] = field(default_factory=dict[int, Value])  # placeholders, by the number in `read`
 
 
@@ -277,7 +278,7 @@ fail:
 }
 
 ; The operands, their buffers and addresses.  False where one is not a dense tensor of its type, an argument or capture
-; has a node, or a slot is None that was not.
+; has a node, or a slot is not as it was.
 define internal i1 @nacre_gather(ptr %step, ptr %args, ptr %operands, ptr %read, ptr %bases) nounwind {
 entry:
   %record = load ptr, ptr %step
@@ -367,27 +368,29 @@ good:
   %i.next = add i64 %i, 1
   br label %next
 
-slots:                                            ; those that must be None, or must not
-  %none.at = getelementptr ptr, ptr %step, i64 8
-  %none = load ptr, ptr %none.at
-  %none.many = load i64, ptr %none
+slots:                                            ; do they hold what they held, and not what they did not?
+  %kept.at = getelementptr ptr, ptr %step, i64 8
+  %kept = load ptr, ptr %kept.at
+  %kept.many = load i64, ptr %kept
   br label %slot.next
 
 slot.next:
   %n = phi i64 [ 0, %slots ], [ %n.next, %slot ]
-  %n.more = icmp slt i64 %n, %none.many
+  %n.more = icmp slt i64 %n, %kept.many
   br i1 %n.more, label %slot, label %end
 
 slot:
-  %pair.index = shl i64 %n, 1
-  %pair = getelementptr i64, ptr %none, i64 %pair.index
-  %slot.at = getelementptr i64, ptr %pair, i64 1
+  %triple.index = mul i64 %n, 3
+  %triple = getelementptr i64, ptr %kept, i64 %triple.index
+  %slot.at = getelementptr i64, ptr %triple, i64 1
   %slot.place = load ptr, ptr %slot.at
-  %was.at = getelementptr i64, ptr %pair, i64 2
+  %object.at = getelementptr i64, ptr %triple, i64 2
+  %object = load ptr, ptr %object.at
+  %was.at = getelementptr i64, ptr %triple, i64 3
   %was = load i64, ptr %was.at
   %now = load ptr, ptr %slot.place
-  %is.none = icmp eq ptr %now, @_Py_NoneStruct
-  %is = zext i1 %is.none to i64
+  %is.that = icmp eq ptr %now, %object
+  %is = zext i1 %is.that to i64
   %as.it.was = icmp eq i64 %is, %was
   %n.next = add i64 %n, 1
   br i1 %as.it.was, label %slot.next, label %misfit
@@ -687,7 +690,7 @@ def words(program: np.ndarray, results: int, around: Surroundings, holds: Callab
     `program` is the program's record; `finish` is None for one result that is the answer, `tuple` for a tuple of all,
     else a function that makes the answer of that tuple.
     """
-    places = {name: slot_offset(Variable, name) for name in ("cell", "gradient_cell")}
+    places = {name: slot_offset(Variable, name) for name in ("cell", "gradient_cell", "requires_grad")}
 
     def address(slot: Slot) -> int:
         """Where a variable has one of its slots."""
@@ -695,11 +698,11 @@ def words(program: np.ndarray, results: int, around: Surroundings, holds: Callab
 
     plain = int(program[0]) - len(around.read)
     hidden = [word for k, place in around.hidden.items() for word in (plain + k, id(place))]
-    none = [word for slot, was in around.none for word in (address(slot), int(was))]
+    kept = [word for slot, held, was in around.kept for word in (address(slot), id(held), int(was))]
     tables = [np.array(t or [0], np.int64) for t in (
         [*map(id, around.captures), *map(address, around.read)], [*map(address, around.written)],
         [len(around.hidden), *hidden], [len(around.cleared), *map(address, around.cleared)],
-        [len(around.none), *none])]
+        [len(around.kept), *kept])]
     functions = holds, UPDATES.acquire, UPDATES.release
     end = 0 if finish is None else id(None) if finish is tuple else id(finish)
     record = np.array([program.ctypes.data, plain - len(around.captures), plain, results,

@@ -87,9 +87,11 @@ def stretched(e: Equation, run: Run, length: int) -> dict[str, Any]:
 
 def plain(e: Equation) -> bool:
     """Whether each element of the result is the same function of the operands' elements there, whatever its place."""
+    if e.params:
+        return "shape" not in e.params and is_pointwise(e) and not _tells_places(e)
     known = _plain.get(e.primitive)
     if known is None:
-        known = _plain[e.primitive] = "shape" not in e.params and is_pointwise(e) and not _tells_places(e)
+        known = _plain[e.primitive] = is_pointwise(e) and not _tells_places(e)
     return known
 
 

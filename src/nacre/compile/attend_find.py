@@ -114,7 +114,9 @@ class Finder:
     def spread(self, a: Atom, rows: int) -> Atom | None:
         """The value of each row that a matrix repeats along its rows."""
         e = self.by(a, "broadcast")
-        return e.inputs[0] if e is not None and e.params["axes"] == tuple(range(rows)) else None
+        if e is None or e.params["axes"] != tuple(range(rows)) or e.inputs[0].type.shape != a.type.shape[:rows]:
+            return None
+        return e.inputs[0]
 
     def product(self, e: Equation, rank: int) -> tuple[int, int] | None:
         """The axes that a product of matrices contracts, if all axes before the last two are its batch."""
@@ -241,7 +243,7 @@ class Finder:
             chosen, a, low = inputs
             lowest = self.constant(low)
             if lowest is not None and float(lowest.array) == -math.inf and isinstance(a, Var):
-                return "causal" if self.is_causal(chosen) else "mask", chosen, a
+                return "causal" if self.is_causal(chosen, e.outputs[0].type) else "mask", chosen, a
         elif name == "add":
             found = [(a, b) for a, b in (inputs, inputs[::-1]) if isinstance(a, Var) and self.scoring(a)]
             if len(found) == 1:
@@ -253,12 +255,15 @@ class Finder:
         e = self.producer.get(x)
         return e is not None and (self.product(e, x.type.rank) is not None or self.step(e) is not None)
 
-    def is_causal(self, chosen: Atom) -> bool:
-        """Whether a condition holds where the row is not less than the column."""
+    def is_causal(self, chosen: Atom, scores: TensorType) -> bool:
+        """Whether a condition holds where the row of scores is not less than the column."""
         plane, repeated = self.base(chosen)
+        if plane.type.shape[-2:] != scores.shape[-2:]:
+            return False
         ends = all(e.params["axes"][-2:] == (e.outputs[0].type.rank - 2, e.outputs[0].type.rank - 1) for e in repeated)
         compared = self.by(plane, "ge")
-        axes = [self.by(a, "iota") for a in compared.inputs] if compared is not None else []
+        numbers = compared.inputs if compared is not None else ()
+        axes = [self.by(a, "iota") for a in numbers if a.type.dtype.is_integer and a.type.dtype.bits >= 32]
         rank = plane.type.rank
         return ends and [e.params["axis"] for e in axes if e is not None] == [rank - 2, rank - 1]
 
@@ -313,9 +318,9 @@ class Finder:
         return narrow
 
     def widened(self, a: Atom) -> Atom:
-        """An operand as it lies in memory: in a half type, if it is converted from that."""
+        """An operand as it lies in memory: in a half type, if it is converted from that to what is computed in."""
         e = self.by(a, "cast")
-        return e.inputs[0] if e is not None and e.inputs[0].type.dtype in HALVES else a
+        return e.inputs[0] if e is not None and a.type.dtype is float32 and e.inputs[0].type.dtype in HALVES else a
 
     def shared(self, p: Var, e: Equation, total: Var) -> bool:
         """Whether an equation divides weights by their sum."""

@@ -467,7 +467,14 @@ _pointwise: dict[Primitive, bool] = {}
 
 
 def is_pointwise(e: Equation) -> bool:
-    """Whether each element of the result is made of the operands' elements at the same index."""
+    """Whether each element of the result is made of the operands' elements at the same index.
+
+    What an equation with parameters reads is asked of each: nothing is cut off by a slice of all there is.
+    """
+    if any(x.type.shape != e.outputs[0].type.shape for x in e.inputs):
+        return False
+    if e.params:
+        return _reads_own_index(e)
     known = _pointwise.get(e.primitive)
     if known is None:
         known = _pointwise[e.primitive] = _reads_own_index(e)

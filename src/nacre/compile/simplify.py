@@ -18,7 +18,7 @@ from nacre.ops.contract import dot_p, holds, widened_dot_p
 from nacre.ops.copy import copy_p
 
 # equations that give back their operand when their parameters say nothing new
-_IDENTITIES = frozenset(("reshape", "broadcast", "permute", "slice", "cast", "copy"))
+_IDENTITIES = frozenset(("reshape", "broadcast", "permute", "slice", "cast", "copy", "detach"))
 
 
 def simplify(graph: Graph) -> Graph:

@@ -7,7 +7,9 @@ than the constants that it is made of is left to the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+from nacre.base.dims import Dim
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.evaluate import to_numpy
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
@@ -38,7 +40,7 @@ def _foldable(graph: Graph) -> list[Var]:
     for e in graph.equations:
         (v, *more), sizes = e.outputs, [_bytes(x, largest) for x in e.inputs]
         if isinstance(e.primitive.lowering, Element | Reduce) and not more and v not in outputs and v.type.static \
-                and None not in sizes:
+                and None not in sizes and _known(tuple(e.params.values())):
             largest[v] = max((n for n in sizes if n is not None), default=0)
     needed: set[Atom] = set(outputs)
     found: list[Var] = []
@@ -51,6 +53,13 @@ def _foldable(graph: Graph) -> list[Var]:
         if not made and (not mine or mine[0] in needed):
             needed.update(e.inputs)
     return found[::-1]
+
+
+def _known(param: object) -> bool:
+    """Whether a parameter holds no size that a call may choose."""
+    if isinstance(param, tuple):
+        return all(map(_known, cast("tuple[object, ...]", param)))
+    return not isinstance(param, Dim)
 
 
 def _bytes(x: Atom, largest: dict[Var, int]) -> int | None:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from nacre.base.errors import GradientError, TraceError
+from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph
@@ -44,6 +45,7 @@ class Forward:
     def __init__(self) -> None:
         self.level = next_level()
         self.ended = False
+        self.stops = STATE.gradients  # at `no_grad`, if it was not entered there
 
     def dual(self, primal: Value, tangent: Value | None) -> Value:
         """A value with a tangent; without one it is the value itself."""
@@ -67,6 +69,8 @@ class Forward:
             )
         pairs = [self.split(x) for x in inputs]
         xs, ts = [p for p, _ in pairs], [t for _, t in pairs]
+        if self.stops and not STATE.gradients:
+            return bind(primitive, *xs, **params)
         if isinstance(primitive.derivative, Structural):
             ys, tangents = FLOWS[primitive.name](primitive, xs, ts, params)
             return tuple(map(self.dual, ys, tangents))

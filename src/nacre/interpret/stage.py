@@ -27,6 +27,7 @@ from nacre.ir import text as text  # so that graphs print
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Primitive
 from nacre.ir.rewrite import substitute
+from nacre.ops.detach import detach_p
 from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope
@@ -59,11 +60,13 @@ class VariableRecord:
         "output",
         "value",
         "variable",
+        "wanted",
         "written",
     )
 
     def __init__(self, variable: Variable) -> None:
         self.variable = variable
+        self.wanted = variable.requires_grad  # whether its gradient is wanted, at entry
         self.input: Var | None = None  # its value at entry, if that was read
         self.value: Value | None = None  # what it holds now
         self.written = False
@@ -144,6 +147,7 @@ class Staging:
         self.records: dict[Variable, VariableRecord] = {}
         self.equations: list[Equation] = []
         self.changed: list[tuple[ref[Value], Any, Any, Any]] = []  # objects of lower levels, as they were
+        self.silent: dict[Atom, Var | None] = {}  # made in `no_grad`, and as what other equations read them
 
     # ---- equations
 
@@ -153,13 +157,27 @@ class Staging:
         """Record an equation; its results are staged values."""
         if self.ended:
             raise _leaked(self.name, primitive.name)
-        atoms = tuple(map(self.atom, inputs))
+        atoms = tuple(map(self.read_atom, inputs))
         outputs = tuple(map(Var, primitive.result_types(tuple(x.type for x in inputs), params)))
         line = user_line() if self.source is None else self.source
         self.equations.append(Equation(primitive, atoms, params, outputs, line))
+        if not STATE.gradients:
+            self.silent.update(dict.fromkeys(outputs))
         if primitive.multiple:
             return tuple(map(self.value, outputs))
         return self.value(outputs[0])
+
+    def read_atom(self, x: Value) -> Atom:
+        """The atom that an equation or a caller reads: detached, if it was made in `no_grad` and this is not."""
+        found = self.atom(x)
+        if not STATE.gradients or found not in self.silent:
+            return found
+        known = self.silent[found]
+        if known is None:
+            known = self.silent[found] = Var(found.type)
+            line = user_line() if self.source is None else self.source
+            self.equations.append(Equation(detach_p, (found,), {}, (known,), line))
+        return known
 
     def value(self, atom: Atom, node: Any = None) -> Value:
         """The staged value of an atom of this graph."""
@@ -259,7 +277,7 @@ class Staging:
 
     def finish(self, outputs: Sequence[Value]) -> Trace:
         """The graph and what it captured."""
-        results = [self.atom(y) for y in outputs]
+        results = [self.read_atom(y) for y in outputs]
         records = tuple(self.records.values())
         for r in records:
             if r.written:

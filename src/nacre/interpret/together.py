@@ -38,8 +38,10 @@ class Term:
             axes: tuple[int, ...] = e.params["axes"]
             params: Mapping[str, Any] = {**e.params, "axes": _after_rounds(axes)}
         else:
-            first, second = e.params["contract"]
-            params = {**e.params, "contract": (_after_rounds(first), _after_rounds(second))}
+            sides = [_side_by_side(b, x, _after_rounds(axes))
+                     for x, axes in zip(stacked, e.params["contract"], strict=True)]
+            stacked = [x for x, _ in sides]
+            params = {**e.params, "contract": tuple(axes for _, axes in sides)}
         (found,) = b.add(e.primitive, stacked, params, e.source)
         if self.permute is not None:
             (found,) = b.add(self.permute.primitive, (found,), self.permute.params)
@@ -49,6 +51,16 @@ class Term:
 def _after_rounds(axes: Sequence[int]) -> tuple[int, ...]:
     """The axis of the rounds, then axes that follow it."""
     return (0, *(k + 1 for k in axes))
+
+
+def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tuple[int, ...]]:
+    """A factor whose contracted axes are neighbours in order, as products read them, and these axes."""
+    rank = x.type.rank
+    if axes == tuple(range(len(axes))):
+        return x, axes
+    free = tuple(k for k in range(rank) if k not in axes)
+    (moved,) = b.add(PERMUTE, (x,), {"axes": (*free, *axes)})
+    return moved, tuple(range(len(free), rank))
 
 
 def apart(
@@ -85,7 +97,7 @@ def _term(made: Mapping[Atom, Equation], x: Atom) -> Term | None:
     return Term(e, permute) if e.primitive.name == "sum" else None
 
 
-ADD = primitive_named("add")
+ADD, PERMUTE = primitive_named("add"), primitive_named("permute")
 
 
 def added(b: Builder, start: Atom | None, summands: Sequence[Atom]) -> Atom:

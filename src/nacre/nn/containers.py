@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from nacre.base.errors import ArgumentError
 from nacre.nn.module import Module, Parameter
+from nacre.trace.guards import report
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 
@@ -126,6 +127,7 @@ class _Named(Module):
     """Attributes of one kind, in order, that are entries of a dict.  A name of the class's own is refused."""
 
     def _held(self) -> dict[str, Any]:
+        report(self, "fingerprint")
         return {k: v for k, v in vars(self).items() if isinstance(v, Module | Parameter)}
 
     def _check(self, value: Any) -> Any:
@@ -220,6 +222,7 @@ class ParameterList(Module):
         self.extend(values)
 
     def _held(self) -> list[Parameter]:
+        report(self, "fingerprint")
         return [v for v in vars(self).values() if isinstance(v, Parameter)]
 
     def __len__(self) -> int:

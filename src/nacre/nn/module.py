@@ -157,6 +157,7 @@ class Module:
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules that are attributes of this one, with their names."""
+        report(self, "fingerprint")
         return ((k, v) for k, v in vars(self).items() if isinstance(v, Module))
 
     def children(self) -> Iterator[Module]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from nacre.base.dims import Dim, Size
+from nacre.base.dims import Dim, Size, at_most_one
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
@@ -147,7 +147,7 @@ def _slice_transpose(
     for size, length, start, step in zip(x.type.shape, g.type.shape, starts, steps, strict=True):
         empty = isinstance(length, int) and length == 0
         low.append(0 if empty else start)
-        high.append(size if empty else size - start - ((length - 1) * step + 1))
+        high.append(size if empty else size - start - _span(length, step - 1))
     return pad(g, fill(0, (), g.type.dtype), low, high, [s - 1 for s in steps])
 
 
@@ -242,9 +242,7 @@ def pad(
 
 def _span(size: Size, interior: int) -> Size:
     """The extent of an axis with what stands between its elements."""
-    if isinstance(size, int):
-        return size + max(size - 1, 0) * interior
-    return size * (interior + 1) - interior
+    return size + (size - at_most_one(size)) * interior
 
 
 def _pad_type(

@@ -14,6 +14,7 @@ from nacre.base.dtypes import as_dtype
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import holding
+from nacre.trace.guards import report
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Leaf, Variable
 
@@ -97,6 +98,7 @@ class Arguments:
 
     def _place(self, n: int, leaf: Any) -> int | None:
         if isinstance(leaf, Variable):
+            report(leaf, "requires_grad")
             if not leaf.requires_grad:
                 return None
             if leaf not in self.variables:

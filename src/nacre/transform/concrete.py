@@ -88,6 +88,7 @@ class ConcreteFunction:
     placeholders: Sequence[Value] = ()  # for them, while it does
     given: tuple[int, ...] = ()  # the arguments whose memory the caller gives up
     gradient_none: tuple[tuple[Variable, bool], ...] = ()
+    gradient_wanted: tuple[tuple[Variable, bool], ...] = ()
     variable_types: tuple[tuple[Variable, TensorType], ...] = ()
     gradient_inputs: tuple[Variable, ...] = ()
     variable_inputs: tuple[Variable, ...] = ()
@@ -121,9 +122,12 @@ class ConcreteFunction:
 
     def holds(self) -> bool:
         """Whether what was read besides the arguments is as it was."""
-        return (self.guards_hold is None or self.guards_hold()) and all(
-            [(v.gradient is None) == was for v, was in self.gradient_none]
-        ) and all([v.cell.type is type for v, type in self.variable_types])
+        return (
+            (self.guards_hold is None or self.guards_hold())
+            and all([(v.gradient is None) == was for v, was in self.gradient_none])
+            and all([v.requires_grad == was for v, was in self.gradient_wanted])
+            and all([v.cell.type is type for v, type in self.variable_types])
+        )
 
     @cached_property
     def guards_hold(self) -> Callable[[], bool] | None:

@@ -11,7 +11,7 @@ from nacre.codegen.entry_step import Surroundings
 from nacre.trace.variable import Variable
 from nacre.transform.concrete import ConcreteFunction
 
-_SLOTS = ("cell", "gradient_cell", "gradient")  # which native code reads and sets by itself
+_SLOTS = ("cell", "gradient_cell", "gradient", "requires_grad")  # which native code reads and sets by itself
 
 
 def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
@@ -35,7 +35,8 @@ def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
         read=_slots(concrete.variable_inputs, "cell") + _slots(concrete.gradient_inputs, "gradient_cell"),
         written=_slots(concrete.variable_outputs, "cell") + _slots(concrete.gradient_outputs, "gradient_cell"),
         cleared=_slots(concrete.cleared, "gradient_cell"),
-        none=[((v, "gradient_cell"), was) for v, was in concrete.gradient_none],
+        kept=[((v, "gradient_cell"), None, was) for v, was in concrete.gradient_none]
+        + [((v, "requires_grad"), was, True) for v, was in concrete.gradient_wanted],
         hidden={number[v]: place for v, place in hidden},
     )
     seen = number.keys() >= {*concrete.variable_outputs, *concrete.gradient_outputs}

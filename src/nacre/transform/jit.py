@@ -173,6 +173,7 @@ class Jitted:
         concrete.cleared = tuple(trace.gradients_cleared)
         concrete.gradient_none = tuple(
             (r.variable, r.gradient_was_none) for r in trace.variables if r.gradient_was_none is not None)
+        concrete.gradient_wanted = tuple((r.variable, r.wanted) for r in trace.variables)
         if self.donate:
             tensors = [n for n, x in zip(self._leaf_names(args, kwargs), leaves, strict=True)
                        if isinstance(x, Value | np.ndarray)]
@@ -455,6 +456,8 @@ class Jitted:
                         for c in variants[-1:] for v, type in c.variable_types if v.type is not type]
             changed += [f"{v.name or 'a variable'}.grad {'has' if was else 'had'} been set"
                         for c in variants[-1:] for v, was in c.gradient_none if (v.gradient is None) != was]
+            changed += [f"{v.name or 'a variable'}.requires_grad is {v.requires_grad}, it was {was}"
+                        for c in variants[-1:] for v, was in c.gradient_wanted if v.requires_grad != was]
             return "; ".join(changed) or "state that was read has changed"
         last: Any = self.order[-1].key
         if last[0] != key[0]:

@@ -19,7 +19,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.nn.functions.losses import one_hot
-from nacre.trace.value import stripped
+from nacre.ops.detach import detach
 
 __all__ = [
     "celu",
@@ -200,7 +200,7 @@ def softmax(x: TensorLike, dim: int = -1) -> Tensor:
 
 def exponentials(v: Any, axis: int) -> tuple[Any, Any]:
     """exp(v − max) and its sum along an axis.  The result of softmax does not depend on max, so max has no node."""
-    high = stripped(reduce.max_(v, (axis,)))
+    high = detach(reduce.max_(v, (axis,)))
     raised = pointwise.exp(pointwise.sub(v, along(high, v, axis)))
     return raised, reduce.sum_(raised, (axis,))
 
@@ -444,9 +444,9 @@ def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim
         soft: Any = softmax((v + noise) / tau, at)
         if not hard:
             return soft
-        chosen = reductions.argmax(stripped(soft), axis=at)
+        chosen = reductions.argmax(detach(soft), axis=at)
         last = view.permute(one_hot(chosen, v.type.shape[at]), _last_to(at, len(v.type.shape)))
-        return (as_tensor(last, v.type.dtype) - stripped(soft)) + soft
+        return (as_tensor(last, v.type.dtype) - detach(soft)) + soft
 
     return composite("gumbel_softmax", held, compute)
 

@@ -15,7 +15,7 @@ from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.trace.value import stripped
+from nacre.ops.detach import detach
 
 __all__ = ["bilinear", "embedding", "embedding_bag", "linear"]
 
@@ -55,7 +55,7 @@ def embedding(indices: TensorLike, weight: TensorLike, padding_idx: int | None =
         return rows
     padded = pointwise.eq(wanted, filled(wanted, padding_idx))
     padded = view.broadcast(padded, rows.type.shape, tuple(range(len(wanted.type.shape))))
-    return pointwise.select(padded, stripped(rows), rows)
+    return pointwise.select(padded, detach(rows), rows)
 
 
 def embedding_bag(

@@ -17,7 +17,8 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
-from nacre.trace.value import is_concrete, stripped
+from nacre.ops.detach import detach
+from nacre.trace.value import is_concrete
 
 __all__ = [
     "cross_entropy",
@@ -53,7 +54,7 @@ def _rest(x: Any, axis: int) -> tuple[int, ...]:
 
 def _shifted(v: Any, axis: int) -> tuple[Any, Any]:
     """v − max, and log Σ exp(v − max) along an axis.  Their difference does not depend on max, so it has no node."""
-    high = stripped(reduce.max_(v, (axis,)))
+    high = detach(reduce.max_(v, (axis,)))
     moved = pointwise.sub(v, view.broadcast(high, v.type.shape, _rest(v, axis)))
     return moved, pointwise.log(reduce.sum_(pointwise.exp(moved), (axis,)))
 

@@ -17,7 +17,8 @@ from nacre.api.tensor import Tensor
 from nacre.base.dims import product
 from nacre.base.dtypes import float64, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
-from nacre.trace.value import is_concrete, stripped
+from nacre.ops.detach import detach
+from nacre.trace.value import is_concrete
 
 __all__ = [
     "max_pool1d",
@@ -161,7 +162,7 @@ def _places(x: Any, w: Windows) -> Any:
     Places are carried along as float64 numbers, which are exact below 2^53.
     """
     require("max_pool", x.type.dtype, REAL)
-    wide = stripped(as_tensor(x, float64))
+    wide = detach(as_tensor(x, float64))
     count = product(x.type.shape[2:])
     place = view.broadcast(
         view.reshape(pointwise.iota((count,), 0, float64), x.type.shape[2:]), x.type.shape, tuple(range(2, x.type.rank))

@@ -1,0 +1,108 @@
+"""No derivative goes through `detach` or `no_grad`, whatever the function is seen through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre.compile.simplify import simplify
+from nacre.ir.graph import Graph
+from nacre.nn import functional as F
+from same_bits import canonical
+
+X = nc.tensor(np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32))
+
+
+def detached(x: Any) -> Any:
+    return ((x * 2.0).detach() * x).sum()
+
+
+def silent(x: Any) -> Any:
+    with nc.no_grad():
+        y = nc.tanh(x) * 2.0
+    return (y * x).sum()
+
+
+def silent_and_back(x: Any) -> Any:
+    with nc.no_grad():
+        y = x * 2.0
+        with nc.enable_grad():
+            z = y * x
+    return (z * y).sum()
+
+
+def rounded(x: Any) -> Any:
+    return ((x + (nc.round(x) - x).detach()) ** 2).sum()
+
+
+def hard(x: Any) -> Any:
+    soft = F.softmax(x)
+    chosen = F.one_hot(nc.argmax(soft, axis=-1), x.shape[-1]).astype(x.dtype)
+    return (((chosen - soft.detach()) + soft) * X).sum()
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "detach": detached, "no_grad": silent, "enable_grad": silent_and_back, "straight through": rounded, "hard": hard,
+    "softmax": lambda x: (F.softmax(x) * X).sum(), "log-softmax": lambda x: (F.log_softmax(x) * X).sum(),
+    "attention": lambda x: (F.scaled_dot_product_attention(x, x, x) * X).sum(),
+    "cross-entropy": lambda x: F.cross_entropy(x, nc.tensor([1, 0, 3])),
+}
+
+
+def scanned(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: nc.scan(lambda total, y: (total + f(y), y), nc.tensor(0.0), x[None])[0]
+
+
+def names(graph: Graph) -> list[str]:
+    return [e.primitive.name for e in graph.equations]
+
+
+SEEN: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "jit": nc.jit,
+    "jit of jit": lambda f: nc.jit(nc.jit(f)),
+    "checkpoint": nc.checkpoint,
+    "scan": scanned,
+    "cond": lambda f: lambda x: nc.cond(x[0, 0] > 9, lambda y: y.sum(), f, x),
+    "vmap": lambda f: lambda x: nc.vmap(f)(x[None])[0],
+    "jit of vmap": lambda f: lambda x: nc.jit(nc.vmap(f))(x[None])[0],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("seen", SEEN)
+def test_derivatives_are_those_of_the_function(name: str, seen: str) -> None:
+    f, g = FUNCTIONS[name], SEEN[seen](FUNCTIONS[name])
+    wanted = canonical(nc.grad(f)(X))
+    assert canonical(nc.grad(g)(X)) == wanted
+    assert canonical(nc.jit(nc.grad(g))(X)) == wanted
+    leaf = nc.tensor(X).requires_grad_()
+    g(leaf).backward()
+    assert canonical(leaf.grad) == wanted
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tangents_are_those_of_the_compiled_function(name: str) -> None:
+    f = FUNCTIONS[name]
+    plain, compiled = (nc.jvp(g, (X,), (X,))[1] for g in (f, nc.jit(f)))
+    assert canonical(plain) == canonical(compiled)
+    np.testing.assert_allclose(plain.numpy(), (nc.grad(f)(X) * X).sum().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_programs_have_no_trace_of_it() -> None:
+    f = nc.jit(lambda x: (x.detach() + 1.0).detach())
+    assert canonical(f(X)) == canonical(X + 1.0)
+    assert "detach" in names(f.trace(X))
+    assert names(simplify(f.trace(X))).count("detach") == 0
+
+
+def test_a_function_traced_in_no_grad_is_as_it_is_written() -> None:
+    with nc.no_grad():
+        f = nc.jit(lambda x: nc.tanh(x) * 2.0)
+        assert canonical(f(X)) == canonical(nc.tanh(X) * 2.0)
+        assert "detach" not in names(f.trace(X))
+        _, tangent = nc.jvp(lambda x: x * 2.0, (X,), (X,))
+    assert canonical(tangent) == canonical(X * 2.0)
