@@ -137,7 +137,8 @@ def _move(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e: 
     return (lambda: nc.permute_dims(x, orders[d % 4]), lambda: nc.flip(x, axis=d % 4),
             lambda: nc.roll(x, 1, axis=d % 4), lambda: x[:, channels // 2:], lambda: x[:, :, ::2, : max(1, w - 1)],
             lambda: nc.concat([x, -x], axis=d % 2), lambda: nc.reshape(x, (n, channels, w, h)),
-            lambda: nc.reshape(x, (1, n * channels, h, w)), lambda: nc.broadcast_to(x[:, :1], x.shape))[c % 9]()
+            lambda: nc.reshape(x, (1, n * channels, h, w)), lambda: nc.broadcast_to(x[:, :1], x.shape),
+            lambda: nc.reshape(nc.permute_dims(x, (0, 2, 1, 3)), (n, h, channels * w, 1)))[c % 10]()
 
 
 def _normalised(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e: int, f: int) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn, optim
+from nacre.nn import functional
 
 SIZES = (40, 33, 50, 10)
 OPTIMISERS: dict[str, Callable[[Any], optim.Optimizer]] = {
@@ -47,6 +48,40 @@ def test_elements_that_move_do_not_end_a_product(move: str, n: int, more: str) -
         return {"alone": moved, "added to": moved + 1, "with itself": moved * made}[more]
 
     assert nc.jit(f)(x).numpy().tobytes() == f(x).numpy().tobytes()
+
+
+RESULTS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...], tuple[int, ...]]] = {
+    "a product": (lambda x, w: nc.reshape(x @ w, (6, 4, 5)), (6, 7), (7, 20)),
+    "a convolution": (lambda x, w: functional.conv2d(x, w, padding=1), (1, 3, 6, 5), (4, 3, 3, 3)),
+    "a window": (lambda x, w: functional.max_pool2d(x, 2, 1), (1, 3, 6, 5), (1,)),
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_that_is_also_copied_in_another_order_is_written(name: str, first: bool) -> None:
+    """The copy reads it through a permutation and a reshape, which is no view of that."""
+    make, *shapes = RESULTS[name]
+    x, w = (nc.asarray(np.random.default_rng(0).standard_normal(shape).astype(np.float32)) for shape in shapes)
+
+    def f(x: Any, w: Any) -> Any:
+        y = make(x, w)
+        moved = nc.permute_dims(nc.reshape(y, (-1, *y.shape[-2:])), (1, 0, 2))
+        found = nc.reshape(moved, (-1,)), nc.maximum(y, 0.0)
+        return found if first else found[::-1]
+
+    for a, b in zip(nc.jit(f)(x, w), f(x, w), strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def test_what_a_window_reads_is_written_if_it_is_also_copied_in_another_order() -> None:
+    def f(x: Any) -> Any:
+        y = nc.tanh(x * 2.0 + 1.0)
+        return nc.reshape(nc.permute_dims(y, (0, 2, 1, 3)), (1, -1)), functional.max_pool2d(y, 2, 1)
+
+    x = nc.asarray(np.random.default_rng(0).standard_normal((1, 3, 6, 5)).astype(np.float32))
+    for a, b in zip(nc.jit(f)(x), f(x), strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
 def _training(make: Callable[[Any], optim.Optimizer], clip: bool = False) -> tuple[Any, list[nc.Variable]]:

@@ -84,7 +84,7 @@ end:
 }
 
 ; What is packed of the inputs, a new block to pack it into at the second call with them, or null.
-define internal ptr @nacre_packed(ptr %table, ptr %read, ptr %bases) nounwind noinline {
+define dso_local ptr @nacre_packed(ptr %table, ptr %read, ptr %bases) nounwind noinline {
 entry:
   %block.at = getelementptr ptr, ptr %table, i64 1
   %alike = call i1 @nacre_alike(ptr %table, ptr %read, ptr %bases)
@@ -126,7 +126,7 @@ end:
 }
 
 ; After a call: keep a block that was filled for inputs that are still the last ones; else let go of it.
-define internal void @nacre_keep(ptr %table, ptr %read, ptr %bases, ptr %block, i1 %whole) nounwind noinline {
+define dso_local void @nacre_keep(ptr %table, ptr %read, ptr %bases, ptr %block, i1 %whole) nounwind noinline {
 entry:
   %none = icmp eq ptr %block, null
   br i1 %none, label %end, label %some

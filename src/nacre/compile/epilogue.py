@@ -84,13 +84,13 @@ def _is_window(node: Node) -> bool:
 
 def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
     """The nodes that read each value, through views and inlined equations too; None stands for the graph's outputs."""
-    node_of = {id(e): n for n in fusion.nodes for e in n.equations}
+    node_of = {e.outputs: n for n in fusion.nodes for e in n.equations}  # a copy may read what a reshape before it does
     found: dict[Var, set[Node | None]] = {}
     for v in fusion.graph.outputs:
         if isinstance(v, Var):
             found.setdefault(v, set()).add(None)
     for e in reversed(fusion.graph.equations):
-        node = node_of.get(id(e))
+        node = node_of.get(e.outputs)
         who: set[Node | None] = set() if node is None else {node}
         if not any(y in fusion.stored for y in e.outputs):  # computed by its readers
             who = who.union(*(found.get(y, set()) for y in e.outputs))

@@ -72,9 +72,9 @@ class ParameterGroup(dict[str, Any]):
     def settings(self) -> Hashable:
         """The hyper-parameters that are plain, as a value to compare."""
         held = ("params", "lr", *self.varying)
-        plain = {k: v for k, v in self.items() if k not in held}
-        plain |= {f"rest of {k}": self[k][1:] for k in self.varying if isinstance(self[k], tuple)}
-        return tuple((k, tuple(cast("list[Any]", v)) if isinstance(v, list) else v) for k, v in plain.items())
+        plain = [(k, tuple(cast("list[Any]", v)) if isinstance(v, list) else v)
+                 for k, v in self.items() if k not in held]
+        return tuple(plain + [(f"rest of {k}", self[k][1:]) for k in self.varying if isinstance(self[k], tuple)])
 
 
 def _first(value: Any) -> Any:
@@ -157,7 +157,7 @@ class Optimizer:
     @property
     def fingerprint(self) -> Hashable:
         """The plain settings that a compiled step depends on."""
-        return tuple((len(g.params), g.settings) for g in self.param_groups)
+        return tuple([(len(g.params), g.settings) for g in self.param_groups])
 
     # ---- stepping
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,11 @@ class Guard:
         """Whether it still has that value."""
         owner = self.owner()
         return owner is not None and _same(_get(owner, self.path), self.value)
+
+    @property
+    def attribute(self) -> bool:
+        """Whether it is of an attribute of its owner itself."""
+        return len(self.path) == 1 and not isinstance(self.owner(), dict | list)
 
     def __str__(self) -> str:
         owner = self.owner()
@@ -55,6 +60,24 @@ def _same(a: Any, b: Any) -> bool:
         return bool(a == b)
     except ValueError:  # arrays
         return False
+
+
+def all_hold(guards: Sequence[Guard]) -> Callable[[], bool] | None:
+    """A function that says whether all of them hold; None if there are none."""
+    watched = [(g.owner, g.path, g.path[0] if g.attribute else "", g.value) for g in guards]
+
+    def hold() -> bool:
+        """Whether all guards hold."""
+        for find, path, attribute, value in watched:
+            owner = find()
+            if owner is None:
+                return False
+            found = getattr(owner, attribute, None) if attribute else _get(owner, path)
+            if found is not value and not _same(found, value):
+                return False
+        return True
+
+    return hold if watched else None
 
 
 class _Recorder(threading.local):

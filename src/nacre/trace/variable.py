@@ -7,6 +7,7 @@ is updated in place; the staging interpreter keeps those records and hands out w
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import threading
 from collections.abc import Generator, Sequence
@@ -64,7 +65,7 @@ def scope() -> VariableScope | None:
 
 
 UPDATES = forkable()  # held while a call updates variables in place
-_updater = [0]  # the thread that holds it
+UPDATER = ctypes.c_uint64(0)  # the thread that holds it, for native entries too
 
 
 class Updating(Payload):
@@ -87,7 +88,7 @@ def placeholders(variables: Sequence[Variable]) -> list[Value]:
 
 
 def _show(variables: Sequence[Variable], cells: Sequence[Value]) -> None:
-    _updater[0] = 0
+    UPDATER.value = 0
     for v, cell in zip(variables, cells, strict=True):
         v.cell = cell
 
@@ -96,7 +97,7 @@ def _show(variables: Sequence[Variable], cells: Sequence[Value]) -> None:
 def hidden(variables: Sequence[Variable], places: Sequence[Value]) -> Generator[list[Value]]:
     """Take what variables hold away from everybody else for the time of an update in place (UPDATES is held)."""
     cells = [v.cell for v in variables]  # no name may hold one of them: references are counted
-    _updater[0] = threading.get_ident()
+    UPDATER.value = threading.get_ident()
     try:
         for v, place in zip(variables, places, strict=True):
             v.cell = place
@@ -186,7 +187,7 @@ class Variable:
         """What it holds, after an update in place that another thread is at."""
         held = self.cell
         while type(held.data) is Updating:
-            if _updater[0] == threading.get_ident():
+            if UPDATER.value == threading.get_ident():
                 raise StateError(f"variable {self.name or self.number}: a variable that is not being updated by the "
                                  "same thread is required; read it before or after the call that updates it")
             with UPDATES:

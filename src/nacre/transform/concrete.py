@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nacre.base import tree
+from nacre.base.types import TensorType
 from nacre.compile.executor import EXECUTOR
 from nacre.interpret.stage import Trace
 from nacre.ir.graph import Graph
 from nacre.runtime.executable import Executable
-from nacre.trace.guards import Guard
+from nacre.trace.guards import Guard, all_hold
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 
@@ -81,17 +82,26 @@ class ConcreteFunction:
     calls: int = 0
     plain: Callable[..., Any] | None = None  # the native entry, for calls on plain tensors
     donating: Callable[..., Any] | None = None  # the same, updating variables in place
+    direct: Callable[..., Any] | None = None  # from arguments to the answer in native code, variables included
+    quick: Callable[..., Any] | None = None  # the same where arguments are tensors, which looks at the guards, too
     donated: tuple[Variable, ...] = ()  # the variables that it updates in place
     placeholders: Sequence[Value] = ()  # for them, while it does
     given: tuple[int, ...] = ()  # the arguments whose memory the caller gives up
     gradient_none: tuple[tuple[Variable, bool], ...] = ()
     gradient_wanted: tuple[tuple[Variable, bool], ...] = ()
+    variable_types: tuple[tuple[Variable, TensorType], ...] = ()
     gradient_inputs: tuple[Variable, ...] = ()
     variable_inputs: tuple[Variable, ...] = ()
     variable_outputs: tuple[Variable, ...] = ()
     gradient_outputs: tuple[Variable, ...] = ()
     cleared: tuple[Variable, ...] = ()
     specialised: dict[Hashable, Graph] = field(default_factory=dict[Hashable, Graph])  # for given symbolic sizes
+
+    @property
+    def bare(self) -> bool:
+        """Whether it touches nothing but its arguments, of which it makes one tensor."""
+        more = self.statics or self.changed or self.given or self.guards or self.trace.captures or self.trace.variables
+        return self.structure == tree.LEAF and not more
 
     @property
     def graph(self) -> Graph:
@@ -113,10 +123,25 @@ class ConcreteFunction:
     def holds(self) -> bool:
         """Whether what was read besides the arguments is as it was."""
         return (
-            all(g.holds() for g in self.guards)
-            and all((v.gradient is None) == was for v, was in self.gradient_none)
-            and all(v.requires_grad == was for v, was in self.gradient_wanted)
+            (self.guards_hold is None or self.guards_hold())
+            and all([(v.gradient is None) == was for v, was in self.gradient_none])
+            and all([v.requires_grad == was for v, was in self.gradient_wanted])
+            and all([v.cell.type is type for v, type in self.variable_types])
         )
+
+    @cached_property
+    def guards_hold(self) -> Callable[[], bool] | None:
+        """What says whether all guards hold, if there are any."""
+        return all_hold(self.guards)
+
+    def answer(self, results: Sequence[Value]) -> Any:
+        """What a call returns: its results, and what are plain Python values, in the structure of the function's."""
+        if self.structure == tree.LEAF and not self.statics:
+            return results[0]
+        found: list[Any] = list(results)
+        for place, value in self.statics:
+            found.insert(place, value)
+        return tree.unflatten(self.structure, found)
 
     def __repr__(self) -> str:
         return f"<concrete function {self.signature}: {self.reason}>"

@@ -24,7 +24,7 @@ from nacre.base.garbage import uncollected
 from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.codegen.entry import entry
+from nacre.codegen.entry import begin_step, entry
 from nacre.compile.executor import EXECUTOR
 from nacre.compile.tune import tune, wanted
 from nacre.interpret.evaluate import from_numpy
@@ -38,6 +38,7 @@ from nacre.trace.guards import recording, report
 from nacre.trace.value import GivenUp, Value, give_up, is_concrete
 from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, settled
 from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Prepared, Static
+from nacre.transform.direct import direct
 from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Jitted:
         """What a call gives, by the way that any arguments can take: their variant is found or made, then run."""
         values, key, types, names = self._flatten(args, kwargs)
         concrete = self._find(key, values, types, args, kwargs, names)
+        self._prefer(concrete)
         if concrete.changed:
             leaves: list[Any] = tree.flatten((args, kwargs))[0]
             given: list[Any] = [x for x in leaves if isinstance(x, Value | np.ndarray)]
@@ -163,6 +165,7 @@ class Jitted:
         concrete = ConcreteFunction(
             f"{self.name}({shown})", reason, key, trace, results["structure"], results["statics"],
             tuple(guards), results["tracked"], tuple(results["changed"]))
+        concrete.variable_types = tuple((r.variable, r.variable.type) for r in trace.variables)
         concrete.variable_inputs = tuple(trace.variable_inputs)
         concrete.variable_outputs = tuple(trace.variable_outputs)
         concrete.gradient_inputs = tuple(trace.gradient_inputs)
@@ -179,10 +182,12 @@ class Jitted:
         return concrete
 
     def _plain(self, concrete: ConcreteFunction, key: Any, types: list[TensorType]) -> None:
-        """Make the native entry of a function that touches nothing but its arguments."""
+        """Make the native entries of a function of plain tensors."""
         graph = concrete.graph
         if not all(t.static for t in graph.input_types):
             return
+        if not concrete.bare:
+            begin_step()
         executable = concrete.executable
         if wanted():
             tune(executable)
@@ -191,16 +196,27 @@ class Jitted:
         if donors:
             concrete.placeholders = placeholders(concrete.donated)
             concrete.donating = entry(executable, _Fallback(self, concrete), True, donors, any_mode=True)
-        one = concrete.structure == tree.LEAF and not (concrete.statics or concrete.changed or concrete.given)
-        only_positional = all(isinstance(k, TensorType) for k in key[1]) and not self.dynamic_shapes
+        if not concrete.bare:
+            concrete.direct = direct(concrete, functools.partial(self._carefully, concrete), guarded=False)
         flat = key[0].children[1].leaves == 0 and all(c == tree.LEAF for c in key[0].children[0].children)
-        if one and only_positional and flat and not (concrete.guards or concrete.trace.captures
-                                                     or concrete.trace.variables):
-            with _first:
-                self.fast_ambient = self.fast_ambient or STATE.ambient
-            if self.fast_ambient is STATE.ambient:
-                self.fast[tuple(types)] = concrete.plain
-                self.only = concrete.plain if len(self.fast) == 1 else None
+        if not (flat and all(isinstance(k, TensorType) for k in key[1])) or self.dynamic_shapes:
+            return
+        if concrete.bare:
+            concrete.quick = concrete.plain
+        elif concrete.direct is not None:
+            concrete.quick = direct(concrete, functools.partial(self._otherwise, concrete), guarded=True)
+        self._prefer(concrete)
+
+    def _prefer(self, concrete: ConcreteFunction) -> None:
+        """Let calls with arguments of these types begin with its native code, which looks at all else by itself."""
+        if concrete.quick is None:
+            return
+        _, types, ambient = cast("Any", concrete.key)
+        with _first:
+            self.fast_ambient = self.fast_ambient or ambient
+        if self.fast_ambient is ambient and self.fast.get(types) is not concrete.quick:
+            self.fast[types] = concrete.quick
+            self.only = concrete.quick if len(self.fast) == 1 else None
 
     def _donors(self, concrete: ConcreteFunction, allowed: Sequence[tuple[int, int]]) -> dict[int, int]:
         """The outputs that are variables' new values and may be written over the old ones."""
@@ -251,7 +267,21 @@ class Jitted:
             inputs += [v.value for v in concrete.variable_inputs]
             inputs += [v.gradient for v in concrete.gradient_inputs]
             return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
-        inputs += [v.cell for v in concrete.variable_inputs]
+        if concrete.direct is not None:
+            return concrete.direct(*map(_dense, values))
+        return self._carefully(concrete, *values)
+
+    def _otherwise(self, concrete: ConcreteFunction, *args: Any) -> Any:
+        """What quick calls leave to Python: with arrays and views made plain tensors, or the way of any arguments."""
+        if concrete.quick is not None and not STATE.word:
+            plain = [_dense(x) for x in args]
+            if any(a is not b for a, b in zip(plain, args, strict=True)):
+                return concrete.quick(*plain)
+        return self.slow(*args)
+
+    def _carefully(self, concrete: ConcreteFunction, *values: Value) -> Any:
+        """What direct calls leave to Python: whoever else holds the values, or what variables hold."""
+        inputs = [*values, *concrete.trace.captures, *[v.cell for v in concrete.variable_inputs]]
         inputs += [v.gradient_cell for v in concrete.gradient_inputs]  # type: ignore[misc]
         if concrete.donating is None:
             return self._put_back(concrete, values, self._execute(concrete, inputs))
@@ -313,11 +343,7 @@ class Jitted:
             at += 1
         for v in concrete.cleared:
             v.gradient = None
-        if concrete.structure == tree.LEAF and not concrete.statics:
-            return results[0]
-        for place, value in concrete.statics:
-            results.insert(place, value)
-        return tree.unflatten(concrete.structure, results)
+        return concrete.answer(results)
 
     # ---- dynamic shapes
 
@@ -426,6 +452,8 @@ class Jitted:
             return "first call"
         if variants:
             changed = [str(g) for c in variants[-1:] for g in c.guards if not g.holds()]
+            changed += [f"{v.name or 'a variable'} is {v.type}, it was {type}"
+                        for c in variants[-1:] for v, type in c.variable_types if v.type is not type]
             changed += [f"{v.name or 'a variable'}.grad {'has' if was else 'had'} been set"
                         for c in variants[-1:] for v, was in c.gradient_none if (v.gradient is None) != was]
             changed += [f"{v.name or 'a variable'}.requires_grad is {v.requires_grad}, it was {was}"
@@ -475,6 +503,15 @@ def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]
 def _plain(x: Any) -> bool:
     """Whether x is a tensor with numbers, dense and without a node."""
     return isinstance(x, Value) and is_concrete(x) and x.node is None and x.layout is None
+
+
+def _dense(x: Any) -> Any:
+    """A plain tensor of the numbers of an array, or of a view without a node; anything else as it is."""
+    if isinstance(x, np.ndarray):
+        return from_numpy(x)
+    if isinstance(x, Value) and x.layout is not None and x.node is None and is_concrete(x):
+        return EXECUTOR.dense(x)
+    return x
 
 
 def _bare(x: Value) -> Value:

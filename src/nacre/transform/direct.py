@@ -1,0 +1,59 @@
+"""The direct way of a call: native code from arguments to results, with all that it reads and writes besides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nacre.base import tree
+from nacre.codegen.entry import step_entry
+from nacre.codegen.entry_step import Surroundings
+from nacre.trace.variable import Variable
+from nacre.transform.concrete import ConcreteFunction
+
+_SLOTS = ("cell", "gradient_cell", "gradient", "requires_grad")  # which native code reads and sets by itself
+
+
+def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
+           guarded: bool) -> Callable[..., Any] | None:
+    """The native callable of a concrete function, from the tensors in its arguments to what it returns.
+
+    None where a call does what native code does not: it changes arguments or is given their memory, its results have
+    nodes, or variables have slots of their own making.  Calls with arguments that are not plain go to the fallback, and
+    so do those amid anything else that is not as it was; with `guarded`, the guards are looked at, too.
+    """
+    gradients = concrete.key[2][0]  # type: ignore[index]
+    if concrete.plain is None or concrete.changed or concrete.given or (concrete.tracked and gradients):
+        return None
+    if not all(getattr(type(r.variable), name) is getattr(Variable, name)
+               for r in concrete.trace.variables for name in _SLOTS):
+        return None
+    number = {v: k for k, v in enumerate(concrete.variable_inputs)}
+    hidden = zip(concrete.donated, concrete.placeholders, strict=True)
+    around = Surroundings(
+        captures=concrete.trace.captures,
+        read=_slots(concrete.variable_inputs, "cell") + _slots(concrete.gradient_inputs, "gradient_cell"),
+        written=_slots(concrete.variable_outputs, "cell") + _slots(concrete.gradient_outputs, "gradient_cell"),
+        cleared=_slots(concrete.cleared, "gradient_cell"),
+        kept=[((v, "gradient_cell"), None, was) for v, was in concrete.gradient_none]
+        + [((v, "requires_grad"), was, True) for v, was in concrete.gradient_wanted],
+        hidden={number[v]: place for v, place in hidden},
+    )
+    seen = number.keys() >= {*concrete.variable_outputs, *concrete.gradient_outputs}
+    holds = None if not guarded else concrete.guards_hold if seen else concrete.holds
+    return step_entry(concrete.donating or concrete.plain, concrete.trace.results, around, holds, _finish(concrete),
+                      fallback)
+
+
+def _slots(variables: tuple[Variable, ...], name: str) -> list[tuple[Variable, str]]:
+    return [(v, name) for v in variables]
+
+
+def _finish(concrete: ConcreteFunction) -> object:
+    """What makes a call's answer of the tuple of its results, as `step_entry` wants it."""
+    structure = concrete.structure
+    if concrete.statics:
+        return concrete.answer
+    if structure == tree.LEAF:
+        return None
+    return tuple if structure.kind is tuple and all(c == tree.LEAF for c in structure.children) else concrete.answer
