@@ -349,9 +349,9 @@ def _scatter(x: Any, key: Key, value: Any) -> Any:
             "index_update: indices with numbers are required to assign to many places; got traced ones; "
             "use nacre.where with a comparison of nacre.arange(n)"
         )
-    numbered: Any = np.arange(x.type.size).reshape(shape)
-    places = cast("np.ndarray", numbered[tuple(map(_again, key.entries))])
-    source = np.full(x.type.size, -1, np.int64)
+    count: int = x.type.size
+    places = np.arange(count).reshape(shape)[tuple(map(_again, key.entries))]
+    source = np.full(count, -1, np.int64)
     source[places.reshape(-1)] = np.arange(places.size)
     chosen = source.reshape(shape)
     if not places.size:
