@@ -68,12 +68,12 @@ def emit_weave(module: Module, layout: Layout, ending: Ending, slots: Slots) -> 
 
 
 def _ask_operands(f: Function, ending: Ending, inputs: list[Matrix], r: Val, columns: int) -> None:
-    """Ask for a row of what this tile's ending will read."""
+    """Ask for a row of what this tile's ending will read, and write if it is one over its operands."""
     for k in ending.full:
         operand, size = inputs[k], ending.operands[k].dtype.itemsize
         start = f.gep(operand.at(f, f.add(f["next_m"], r)), f.mul(f.sub(f["next_n"], f["n"]), size))
         for at in range(0, columns * size, LINE):
-            f.prefetch(f.gep(start, at))
+            f.prefetch(f.gep(start, at), ending.over, 1)
 
 
 @dataclass(frozen=True)
