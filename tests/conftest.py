@@ -1,10 +1,11 @@
-"""What all tests share: the executor is in place, slow tests run only with --all."""
+"""What all tests share: the executor is in place; with --all slow tests run too, and random ones take new numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 import nacre.compile.executor  # noqa: F401  (operations need it)
 from nacre.native.pool import pool
@@ -17,6 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes long; run by --all only")
+    settings.register_profile("the same each time", derandomize=True)
+    if not config.getoption("--all"):
+        settings.load_profile("the same each time")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
