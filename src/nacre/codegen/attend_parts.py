@@ -52,7 +52,7 @@ class Parts:
 
     def emit(self, module: Module, exact_skips: bool, bounds_masks: bool) -> None:
         """Write the functions; those of skipped keys, and the one that looks through a mask, only if wanted."""
-        for rows in (self.tall, self.shape.short):
+        for rows in (self.tall, self.shape.few):
             for vectors in (self.shape.vectors, 1):
                 emit_tile(module, self.numbers, rows, vectors)
         for n in dict.fromkeys((self.numbers, *self.sources)):
@@ -104,7 +104,7 @@ class Parts:
     def _emit_band(self, module: Module) -> None:
         """@band(rows, a, a_row, a_k, b, b_row, held, depth, c, c_row, columns, adds): tiles over columns, then k.
 
-        As many rows are computed as a tile is tall, or as the next one is where that is enough.
+        As many rows are computed as a tile is tall, or as one of few rows is where that is enough.
         See `pack` in `contract_pack` for the layout of a packed B: full panels, then strips.
         """
         n, vectors = self.numbers, self.shape.vectors
@@ -134,8 +134,8 @@ class Parts:
         n = self.numbers
         c = f.gep(f["c"], column, n.wide)
         blocks = f.smax(f.lshr(f.add(f["depth"], BLOCK - 1), BLOCK.bit_length() - 1), 1)
-        tall, short = (Val(f"@{tile_name(n, rows, vectors)}", "ptr") for rows in (self.tall, self.shape.short))
-        tile = f.select(f.icmp("sgt", f["rows"], self.shape.short), tall, short)
+        tall, few = (Val(f"@{tile_name(n, rows, vectors)}", "ptr") for rows in (self.tall, self.shape.few))
+        tile = f.select(f.icmp("sgt", f["rows"], self.shape.few), tall, few)
         with f.loop("block", 0, blocks) as block:
             k = f.mul(block.index, BLOCK)
             f.call_value(tile, "void", [

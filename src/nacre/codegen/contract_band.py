@@ -15,7 +15,7 @@ from nacre.codegen.contract_plan import BLOCK
 from nacre.codegen.contract_words import Words
 from nacre.native.text import Function, Val
 
-ALIASING = 2048  # rows of A this many bytes apart, or a multiple, share too few cache sets
+ALIASING = 4096  # rows of A this many bytes apart, or a multiple, share too few cache sets
 REUSED = 192  # columns: so many pay for a copy of aliasing rows
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nacre.codegen.contract_numbers import Numbers
+from nacre.codegen.contract_plan import CHAINS
 from nacre.codegen.isa import Isa
 from nacre.native.text import Function, Module, Val, vec
 
@@ -29,12 +30,17 @@ class Shape:
         """Rows of the next tile, for what fills none of the tallest."""
         return self.rows[1]
 
+    @property
+    def few(self) -> int:
+        """Rows of the least tile with enough chains to keep the processor multiplying."""
+        return min(rows for rows in self.rows if rows * self.vectors >= CHAINS)
+
 
 def tile_shape(isa: Isa) -> Shape:
-    """14 × 2 vectors where they are so wide that sizes seldom fill three, else 8 × 3 on 32 registers, 6 × 2 on 16."""
+    """12 × 2 vectors where they are so wide that sizes seldom fill three, else 8 × 3 on 32 registers, 6 × 2 on 16."""
     if isa.registers < 32:
         return Shape((6, 4, 2, 1), 2)
-    return Shape((14, 4, 2, 1), 2) if isa.vector_bits >= 512 else Shape((8, 4, 2, 1), 3)
+    return Shape((12, 8, 4, 2, 1), 2) if isa.vector_bits >= 512 else Shape((8, 4, 2, 1), 3)
 
 
 # Parameters of a tile function; strides are in bytes, `add` tells to add to C instead of setting it.
@@ -86,7 +92,7 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: s
         packs = kind == "packing_"
         row = _packed(f, numbers, loop.index, b, vectors) if packs else read_row(f, b, numbers.vector, vectors)
         chains = multiply(f, numbers, chains, bases, row)
-        bases = [f.gep(p, f["a_k"]) for p in bases]
+        bases = [f.advance(p, f["a_k"]) for p in bases]
         loop.next(*chains, *bases, f.gep(b, f["b_k"]))
     _write(f, numbers, loop.results[: rows * vectors], vectors)
 

@@ -56,7 +56,7 @@ def emit_weave(module: Module, layout: Layout, ending: Ending, slots: Slots) -> 
             chains, bases = following[: rows * vectors], following[rows * vectors :]
             ask(f, loop.index, wanted)
             chains = multiply(f, numbers, chains, bases, read_row(f, b, numbers.vector, vectors))
-            loop.next(*chains, *(f.gep(p, f["a_k"]) for p in bases), f.gep(b, f["b_k"]))
+            loop.next(*chains, *(f.advance(p, f["a_k"]) for p in bases), f.gep(b, f["b_k"]))
         merge.row(strips, outer.index, (source, home), buffers)
         outer.next(*loop.results, f.gep(source, f["c_row"]), f.gep(home, f["home_row"]))
     row = f["c"]

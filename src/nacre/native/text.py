@@ -419,6 +419,14 @@ class Function:
             return pointer
         return self.op(f"getelementptr {element}, {pointer}, i64 {self.i64(index).text}", "ptr", "p")
 
+    def advance(self, pointer: Val, step: Operand) -> Val:
+        """pointer + step bytes, for a loop that moves several pointers on by the same step.
+
+        LLVM is not to know how they are related: it would have one pointer pass all their places in turn, each a step
+        from the one before, and every access would wait for the steps.
+        """
+        return self.op(f"freeze {self.gep(pointer, step)}", "ptr", "p")
+
     def load(self, pointer: Val, ty: str, align: int | None = None) -> Val:
         """The value of type `ty` at a pointer; aligned to its element unless `align` says otherwise."""
         return self.op(f"load {ty}, {pointer}, align {align or max(1, bits_of(ty) // 8)}", ty, "x")
