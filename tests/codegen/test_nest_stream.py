@@ -12,7 +12,7 @@ from nacre.base.dtypes import DType, bool_, float16, float32, float64, int8, int
 from nacre.codegen.isa import BY_NAME
 from nacre.codegen.nest import generate
 from nacre.codegen.nest_stream import LARGE, large_results
-from nacre.kernel.ast import Buffer, Expr, For, Index, Kernel, Load, Store, apply, cast
+from nacre.kernel.ast import Accumulate, Alloc, Buffer, Expr, For, Index, Kernel, Load, Store, apply, cast
 
 N, M = Dim.symbol("N"), Dim.symbol("M")
 I, J, K = Index("i"), Index("j"), Index("k")
@@ -87,3 +87,33 @@ def test_rows_that_lie_apart_are_asked_for_ahead(isa: str) -> None:
     assert "llvm.prefetch" in turned((K, I, J))
     somewhere = Load("x", (I, K, I), int64)  # nobody knows where such rows lie
     assert "llvm.prefetch" not in turned((somewhere, I, J))
+
+
+def shifted(row: int | Dim, times: int) -> Kernel:
+    """y[i] = Σⱼ (… x[i, j] - Σⱼ x[i, j] …), the input read so many times."""
+    x, y = Buffer("x", float32, (N, row)), Buffer("y", float32, (N,))
+    body: list[Alloc | For | Store] = []
+    value: Expr = Load("x", (I, J), float32)
+    for k in range(times):
+        total = Buffer(f"a{k}", float32, ())
+        body += [Alloc(total), For("j", row, (Accumulate("sum", (total.name,), (value,)),), vector=True)]
+        value = apply("sub", Load("x", (I, J), float32), Load(total.name, (), float32))
+    body.append(Store("y", (I,), Load(f"a{times - 1}", (), float32)))
+    return Kernel("shifted", (x,), (y,), (For("i", N, tuple(body), parallel=True),))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_row_that_is_read_again_is_when_the_next_one_is_asked_for(isa: str) -> None:
+    def asked(row: int | Dim, times: int) -> int:
+        return generate(shifted(row, times), BY_NAME[isa]).text.count("call void @llvm.prefetch")
+
+    assert asked(M, 1) == 0
+    assert asked(M, 2) == asked(M, 3) == asked(1024, 2) == 16
+    assert asked(1 << 20, 2) == 0  # would drive out this one
+
+
+@settings(max_examples=20)
+@given(n=st.integers(0, 4), m=st.sampled_from((0, 1, 16, 255, 256, 257, 1024, 1037, 4096)),
+       cuts=st.lists(st.integers(0, 4), max_size=2))
+def test_bits_of_rows_that_are_read_again(n: int, m: int, cuts: list[int]) -> None:
+    check(shifted(M, 2), [numbers((n, m), float32, special=False)], {"N": n, "M": m}, cuts)

@@ -85,6 +85,7 @@ class Writer(Squares):
         f = self.f
         self.first_size = len(kernel.buffers)
         self.buffers = {b.name: b for b in kernel.buffers}
+        self.inputs = frozenset(b.name for b in kernel.inputs)
         for k, b in enumerate(kernel.buffers):
             pointer = f.load(f.gep(f["args"], k, "ptr"), "ptr")
             self.storage[b.name] = Storage(b, pointer)

@@ -14,7 +14,7 @@ from nacre.base.dims import Size, upper
 from nacre.base.errors import CompileError
 from nacre.codegen.nest_hoist import Hoisting
 from nacre.codegen.nest_operate import register
-from nacre.codegen.nest_reduce import Lanes, Leaves, Reduction, Stack
+from nacre.codegen.nest_reduce import Lanes, LaneStack, Leaves, Reduction, Stack
 from nacre.codegen.nest_shape import LIGHT, chained, directly, elementary, lanes_for, weight
 from nacre.kernel.ast import Buffer, For, Stmt
 from nacre.kernel.dependence import written
@@ -22,6 +22,7 @@ from nacre.kernel.order import BLOCK
 from nacre.native.text import Val, vec
 
 HEAVY = 120  # instructions for an element from which on vectors side by side have no registers left
+HELD = 4  # vectors of a block that wait in registers
 STRAIGHT = 8  # loops of at most so many rounds around a tree are written out
 
 
@@ -198,11 +199,12 @@ class Folds(Hoisting):
         extent = self.size(s.extent)
         rows = [f.alloca(vec(register(r.dtype), lanes), BLOCK // lanes) for r in trees]
         depth = (max(upper(s.extent), 1) // BLOCK + 1).bit_length() + 2
-        stacks = [Stack(f, r, register(r.dtype), depth) for r in trees]
+        stacks = [LaneStack(f, r, vec(register(r.dtype), lanes), depth) for r in trees]
         whole, top = f.and_(extent, -BLOCK), f.i64(0)
         if not isinstance(s.extent, int) or s.extent >= BLOCK:
             with f.loop("block", 0, whole, BLOCK, carry=[*self.current(kept), top]) as loop:
                 self.take(kept, loop.carried[:-1])
+                self.ask_next(s, loop.index, BLOCK)
                 sums = self.whole_block(s, loop.index, lanes, abreast, trees, free, rows)
                 number = f.lshr(loop.index, BLOCK.bit_length() - 1)
                 tops = [stack.push(v, loop.carried[-1], number) for v, stack in zip(sums, stacks, strict=True)]
@@ -234,13 +236,14 @@ class Folds(Hoisting):
 
     def whole_block(self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction],
                     free: Sequence[Reduction], rows: Sequence[Val]) -> list[Val]:
-        """The trees' sums of a whole block: light rounds are written out, others go through rows in memory."""
+        """The trees' sums of a whole block, by lanes: light rounds are written out, others go through memory."""
         f = self.f
         if abreast > lanes:
             return self.sums_abreast(s, start, lanes, abreast, trees, rows)
         if weight(s.body) > LIGHT:
             self.sweep_part(s, free, start, f.add(start, BLOCK), lanes, start, trees, rows, masked=False)
-            return [self.sum_of_row(r, row, BLOCK // lanes, lanes) for r, row in zip(trees, rows, strict=True)]
+            count = BLOCK // lanes
+            return [self.tree_of_row(r, row, count, lanes).result() for r, row in zip(trees, rows, strict=True)]
         self.forget(s.body)
         leaves = [Lanes(f, r, lanes, BLOCK // lanes) for r in trees]
         for k in range(0, BLOCK, lanes):
@@ -250,24 +253,42 @@ class Folds(Hoisting):
             for sums in leaves:
                 sums.add(self.states[sums.reduction.names[0]])
         self.forget(s.body)
-        return [sums.lane_sum() for sums in leaves]
+        return [sums.result() for sums in leaves]
 
     def sums_abreast(self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction],
                      rows: Sequence[Val]) -> list[Val]:
-        """The trees' sums of a whole block, a round at a time: what each adds is one vector of a row in memory."""
-        f, count = self.f, abreast // lanes
-        with f.loop(s.index, start, f.add(start, BLOCK), abreast) as loop:
+        """The trees' sums of a whole block, by lanes; a round adds one vector, which waits for the others in memory.
+
+        Few of them wait in registers.
+        """
+        f, level, rounds = self.f, (abreast // lanes).bit_length() - 1, BLOCK // abreast
+        held = rounds if rounds <= HELD else 0
+        waiting = [f.zero(vec(register(r.dtype), lanes)) for r in trees for _ in range(held)]
+        with f.loop(s.index, start, f.add(start, BLOCK), abreast, carry=waiting) as loop:
             self.forget(s.body)
             self.take([r.names[0] for r in trees], [r.start(f, abreast)[0] for r in trees])
             with self.lanes_are(s.index, abreast, loop.index, s.extent):
                 self.block(s.body)
-            place = f.lshr(f.sub(loop.index, start), count.bit_length() - 1)
-            for r, row in zip(trees, rows, strict=True):
+            place = f.lshr(f.sub(loop.index, start), level)
+            following: list[Val] = []
+            for k, (r, row) in enumerate(zip(trees, rows, strict=True)):
                 sums = Lanes(f, r, lanes, BLOCK // lanes)
                 sums.add_lanes(self.states[r.names[0]])
-                f.store(sums.result(), f.gep(row, place, register(r.dtype)))
-        return [self.sum_of_row(r, row, BLOCK // lanes, lanes, count.bit_length() - 1)
-                for r, row in zip(trees, rows, strict=True)]
+                if held:
+                    following += [*loop.carried[k * held + 1 : (k + 1) * held], sums.result()]
+                else:
+                    f.store(sums.result(), f.gep(row, place, register(r.dtype)))
+            loop.next(*following)
+        found: list[Val] = []
+        for k, (r, row) in enumerate(zip(trees, rows, strict=True)):
+            if held:
+                sums = Lanes(f, r, lanes, BLOCK // lanes)
+                for v in loop.results[k * held : (k + 1) * held]:
+                    sums.add(v, level)
+            else:
+                sums = self.tree_of_row(r, row, BLOCK // lanes, lanes, level)
+            found.append(sums.result())
+        return found
 
     def part_of_block(self, r: Reduction, row: Val, used: Val, lanes: int) -> Val:
         """The tree over the elements of a block that are there; a tree no larger than a few times that is written."""
@@ -287,17 +308,17 @@ class Folds(Hoisting):
             if vectors > 1:
                 with f.loop("absent", start, vectors * lanes, lanes) as loop:
                     f.store(absent, f.gep(row, loop.index, register(r.dtype)))
-            return self.sum_of_row(r, row, vectors, lanes)
+            return self.tree_of_row(r, row, vectors, lanes).lane_sum()
 
         return at_least(1)
 
-    def sum_of_row(self, r: Reduction, row: Val, vectors: int, lanes: int, level: int = 0) -> Val:
+    def tree_of_row(self, r: Reduction, row: Val, vectors: int, lanes: int, level: int = 0) -> Lanes:
         """The tree over so many vectors, of which subtrees of so many levels are in memory."""
         f, scalar = self.f, register(r.dtype)
         sums = Lanes(f, r, lanes, vectors)
         for k in range(vectors >> level):
             sums.add(f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)), level)
-        return sums.lane_sum()
+        return sums
 
     def span(self, s: For, start: Val, end: Val, lanes: int, free: Sequence[Reduction],
              trees: Sequence[Reduction], rows: Sequence[Val]) -> None:

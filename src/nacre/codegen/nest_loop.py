@@ -112,10 +112,11 @@ class Statements(Folds):
         """Emit a loop: in vector strips where lanes are independent, else in rounds."""
         if s.vector and self.vector is None and self.lane_obstacle(s) is None:
             folded = [n for n in written(s.body) if n in self.states]
-            if folded:
-                self.fold_row(s, folded)
-            else:
-                self.strips(s, self.f.i64(0), self.size(s.extent))
+            with self.reading(s):
+                if folded:
+                    self.fold_row(s, folded)
+                else:
+                    self.strips(s, self.f.i64(0), self.size(s.extent))
             return
         self.serial(s)
 

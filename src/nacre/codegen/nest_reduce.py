@@ -160,7 +160,7 @@ class Stack:
         base = f.sub(top, merges)
         with f.loop("merge", 0, merges, carry=[value]) as loop:
             below = f.gep(self.pointer, f.sub(f.sub(top, loop.index), 1), self.ty)
-            loop.next(self._combine(f.load(below, self.ty), loop.carried[0]))
+            loop.next(self._merge(f.load(below, self.ty), loop.carried[0]))
         f.store(loop.results[0], f.gep(self.pointer, base, self.ty))
         return f.add(base, 1)
 
@@ -168,18 +168,15 @@ class Stack:
         """All sums on the stack, of which there is at least one, the latest first."""
         f = self.f
         last = f.sub(top, 1)
-        value = f.load(f.gep(self.pointer, last, self.ty), self.ty)
-        with f.loop("fold", 0, last, carry=[value]) as loop:
-            below = f.gep(self.pointer, f.sub(f.sub(last, loop.index), 1), self.ty)
-            loop.next(self._combine(f.load(below, self.ty), loop.carried[0]))
-        return loop.results[0]
+        value = self._whole(f.load(f.gep(self.pointer, last, self.ty), self.ty))
+        return self.fold_with(value, last)
 
     def fold_with(self, value: Val, top: Val) -> Val:
         """All sums on the stack and, after them, a last value."""
         f = self.f
         with f.loop("fold", 0, top, carry=[value]) as loop:
             below = f.gep(self.pointer, f.sub(f.sub(top, loop.index), 1), self.ty)
-            loop.next(self._combine(f.load(below, self.ty), loop.carried[0]))
+            loop.next(self._combine(self._whole(f.load(below, self.ty)), loop.carried[0]))
         return loop.results[0]
 
     def result(self, top: Val) -> Val:
@@ -189,9 +186,33 @@ class Stack:
         value = self.fold(f.smax(top, 1))
         return f.select(some, value, self.reduction.nothing(f, lanes_of(self.ty)))
 
+    def _whole(self, value: Val) -> Val:
+        """The sum that something on the stack stands for."""
+        return value
+
+    def _merge(self, a: Val, b: Val) -> Val:
+        """What stands for a and, after it, b, both of as many blocks."""
+        return self._combine(a, b)
+
     def _combine(self, a: Val, b: Val) -> Val:
         return self.reduction.combine(self.f, [a], [b])[0]
 
+
+class LaneStack(Stack):
+    """One whose blocks' sums are still spread over the lanes of a vector, each that of its share of the elements.
+
+    So the lanes are summed once for a row, not in every block: that is a chain of steps which all wait for each other.
+    """
+
+    def __init__(self, f: Function, reduction: Reduction, ty: str, depth: int) -> None:
+        super().__init__(f, reduction, ty, depth)
+        self.tree = Lanes(f, reduction, lanes_of(ty), 1)
+
+    def _whole(self, value: Val) -> Val:
+        return self.reduction.lanes(self.f, [value])[0]
+
+    def _merge(self, a: Val, b: Val) -> Val:
+        return self.tree.join(0, a, b)
 
 
 class Leaves:

@@ -3,18 +3,20 @@
 A store that goes past the caches writes whole, aligned vectors.  So a vector loop whose results are large takes the
 rounds before the first aligned address by themselves; what is not aligned after that is written as ever.
 
-What such loops read is asked for ahead of where the processor itself looks.
+What such loops read is asked for ahead of where the processor itself looks.  So is what several loops read of a row:
+the second one, which finds it in the cache, asks for the next row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from nacre.base.dims import Size, product
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_value import Values
-from nacre.kernel.ast import For, Kernel, Load, Store
-from nacre.kernel.dependence import loaded, stride
+from nacre.kernel.ast import Expr, For, Kernel, Load, Store
+from nacre.kernel.dependence import loaded, loads, stride
 from nacre.native.text import Function, Val
 
 LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
@@ -23,6 +25,7 @@ SHORT = 1 << 8  # the same of rows of whole lines
 LINE = 64
 PAGE = 4096
 AHEAD = 16  # rows, of short ones
+KEPT = 1 << 17  # bytes of a row up to which there is room in the cache for the next one, too
 
 
 def large_results(kernel: Kernel) -> frozenset[str]:
@@ -47,6 +50,9 @@ class Streams(Values):
     def __init__(self, f: Function, isa: Isa) -> None:
         super().__init__(f, isa)
         self.distances: dict[tuple[Size, Size, int], Val] = {}  # how far ahead memory is asked for
+        self.inputs: frozenset[str] = frozenset()
+        self.passes: dict[tuple[str, Sequence[Expr]], int] = {}  # how many loops over a row have read an input so
+        self.again: list[Load] = []  # what is read for the second time here
 
     def streamed_stores(self, s: For) -> list[Store]:
         """The stores of a loop without loops inside that may go past the caches."""
@@ -79,6 +85,36 @@ class Streams(Values):
             return None
         self.streamed = True
         return min(LINE, lanes * self.storage[buffer].buffer.dtype.itemsize)
+
+    @contextmanager
+    def reading(self, s: For) -> Generator[None]:
+        """Inside, a loop over a row is written, which may read what one before it has read."""
+        found = {(e.buffer, e.index): e for e in loads(s.body) if e.buffer in self.inputs}
+        self.again = [e for access, e in found.items() if self.passes.get(access) == 1]
+        yield
+        self.again = []
+        for access in found:
+            self.passes[access] = self.passes.get(access, 0) + 1
+
+    def ask_next(self, s: For, first: Val, count: int) -> None:
+        """Ask for what `count` rounds of a loop over a row, which read it again, will read of the next row.
+
+        The processor itself follows the loops to the end of a page only, and has nothing to follow in the second one.
+        """
+        f = self.f
+        for e in self.again:
+            storage = self.storage[e.buffer]
+            size = storage.buffer.dtype.itemsize
+            if isinstance(s.extent, int) and s.extent * size > KEPT:
+                continue
+            with self.index(s.index, first, s.extent):
+                around, along = ([None] + [stride(storage.buffer, e.index, i, self.known()) for i in self.indices])[-2:]
+                if along != 1 or around in (None, 0):
+                    continue
+                there = f.gep(self.place(storage, e.index).pointer, f.mul(self.size(around), size))
+            with f.when(f.icmp("sle", f.mul(self.size(s.extent), size), KEPT)):
+                for line in range(0, count * size, LINE):
+                    f.prefetch(f.gep(there, line))
 
     def ahead(self, e: Load, pointer: Val, size: int) -> None:
         """Ask for what lies a page further: the processor itself follows an access only to the end of its page.

@@ -41,9 +41,9 @@ def written(body: Sequence[Stmt]) -> list[str]:
     return [name for name in found if name not in inside]
 
 
-def loaded(body: Sequence[Stmt]) -> set[str]:
-    """The buffers that a body loads from, its own scratch too."""
-    found: set[str] = set()
+def loads(body: Sequence[Stmt]) -> list[Load]:
+    """The loads of a body, each once."""
+    found: list[Load] = []
     seen: set[int] = set()
     todo = [e for s in statements(tuple(body)) for e in expressions(s)]
     while todo:
@@ -52,8 +52,13 @@ def loaded(body: Sequence[Stmt]) -> set[str]:
             seen.add(id(e))
             todo += children(e)
             if isinstance(e, Load):
-                found.add(e.buffer)
+                found.append(e)
     return found
+
+
+def loaded(body: Sequence[Stmt]) -> set[str]:
+    """The buffers that a body loads from, its own scratch too."""
+    return {e.buffer for e in loads(body)}
 
 
 def varying(body: Sequence[Stmt], index: str) -> set[str]:
