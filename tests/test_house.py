@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,7 @@ def test_llvmlite_is_imported_in_one_place() -> None:
     users = [module(p) for p in FILES if "llvmlite" in p.read_text() and "import" in p.read_text()
              and any("llvmlite" in line and "import" in line for line in p.read_text().splitlines())]
     assert users == ["nacre.native.engine"]
+
+
+def test_dataclasses_are_made_in_one_place() -> None:
+    assert [p for p in FILES if re.search(r"from dataclasses import .*\bdataclass\b", p.read_text())] == []

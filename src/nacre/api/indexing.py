@@ -7,7 +7,6 @@ along their axes.  Boolean masks become integer arrays, so their numbers must be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import DTypeError, ShapeError, TraceError, explain
+from nacre.base.records import dataclass
 from nacre.base.types import Shape, broadcast_shapes, normal_axis
 from nacre.interpret.evaluate import from_numpy
 from nacre.trace.value import Value, is_concrete

@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Union
 
 from nacre.base.errors import ShapeError
+from nacre.base.records import dataclass
 
 LIMIT = 1 << 48  # larger than any size that fits a machine
 

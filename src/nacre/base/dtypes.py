@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import ml_dtypes
 import numpy as np
 
 from nacre.base.errors import DTypeError
+from nacre.base.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

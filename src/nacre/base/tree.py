@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Hashable]]
 Rebuild = Callable[[Hashable, Sequence[Any]], Any]

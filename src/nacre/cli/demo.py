@@ -8,7 +8,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from nacre.api.creation import asarray
 from nacre.api.random import generator
 from nacre.api.settings import get_threads, set_threads
 from nacre.base.errors import CompileError, DeviceError, MissingExtra
+from nacre.base.records import dataclass
 from nacre.base.state import gradients
 from nacre.cli import demo_program, demo_training, drawing
 from nacre.cli.demo_training import KILLED_AFTER, elsewhere, hashed, killed, ready, trained

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nacre.base.errors import DeviceError
+from nacre.base.records import dataclass
 from nacre.examples import Run, Settings, digits
 from nacre.nn.module import Module
 from nacre.train import Checkpoints

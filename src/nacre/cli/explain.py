@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
 from rich.console import Console
 
+from nacre.base.records import dataclass
 from nacre.cli.source import TYPES, Given, given, load
 from nacre.inspect.explain import Explanation
 from nacre.inspect.work import Step, steps

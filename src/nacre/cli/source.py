@@ -6,7 +6,6 @@ import inspect
 import re
 import runpy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nacre.api.creation import zeros
@@ -14,6 +13,7 @@ from nacre.api.tensor import Tensor
 from nacre.base import dtypes
 from nacre.base.dims import Dim
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.nn.module import Module
 from nacre.transform.jit import Jitted
 

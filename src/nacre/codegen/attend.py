@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
+from nacre.base.records import dataclass
 from nacre.codegen.attend_parts import Parts, Words, strides
 from nacre.codegen.attend_plan import FORWARD, Bands, forward_cut, line
 from nacre.codegen.attend_rows import Scores, emit_nest, finish, most, raised, total

@@ -12,9 +12,9 @@ dq: the weights are computed twice then.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 
+from nacre.base.records import dataclass
 from nacre.codegen.attend import SIZES, Attention, parts_of
 from nacre.codegen.attend_parts import Parts, Words, strides
 from nacre.codegen.attend_plan import BACKWARD, backward_cut

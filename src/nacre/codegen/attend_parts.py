@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from nacre.base.records import dataclass
 from nacre.codegen.attend_plan import Bands
 from nacre.codegen.contract_numbers import Numbers, edge, load_edge, store_edge
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose

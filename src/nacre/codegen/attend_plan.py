@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nacre.base.records import dataclass
 from nacre.codegen.contract_plan import BLOCK
 from nacre.kernel.order_attend import KEYS
 from nacre.runtime.plan import Cut

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, bool_
+from nacre.base.records import dataclass
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest import GRAIN, Writer
 from nacre.kernel.ast import (

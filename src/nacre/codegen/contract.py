@@ -13,11 +13,12 @@ as they lie: every buffer has a stride for each level.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.codegen.contract_ahead import emit_ahead
 from nacre.codegen.contract_block import emit_block
 from nacre.codegen.contract_dots import emit_dots

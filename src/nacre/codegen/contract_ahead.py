@@ -9,8 +9,7 @@ A list is the number of its addresses, then these, then its own, which is asked 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nacre.base.records import dataclass
 from nacre.codegen.contract_numbers import Numbers
 from nacre.native.text import Function, Module, Val
 

@@ -7,8 +7,7 @@ while others multiply.  Two copies are read and written in turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nacre.base.records import dataclass
 from nacre.codegen.contract_ahead import Runs, runs_of, share
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_plan import BLOCK

@@ -7,8 +7,9 @@ bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nacre.base.records import dataclass
 from nacre.codegen.contract_ahead import Ahead, Runs, b_ahead, begin, is_far, runs_of, share
 from nacre.codegen.contract_band import Band, Bands, make_bands
 from nacre.codegen.contract_expect import expect, expects

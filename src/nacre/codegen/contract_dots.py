@@ -6,9 +6,8 @@ for the one before it, so that a strip alone leaves the machine idle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nacre.base.dtypes import int32
+from nacre.base.records import dataclass
 from nacre.codegen.contract_numbers import Numbers, numbers
 from nacre.codegen.contract_pack import Transposer
 from nacre.codegen.contract_plan import BLOCK, STRIPS

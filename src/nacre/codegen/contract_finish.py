@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nacre.base.dtypes import DType
 from nacre.base.errors import CompileError
+from nacre.base.records import dataclass
 from nacre.codegen.contract_numbers import Edge, Numbers, edge, load_edge, store_edge
 from nacre.native.text import Function, Module, Val, bits_of, vec
 

@@ -7,9 +7,8 @@ where several items need one block, as they would write it while others read it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nacre.base.dims import Size
+from nacre.base.records import dataclass
 from nacre.codegen.contract_ahead import Ahead, share
 from nacre.codegen.contract_finish import Slots
 from nacre.codegen.contract_layout import Layout

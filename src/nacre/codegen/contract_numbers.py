@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nacre.base.dtypes import DType, bfloat16, float32
 from nacre.base.errors import DTypeError
+from nacre.base.records import dataclass
 from nacre.codegen.isa import Isa
 from nacre.native.text import FLOATS, Function, Val, bits_of, lanes_of, scalar_of, vec
 

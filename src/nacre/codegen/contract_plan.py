@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapreplace
 
 from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.runtime.choice import choose
 from nacre.runtime.plan import Cut
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nacre.base.records import dataclass
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import CHAINS
 from nacre.codegen.isa import Isa

@@ -6,8 +6,7 @@ ending after each share of its own k.  There are two places for them, in turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nacre.base.records import dataclass
 from nacre.codegen.contract_finish import Ending, Matrix, Merge, Slots
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers

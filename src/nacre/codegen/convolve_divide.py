@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_steps import ceil_div, panel_vectors, round_up
 from nacre.kernel.order_convolve import Convolution, restart_rows
 

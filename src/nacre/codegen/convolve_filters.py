@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_steps import Kernel
 from nacre.kernel.order_winograd import (
     FILTER_POINTS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_pack import ask_for, joined, transposed
 from nacre.codegen.convolve_steps import Epilogue, Kernel, Place, in_block, product, total
 from nacre.kernel.order_convolve import CHANNEL_BLOCK

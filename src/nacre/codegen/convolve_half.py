@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nacre.base.dtypes import DType, bfloat16, float16, float32
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_steps import Count, Kernel, Step, Steps
 from nacre.codegen.isa import Isa
 from nacre.codegen.vecmath import convert

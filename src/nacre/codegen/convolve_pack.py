@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_steps import Count, Kernel, Step, ceil_div, product, split, total
 from nacre.native.text import Function, Operand, Val, lanes_of
 from nacre.runtime.plan import READY

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_filters import KINDS, FilterRow, Vectors, rows_by_kind
 from nacre.codegen.convolve_finish import Finish
 from nacre.codegen.convolve_pack import (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from nacre.base.records import dataclass
 from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolve import CHANNEL_BLOCK
 from nacre.native.text import Function, Module, Operand, Val, bits_of

@@ -13,9 +13,10 @@ pixels, vector by vector, passes through the epilogue and is written to the row-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_finish import Finish
 from nacre.codegen.convolve_pack import PanelLayout, Room, ask_ahead, ask_run, pack_channels, packed_room, weights_of
 from nacre.codegen.convolve_steps import (

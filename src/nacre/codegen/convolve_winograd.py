@@ -8,9 +8,10 @@ item is a panel: it transforms its filters, which are then never read from memor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_few import FewTiles
 from nacre.codegen.convolve_finish import Finish
 from nacre.codegen.convolve_pack import packed_panels, packed_room

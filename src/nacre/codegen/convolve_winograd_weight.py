@@ -7,10 +7,10 @@ up the blocks and brings the sums back to taps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_pack import transpose_matrix
 from nacre.codegen.convolve_points import POINTS, Plan, Vectors, WinogradKernel, store_points
 from nacre.codegen.convolve_steps import (

@@ -11,13 +11,14 @@ import ctypes
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nacre.base.locks import forkable, once
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.codegen import entry_call, entry_packed, entry_step, entry_view, record
 from nacre.codegen.entry_call import DECLARATIONS, PACKED_WORD

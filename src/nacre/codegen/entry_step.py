@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from nacre.base.records import dataclass
 from nacre.codegen.entry_call import PERFORM
 from nacre.codegen.record import slot_offset
 from nacre.trace.value import Value

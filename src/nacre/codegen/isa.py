@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
+from nacre.base.records import dataclass
 from nacre.native.engine import Target
 from nacre.native.text import Function, bits_of, vec
 

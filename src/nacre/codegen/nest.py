@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
+from nacre.base.records import dataclass
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_shape import reductions
 from nacre.codegen.nest_square import Squares

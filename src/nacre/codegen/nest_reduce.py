@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import nan
 
 from nacre.base.dtypes import DType, float32, float64, int64
+from nacre.base.records import dataclass
 from nacre.codegen.nest_operate import constant, operate
 from nacre.codegen.vecmath.machine import larger
 from nacre.codegen.vecmath.value import Real

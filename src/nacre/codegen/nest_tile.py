@@ -9,9 +9,9 @@ tile asks for those of the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nacre.base.dims import Size
+from nacre.base.records import dataclass
 from nacre.codegen.nest_loop import Statements
 from nacre.codegen.nest_operate import memory
 from nacre.kernel.affine import Scope

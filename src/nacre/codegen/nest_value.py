@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, bool_
 from nacre.base.errors import CompileError
+from nacre.base.records import dataclass
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_operate import constant, memory, operate
 from nacre.kernel.affine import Affine, Scope, offset

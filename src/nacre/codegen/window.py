@@ -9,8 +9,8 @@ done as its operand comes near, and as its results are finished.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_half import HALF_TYPES, Tensor, through_float
 from nacre.codegen.convolve_plane import Fold, Loader, PlaneKernel
 from nacre.codegen.convolve_steps import Count, Epilogue, Kernel, Steps, product

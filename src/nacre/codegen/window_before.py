@@ -6,8 +6,8 @@ Each element is computed once, but for the few rows that windows of two bands ha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from nacre.base.records import dataclass
 from nacre.codegen.convolve_steps import Kernel, Place, ceil_div, product, round_up, total
 from nacre.kernel.order_convolve import Taps
 from nacre.native.text import Function, Operand, Val

@@ -10,12 +10,13 @@ Every value in between must be read by nobody else.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from nacre.base.dims import Dim
 from nacre.base.dtypes import bfloat16, bool_, float16, float32, float64
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.codegen.attend_rows import FACTORS
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var

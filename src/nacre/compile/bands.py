@@ -10,12 +10,13 @@ table that are looked up for a product of few columns are multiplied while they 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from itertools import takewhile
 from math import prod
 
 from nacre.base.dims import product
+from nacre.base.records import dataclass
 from nacre.compile.along import (
     PRODUCTS,
     Run,

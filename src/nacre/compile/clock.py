@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from nacre.base.records import dataclass
 from nacre.codegen.program import STAMPS, STAMPS_WORD, stamped_driver_text
 from nacre.runtime.buffer import allocate
 from nacre.runtime.executable import Executable, driver

@@ -7,8 +7,9 @@ the whole program.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nacre.base.records import dataclass
 from nacre.base.types import Shape
 from nacre.ir.graph import Equation
 from nacre.ir.primitive import Template

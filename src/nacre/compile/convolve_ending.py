@@ -7,11 +7,11 @@ the masks and sums that a backward pass will read.  What is computed is the same
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
+from nacre.base.records import dataclass
 from nacre.base.types import Shape, row_major
 from nacre.codegen.convolve_steps import Place
 from nacre.codegen.nest_operate import memory

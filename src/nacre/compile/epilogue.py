@@ -8,11 +8,11 @@ only never goes through memory.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64, int32
+from nacre.base.records import dataclass
 from nacre.codegen.contract import Contraction, Operand
 from nacre.codegen.isa import Isa
 from nacre.compile.alike import lower_over

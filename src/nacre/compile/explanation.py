@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.codegen.isa import BY_NAME
 from nacre.codegen.nest_stream import large_results
 from nacre.compile.generalise import General, generalise

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
 from nacre.base.dims import Size
+from nacre.base.records import dataclass
 from nacre.base.types import Shape, row_major
 from nacre.compile.cluster import Node, current, is_finished, ordered
 from nacre.compile.layout import layouts as chosen

@@ -7,10 +7,11 @@ by other factors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nacre.base.dims import Dim, Size
 from nacre.base.known import known_by_identity
+from nacre.base.records import dataclass
 from nacre.compile.scalars import apart
 from nacre.kernel.ast import (
     Accumulate,

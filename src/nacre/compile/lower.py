@@ -8,10 +8,11 @@ values.  Axes that lie next to each other in every operand are merged first, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, float32, int64
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
 from nacre.compile.axes import adjacent, mentions_index, merged_axes, merged_stride, uses_indices, with_indices
 from nacre.compile.cluster import Node

@@ -11,9 +11,10 @@ change roles after each round.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nacre.base.known import known_by_identity
+from nacre.base.records import dataclass
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
 from nacre.runtime.flow import Kind, Loop, Row, Tree, lives, loops, settled, walk
 from nacre.runtime.plan import Launch, Plan, Storage, holder, uses

@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import count
 from math import prod
@@ -31,6 +31,7 @@ import numpy as np
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
 from nacre.base.known import known_by_identity
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.convolve_steps import Fill
 from nacre.codegen.isa import Isa, isa_of

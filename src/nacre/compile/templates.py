@@ -8,13 +8,14 @@ that have a nest, too).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.codegen import convolve as convolutions
 from nacre.codegen.contract import Contraction, contract, is_thin, shared_parts

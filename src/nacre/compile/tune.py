@@ -11,11 +11,11 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from nacre.base.dims import evaluate
+from nacre.base.records import dataclass
 from nacre.compile.clock import Clocked
 from nacre.native.pool import pool
 from nacre.runtime import choice

@@ -8,10 +8,10 @@ what the window alone reads is computed as that comes near, and one that reads i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nacre.base.dims import product
+from nacre.base.records import dataclass
 from nacre.codegen import window as kernels
 from nacre.codegen.convolve_steps import Place, Steps
 from nacre.codegen.isa import Isa

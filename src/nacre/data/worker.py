@@ -6,11 +6,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
 from nacre.base.errors import ArgumentError, Error
+from nacre.base.records import dataclass
 from nacre.data.collate import default_collate
 from nacre.data.randomness import item_randomness
 

@@ -7,12 +7,12 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nacre import __version__
 from nacre.base.errors import ArgumentError, CompileError
+from nacre.base.records import dataclass
 from nacre.compile.pipeline import compile_graph
 from nacre.deploy import library, link, main
 from nacre.deploy.fold import folded

@@ -7,10 +7,10 @@ fault has a code.  Around it stand the functions that C programs call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nacre.base.dims import LIMIT, Symbol
 from nacre.base.dtypes import DType
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.deploy.process import THREADS, outermost
 from nacre.deploy.sizes import Arithmetic, symbols_of

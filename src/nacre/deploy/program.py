@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
 
 from nacre.base.dims import LIMIT, Size
 from nacre.base.errors import CompileError
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.deploy import tables
 from nacre.deploy.image import SECTION

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from nacre.base.dims import LIMIT, Dim, Symbol, evaluate
 from nacre.base.errors import CompileError
+from nacre.base.records import dataclass
 from nacre.deploy.sizes import Arithmetic
 from nacre.native.text import Operand, Val
 from nacre.runtime.plan import Cut, Launch

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.native import engine
 from nacre.native.engine import Target
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.train.loop import Trainer
 
 

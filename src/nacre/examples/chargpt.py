@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +18,7 @@ import nacre as nc
 from nacre import nn, optim
 from nacre.api.tensor import Tensor
 from nacre.base.errors import MissingExtra
+from nacre.base.records import dataclass
 from nacre.data import DataLoader, Dataset
 from nacre.examples import Run, Settings
 from nacre.train import Trainer

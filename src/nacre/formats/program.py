@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +18,7 @@ from nacre.api.operands import as_tensor
 from nacre.base import tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, ShapeError, TraceError
+from nacre.base.records import dataclass
 from nacre.base.state import gradients
 from nacre.base.types import TensorType
 from nacre.compile.executor import EXECUTOR

@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -21,6 +20,7 @@ from nacre.api.tensor import Tensor
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, DeviceError
+from nacre.base.records import dataclass
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.trace.value import Value
 

@@ -10,10 +10,10 @@ import ctypes
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from nacre.base.records import dataclass
 from nacre.codegen.isa import BY_NAME, Isa
 from nacre.codegen.program import driver_text
 from nacre.native.engine import host_target

@@ -8,12 +8,12 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from nacre import __version__
 from nacre.base.errors import DeviceError, Error
+from nacre.base.records import dataclass
 from nacre.inspect import bits
 from nacre.native import cache as objects
 from nacre.native import limits

@@ -14,13 +14,14 @@ the function would change is changed.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.compile.clock import Clocked, Taken, timed_run
 from nacre.inspect.ceilings import Ceilings, ceilings
 from nacre.inspect.work import Step, steps, traffic

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 
 WARM = 2  # calls before the first timed one
 

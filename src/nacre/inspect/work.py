@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
 from nacre.base.dims import Size, evaluate
 from nacre.base.dtypes import DType
+from nacre.base.records import dataclass
 from nacre.codegen import vecmath
 from nacre.codegen.nest_operate import CHEAP
 from nacre.compile.pipeline import Compiled, Stage

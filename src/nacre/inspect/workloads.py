@@ -7,7 +7,6 @@ are drawn from fixed seeds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from nacre.api.creation import asarray
 from nacre.api.settings import no_grad
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.trace.variable import Variable
 from nacre.transform.grad import vjp
 from nacre.transform.jit import Jitted, jit

@@ -10,12 +10,12 @@ their values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError, TraceError
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.forward import as_kind, carried, union
 from nacre.interpret.stage import derived, run

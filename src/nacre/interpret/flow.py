@@ -10,11 +10,11 @@ loop where that is one product or sum (see `interpret/together`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from nacre.base.dims import Size
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret import together
 from nacre.interpret.forward import carried, no_derivative

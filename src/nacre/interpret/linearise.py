@@ -13,11 +13,12 @@ same, so that both give equal bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final
 
 from nacre.base.errors import GradientError
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.forward import Pushed, jvp_graph, push
 from nacre.interpret.stage import constant, derived

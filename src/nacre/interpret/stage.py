@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from weakref import ref
@@ -20,6 +19,7 @@ from weakref import ref
 import numpy as np
 
 from nacre.base.errors import TraceError, explain
+from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.interpret.evaluate import from_numpy, to_numpy

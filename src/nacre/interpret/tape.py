@@ -16,11 +16,11 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from nacre.base.errors import GradientError, StateError, explain
+from nacre.base.records import dataclass
 from nacre.base.state import STATE, gradients
 from nacre.interpret import flow as flow  # the rules of control flow
 from nacre.interpret.linearise import REMEMBERED, Positions, Pull, Rule, rule_for

@@ -10,9 +10,9 @@ up round by round.  It is what defines the bits, however a program runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from nacre.base.records import dataclass
 from nacre.ir.graph import Atom, Builder, Equation, Var
 from nacre.ir.primitive import primitive_named
 

@@ -7,13 +7,13 @@ There is one kind of graph.  Constants are literals; control flow is a primitive
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from nacre.base.errors import Error, GraphError
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Primitive
 

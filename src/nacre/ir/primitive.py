@@ -10,10 +10,11 @@ Primitives never broadcast and never promote; the public functions do that befor
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.kernel.ast import Expr, Kernel
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
 from nacre.base.errors import ShapeError
+from nacre.base.records import dataclass
 from nacre.base.types import row_major
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Load, Local, children
 

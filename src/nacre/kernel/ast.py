@@ -13,11 +13,11 @@ after its loop.  Other scratch is an `Alloc` too, private to each round of the l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, bool_, int64
+from nacre.base.records import dataclass
 
 # ---- expressions
 

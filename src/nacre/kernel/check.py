@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import GraphError
+from nacre.base.records import dataclass
 from nacre.kernel.affine import Scope
 from nacre.kernel.ast import (
     OPERATIONS,

@@ -20,12 +20,12 @@ chain.  A chain in which every tap is absent is +0, and is added like any other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nacre.base.records import dataclass
 from nacre.kernel.softfloat import fma
 
 CHANNEL_BLOCK = 16

@@ -15,12 +15,12 @@ an input element receives gradients by ascending output position.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nacre.base.records import dataclass
 from nacre.kernel.order_convolve import Axis
 from nacre.kernel.softfloat import maximum
 

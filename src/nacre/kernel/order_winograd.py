@@ -22,12 +22,12 @@ they are multiplied by `FILTER_SCALE` and go through `of_sums`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from nacre.base.records import dataclass
 from nacre.kernel.order_convolve import Convolution
 from nacre.kernel.softfloat import fma
 

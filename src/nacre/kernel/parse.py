@@ -6,12 +6,13 @@ import ast
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, bool_, dtype_named, int64
 from nacre.base.errors import DTypeError, GraphError, ShapeError
+from nacre.base.records import dataclass
 from nacre.kernel.ast import (
     OPERATIONS,
     REDUCTIONS,

@@ -10,9 +10,10 @@ changes a bit of the result: sums keep the canonical order however their loop is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nacre.base.errors import GraphError
+from nacre.base.records import dataclass
 from nacre.kernel.affine import Scope
 from nacre.kernel.ast import (
     Alloc,

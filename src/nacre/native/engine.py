@@ -17,12 +17,12 @@ import platform
 import re
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from nacre.base.errors import ArgumentError, CompileError, DeviceError
 from nacre.base.locks import once
+from nacre.base.records import dataclass
 from nacre.native import crew
 
 OPTIMISATION = 2  # of code generation; no pass pipeline runs, so what is written is what runs

@@ -17,9 +17,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import NamedTuple
+
+from nacre.base.records import dataclass
 
 FLOATS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 

@@ -9,11 +9,11 @@ two primitives.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
 from nacre.ir.primitive import BatchRule, Multilinear, Primitive, Template
 from nacre.ops.rules import require_dtype, require_kind, require_shape, show

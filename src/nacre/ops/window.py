@@ -8,12 +8,12 @@ What several windows give to one element is added in ascending order of the wind
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, bool_, float32, int64
 from nacre.base.errors import ShapeError
+from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
 from nacre.ir.primitive import BatchRule, Jvp, Linear, Nest, Primitive
 from nacre.kernel.ast import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from nacre.base.dims import Dim
 from nacre.base.errors import ShapeError
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.native import cache as objects
 from nacre.native import crew

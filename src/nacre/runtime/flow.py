@@ -9,11 +9,12 @@ still reads, and at every turn and branch, so that what one round or side leaves
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import TypeAlias
 
 from nacre.base.dims import Size, evaluate
+from nacre.base.records import dataclass
 
 UNKNOWN_TRIPS = 64  # rounds that a loop of unknown length is taken for where only its work is estimated
 

@@ -8,7 +8,7 @@ Loops and branches are in `runtime/flow`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from nacre.base.dims import Size, evaluate
 from nacre.base.errors import OutOfMemory
+from nacre.base.records import dataclass
 from nacre.runtime.choice import choose
 from nacre.runtime.flow import UNKNOWN_TRIPS, Kind, Row, Tree, lives, loops, rounds, walk
 

@@ -10,9 +10,9 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from nacre.base.records import dataclass
 from nacre.base.state import STATE
 
 

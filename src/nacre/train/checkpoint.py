@@ -12,12 +12,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from nacre import __version__
 from nacre.base.errors import ArgumentError, DeviceError, Error, StateError
+from nacre.base.records import dataclass
 from nacre.formats.safetensors import load, save
 from nacre.nn.module import Module
 from nacre.train import folder

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ by variables."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from nacre.base import tree
 from nacre.base.dtypes import as_dtype
 from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.records import dataclass
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import holding
 from nacre.trace.guards import report

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nacre.base import tree
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.compile.executor import EXECUTOR
 from nacre.interpret.stage import Trace

@@ -11,7 +11,6 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +21,7 @@ from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, ShapeError, TraceError, explain
 from nacre.base.garbage import uncollected
 from nacre.base.locks import forkable
+from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import begin_step, entry

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, GradientError
+from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.stage import Trace, VariableRecord, stage
 from nacre.ir.graph import Atom, Graph, Var

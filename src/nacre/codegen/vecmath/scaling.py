@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nacre.base.records import dataclass
 from nacre.codegen.vecmath.machine import scaled
 from nacre.codegen.vecmath.value import Real, Whole, fma
 

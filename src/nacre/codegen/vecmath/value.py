@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any, Protocol, TypeVar
 
+from nacre.base.records import dataclass
 from nacre.native.text import Function, Val, bits_of, lanes_of, literal, scalar_of, vec
 
 Value = Any  # a backend's operand; it has a `ty`, an LLVM type

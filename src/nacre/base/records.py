@@ -1,0 +1,156 @@
+"""Dataclasses that are quick to make: a start makes some 170, all of whose methods the standard library compiles.
+
+`dataclass` takes what Nacre uses of the standard decorator's options and gives classes that behave alike; `fields`,
+`replace` and `asdict` of the standard library take them.  Only `__init__` is compiled for each class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import Any, TypeVar, dataclass_transform, overload
+
+T = TypeVar("T")
+
+
+class _Factory:
+    """Stands for an argument that was not given, where a new value is made for each instance."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+FACTORY = _Factory()
+
+
+@overload
+def dataclass(cls: type[T], /) -> type[T]: ...
+
+
+@overload
+def dataclass(*, frozen: bool = False, eq: bool = True, slots: bool = False) -> Callable[[type[T]], type[T]]: ...
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+def dataclass(cls: type[Any] | None = None, /, *, frozen: bool = False, eq: bool = True, slots: bool = False) -> Any:
+    """Give a class `__init__`, `__repr__` and, unless told otherwise, `__eq__` over its annotated fields.
+
+    Args:
+        frozen: attributes cannot be assigned; with `eq` the class has a hash, too.
+        slots: instances have no `__dict__`.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Point:
+        ...     x: int
+        ...     y: int = 0
+        >>> Point(1)
+        Point(x=1, y=0)
+        >>> Point(1) == Point(1, 0), hash(Point(1)) == hash(Point(1))
+        (True, True)
+    """
+
+    def made(given: type[Any]) -> type[Any]:
+        """The class with its methods."""
+        found = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(given)
+        fields = dataclasses.fields(found)
+        methods: dict[str, Any] = {"__init__": _init(found, fields, frozen), "__repr__": _repr}
+        if eq:
+            methods["__eq__"] = _equality(fields)
+            if "__hash__" not in given.__dict__ or (given.__hash__ is None and "__eq__" in given.__dict__):
+                methods["__hash__"] = _hashing(fields) if frozen else None
+        if frozen:
+            methods["__setattr__"], methods["__delattr__"] = _refusals(found, frozenset(f.name for f in fields))
+            if slots:
+                methods |= {"__getstate__": _state, "__setstate__": _set_state}
+        for name, method in methods.items():
+            if name == "__hash__" or name not in given.__dict__:
+                setattr(found, name, method)
+        return found
+
+    return made if cls is None else made(cls)
+
+
+def _init(cls: type[Any], fields: tuple[Field[Any], ...], frozen: bool) -> Callable[..., None]:
+    """The method that sets the fields, one argument for each in order."""
+    known: dict[str, Any] = {"_set": object.__setattr__, "_missing": FACTORY}
+    parameters, lines = ["self"], [" pass"]
+    for f in fields:
+        value = f.name
+        if f.default_factory is not MISSING:
+            known[f"_make_{f.name}"] = f.default_factory
+            parameters.append(f"{f.name}=_missing")
+            value = f"_make_{f.name}() if {f.name} is _missing else {f.name}"
+        elif f.default is not MISSING:
+            known[f"_default_{f.name}"] = f.default
+            parameters.append(f"{f.name}=_default_{f.name}")
+        else:
+            parameters.append(f.name)
+        lines.append(f" _set(self, {f.name!r}, {value})" if frozen else f" self.{f.name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        lines.append(" self.__post_init__()")
+    exec("\n".join([f"def __init__({', '.join(parameters)}):", *lines]), known)
+    init = known["__init__"]
+    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    init.__annotations__ = {**{f.name: f.type for f in fields}, "return": None}
+    return init
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
+    return f"{type(self).__qualname__}({shown})"
+
+
+def _values(fields: list[Field[Any]]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the values of an instance's fields."""
+    if len(fields) > 1:
+        return attrgetter(*(f.name for f in fields))
+    names = [f.name for f in fields]
+    return lambda self: tuple(getattr(self, name) for name in names)
+
+
+def _equality(fields: tuple[Field[Any], ...]) -> Callable[[Any, Any], Any]:
+    values = _values([f for f in fields if f.compare])
+
+    def __eq__(self: Any, other: object) -> Any:
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    return __eq__
+
+
+def _hashing(fields: tuple[Field[Any], ...]) -> Callable[[Any], int]:
+    values = _values([f for f in fields if (f.compare if f.hash is None else f.hash)])
+
+    def __hash__(self: Any) -> int:
+        return hash(values(self))
+
+    return __hash__
+
+
+def _refusals(cls: type[Any], names: frozenset[str]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """What refuses to assign and to delete fields; a subclass may have other attributes."""
+
+    def __setattr__(self: Any, name: str, value: object) -> None:
+        if type(self) is cls or name in names:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)
+
+    def __delattr__(self: Any, name: str) -> None:
+        if type(self) is cls or name in names:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)
+
+    return __setattr__, __delattr__
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, f.name) for f in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for f, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, f.name, value)
