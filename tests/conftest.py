@@ -18,9 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes long; run by --all only")
-    settings.register_profile("the same each time", derandomize=True)
-    if not config.getoption("--all"):
-        settings.load_profile("the same each time")
+    settings.register_profile("patient", deadline=None)  # no test asserts on time
+    settings.register_profile("the same each time", settings.get_profile("patient"), derandomize=True)
+    settings.load_profile("patient" if config.getoption("--all") else "the same each time")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

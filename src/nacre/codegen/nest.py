@@ -6,8 +6,8 @@ that extent; when the innermost of them is a vector loop too, its share is count
 
 The parts: `nest_value` (expressions, loads), `nest_operate` (scalar operations), `nest_hoist` (loop invariants),
 `nest_loop` (statements and loops), `nest_fold` and `nest_reduce` (canonical reductions), `nest_tile` and
-`nest_square` (transposed accesses), `nest_stream` (stores past the caches), `nest_shape` (what is read off a nest
-beforehand).
+`nest_square` (transposed accesses), `nest_stream` (stores past the caches), `nest_shape` and `nest_bounds` (what is
+read off a nest beforehand).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.codegen.isa import Isa
+from nacre.codegen.nest_bounds import Bounds
 from nacre.codegen.nest_shape import reductions
 from nacre.codegen.nest_square import Squares
 from nacre.codegen.nest_tile import Tiling
@@ -86,6 +87,7 @@ class Writer(Squares):
         f = self.f
         self.first_size = len(kernel.buffers)
         self.buffers = {b.name: b for b in kernel.buffers}
+        self.bounds = Bounds(kernel)
         self.inputs = frozenset(b.name for b in kernel.inputs)
         for k, b in enumerate(kernel.buffers):
             pointer = f.load(f.gep(f["args"], k, "ptr"), "ptr")

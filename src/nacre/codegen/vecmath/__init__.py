@@ -39,6 +39,7 @@ REAL: dict[str, Callable[..., Real]] = {
     "trunc": partial(Real.unary, name="trunc"),
     "round": partial(Real.unary, name="roundeven"),
     "exp": exponential.exp,
+    "exp_falling": exponential.exp_falling,  # of no argument above 0
     "exp2": exponential.exp2,
     "expm1": exponential.expm1,
     "sigmoid": exponential.sigmoid,

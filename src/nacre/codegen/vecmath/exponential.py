@@ -104,6 +104,11 @@ def exp(x: Real) -> Real:
     return exp_within(at_most(at_least(x, at.exp_low), at.exp_high))
 
 
+def exp_falling(x: Real) -> Real:
+    """e to the x, for x that is not above 0."""
+    return exp_within(at_least(x, limits(x).exp_low))
+
+
 def exp2(x: Real) -> Real:
     """2 to the x; 0 and infinity past the format's range."""
     at = limits(x)

@@ -1,0 +1,85 @@
+"""What is known of a nest's values beforehand: an element less the greatest of its row is not above 0.
+
+So are the arguments of a softmax's exponentials, which spares each of them a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nacre.base.dims import Size
+from nacre.base.records import dataclass
+from nacre.kernel.ast import Accumulate, Alloc, Apply, Expr, For, Kernel, Let, Load, Local, Stmt, Store, statements
+from nacre.kernel.dependence import loaded
+
+
+@dataclass(frozen=True)
+class Greatest:
+    """What an accumulator holds the greatest of, and the extents of the loops around that."""
+
+    value: Expr
+    extents: Mapping[str, Size]
+
+
+class Bounds:
+    """What is known of a kernel's values."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        everything = list(statements(kernel.body))
+        lets = [s for s in everything if isinstance(s, Let)]
+        self.lets = {s.name: s.value for s in lets}
+        self.twice = {s.name for s in lets if self.lets[s.name] is not s.value}
+        self.constant = {b.name for b in kernel.inputs} - {s.buffer for s in everything if isinstance(s, Store)}
+        accumulated = [a for s in everything if isinstance(s, Accumulate) for a in s.accumulators]
+        self.once = {a for a in accumulated if accumulated.count(a) == 1}
+        self.greatest: dict[str, Greatest] = {}
+        self._look(kernel.body, {})
+
+    def falls(self, e: Expr, extents: Mapping[str, Size]) -> bool:
+        """Whether a value, in loops of these extents, is one less the greatest of such ones: not above 0, or NaN."""
+        e = self._meant(e)
+        if not isinstance(e, Apply) or e.op != "sub":
+            return False
+        x, most = map(self._meant, e.args)
+        found = self.greatest.get(most.buffer) if isinstance(most, Load) else None
+        if found is None or not self._same(x, found.value):
+            return False
+        return all(extents.get(name, extent) == extent for name, extent in found.extents.items())
+
+    def _look(self, body: Sequence[Stmt], extents: dict[str, Size]) -> None:
+        """Note the accumulators of a body that have seen every element before they are read."""
+        for k, s in enumerate(body):
+            if isinstance(s, For):
+                self._look(s.body, {**extents, s.index: s.extent})
+            elif isinstance(s, Alloc) and s.buffer.name in self.once:
+                name = s.buffer.name
+                user = next((t for t in body[k + 1:] if name in loaded((t,)) or _greatest(t, name, extents)), None)
+                found = user and name not in loaded((user,)) and _greatest(user, name, extents)
+                if found:
+                    self.greatest[name] = found
+
+    def _meant(self, e: Expr) -> Expr:
+        """What a local name stands for."""
+        while isinstance(e, Local) and e.name in self.lets and e.name not in self.twice:
+            e = self.lets[e.name]
+        return e
+
+    def _same(self, a: Expr, b: Expr) -> bool:
+        """Whether two expressions have the same value wherever their indices have."""
+        a, b = self._meant(a), self._meant(b)
+        if isinstance(a, Apply) and isinstance(b, Apply):
+            return a.op == b.op and a.dtype is b.dtype and len(a.args) == len(b.args) \
+                and all(map(self._same, a.args, b.args))
+        if isinstance(a, Load) and isinstance(b, Load):
+            return a.buffer == b.buffer and a.buffer in self.constant and all(map(self._same, a.index, b.index))
+        return a == b and not isinstance(a, Local)
+
+
+def _greatest(s: Stmt, name: str, extents: Mapping[str, Size]) -> Greatest | None:
+    """What an accumulator is the greatest of after a statement, if that is loops around nothing but this."""
+    if isinstance(s, Accumulate) and s.op == "max" and s.accumulators == (name,):
+        return Greatest(s.values[0], extents)
+    if isinstance(s, For):
+        inside = {**extents, s.index: s.extent}
+        return next((found for t in s.body if (found := _greatest(t, name, inside))), None)
+    return None
