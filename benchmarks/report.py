@@ -34,8 +34,8 @@ UNITS = {"W9": "µs"}
 OURS = "nacre"  # how the names of our own contenders begin
 BUILT_IN = {  # the workloads of `nacre bench` that do the same work
     "W1": "mlp", "W2": "convnet", "W3.b1": "resnet18", "W3.b8": "resnet18-8", "W4": "gpt", "W5": "prefill",
-    "W6.f32": "decode", "W7.chain": "chain", "W7.softmax": "softmax", "W7.layernorm": "layernorm",
-    "W8.mm1024": "matmul-1024", "W8.mm2048": "matmul-2048", "W8.attn": "attention",
+    "W6.f32": "decode", "W6.int8": "decode-int8", "W7.chain": "chain", "W7.softmax": "softmax",
+    "W7.layernorm": "layernorm", "W8.mm1024": "matmul-1024", "W8.mm2048": "matmul-2048", "W8.attn": "attention",
     "W8.attn_bwd": "attention-gradient",
 }
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from nacre import nn, optim
-from nacre.api import analysis, creation, functions, manipulation, random, slices
+from nacre.api import analysis, creation, functions, indexing, manipulation, random, slices
 from nacre.api.creation import asarray
 from nacre.api.settings import no_grad
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import float32
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.trace.variable import Variable
@@ -109,12 +110,20 @@ class Gpt(nn.Module):
     """A decoder as GPT-2's: learned positions, pre-norm blocks with tanh-GELU, the embedding as its last layer."""
 
     def __init__(self, layers: int, width: int, heads: int, vocabulary: int, context: int) -> None:
-        self.heads = heads
-        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        linear, self.heads = self.linear, heads
+        self.tokens, self.positions = self.table(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.ModuleList(nn.ModuleList((
-            nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width),
-            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width))) for _ in range(layers))
+            nn.LayerNorm(width), linear(width, 3 * width), linear(width, width),
+            nn.LayerNorm(width), linear(width, 4 * width), linear(4 * width, width))) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
+
+    def table(self, vocabulary: int, width: int) -> Any:
+        """The embedding of tokens."""
+        return nn.Embedding(vocabulary, width)
+
+    def linear(self, inward: int, outward: int) -> nn.Module:
+        """A layer of a block."""
+        return nn.Linear(inward, outward)
 
     def forward(self, ids: Tensor) -> Tensor:
         """[N, T] → scores [N, T, vocabulary]."""
@@ -147,6 +156,53 @@ class Gpt(nn.Module):
         for block, caches in zip(self.blocks, kept, strict=True):
             x = self.mixed(block, x, partial(_remember, place, caches))
         return self.scores(self.norm(x)[:, -1])
+
+
+class RoundedLinear(nn.Module):
+    """A linear layer whose weights are int8, with a scale for each output."""
+
+    def __init__(self, inward: int, outward: int) -> None:
+        self.weight, self.scale = _rounded(nn.Linear(inward, outward).weight.value.T, axis=0)
+        self.bias = nn.Buffer(_floats(outward))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., inward] → [..., outward]."""
+        return x @ self.weight.value.astype(float32) * self.scale.value + self.bias.value
+
+
+class RoundedTable(nn.Module):
+    """An embedding whose rows are int8, with a scale for each."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        self.weight, self.scale = _rounded(nn.Embedding(rows, width).weight.value, axis=1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """[...] → [..., width]."""
+        row, scale = (indexing.take(part.value, ids, axis=0) for part in (self.weight, self.scale))
+        return row.astype(float32) * manipulation.expand_dims(scale, -1)
+
+
+class RoundedGpt(Gpt):
+    """One with int8 weights."""
+
+    def table(self, vocabulary: int, width: int) -> Any:
+        """The embedding of tokens."""
+        return RoundedTable(vocabulary, width)
+
+    def linear(self, inward: int, outward: int) -> nn.Module:
+        """A layer of a block."""
+        return RoundedLinear(inward, outward)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """[..., width] → [..., vocabulary]."""
+        return x @ self.tokens.weight.value.astype(float32).T * self.tokens.scale.value
+
+
+def _rounded(weights: Tensor, axis: int) -> tuple[nn.Buffer, nn.Buffer]:
+    """Whole numbers from −127 to 127, and scales along the other axis."""
+    w = weights.numpy()
+    scale = np.abs(w).max(axis, keepdims=True) / 127
+    return nn.Buffer(asarray(np.rint(w / scale).astype(np.int8))), nn.Buffer(asarray(scale.squeeze(axis)))
 
 
 def _remember(place: Tensor, caches: tuple[Variable, Variable], q: Any, k: Any, v: Any) -> Tensor:
@@ -195,8 +251,8 @@ def _gpt(tiny: bool) -> Made:
             (_whole(65, batch, length), _whole(65, batch, length, seed=3)))
 
 
-def _gpt2(tiny: bool) -> Gpt:
-    return Gpt(2, 32, 2, 97, 64) if tiny else Gpt(12, 768, 12, 50257, 1024)
+def _gpt2(tiny: bool, kind: type[Gpt] = Gpt) -> Gpt:
+    return kind(2, 32, 2, 97, 64) if tiny else kind(12, 768, 12, 50257, 1024)
 
 
 def _prefill(tiny: bool) -> Made:
@@ -210,8 +266,8 @@ def _prefill(tiny: bool) -> Made:
     return prefill, (_whole(97, 1, 24 if tiny else 256),)
 
 
-def _decode(tiny: bool) -> Made:
-    model, past = _gpt2(tiny), 24 if tiny else 256
+def _decode(kind: type[Gpt], tiny: bool) -> Made:
+    model, past = _gpt2(tiny, kind), 24 if tiny else 256
     blocks, width, room = (2, 32, 40) if tiny else (12, 768, 320)
     shape = 1, model.heads, room, width // model.heads
     kept = [(Variable(_floats(*shape, seed=4 + k)), Variable(_floats(*shape, seed=40 + k))) for k in range(blocks)]
@@ -273,7 +329,8 @@ WORKLOADS: dict[str, Workload] = {w.name: w for w in (
     Workload("resnet18-8", "ResNet-18 inference, batch 8", _resnet(8)),
     Workload("gpt", "training step of a 6-layer GPT, 8 × 256 tokens, AdamW", _gpt),
     Workload("prefill", "GPT-2-small prefill, 256 tokens", _prefill),
-    Workload("decode", "GPT-2-small, one token after 256", _decode),
+    Workload("decode", "GPT-2-small, one token after 256", partial(_decode, Gpt)),
+    Workload("decode-int8", "the same, int8 weights", partial(_decode, RoundedGpt)),
     Workload("chain", "ten pointwise operations on 10 M elements", _rows(_chain, 10_000_000)),
     Workload("softmax", "softmax 4096 × 1024", _rows(F.softmax, 4096, 1024)),
     Workload("layernorm", "layer norm 4096 × 768", _rows(_layer_norm, 4096, 768)),
