@@ -76,6 +76,14 @@ def test_values_are_compared_as_they_are_computed() -> None:
     assert not known.falls(shifted(scaled(3.0)), EXTENTS)
 
 
+def test_long_chains_are_compared_once() -> None:
+    x = element()
+    for _ in range(60):
+        x = apply("add", x, x)
+    known = Bounds(kernel(*holds(x)))
+    assert known.falls(shifted(x), EXTENTS)
+
+
 @pytest.mark.parametrize("body", [
     (Alloc(Buffer("a", float32, ())), row(Accumulate("min", ("a",), (element(),)))),
     (Alloc(Buffer("a", float32, ())), row(Accumulate("max", ("a",), (element(),)), Let("r", MOST))),  # not yet all

@@ -5,6 +5,7 @@ So are the arguments of a softmax's exponentials, which spares each of them a co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nacre.base.dims import Size
@@ -30,9 +31,10 @@ class Bounds:
         self.lets = {s.name: s.value for s in lets}
         self.twice = {s.name for s in lets if self.lets[s.name] is not s.value}
         self.constant = {b.name for b in kernel.inputs} - {s.buffer for s in everything if isinstance(s, Store)}
-        accumulated = [a for s in everything if isinstance(s, Accumulate) for a in s.accumulators]
-        self.once = {a for a in accumulated if accumulated.count(a) == 1}
+        accumulated = Counter(a for s in everything if isinstance(s, Accumulate) for a in s.accumulators)
+        self.once = {a for a, count in accumulated.items() if count == 1}
         self.greatest: dict[str, Greatest] = {}
+        self.compared: dict[tuple[int, int], tuple[Expr, Expr, bool]] = {}  # by identity, for as long as they live
         self._look(kernel.body, {})
 
     def falls(self, e: Expr, extents: Mapping[str, Size]) -> bool:
@@ -66,7 +68,12 @@ class Bounds:
 
     def _same(self, a: Expr, b: Expr) -> bool:
         """Whether two expressions have the same value wherever their indices have."""
-        a, b = self._meant(a), self._meant(b)
+        key = id(a), id(b)
+        if key not in self.compared:
+            self.compared[key] = a, b, self._alike(self._meant(a), self._meant(b))
+        return self.compared[key][2]
+
+    def _alike(self, a: Expr, b: Expr) -> bool:
         if isinstance(a, Apply) and isinstance(b, Apply):
             return a.op == b.op and a.dtype is b.dtype and len(a.args) == len(b.args) \
                 and all(map(self._same, a.args, b.args))

@@ -9,13 +9,14 @@ the second one, which finds it in the cache, asks for the next row.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections import Counter
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 
 from nacre.base.dims import Size, product
 from nacre.codegen.isa import Isa
 from nacre.codegen.nest_value import Values
-from nacre.kernel.ast import Expr, For, Kernel, Load, Store
+from nacre.kernel.ast import For, Kernel, Load, Store
 from nacre.kernel.dependence import loaded, loads, stride
 from nacre.native.text import Function, Val
 
@@ -51,7 +52,7 @@ class Streams(Values):
         super().__init__(f, isa)
         self.distances: dict[tuple[Size, Size, int], Val] = {}  # how far ahead memory is asked for
         self.inputs: frozenset[str] = frozenset()
-        self.passes: dict[tuple[str, Sequence[Expr]], int] = {}  # how many loops over a row have read an input so
+        self.passes: Counter[Hashable] = Counter()  # how many loops over a row have read an input so
         self.again: list[Load] = []  # what is read for the second time here
 
     def streamed_stores(self, s: For) -> list[Store]:
@@ -89,12 +90,12 @@ class Streams(Values):
     @contextmanager
     def reading(self, s: For) -> Generator[None]:
         """Inside, a loop over a row is written, which may read what one before it has read."""
-        found = {(e.buffer, e.index): e for e in loads(s.body) if e.buffer in self.inputs}
-        self.again = [e for access, e in found.items() if self.passes.get(access) == 1]
+        row = tuple(serial for serial, _ in self.indices.values())
+        found = {(row, e.buffer, e.index): e for e in loads(s.body) if e.buffer in self.inputs}
+        self.again = [e for access, e in found.items() if self.passes[access] == 1]
         yield
         self.again = []
-        for access in found:
-            self.passes[access] = self.passes.get(access, 0) + 1
+        self.passes.update(found.keys())
 
     def ask_next(self, s: For, first: Val, count: int) -> None:
         """Ask for what `count` rounds of a loop over a row, which read it again, will read of the next row.
