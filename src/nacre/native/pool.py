@@ -49,34 +49,47 @@ def _text() -> str:
     return pool_text(host_target().isa, LINUX)
 
 
+class _Code:
+    """The pool's machine code, as loaded in this process."""
+
+    def __init__(self) -> None:
+        self.library: Library = objects.library(_text(), host_target()).keep()
+        address = self.library.address
+        self.addresses = {name: address(name) for name in OFFERED}
+        self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address("nacre_pool_run"))
+        self.set = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)(address("nacre_pool_set"))
+        self.started = ctypes.CFUNCTYPE(ctypes.c_int64)(address("nacre_pool_started"))
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=ctypes.PYFUNCTYPE(None)(address("nacre_pool_forked")))
+
+
+@once
+def _code() -> _Code:
+    return _Code()
+
+
 class Pool:
-    """The threads of this process, and the addresses by which generated code uses them."""
+    """The threads of this process, and the addresses by which generated code uses them.
+
+    Its code is loaded when it is asked for; until then only their number is known.
+    """
+
+    _chosen: tuple[int, bytes]  # how many threads, and the processors where they may run
 
     def __init__(self, threads: int | None = None) -> None:
-        self._library: Library = objects.library(_text(), host_target()).keep()
-        address = self._library.address
-        self._addresses = {name: address(name) for name in OFFERED}
-        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
-            address("nacre_pool_run"))
-        self._set = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)(
-            address("nacre_pool_set"))
-        self._started = ctypes.CFUNCTYPE(ctypes.c_int64)(address("nacre_pool_started"))
-        self._threads = 1
+        self._code: _Code | None = None
         self.parallel = LINUX and platform.machine() in ("x86_64", "aarch64")
         self.set_threads(default_threads() if threads is None else threads)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                after_in_child=ctypes.PYFUNCTYPE(None)(address("nacre_pool_forked")))
 
     @property
     def threads(self) -> int:
         """How many threads a region runs on, the caller's included."""
-        return self._threads
+        return self._chosen[0]
 
     @property
     def started(self) -> int:
         """How many threads exist, the caller's included."""
-        return self._started()
+        return self._loaded().started()
 
     def set_threads(self, threads: int) -> None:
         """Share the following work among this many threads (1 where there is no pool for the system).
@@ -89,17 +102,29 @@ class Pool:
                                 f"{threads}; choose one in that range")
         processors = limits.allowed_processors()
         mask = sum(1 << n for n in processors if n < PROCESSORS).to_bytes(PROCESSORS // 8, "little")
-        self._threads = threads if self.parallel else 1
-        self._set(self._threads, mask)
+        self._chosen = threads if self.parallel else 1, mask
+        if self._code is not None:
+            self._code.set(*self._chosen)
 
     def symbols(self) -> dict[str, int]:
         """The names that generated code may call, with their addresses."""
-        return self._addresses
+        return self._loaded().addresses
 
     def run(self, function: int, argument: int, chunks: int) -> None:
         """Call `function(argument, chunk, thread)` once for each chunk, on all threads; the
         interpreter lock is free meanwhile."""
-        self._run(function, argument, chunks)
+        self._loaded().run(function, argument, chunks)
+
+    def _loaded(self) -> _Code:
+        """The code, which knows the number of threads, also of one that another thread sets meanwhile."""
+        found = self._code
+        if found is None:
+            found = self._code = _code()
+            chosen = None
+            while chosen is not self._chosen:
+                chosen = self._chosen
+                found.set(*chosen)
+        return found
 
 
 @once
