@@ -96,7 +96,7 @@ def test_inheritance_and_what_follows_the_fields() -> None:
     with pytest.raises(ValueError, match="got N"):
         Named(1, name="N")
     with pytest.raises(dataclasses.FrozenInstanceError, match="'y'"):
-        Named(1, name="n").y = 2  # type: ignore[misc]
+        Named(1, name="n").y = 2
 
 
 def test_copies_and_pickles_of_frozen_ones_with_slots() -> None:

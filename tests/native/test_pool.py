@@ -120,9 +120,9 @@ def test_a_number_of_threads_is_taken_before_the_code_is_there(kernels: engine.L
     made = Pool(3)
     made.set_threads(2)
     assert made.threads == (2 if made.parallel else 1)
-    cells = (ctypes.c_int64 * 200)()
-    made.run(kernels.address("count"), ctypes.addressof(cells), 50)
-    assert list(cells[100:150]) == [1] * 50 and sum(cells[made.threads:100]) == 0
+    slots, address = cells()
+    made.run(kernels.address("count"), address, 50)
+    assert list(slots[100:150]) == [1] * 50 and sum(slots[made.threads:100]) == 0
 
 
 def test_changing_the_number_of_threads_quickly(pool: Pool, kernels: engine.Library) -> None:

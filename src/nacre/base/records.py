@@ -107,9 +107,9 @@ def _repr(self: Any) -> str:
 
 def _values(fields: list[Field[Any]]) -> Callable[[Any], tuple[Any, ...]]:
     """What gives the values of an instance's fields."""
-    if len(fields) > 1:
-        return attrgetter(*(f.name for f in fields))
     names = [f.name for f in fields]
+    if len(names) > 1:
+        return attrgetter(*names)
     return lambda self: tuple(getattr(self, name) for name in names)
 
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
@@ -26,7 +27,7 @@ from nacre.codegen.nest_shape import reductions
 from nacre.codegen.nest_square import Squares
 from nacre.codegen.nest_tile import Tiling
 from nacre.codegen.nest_value import Storage
-from nacre.kernel.ast import Alloc, For, Kernel, Let, Stmt, statements
+from nacre.kernel.ast import Alloc, Expr, For, Kernel, Let, Stmt, statements
 from nacre.native.text import Module, Val
 
 GRAIN = 256  # elements of a vector loop that make a work item, or a vector of the loop if that is more
@@ -65,6 +66,8 @@ def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) ->
 class Writer(Squares):
     """Writes one kernel function."""
 
+    whole: Kernel
+
     def kernel(self, kernel: Kernel) -> Size:
         """Write the whole function; returns the number of work items."""
         self.begin(kernel)
@@ -87,7 +90,7 @@ class Writer(Squares):
         f = self.f
         self.first_size = len(kernel.buffers)
         self.buffers = {b.name: b for b in kernel.buffers}
-        self.bounds = Bounds(kernel)
+        self.whole = kernel
         self.inputs = frozenset(b.name for b in kernel.inputs)
         for k, b in enumerate(kernel.buffers):
             pointer = f.load(f.gep(f["args"], k, "ptr"), "ptr")
@@ -98,6 +101,15 @@ class Writer(Squares):
                 dtypes[s.buffer.name] = s.buffer.dtype
         self.folds = reductions(kernel.body, dtypes)
         self.scratch = f["scratch"]
+
+    def falls(self, e: Expr) -> bool:
+        """Whether an expression is known not to be above 0, but for NaN."""
+        return self.bounds.falls(e, self.extents)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What is known of the kernel's values, looked for where it is of use."""
+        return Bounds(self.whole)
 
     # ---- work items
 

@@ -30,9 +30,10 @@ class Bounds:
         lets = [s for s in everything if isinstance(s, Let)]
         self.lets = {s.name: s.value for s in lets}
         self.twice = {s.name for s in lets if self.lets[s.name] is not s.value}
-        self.constant = {b.name for b in kernel.inputs} - {s.buffer for s in everything if isinstance(s, Store)}
+        stored = {s.buffer for s in everything if isinstance(s, Store)}
+        self.constant = {b.name for b in kernel.inputs} - stored
         accumulated = Counter(a for s in everything if isinstance(s, Accumulate) for a in s.accumulators)
-        self.once = {a for a, count in accumulated.items() if count == 1}
+        self.once = {a for a, count in accumulated.items() if count == 1} - stored
         self.greatest: dict[str, Greatest] = {}
         self.compared: dict[tuple[int, int], tuple[Expr, Expr, bool]] = {}  # by identity, for as long as they live
         self._look(kernel.body, {})
@@ -55,10 +56,13 @@ class Bounds:
                 self._look(s.body, {**extents, s.index: s.extent})
             elif isinstance(s, Alloc) and s.buffer.name in self.once:
                 name = s.buffer.name
-                user = next((t for t in body[k + 1:] if name in loaded((t,)) or _greatest(t, name, extents)), None)
-                found = user and name not in loaded((user,)) and _greatest(user, name, extents)
-                if found:
-                    self.greatest[name] = found
+                for t in body[k + 1:]:
+                    if name in loaded((t,)):
+                        break
+                    found = _greatest(t, name, extents)
+                    if found is not None:
+                        self.greatest[name] = found
+                        break
 
     def _meant(self, e: Expr) -> Expr:
         """What a local name stands for."""

@@ -19,7 +19,7 @@ from nacre.codegen.nest_shape import LIGHT, chained, directly, elementary, lanes
 from nacre.kernel.ast import Buffer, For, Stmt
 from nacre.kernel.dependence import written
 from nacre.kernel.order import BLOCK
-from nacre.native.text import Val, vec
+from nacre.native.text import Val, lanes_of, vec
 
 HEAVY = 120  # instructions for an element from which on vectors side by side have no registers left
 HELD = 4  # vectors of a block that wait in registers
@@ -243,7 +243,8 @@ class Folds(Hoisting):
         if weight(s.body) > LIGHT:
             self.sweep_part(s, free, start, f.add(start, BLOCK), lanes, start, trees, rows, masked=False)
             count = BLOCK // lanes
-            return [self.tree_of_row(r, row, count, lanes).result() for r, row in zip(trees, rows, strict=True)]
+            return [self.tree(r, self.vectors(r, row, count, lanes), count).result()
+                    for r, row in zip(trees, rows, strict=True)]
         self.forget(s.body)
         leaves = [Lanes(f, r, lanes, BLOCK // lanes) for r in trees]
         for k in range(0, BLOCK, lanes):
@@ -269,26 +270,20 @@ class Folds(Hoisting):
             self.take([r.names[0] for r in trees], [r.start(f, abreast)[0] for r in trees])
             with self.lanes_are(s.index, abreast, loop.index, s.extent):
                 self.block(s.body)
-            place = f.lshr(f.sub(loop.index, start), level)
-            following: list[Val] = []
-            for k, (r, row) in enumerate(zip(trees, rows, strict=True)):
-                sums = Lanes(f, r, lanes, BLOCK // lanes)
-                sums.add_lanes(self.states[r.names[0]])
-                if held:
-                    following += [*loop.carried[k * held + 1 : (k + 1) * held], sums.result()]
-                else:
-                    f.store(sums.result(), f.gep(row, place, register(r.dtype)))
-            loop.next(*following)
-        found: list[Val] = []
-        for k, (r, row) in enumerate(zip(trees, rows, strict=True)):
+            sums: list[Val] = []
+            for r in trees:
+                tree = Lanes(f, r, lanes, BLOCK // lanes)
+                tree.add_lanes(self.states[r.names[0]])
+                sums.append(tree.result())
             if held:
-                sums = Lanes(f, r, lanes, BLOCK // lanes)
-                for v in loop.results[k * held : (k + 1) * held]:
-                    sums.add(v, level)
+                parts = [[*loop.carried[k * held + 1 : (k + 1) * held], v] for k, v in enumerate(sums)]
+                loop.next(*(v for part in parts for v in part))
             else:
-                sums = self.tree_of_row(r, row, BLOCK // lanes, lanes, level)
-            found.append(sums.result())
-        return found
+                place = f.lshr(f.sub(loop.index, start), level)
+                for r, row, v in zip(trees, rows, sums, strict=True):
+                    f.store(v, f.gep(row, place, register(r.dtype)))
+        return [self.tree(r, loop.results[k * held : (k + 1) * held] if held else self.vectors(r, row, rounds, lanes),
+                          BLOCK // lanes, level).result() for k, (r, row) in enumerate(zip(trees, rows, strict=True))]
 
     def part_of_block(self, r: Reduction, row: Val, used: Val, lanes: int) -> Val:
         """The tree over the elements of a block that are there; a tree no larger than a few times that is written."""
@@ -308,16 +303,20 @@ class Folds(Hoisting):
             if vectors > 1:
                 with f.loop("absent", start, vectors * lanes, lanes) as loop:
                     f.store(absent, f.gep(row, loop.index, register(r.dtype)))
-            return self.tree_of_row(r, row, vectors, lanes).lane_sum()
+            return self.tree(r, self.vectors(r, row, vectors, lanes), vectors).lane_sum()
 
         return at_least(1)
 
-    def tree_of_row(self, r: Reduction, row: Val, vectors: int, lanes: int, level: int = 0) -> Lanes:
-        """The tree over so many vectors, of which subtrees of so many levels are in memory."""
+    def vectors(self, r: Reduction, row: Val, count: int, lanes: int) -> list[Val]:
+        """The first vectors of a row in memory."""
         f, scalar = self.f, register(r.dtype)
-        sums = Lanes(f, r, lanes, vectors)
-        for k in range(vectors >> level):
-            sums.add(f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)), level)
+        return [f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)) for k in range(count)]
+
+    def tree(self, r: Reduction, vectors: Sequence[Val], count: int, level: int = 0) -> Lanes:
+        """The tree over so many vectors, given as subtrees of so many levels."""
+        sums = Lanes(self.f, r, lanes_of(vectors[0].ty), count)
+        for v in vectors:
+            sums.add(v, level)
         return sums
 
     def span(self, s: For, start: Val, end: Val, lanes: int, free: Sequence[Reduction],

@@ -15,7 +15,6 @@ from nacre.base.dtypes import DType, bool_
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.codegen.isa import Isa
-from nacre.codegen.nest_bounds import Bounds
 from nacre.codegen.nest_operate import constant, memory, operate
 from nacre.kernel.affine import Affine, Scope, offset
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Load, Local
@@ -57,7 +56,6 @@ class Values:
         self.size_values: dict[Dim, Val] = {}
         self.first_size = 0  # the slot of the first size
         self.storage: dict[str, Storage] = {}
-        self.bounds: Bounds | None = None  # what is known of the kernel's values
         self.tiles: dict[tuple[str, tuple[Expr, ...]], tuple[Val, Val, Val]] = {}  # memory, first row and column
         self.tile_row: tuple[Val, str, int] | None = None  # the row that is read, the index along it, its length
         self.states: dict[str, Val] = {}  # buffers of shape () are registers
@@ -219,8 +217,12 @@ class Values:
         if isinstance(divisor, Const) and source.is_integer and divisor.value not in (0, -1):
             sign = "s" if source.is_signed else "u"
             return self.f.binary(sign + ("div" if e.op == "idiv" else "rem"), args[0], args[1])
-        falls = e.op == "exp" and self.bounds is not None and self.bounds.falls(e.args[0], self.extents)
-        return operate(self.f, "exp_falling" if falls else e.op, args, source, e.dtype)
+        op = "exp_falling" if e.op == "exp" and self.falls(e.args[0]) else e.op
+        return operate(self.f, op, args, source, e.dtype)
+
+    def falls(self, e: Expr) -> bool:
+        """Whether an expression is known not to be above 0, but for NaN."""
+        return False
 
     # ---- memory
 
