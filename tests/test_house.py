@@ -81,7 +81,7 @@ def test_files_are_short_and_say_what_they_are(path: Path) -> None:
 def test_llvmlite_is_imported_in_one_place() -> None:
     users = [module(p) for p in FILES if "llvmlite" in p.read_text() and "import" in p.read_text()
              and any("llvmlite" in line and "import" in line for line in p.read_text().splitlines())]
-    assert users == ["nacre.native.engine"]
+    assert users == ["nacre.native.llvm"]
 
 
 def test_dataclasses_are_made_in_one_place() -> None:

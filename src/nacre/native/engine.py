@@ -1,6 +1,6 @@
-"""LLVM text to object code to addresses: the only place where llvmlite is imported.
+"""LLVM text to object code to addresses.
 
-llvmlite is imported by the first call that needs it, so that importing this module costs nothing::
+LLVM is loaded by the first call that needs it, so that importing this module costs nothing::
 
     target = host_target()
     library = load(compile_text(text, target))
@@ -9,21 +9,20 @@ llvmlite is imported by the first call that needs it, so that importing this mod
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import importlib
 import itertools
 import os
 import platform
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from functools import cache
-from typing import Any
 
 from nacre.base.errors import ArgumentError, CompileError, DeviceError
 from nacre.base.locks import once
 from nacre.base.records import dataclass
-from nacre.native import crew
+from nacre.native import crew, llvm
 
 OPTIMISATION = 2  # of code generation; no pass pipeline runs, so what is written is what runs
 AVX2_NEEDS = ("avx2", "fma", "f16c", "bmi2")
@@ -41,22 +40,10 @@ class Target:
     features: str
 
 
-@once
-def binding() -> Any:
-    """The llvmlite binding, initialised for the host."""
-    llvm = importlib.import_module("llvmlite.binding")
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
-    return llvm
-
-
 @cache
 def version() -> str:
     """What decides the bytes of an object besides its text and target."""
-    llvmlite = importlib.import_module("llvmlite")
-    llvm = ".".join(map(str, binding().llvm_version_info))
-    return f"llvmlite {llvmlite.__version__}, LLVM {llvm}, optimisation {OPTIMISATION}, pic small"
+    return f"{llvm.version()}, optimisation {OPTIMISATION}, pic small"
 
 
 def host_target(isa: str | None = None) -> Target:
@@ -72,9 +59,7 @@ def _host_target(isa: str | None) -> Target:
     if isa not in (None, "avx512", "avx2", "neon"):
         raise ArgumentError("host_target: the instruction set is avx512, avx2 or neon; "
                             f"it is {isa!r}; correct the argument or NACRE_ISA")
-    llvm = binding()
-    triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
-    features = dict(llvm.get_host_cpu_features())
+    triple, cpu, features = llvm.process_triple(), llvm.host_cpu(), llvm.host_features()
     if platform.machine().lower() in ("aarch64", "arm64"):
         return Target(_require(isa or "neon", ["neon"], cpu), triple, cpu, _flatten(features))
     able = [name for name, needs in (("avx512", AVX512_NEEDS + AVX2_NEEDS), ("avx2", AVX2_NEEDS))
@@ -111,45 +96,24 @@ def cross_target(isa: str) -> Target:
 
 
 class _Machines(threading.local):
-    """Target machines of one thread: LLVM's are not to be shared between threads."""
+    """Machines of one thread: LLVM's are not to be shared between threads."""
 
     def __init__(self) -> None:
-        self.made: dict[Target, tuple[Any, str]] = {}
+        self.made: dict[Target, llvm.Machine] = {}
 
-    def get(self, target: Target) -> tuple[Any, str]:
-        """The machine and the module header (triple and data layout) of a target."""
+    def get(self, target: Target) -> llvm.Machine:
+        """The machine of a target."""
         found = self.made.get(target)
         if found is None:
-            machine = _new_machine(target)
-            head = (f'target datalayout = "{machine.target_data}" '
-                    f'target triple = "{target.triple}" ')
-            found = self.made[target] = machine, head
+            found = self.made[target] = _new_machine(target)
         return found
 
 
-def _new_machine(target: Target) -> Any:
-    # Position-independent small-model code with JITLink: constants are addressed relative to the
-    # instruction pointer, one object's sections lie together, and far symbols go through stubs.
-    llvm = binding()
-    if target.triple != llvm.get_process_triple():
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=OPTIMISATION, reloc="pic", codemodel="small")
+def _new_machine(target: Target) -> llvm.Machine:
+    return llvm.Machine(target.triple, target.cpu, target.features, OPTIMISATION)
 
 
 _machines = _Machines()
-
-
-def _parse(text: str, head: str, context: Any) -> Any:
-    """The verified module of a text, in a context."""
-    try:
-        # The header shares the text's first line, so that line numbers are those of the text.
-        module = binding().parse_assembly(head + text, context)
-        module.verify()
-    except RuntimeError as fault:
-        raise CompileError(_explain(text, str(fault))) from None
-    return module
 
 
 def _explain(text: str, fault: str) -> str:
@@ -175,70 +139,28 @@ def _line_of(lines: list[str], fault: str) -> int | None:
     return None
 
 
-class _Unlocked:
-    """LLVM's functions without llvmlite's global lock, so that threads compile side by side.
-
-    It is safe because each module has a context and a target machine of its own.  Only those that take long let go of
-    the interpreter lock: a thread that waits for it again may wait for long.
-    """
-
-    def __init__(self) -> None:
-        name = binding().ffi.lib._name
-        long, short = ctypes.CDLL(name), ctypes.PyDLL(name)
-        at, number, fault = ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p)
-        self.context = _typed(short.LLVMPY_ContextCreate, at)
-        self.parse = _typed(long.LLVMPY_ParseAssembly, at, at, ctypes.c_char_p, fault)
-        self.verify = _typed(long.LLVMPY_VerifyModule, ctypes.c_bool, at, fault)
-        self.emit = _typed(long.LLVMPY_TargetMachineEmitToMemory, at, at, at, number, fault)
-        self.start = _typed(short.LLVMPY_GetBufferStart, at, at)
-        self.size = _typed(short.LLVMPY_GetBufferSize, ctypes.c_size_t, at)
-        self.drop_memory = _typed(short.LLVMPY_DisposeMemoryBuffer, None, at)
-        self.drop_module = _typed(long.LLVMPY_DisposeModule, None, at)
-        self.drop_context = _typed(long.LLVMPY_ContextDispose, None, at)
-        self.drop_string = _typed(short.LLVMPY_DisposeString, None, at)
-
-    def told(self, fault: ctypes.c_void_p) -> str:
-        """A complaint of LLVM's, which is given back."""
-        if not fault.value:
-            return ""
-        text = ctypes.string_at(fault.value).decode(errors="replace")
-        self.drop_string(fault)
-        return text
-
-
-def _typed(function: Any, result: Any, *arguments: Any) -> Any:
-    function.restype, function.argtypes = result, arguments
-    return function
-
-
-_unlocked = cache(_Unlocked)
-
-
 def _emit(text: str, target: Target, as_object: bool) -> bytes:
-    machine, head = _machines.get(target)
-    llvm = _unlocked()
-    context, fault = llvm.context(), ctypes.c_void_p()
-    module = llvm.parse(context, (head + text).encode(), fault)
+    machine = _machines.get(target)
+    # The head shares the text's first line, so that line numbers are those of the text.
+    with _understood(text), llvm.Module(machine.head + text) as module:
+        return _emit_module(module, machine, target, as_object)
+
+
+@contextlib.contextmanager
+def _understood(text: str) -> Generator[None]:
+    """A block in which LLVM reads a text: a complaint shows the line."""
     try:
-        if not module or llvm.verify(module, fault):
-            raise CompileError(_explain(text, llvm.told(fault)))
-        return _emit_module(llvm, module, machine, target, as_object)
-    finally:
-        if module:
-            llvm.drop_module(module)
-        llvm.drop_context(context)
+        yield
+    except llvm.Refused as fault:
+        raise CompileError(_explain(text, str(fault))) from None
 
 
-def _emit_module(llvm: _Unlocked, module: Any, machine: Any, target: Target, as_object: bool) -> bytes:
-    fault = ctypes.c_void_p()
-    memory = llvm.emit(machine, module, int(as_object), fault)
-    if not memory:
+def _emit_module(module: llvm.Module, machine: llvm.Machine, target: Target, as_object: bool) -> bytes:
+    try:
+        return machine.emit(module, as_object)
+    except llvm.Refused as fault:
         raise CompileError(f"compile: code for {target.isa} ({target.cpu}) is wanted; "
-                           f"LLVM said: {llvm.told(fault)}; please report it")
-    try:
-        return ctypes.string_at(llvm.start(memory), llvm.size(memory))
-    finally:
-        llvm.drop_memory(memory)
+                           f"LLVM said: {fault}; please report it") from None
 
 
 def compile_together(texts: Iterable[str], target: Target, public: Collection[str]) -> bytes:
@@ -246,19 +168,13 @@ def compile_together(texts: Iterable[str], target: Target, public: Collection[st
 
     Raises CompileError, showing the line, where a text is not valid.
     """
-    machine, head = _machines.get(target)
-    context = binding().create_context()
-    whole = _parse("", head, context)
-    try:
+    machine = _machines.get(target)
+    with llvm.Module(machine.head) as whole:
         for text in texts:
-            whole.link_in(_parse(text, head, context))
-        for f in whole.functions:
-            if not f.is_declaration and f.name not in public:
-                f.linkage = "internal"
-        return _emit_module(_unlocked(), whole, machine, target, as_object=True)
-    finally:
-        whole.close()
-        context.close()
+            with _understood(text):
+                whole.take_in(machine.head + text)
+        whole.hide(frozenset(public))
+        return _emit_module(whole, machine, target, as_object=True)
 
 
 def compile_text(text: str, target: Target) -> bytes:
@@ -277,12 +193,11 @@ def emit_assembly(text: str, target: Target) -> str:
 class Library:
     """Object code in memory; the addresses it gives hold while it is kept alive."""
 
-    def __init__(self, name: str, tracker: Any) -> None:
+    def __init__(self, name: str, held: llvm.Held) -> None:
         self.name = name
         self.needs: Library | None = None  # another one that its code calls
-        self._tracker = tracker
+        self._held = [held]  # one that is dropped would unload the library
         self._addresses: dict[str, int] = {}
-        self._lookups: list[Any] = []  # a lookup that is dropped would unload the library
 
     def address(self, name: str) -> int:
         """The address of a function or variable that the object defines.
@@ -293,13 +208,13 @@ class Library:
         if known is None:
             try:
                 with crew.under_way():
-                    found = _linker().lookup(self.name, name)
-            except RuntimeError as fault:
+                    known, held = _linker().find(self.name, name)
+            except llvm.Refused as fault:
                 raise CompileError(f"load: the object must define @{name} and find all that it "
                                    f"calls; {str(fault).strip()}; pass what is missing (LLVM "
                                    "names it on standard error) in `symbols`") from None
-            self._lookups.append(found)
-            known = self._addresses[name] = found[name]
+            self._held.append(held)
+            self._addresses[name] = known
         return known
 
     def keep(self) -> Library:
@@ -316,13 +231,9 @@ ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
 @once
-def _linker() -> Any:
-    """The process's linker, never torn down: code in it may run until the process is gone."""
-    llvm = binding()
-    # Errors are not suppressed: LLVM names an unresolved symbol only on standard error.
-    linker = llvm.create_lljit_compiler(_new_machine(host_target()), use_jit_link=True)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(linker))
-    return linker
+def _linker() -> llvm.Linker:
+    """The process's linker."""
+    return llvm.Linker(_new_machine(host_target()))
 
 
 def load(image: bytes, symbols: Mapping[str, int] | None = None) -> Library:
@@ -335,12 +246,9 @@ def load(image: bytes, symbols: Mapping[str, int] | None = None) -> Library:
     if image[:4] == b"\x7fELF" and machine != ELF_MACHINES.get(platform.machine(), machine):
         raise CompileError(f"load: code of this machine ({platform.machine()}) is required; the "
                            f"object is for ELF machine {machine}; compile it for host_target()")
-    builder = binding().JITLibraryBuilder().add_object_img(image).add_current_process()
-    for name, address in (symbols or {}).items():
-        builder.import_symbol(name, address)
     library = f"nacre.{next(_numbers)}"
     try:
-        return Library(library, builder.link(_linker(), library))
-    except RuntimeError as fault:
+        return Library(library, _linker().link(library, image, symbols or {}))
+    except llvm.Refused as fault:
         raise CompileError(f"load: object code of this machine is required; {str(fault).strip()}; "
                            "please report it") from None

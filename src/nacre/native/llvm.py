@@ -1,0 +1,321 @@
+"""LLVM, by the C functions of the shared library in llvmlite's package; none of llvmlite's Python classes is loaded.
+
+Those would cost every process some 30 ms before its first kernel, and have one lock for all of LLVM.  Modules have
+contexts of their own here, and machines belong to one thread each, so that threads may compile at the same time::
+
+    machine = Machine(process_triple(), host_cpu(), "", 2)
+    with Module(machine.head + text) as module:
+        image = machine.emit(module, as_object=True)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from nacre.base.locks import in_child, once
+
+AT, NUMBER, TEXT, SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
+OUT = ctypes.POINTER(AT)
+INTERNAL = 8  # the linkage of functions that have names for their own module alone
+OBJECT_IMAGE, PROCESS = 2, 3  # kinds of what is linked: object code; the symbols of a library, "" for the process
+
+
+class Refused(Exception):
+    """What LLVM says of a text, a target or an object that it does not take."""
+
+
+class _Element(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_uint8), ("value", TEXT), ("size", SIZE))
+
+
+class _Symbol(ctypes.Structure):
+    _fields_ = (("name", TEXT), ("address", ctypes.c_uint64))
+
+
+class _Functions:
+    """The functions, with their types.
+
+    Only those that take long let go of the interpreter lock: a thread that waits for it again may wait for long.
+    """
+
+    def __init__(self) -> None:
+        name, handle = _shared_library()
+        long, short = ctypes.CDLL(name, handle=handle), ctypes.PyDLL(name, handle=handle)
+        element, symbol = ctypes.POINTER(_Element), ctypes.POINTER(_Symbol)
+        # modules
+        self.new_context = _typed(short.LLVMPY_ContextCreate, AT)
+        self.drop_context = _typed(short.LLVMPY_ContextDispose, None, AT)
+        self.parse = _typed(long.LLVMPY_ParseAssembly, AT, AT, TEXT, OUT)
+        self.verify = _typed(long.LLVMPY_VerifyModule, ctypes.c_bool, AT, OUT)
+        self.link_modules = _typed(long.LLVMPY_LinkModules, NUMBER, AT, AT, OUT)
+        self.drop_module = _typed(long.LLVMPY_DisposeModule, None, AT)
+        self.functions = _typed(short.LLVMPY_ModuleFunctionsIter, AT, AT)
+        self.next_function = _typed(short.LLVMPY_FunctionsIterNext, AT, AT)
+        self.drop_functions = _typed(short.LLVMPY_DisposeFunctionsIter, None, AT)
+        self.declared = _typed(short.LLVMPY_IsDeclaration, NUMBER, AT)
+        self.name_of = _typed(short.LLVMPY_GetValueName, TEXT, AT)
+        self.set_linkage = _typed(short.LLVMPY_SetLinkage, None, AT, NUMBER)
+        # targets
+        self.process_triple = _typed(short.LLVMPY_GetProcessTriple, None, OUT)
+        self.host_cpu = _typed(short.LLVMPY_GetHostCPUName, None, OUT)
+        self.host_features = _typed(short.LLVMPY_GetHostCPUFeatures, NUMBER, OUT)
+        self.target = _typed(short.LLVMPY_GetTargetFromTriple, AT, TEXT, OUT)
+        self.new_machine = _typed(short.LLVMPY_CreateTargetMachine, AT, AT, TEXT, TEXT, TEXT, NUMBER, TEXT, TEXT,
+                                  NUMBER, NUMBER, TEXT)
+        self.drop_machine = _typed(short.LLVMPY_DisposeTargetMachine, None, AT)
+        self.new_layout = _typed(short.LLVMPY_CreateTargetMachineData, AT, AT)
+        self.layout_text = _typed(short.LLVMPY_CopyStringRepOfTargetData, None, AT, OUT)
+        self.drop_layout = _typed(short.LLVMPY_DisposeTargetData, None, AT)
+        self.emit = _typed(long.LLVMPY_TargetMachineEmitToMemory, AT, AT, AT, NUMBER, OUT)
+        self.start = _typed(short.LLVMPY_GetBufferStart, AT, AT)
+        self.size = _typed(short.LLVMPY_GetBufferSize, SIZE, AT)
+        self.drop_buffer = _typed(short.LLVMPY_DisposeMemoryBuffer, None, AT)
+        # the linker
+        self.new_linker = _typed(short.LLVMPY_CreateLLJITCompiler, AT, AT, ctypes.c_bool, ctypes.c_bool, OUT)
+        self.link = _typed(long.LLVMPY_LLJIT_Link, AT, AT, TEXT, element, SIZE, symbol, SIZE, symbol, SIZE, OUT)
+        self.find = _typed(long.LLVMPY_LLJITLookup, AT, AT, TEXT, TEXT, ctypes.POINTER(ctypes.c_uint64), OUT)
+        self.drop_held = _typed(short.LLVMPY_LLJIT_Dylib_Tracker_Dispose, ctypes.c_bool, AT, OUT)
+        # the library itself
+        self.drop_text = _typed(short.LLVMPY_DisposeString, None, AT)
+        self.version = _typed(short.LLVMPY_GetVersionInfo, ctypes.c_uint)
+        self.initialise = [_typed(getattr(short, f"LLVMPY_Initialize{what}"), None)
+                           for what in ("NativeTarget", "NativeAsmPrinter", "NativeAsmParser")]
+        self.initialise_all = [_typed(getattr(short, f"LLVMPY_InitializeAll{what}"), None)
+                               for what in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters")]
+
+
+def _typed(function: Any, result: Any, *arguments: Any) -> Any:
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+def _shared_library() -> tuple[str, int]:
+    """The name and the handle of llvmlite's shared library."""
+    package, names = importlib.import_module("llvmlite"), importlib.import_module("llvmlite.utils")
+    path = os.path.join(os.path.dirname(str(package.__file__)), "binding", names.get_library_name())
+    if not os.path.exists(path):  # packed in a way that llvmlite knows
+        loaded = importlib.import_module("llvmlite.binding.ffi").lib
+        return loaded._name, loaded._handle
+    return path, ctypes.CDLL(path)._handle
+
+
+@once
+def _llvm() -> _Functions:
+    """The functions, ready to make code for the host."""
+    made = _Functions()
+    for initialise in made.initialise:
+        initialise()
+    return made
+
+
+class _Told:
+    """A text that LLVM gives by address: a result or a complaint."""
+
+    def __init__(self) -> None:
+        self.at = AT()
+
+    def __str__(self) -> str:
+        """The text, which is given back: it can be had once."""
+        if not self.at.value:
+            return ""
+        text = ctypes.string_at(self.at.value).decode(errors="replace")
+        _llvm().drop_text(self.at)
+        self.at = AT()
+        return text
+
+
+def _text_of(function: Any, *arguments: Any) -> str:
+    """The text that a function of LLVM's gives as its last argument."""
+    told = _Told()
+    function(*arguments, told.at)
+    return str(told)
+
+
+# ---- what there is
+
+
+@cache
+def version() -> str:
+    """What decides the bytes of an object besides its text and target: the versions of llvmlite and LLVM."""
+    number, parts = _llvm().version(), list[str]()
+    while number:
+        parts.append(str(number & 0xff))
+        number >>= 8
+    return f"llvmlite {importlib.import_module('llvmlite').__version__}, LLVM {'.'.join(reversed(parts))}"
+
+
+@cache
+def process_triple() -> str:
+    """The triple of the code that this process can run."""
+    return _text_of(_llvm().process_triple)
+
+
+@cache
+def host_cpu() -> str:
+    """LLVM's name of this machine's processor."""
+    return _text_of(_llvm().host_cpu)
+
+
+@cache
+def host_features() -> Mapping[str, bool]:
+    """LLVM's names of what this machine's processor can do, and whether it can; none where LLVM does not know."""
+    named = _text_of(_llvm().host_features).split(",")
+    return {feature[1:]: feature[0] == "+" for feature in named if feature}
+
+
+# ---- modules and machines
+
+
+class Module:
+    """A verified module in a context of its own, within a `with` block.
+
+    Raises Refused for a text that is no LLVM text, or means nothing.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.context = _llvm().new_context()
+        self.at: int | None = None
+        try:
+            self.at = self._parsed(text)
+        except BaseException:
+            self.close()
+            raise
+
+    def _parsed(self, text: str) -> int:
+        llvm, told = _llvm(), _Told()
+        found = llvm.parse(self.context, text.encode(), told.at)
+        if not found:
+            raise Refused(str(told))
+        if llvm.verify(found, told.at):
+            llvm.drop_module(found)
+            raise Refused(str(told))
+        return found
+
+    def take_in(self, text: str) -> None:
+        """Add what a text defines, which may define what this one declares and the other way round."""
+        part, told = self._parsed(text), _Told()
+        if _llvm().link_modules(self.at, part, told.at):  # the part is gone, whatever comes of it
+            raise Refused(str(told))
+
+    def hide(self, public: frozenset[str]) -> None:
+        """Let only these of the functions keep their names for others."""
+        llvm = _llvm()
+        functions = llvm.functions(self.at)
+        while function := llvm.next_function(functions):
+            if not llvm.declared(function) and llvm.name_of(function).decode() not in public:
+                llvm.set_linkage(function, INTERNAL)
+        llvm.drop_functions(functions)
+
+    def close(self) -> None:
+        """Give the module and its context back."""
+        if self.at:
+            _llvm().drop_module(self.at)
+        _llvm().drop_context(self.context)
+
+    def __enter__(self) -> Module:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Machine:
+    """Makes code for one target, for one thread; `head` is what a module for it begins with.
+
+    The code is position-independent in the small model: constants are addressed relative to the instruction pointer,
+    one object's sections lie together, and far symbols go through stubs.
+
+    Raises Refused for a target that LLVM does not have.
+    """
+
+    def __init__(self, triple: str, cpu: str, features: str, optimisation: int) -> None:
+        llvm, told = _llvm(), _Told()
+        if triple != process_triple():
+            for initialise in llvm.initialise_all:
+                initialise()
+        target = llvm.target(triple.encode(), told.at)
+        if not target:
+            raise Refused(str(told))
+        self.at = llvm.new_machine(target, triple.encode(), cpu.encode(), features.encode(), optimisation,
+                                   b"pic", b"small", 0, 0, b"")
+        if not self.at:
+            raise Refused(f"there is no machine for {triple}, {cpu}")
+        layout = llvm.new_layout(self.at)
+        self.head = f'target datalayout = "{_text_of(llvm.layout_text, layout)}" target triple = "{triple}" '
+        llvm.drop_layout(layout)
+
+    def emit(self, module: Module, as_object: bool) -> bytes:
+        """The object code of a module, or its assembly."""
+        llvm, told = _llvm(), _Told()
+        memory = llvm.emit(self.at, module.at, int(as_object), told.at)
+        if not memory:
+            raise Refused(str(told))
+        try:
+            return ctypes.string_at(llvm.start(memory), llvm.size(memory))
+        finally:
+            llvm.drop_buffer(memory)
+
+    def __del__(self, ends: Any = sys.is_finalizing) -> None:
+        if getattr(self, "at", None) and not ends():
+            _llvm().drop_machine(self.at)
+
+
+# ---- the linker
+
+
+class Held:
+    """A claim on a linked library: when the last one is dropped, the library is unloaded."""
+
+    def __init__(self, linker: Linker, at: int) -> None:
+        self.linker, self.at = linker, at
+
+    def __del__(self, ends: Any = sys.is_finalizing) -> None:
+        if not ends():
+            told = _Told()
+            with self.linker.alone():
+                _llvm().drop_held(self.at, told.at)
+            str(told)  # there is nobody to tell
+
+
+class Linker:
+    """Loads object code into the process; never torn down, as code in it may run until the process is gone."""
+
+    def __init__(self, machine: Machine) -> None:
+        told = _Told()
+        # Errors are not suppressed: LLVM names an unresolved symbol only on standard error.
+        self.at = _llvm().new_linker(machine.at, False, True, told.at)
+        if not self.at:
+            raise Refused(str(told))
+        self._locks = [threading.RLock()]  # a claim may be dropped by its holder's thread at any line
+        in_child(lambda: self._locks.__setitem__(0, threading.RLock()))
+
+    def alone(self) -> threading.RLock:  # type: ignore[valid-type]
+        """What one thread at a time holds while it links."""
+        return self._locks[0]
+
+    def link(self, name: str, image: bytes, symbols: Mapping[str, int]) -> Held:
+        """Load object code as a library of a new name; what it calls is found in `symbols`, then the process."""
+        parts = (_Element * 2)((OBJECT_IMAGE, image, len(image)), (PROCESS, b"", 0))
+        known = (_Symbol * len(symbols))(*((n.encode(), address) for n, address in symbols.items()))
+        told = _Told()
+        with self.alone():
+            found = _llvm().link(self.at, name.encode(), parts, len(parts), known, len(known), None, 0, told.at)
+        if not found:
+            raise Refused(str(told))
+        return Held(self, found)
+
+    def find(self, library: str, name: str) -> tuple[int, Held]:
+        """The address of what a library defines, and a claim on the library."""
+        address, told = ctypes.c_uint64(), _Told()
+        with self.alone():
+            found = _llvm().find(self.at, library.encode(), name.encode(), address, told.at)
+        if not found:
+            raise Refused(str(told))
+        return address.value, Held(self, found)
