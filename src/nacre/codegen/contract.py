@@ -30,24 +30,24 @@ from nacre.codegen.contract_finish import (
     Operand,
     Slots,
     emit_merge,
+    emit_stay,
     ending_slots,
 )
+from nacre.codegen.contract_items import common_slots, emit_items, emit_kernel, shared_names
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers, grouped, numbers, widened
 from nacre.codegen.contract_pack import emit_copy, emit_gather, emit_pack, emit_transpose
-from nacre.codegen.contract_plan import BLOCK, Plan, Tiling, make_plan, turn
+from nacre.codegen.contract_plan import Plan, Tiling, make_plan, turn
 from nacre.codegen.contract_runs import emit_runs, runs
 from nacre.codegen.contract_thin import emit_sweep
 from nacre.codegen.contract_tile import emit_tile, tile_shape
 from nacre.codegen.contract_weave import emit_weave, is_slow
 from nacre.codegen.contract_words import emit_apart, emit_words
 from nacre.codegen.isa import Isa
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Module
 
 __all__ = ["Contraction", "Operand", "Plan", "contract", "is_thin", "shared_parts"]
 
-SIZES = ("batch", "inner", "m", "n", "k")
-STRIDES = ("a.outer", "a.inner", "a.m", "a.k", "b.outer", "b.inner", "b.k", "b.n")
 BLOCKING = ("rows", "columns", "swap")
 FEW_WORDS = 2  # rows up to which short numbers are not packed as words
 
@@ -56,11 +56,10 @@ FEW_WORDS = 2  # rows up to which short numbers are not packed as words
 class Contraction:
     """What a caller of a matrix product kernel needs to know.
 
-    `slots` names the 8-byte argument slots in order: pointers `A B Packed Output0… Operand0…` first, of which `Packed`
-    may be null and is not of a thin kernel (see `contract_keep`), then
-    integers: sizes (`batch` of both levels together, `inner` of the inner one), strides in elements
-    (`a.m`, `output0.outer`, `operand1.inner` …) and the blocking `rows columns swap` that `plan`
-    gives.  Outputs and "row" and "full" operands have contiguous n.
+    `slots` names the 8-byte argument slots in order.  There are the pointers `A B Packed Output0… Operand0…`, of which
+    `Packed` may be null and is not of a thin kernel (see `contract_keep`), and integers: sizes (`batch` of both levels
+    together, `inner` of the inner one), strides in elements (`a.m`, `output0.outer`, `operand1.inner` …) and, at the
+    end, the blocking `rows columns swap` that `plan` gives.  Outputs and "row" and "full" operands have contiguous n.
     Rows of the outputs and full operands of a `level` ending are equally far apart.
     Outputs must not overlap factors or operands; but that of an ending `over` its full operands may be one of those,
     of the same type and strides.
@@ -112,27 +111,30 @@ def contract(
     arithmetic = layout.numbers
     ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
     _check(ending)
-    pointers, strides = ending_slots(ending)
-    slots = Slots(("A", "B", *(() if thin else ("Packed",)), *pointers, *SIZES, *STRIDES, *strides, *BLOCKING))
+    slots = Slots((*common_slots(thin), *ending_slots(ending), *BLOCKING))
     module = Module(name)
     module.include(shared_parts(isa, dtype, thin, matrix))
-    weaves = not thin and is_slow(arithmetic, ending)
-    emit_merge(module, arithmetic, layout.shape.vectors, ending, slots, not weaves)
+    slow = not thin and is_slow(arithmetic, ending)
+    if not ending.is_plain(arithmetic):
+        emit_merge(module, arithmetic, layout.shape.vectors, ending, slots, not slow)
     if ending.full and not thin:
         emit_expect(module, arithmetic, ending, slots)
-    if weaves:
+    if slow:
         emit_weave(module, layout, ending, slots)
-    emit_block(module, layout, ending, slots, thin, weaves)
-    spills = not ending.in_place(arithmetic)
-    _emit_items(module, name, arithmetic, slots, spills)
-    return module, Contraction(name, slots.names, layout.tiling(spills, thin))
+    emit_kernel(module, name, layout, ending, slots, thin)
+    return module, Contraction(name, slots.names, layout.tiling(not ending.in_place(arithmetic), thin))
 
 
 @cache
 def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> Module:
-    """The module of the inner functions that all products of a dtype share."""
+    """The module of the functions that all products of a dtype share: all but how they end."""
     module = Module(f"contract.{dtype.short}")
-    (_emit_thin if thin else _emit_packed)(module, _layout(isa, dtype, thin, matrix))
+    layout = _layout(isa, dtype, thin, matrix)
+    (_emit_thin if thin else _emit_packed)(module, layout)
+    items, block, stay = shared_names(layout, thin)
+    emit_stay(module, layout.numbers, stay)
+    emit_block(module, layout, thin, block, stay)
+    emit_items(module, layout.numbers, thin, items, block)
     return module
 
 
@@ -203,48 +205,3 @@ def _emit_transposes(module: Module, arithmetic: Numbers) -> None:
     for suffix, source in sources.items():
         emit_gather(module, arithmetic, f"gather{suffix}", source)
         emit_transpose(module, arithmetic, f"transpose{suffix}", source)
-
-
-def _emit_items(module: Module, name: str, arithmetic: Numbers, slots: Slots, spills: bool) -> None:
-    """The kernel: items number blocks of rows fastest, then blocks of columns, then the batch.
-
-    Neighbouring blocks of rows run as one, so that B is packed once for them.
-    """
-    f = module.function(
-        name, "void", {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"},
-        attributes=arithmetic.isa.attributes,
-    )  # fmt: skip
-    swap = f.icmp("ne", slots.load(f, "swap"), 0)
-    sizes = slots.load(f, "m"), slots.load(f, "n")
-    m, n = f.select(swap, sizes[1], sizes[0]), f.select(swap, sizes[0], sizes[1])
-    rows, columns = slots.load(f, "rows"), slots.load(f, "columns")
-    inner_size = slots.load(f, "inner")
-    across = _blocks(f, m, rows)
-    down = _blocks(f, n, columns)
-    last = _quotient(f, f.sub(f["hi"], 1), across)
-    with f.loop("column", _quotient(f, f["lo"], across), f.add(last, 1)) as loop:
-        first = f.mul(loop.index, across)
-        start = f.mul(f.smax(f.sub(f["lo"], first), 0), rows)
-        stop = f.smin(f.mul(f.sub(f["hi"], first), rows), m)
-        batch = _quotient(f, loop.index, down)
-        n0 = f.mul(f.sub(loop.index, f.mul(batch, down)), columns)
-        n1 = f.smin(f.add(n0, columns), n)
-        outer = _quotient(f, batch, inner_size)
-        levels = [outer, f.sub(batch, f.mul(outer, inner_size))]
-        step = f.smax(f.sub(stop, start), 1)
-        if spills:  # what blocks of k leave to each other has room for one block of rows
-            step = f.select(f.icmp("sgt", slots.load(f, "k"), BLOCK), rows, step)
-        with f.loop("row", start, stop, step) as row:
-            m1 = f.smin(f.add(row.index, step), stop)
-            f.call("block", "void", [f["args"], f["scratch"], *levels, row.index, m1, n0, n1])
-    f.ret()
-
-
-def _blocks(f: Function, size: Val, block: Val) -> Val:
-    return f.smax(_quotient(f, f.sub(f.add(size, block), 1), block), 1)
-
-
-def _quotient(f: Function, a: Val, b: Val) -> Val:
-    """a / b of counts, in the 32 bits that hold every count: for 64 the compiler would write both."""
-    narrow = f.binary("udiv", f.cast("trunc", a, "i32"), f.cast("trunc", b, "i32"))
-    return f.cast("zext", narrow, "i64")

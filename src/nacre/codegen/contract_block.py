@@ -3,6 +3,8 @@
 The block function reads the kernel's arguments; with `swap` it computes Cᵀ = Bᵀ·Aᵀ, in which a
 product with few columns fills its vectors.  The products of a chain are the same, and so are its
 bits.
+
+All products of a type share it: a kernel tells it how it ends, and hands it the functions that end it.
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ from dataclasses import replace
 from nacre.base.records import dataclass
 from nacre.codegen.contract_ahead import Ahead, Runs, b_ahead, begin, is_far, runs_of, share
 from nacre.codegen.contract_band import Band, Bands, make_bands
-from nacre.codegen.contract_expect import expect, expects
-from nacre.codegen.contract_finish import Ending, Slots
+from nacre.codegen.contract_finish import Slots
+from nacre.codegen.contract_items import HOW, End, common_slots, end_of
 from nacre.codegen.contract_keep import Kept, keep
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK
 from nacre.codegen.contract_runs import runs
 from nacre.codegen.contract_tile import Shape, tile_name
-from nacre.codegen.contract_weave import Waiting, nobody
+from nacre.codegen.contract_weave import Waiting, nobody, weaves
 from nacre.codegen.contract_words import Words, words
 from nacre.native.text import Function, Module, Val
 
@@ -45,38 +47,37 @@ class _Block:
     swap: Val
     far: Val  # whether matrices of the product wait in memory
     words: Words | None  # what packs factors as words of several numbers
-    expects: Val  # whether the ending waits for its operands
-    waiting: Waiting | None  # the tile whose ending waits for the next one, where endings are slow
+    end: End
+    waiting: Waiting | None  # the tile whose ending waits for the next one, where endings may be slow
 
 
 _TRUE, _FALSE = Val("true", "i1"), Val("false", "i1")
 PARAMETERS = {
-    "args": "ptr", "scratch": "ptr", "outer": "i64", "inner": "i64",
+    "args": "ptr", "how": "ptr", "scratch": "ptr", "outer": "i64", "inner": "i64",
     "m0": "i64", "m1": "i64", "n0": "i64", "n1": "i64",
 }  # fmt: skip
 
 
-def emit_block(module: Module, layout: Layout, ending: Ending, slots: Slots, thin: bool, weaves: bool) -> None:
-    """@block(args, scratch, outer, inner, m0, m1, n0, n1): the elements of one rectangle of C, or of Cᵀ.
+def emit_block(module: Module, layout: Layout, thin: bool, name: str, stay: str) -> None:
+    """@block(args, how, scratch, outer, inner, m0, m1, n0, n1): the elements of one rectangle of C, or of Cᵀ.
 
-    A `thin` block has few rows, and reads B in place.  One that `weaves` runs endings beside multiplications.
+    A `thin` block has few rows, and reads B in place.
     """
-    numbers = layout.numbers
-    f = module.function(
-        "block", "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes
-    )
-    swap = f.icmp("ne", slots.load(f, "swap"), 0)
+    f = module.function(name, "void", PARAMETERS, linkage="internal", attributes=layout.numbers.isa.attributes)
+    slots = Slots(common_slots(thin))
+    swap = f.icmp("ne", HOW.load(f, "swap"), 0)
     a, b, stride_a, stride_b = _factors(f, layout, slots, swap)
-    block, transposed_at = _prepare(f, layout, ending, slots, swap, stride_a, stride_b, thin)
-    if weaves:
+    end = end_of(f, stay, f.mul(slots.load(f, "m"), slots.load(f, "n")))
+    block, transposed_at = _prepare(f, layout, end, slots, swap, stride_a, stride_b, thin)
+    if not thin and weaves(layout.numbers):
         block = replace(block, waiting=nobody(f, layout))
     k = slots.load(f, "k")
     if thin:
         _thin(block, a, b, k)
     else:
-        _blocks_of_k(block, ending, a, b, k, slots)
+        _blocks_of_k(block, a, b, k, slots)
     with f.when(swap):
-        _finish_swapped(block, ending, slots, transposed_at)
+        _finish_swapped(block, slots, transposed_at)
     f.ret()
 
 
@@ -94,7 +95,7 @@ class _Part:
     packed: Val  # where that of B is packed
 
 
-def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val, slots: Slots) -> None:
+def _blocks_of_k(block: _Block, a: Val, b: Val, k: Val, slots: Slots) -> None:
     """Chains of each block of k in turn, added to those before."""
     f, stored = block.f, block.layout.numbers.stored
     blocks = f.smax(f.lshr(f.add(k, BLOCK - 1), BLOCK.bit_length() - 1), 1)
@@ -103,7 +104,8 @@ def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val, slots: S
     )
     bands.first(a, f.smin(k, BLOCK))
     down = share(f, block.rows, block.layout.shape.tall)
-    kept = keep(f, block.layout, slots, block.swap, block.depth, block.columns, blocks, block.packed)
+    step = HOW.load(f, "rows")
+    kept = keep(f, block.layout, slots, step, block.swap, block.depth, block.columns, blocks, block.packed)
     with f.loop("block", 0, blocks) as loop:
         k0 = f.mul(loop.index, BLOCK)
         kc = f.smin(f.sub(k, k0), BLOCK)
@@ -116,9 +118,9 @@ def _blocks_of_k(block: _Block, ending: Ending, a: Val, b: Val, k: Val, slots: S
         ahead = kept.ahead(f.add(loop.index, 1), f.icmp("sgt", following, 0), ahead, down)
         last = f.icmp("eq", loop.index, f.sub(blocks, 1))
         part = _Part(loop.index, last, kc, here, f.mul(loop.index, down), (after, following), ahead, packed)
-        _bands(block, ending, bands, b_here, part)
+        _bands(block, bands, b_here, part)
     if block.waiting is not None:
-        block.waiting.finish(block.home_row, f.cast("zext", f.icmp("sgt", blocks, 1), "i64"))
+        block.waiting.finish(block.end.merge, block.home_row, f.cast("zext", f.icmp("sgt", blocks, 1), "i64"))
 
 
 def _factors(
@@ -141,7 +143,7 @@ def _factors(
 
 
 def _prepare(
-    f: Function, layout: Layout, ending: Ending, slots: Slots, swap: Val,
+    f: Function, layout: Layout, end: End, slots: Slots, swap: Val,
     stride_a: tuple[Val, Val], stride_b: tuple[Val, Val], thin: bool,
 ) -> tuple[_Block, Val]:  # fmt: skip
     """Divide the scratch memory, and decide what is packed."""
@@ -154,13 +156,11 @@ def _prepare(
     sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
     sums_row = f.mul(f.add(wide, 64 // size), size)
     transposed_at = f.gep(sums, f.mul(sums_row, layout.lanes))
-    home, home_row = sums, sums_row
-    if ending.in_place(numbers):
-        stride = slots.load(f, "output0.m")
-        offset = f.add(f.mul(f["m0"], stride), f["n0"])
-        c = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
-        home = f.select(swap, sums, c)
-        home_row = f.select(swap, sums_row, f.mul(stride, size))
+    stride = slots.load(f, "output0.m")
+    offset = f.add(f.mul(f["m0"], stride), f["n0"])
+    c = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
+    there = f.and_(end.in_place, f.xor(swap, _TRUE))
+    home, home_row = f.select(there, c, sums), f.select(there, f.mul(stride, size), sums_row)
     by_row, single = f.icmp("eq", stride_b[1], 1), f.icmp("slt", rows, layout.shape.tall)
     direct = f.const("i1", False) if numbers.widens else f.and_(by_row, single)
     fused = f.const("i1", False) if numbers.group > 1 or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
@@ -168,8 +168,7 @@ def _prepare(
     block = _Block(
         f, layout, rows, columns, _tile_count(f, layout, columns), depth, stride_a, stride_b, direct, fused, packed,
         home, home_row, swap, is_far(f, numbers, m, n, k, thin=thin),
-        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None, expects(f, ending, m, n),
-        None,
+        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None, end, None,
     )
     return block, transposed_at
 
@@ -202,10 +201,9 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     f.call_value(pick, "void", [
         a, a_m, a_k, b, step, sums, chains, row, k, block.rows, block.columns,
     ])  # fmt: skip
-    f.call("merge", "void", [
+    f.call_value(f.select(block.swap, block.end.stay, block.end.merge), "void", [
         f["args"], sums, row, block.home, block.home_row, f["outer"], f["inner"],
         f["m0"], f["n0"], block.rows, block.columns, f.i64(0),
-        f.cast("zext", f.xor(block.swap, f.const("i1", True)), "i64"),
     ])  # fmt: skip
 
 
@@ -234,7 +232,7 @@ def _full(block: _Block) -> Val:
     return f.mul(f.binary("udiv", block.columns, panel), panel)
 
 
-def _bands(block: _Block, ending: Ending, bands: Bands, b: Val, part: _Part) -> None:
+def _bands(block: _Block, bands: Bands, b: Val, part: _Part) -> None:
     """Go down the rows a band of tiles at a time, and ask for the next one meanwhile."""
     f, shape = block.f, block.layout.shape
     tall, short = shape.tall, shape.short
@@ -252,7 +250,7 @@ def _bands(block: _Block, ending: Ending, bands: Bands, b: Val, part: _Part) -> 
             rows = _tile_rows(f, shape, f.sub(here.count, row))
             ahead = _Following(bands, following, asked, f.icmp("eq", row, 0))
             tiles = (f.gep(a, f.mul(row, a_row)), a_row, a_k)
-            _tiles(block, ending, tiles, b, f.add(i, row), rows, part, ahead)
+            _tiles(block, tiles, b, f.add(i, row), rows, part, ahead)
             step.next(f.add(row, rows))
 
 
@@ -296,7 +294,7 @@ def _tile_rows(f: Function, shape: Shape, left: Val) -> Val:
 
 
 def _tiles(
-    block: _Block, ending: Ending, a: tuple[Val, Val, Val], b: Val, row: Val, rows: Val, part: _Part, ahead: _Following,
+    block: _Block, a: tuple[Val, Val, Val], b: Val, row: Val, rows: Val, part: _Part, ahead: _Following,
 ) -> None:  # fmt: skip
     """Run the tiles of one band of rows: full panels, then strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
@@ -306,7 +304,8 @@ def _tiles(
     whole = f.binary("udiv", block.columns, layout.panel)
     home = f.gep(block.home, f.mul(row, block.home_row))
     later = f.cast("zext", f.icmp("ne", part.index, 0), "i64")
-    final = f.cast("zext", part.last, "i64")
+    end = block.end
+    merge = f.select(part.last, end.merge, end.stay)
     kc = part.kc
     depth = words(f, numbers, kc)
     first = f.and_(block.fused, f.icmp("eq", row, 0))
@@ -320,7 +319,7 @@ def _tiles(
         panel_at = f.gep(part.packed, f.mul(j, block.depth), numbers.wide)
         b_at = f.select(direct, f.gep(b, j, numbers.stored), panel_at)
         b_k = f.mul(f.select(direct, block.stride_b[0], width), numbers.bytes)
-        at_home = _stays_home(block, ending, fits, part.last)
+        at_home = _stays_home(block, fits, part.last)
         c = f.gep(home, j, numbers.wide)
         spare = f["scratch"] if block.waiting is None else block.waiting.place
         target = f.select(at_home, c, spare)
@@ -331,7 +330,8 @@ def _tiles(
         packs, merges = f.and_(first, panel), f.xor(at_home, f.const("i1", True))
         waits, joins = _waits(block, f.and_(f.and_(merges, part.last), f.and_(panel, f.xor(packs, _TRUE))), rows)
         place = (f.add(f["m0"], row), f.add(f["n0"], j))
-        expect(f, ending, wanted, f.and_(f.and_(merges, f.xor(joins, _TRUE)), block.expects), (*place, rows, width))
+        with f.when(f.and_(f.and_(merges, f.xor(joins, _TRUE)), end.expects)):
+            f.call_value(end.expect, "void", [f["args"], f["outer"], f["inner"], *place, rows, width, wanted])
         ahead.begin(block, wanted, loop.index)
         with f.when(packs):
             _packing_tile(block, a, f.gep(b, j, numbers.stored), (target, target_row, kc, adds, wanted), panel_at)
@@ -340,16 +340,16 @@ def _tiles(
                          [*a, b_at, b_k, target, target_row, depth, adds, wanted])  # fmt: skip
         if block.waiting is not None:
             with f.when(joins):
-                f.call("weave", "void", [
+                f.call_value(end.weave, "void", [
                     *a, b_at, b_k, target, target_row, depth, wanted, f["args"], *block.waiting.before(),
                     block.home_row, later, *place,
                 ])  # fmt: skip
             with f.when(waits):
                 block.waiting.wait(c, *place)
         with f.when(f.and_(merges, f.xor(waits, _TRUE))):
-            f.call("merge", "void", [
+            f.call_value(merge, "void", [
                 f["args"], target, target_row, c, block.home_row, f["outer"], f["inner"],
-                *place, rows, f.smin(left, width), later, final,
+                *place, rows, f.smin(left, width), later,
             ])  # fmt: skip
         loop.next(f.add(j, width))
 
@@ -359,7 +359,8 @@ def _waits(block: _Block, can: Val, rows: Val) -> tuple[Val, Val]:
     f = block.f
     if block.waiting is None:
         return _FALSE, _FALSE
-    waits = f.and_(can, f.icmp("eq", rows, block.layout.shape.tall))
+    slow = f.icmp("ne", block.end.weave, f.const("ptr", 0))
+    waits = f.and_(f.and_(can, slow), f.icmp("eq", rows, block.layout.shape.tall))
     return waits, f.and_(waits, block.waiting.some)
 
 
@@ -392,20 +393,17 @@ def _tile(f: Function, numbers: Numbers, shape: Shape, rows: Val, vectors: int) 
     return chosen
 
 
-def _stays_home(block: _Block, ending: Ending, fits: Val, last: Val) -> Val:
-    """Whether a tile writes its sums straight to where they stand (else `merge` takes them there).
+def _stays_home(block: _Block, fits: Val, last: Val) -> Val:
+    """Whether a tile writes its sums straight to where they stand (else a function takes them there).
 
     In scratch memory there is room for whole vectors.
     """
-    f = block.f
-    if not ending.in_place(block.layout.numbers):
-        return f.or_(block.swap, f.xor(last, f.const("i1", True)))
-    if ending.epilogue is not None:
-        fits = f.and_(fits, f.xor(last, f.const("i1", True)))
-    return f.or_(block.swap, fits)
+    f, end = block.f, block.end
+    room = f.or_(fits, f.xor(end.in_place, _TRUE))
+    return f.or_(block.swap, f.and_(room, f.or_(end.plain, f.xor(last, _TRUE))))
 
 
-def _finish_swapped(block: _Block, ending: Ending, slots: Slots, transposed_at: Val) -> None:
+def _finish_swapped(block: _Block, slots: Slots, transposed_at: Val) -> None:
     """Turn the finished Cᵀ of a swapped block, and send its rows through the epilogue."""
     f, numbers = block.f, block.layout.numbers
     row = f.i64(block.layout.lanes * numbers.bytes)
@@ -413,13 +411,12 @@ def _finish_swapped(block: _Block, ending: Ending, slots: Slots, transposed_at: 
     f.call(transpose, "void", [
         block.home, block.home_row, transposed_at, row, block.columns, block.rows,
     ])  # fmt: skip
-    home, home_row = transposed_at, row
-    if ending.in_place(numbers):
-        stride = slots.load(f, "output0.m")
-        offset = f.add(f.mul(f["n0"], stride), f["m0"])
-        home = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
-        home_row = f.mul(stride, numbers.bytes)
-    f.call("merge", "void", [
+    stride = slots.load(f, "output0.m")
+    offset = f.add(f.mul(f["n0"], stride), f["m0"])
+    c = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
+    there = block.end.in_place
+    home, home_row = f.select(there, c, transposed_at), f.select(there, f.mul(stride, numbers.bytes), row)
+    f.call_value(block.end.merge, "void", [
         f["args"], transposed_at, row, home, home_row, f["outer"], f["inner"],
-        f["n0"], f["m0"], block.columns, block.rows, f.i64(0), f.i64(1),
+        f["n0"], f["m0"], block.columns, block.rows, f.i64(0),
     ])  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nacre.codegen.contract_finish import Ending, Slots, matrix
 from nacre.codegen.contract_numbers import Numbers
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Module
 
 NEAR = 1 << 20  # bytes of full operands that stay near a processor
 
@@ -27,14 +27,6 @@ def emit_expect(module: Module, numbers: Numbers, ending: Ending, slots: Slots) 
     f.ret()
 
 
-def expects(f: Function, ending: Ending, m: Val, n: Val) -> Val:
-    """Whether an ending of a product of some size waits for its full operands."""
-    size = sum(ending.operands[k].dtype.itemsize for k in ending.full)
-    return f.icmp("sgt", f.mul(f.mul(m, n), size), NEAR) if size else f.const("i1", False)
-
-
-def expect(f: Function, ending: Ending, wanted: Val, when: Val, tile: tuple[Val, Val, Val, Val]) -> None:
-    """Put what the ending of a tile (row, column, rows, columns) reads on its list."""
-    if ending.full:
-        with f.when(when):
-            f.call("expect", "void", [f["args"], f["outer"], f["inner"], *tile, wanted])
+def expected(ending: Ending) -> int:
+    """The bytes of full operands that an ending reads for an element."""
+    return sum(ending.operands[k].dtype.itemsize for k in ending.full)

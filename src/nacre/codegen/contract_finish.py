@@ -50,6 +50,10 @@ class Ending:
         """Whether the first output can hold the sums of a part of the k."""
         return self.outputs[0].memory == numbers.wide and not self.over
 
+    def is_plain(self, numbers: Numbers) -> bool:
+        """Whether the sums are the result."""
+        return self.epilogue is None and self.in_place(numbers)
+
     @property
     def full(self) -> list[int]:
         """The operands that have an element for each of the result's."""
@@ -58,14 +62,15 @@ class Ending:
 
 @dataclass(frozen=True)
 class Slots:
-    """The names of a kernel's argument slots in order, and how to read them."""
+    """The names of 8-byte slots in order, and how to read them through a parameter."""
 
     names: tuple[str, ...]
+    parameter: str = "args"
 
     def load(self, f: Function, name: str) -> Val:
-        """Read a slot through the parameter `args`; names of pointers begin with a capital."""
+        """Read a slot; names of pointers begin with a capital."""
         ty = "ptr" if name[0].isupper() else "i64"
-        return f.load(f.gep(f["args"], self.names.index(name), "i64"), ty)
+        return f.load(f.gep(f[self.parameter], self.names.index(name), "i64"), ty)
 
     def matrix(self, f: Function, name: str, scalar: str) -> Val:
         """Where a buffer's matrix at the parameters `outer` and `inner` begins."""
@@ -73,44 +78,41 @@ class Slots:
         return f.gep(self.load(f, name), f.add(*steps), scalar)
 
 
-def ending_slots(ending: Ending) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The slots of pointers and of strides that outputs and operands need."""
-    outputs = [f"Output{k}" for k in range(len(ending.outputs))]
+OUTPUT = tuple(f"output0.{axis}" for axis in KINDS["full"])  # strides of the output that every ending has
+
+
+def ending_slots(ending: Ending) -> tuple[str, ...]:
+    """The slots that outputs beside the first and operands need: pointers, then strides."""
+    outputs = [f"Output{k}" for k in range(1, len(ending.outputs))]
     operands = [f"Operand{k}" for k in range(len(ending.operands))]
-    strides = [f"output{k}.{axis}" for k in range(len(outputs)) for axis in KINDS["full"]]
-    strides += [
-        f"operand{k}.{axis}"
-        for k, operand in enumerate(ending.operands)
-        for axis in KINDS[operand.kind]
-    ]
-    return (*outputs, *operands), tuple(strides)
+    strides = [f"{name.lower()}.{axis}" for name in outputs for axis in KINDS["full"]]
+    strides += [f"operand{k}.{axis}" for k, operand in enumerate(ending.operands) for axis in KINDS[operand.kind]]
+    return (*outputs, *operands, *strides)
+
+
+SUMS = {
+    "args": "ptr", "from": "ptr", "from_row": "i64", "home": "ptr", "home_row": "i64", "outer": "i64", "inner": "i64",
+    "m": "i64", "n": "i64", "rows": "i64", "columns": "i64", "add": "i64",
+}  # fmt: skip
 
 
 def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slots: Slots, often: bool) -> None:
-    """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add, last).
+    """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add).
 
-    Takes raw sums of rows × columns elements at (outer, inner, m, n) from a tile.  `add` adds those kept
-    at `home` before them; `last` sends the result through the epilogue to the outputs, otherwise it
-    stays at `home`.  from_row and home_row are in bytes.  A panel has so many vectors; whole ones come `often` or not.
+    Sends raw sums of rows × columns elements at (outer, inner, m, n) from a tile through the epilogue to the outputs.
+    `add` adds those kept at `home` before them.  from_row and home_row are in bytes.  A panel has so many vectors;
+    whole ones come `often` or not.
     """
-    params = {
-        "args": "ptr", "from": "ptr", "from_row": "i64", "home": "ptr", "home_row": "i64",
-        "outer": "i64", "inner": "i64", "m": "i64", "n": "i64", "rows": "i64", "columns": "i64",
-        "add": "i64", "last": "i64",
-    }  # fmt: skip
-    f = module.function(
-        "merge", "void", params, linkage="internal", attributes=numbers.isa.attributes
-    )
-    merge = Merge(f, numbers, ending, slots, panel if often else 0, f.icmp("ne", f["add"], 0))
-    if ending.epilogue is None and ending.in_place(numbers):
-        merge.sweep(finishes=False)
-        f.ret()
-        return
-    f.branch(f.icmp("ne", f["last"], 0), "finish", "wait")
-    for label in ("wait", "finish"):
-        f.label(label)
-        merge.sweep(finishes=label == "finish")
-        f.ret()
+    f = module.function("merge", "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
+    Merge(f, numbers, ending, slots, panel if often else 0, f.icmp("ne", f["add"], 0)).sweep(finishes=True)
+    f.ret()
+
+
+def emit_stay(module: Module, numbers: Numbers, name: str) -> None:
+    """A function like @merge that leaves sums at home: those of blocks of k but the last, and finished ones."""
+    f = module.function(name, "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
+    Merge(f, numbers, Ending((), (), None), Slots(()), 0, f.icmp("ne", f["add"], 0)).sweep(finishes=False)
+    f.ret()
 
 
 @dataclass(frozen=True)
@@ -149,10 +151,10 @@ class Merge:
 
     def sweep(self, finishes: bool) -> None:
         """Go over all columns: sums stay at home, or pass through the epilogue."""
-        f, buffers = self.f, self.buffers()
+        f, buffers = self.f, self.buffers() if finishes else None
         for start, end, vectors, partial in self.spans(finishes):
             with f.loop("j", start, end, vectors * self.numbers.lanes) as loop:
-                self.strips(loop.index, vectors, partial, buffers if finishes else None)
+                self.strips(loop.index, vectors, partial, buffers)
 
     def buffers(self) -> tuple[list[Matrix], list[Matrix]]:
         """What the ending reads, and what it writes."""

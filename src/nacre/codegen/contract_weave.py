@@ -22,9 +22,14 @@ PARAMETERS = {
 }  # fmt: skip
 
 
+def weaves(numbers: Numbers) -> bool:
+    """Whether the products of a type have an ending run beside a tile."""
+    return numbers.group == 1
+
+
 def is_slow(numbers: Numbers, ending: Ending) -> bool:
     """Whether an ending waits for divisions or roots; tiles of words have none beside them."""
-    if ending.epilogue is None or numbers.group > 1:
+    if ending.epilogue is None or not weaves(numbers):
         return False
     f = Module("ending").function("ending", "void", {})
     ending.epilogue(f, f.zero(numbers.vector), [f.zero(vec(o.dtype.memory, numbers.lanes)) for o in ending.operands])
@@ -110,14 +115,14 @@ class Waiting:
         source = f.gep(f["scratch"], f.sub(self.layout.tile, f.load(self.free, "i64")))
         return [f["outer"], f["inner"], source, f.load(self.home, "ptr"), f.load(self.m, "i64"), f.load(self.n, "i64")]
 
-    def finish(self, home_row: Val, adds: Val) -> None:
-        """Send the last one through its ending."""
+    def finish(self, merge: Val, home_row: Val, adds: Val) -> None:
+        """Send the last one through its ending, by the function @merge."""
         f, layout = self.f, self.layout
         with f.when(self.some):
             outer, inner, source, home, m, n = self.before()
-            f.call("merge", "void", [
+            f.call_value(merge, "void", [
                 f["args"], source, f.i64(layout.panel * layout.numbers.bytes), home, home_row, outer, inner, m, n,
-                f.i64(layout.shape.tall), f.i64(layout.panel), adds, f.i64(1),
+                f.i64(layout.shape.tall), f.i64(layout.panel), adds,
             ])  # fmt: skip
 
 
