@@ -305,7 +305,8 @@ def _tiles(
     home = f.gep(block.home, f.mul(row, block.home_row))
     later = f.cast("zext", f.icmp("ne", part.index, 0), "i64")
     end = block.end
-    merge = f.select(part.last, end.merge, end.stay)
+    merge, expects = f.select(part.last, end.merge, end.stay), f.and_(part.last, end.expects)
+    slow = _slow(block, part, rows)
     kc = part.kc
     depth = words(f, numbers, kc)
     first = f.and_(block.fused, f.icmp("eq", row, 0))
@@ -328,9 +329,10 @@ def _tiles(
         wanted = f.gep(f["scratch"], layout.list_at)
         begin(f, wanted)
         packs, merges = f.and_(first, panel), f.xor(at_home, f.const("i1", True))
-        waits, joins = _waits(block, f.and_(f.and_(merges, part.last), f.and_(panel, f.xor(packs, _TRUE))), rows)
+        waits = f.and_(slow, f.and_(merges, f.and_(panel, f.xor(packs, _TRUE))))
+        joins = f.and_(waits, block.waiting.some) if block.waiting is not None else _FALSE
         place = (f.add(f["m0"], row), f.add(f["n0"], j))
-        with f.when(f.and_(f.and_(merges, f.xor(joins, _TRUE)), end.expects)):
+        with f.when(f.and_(f.and_(merges, expects), f.xor(joins, _TRUE))):
             f.call_value(end.expect, "void", [f["args"], f["outer"], f["inner"], *place, rows, width, wanted])
         ahead.begin(block, wanted, loop.index)
         with f.when(packs):
@@ -339,12 +341,12 @@ def _tiles(
             f.call_value(f.select(panel, wide, narrow), "void",
                          [*a, b_at, b_k, target, target_row, depth, adds, wanted])  # fmt: skip
         if block.waiting is not None:
-            with f.when(joins):
-                f.call_value(end.weave, "void", [
-                    *a, b_at, b_k, target, target_row, depth, wanted, f["args"], *block.waiting.before(),
-                    block.home_row, later, *place,
-                ])  # fmt: skip
             with f.when(waits):
+                with f.when(joins):
+                    f.call_value(end.weave, "void", [
+                        *a, b_at, b_k, target, target_row, depth, wanted, f["args"], *block.waiting.before(),
+                        block.home_row, later, *place,
+                    ])  # fmt: skip
                 block.waiting.wait(c, *place)
         with f.when(f.and_(merges, f.xor(waits, _TRUE))):
             f.call_value(merge, "void", [
@@ -354,14 +356,13 @@ def _tiles(
         loop.next(f.add(j, width))
 
 
-def _waits(block: _Block, can: Val, rows: Val) -> tuple[Val, Val]:
-    """Whether a tile's ending waits for the next tile, and whether the tile finishes another one meanwhile."""
+def _slow(block: _Block, part: _Part, rows: Val) -> Val:
+    """Whether endings of tiles of some rows, after the last block of k, wait for the next tile, which runs them."""
     f = block.f
     if block.waiting is None:
-        return _FALSE, _FALSE
+        return _FALSE
     slow = f.icmp("ne", block.end.weave, f.const("ptr", 0))
-    waits = f.and_(f.and_(can, slow), f.icmp("eq", rows, block.layout.shape.tall))
-    return waits, f.and_(waits, block.waiting.some)
+    return f.and_(f.and_(slow, part.last), f.icmp("eq", rows, block.layout.shape.tall))
 
 
 def _packing_tile(

@@ -66,7 +66,7 @@ def emit_kernel(module: Module, name: str, layout: Layout, ending: Ending, slots
     told = [Val(f"@{n}", "ptr") if n else f.const("ptr", 0) for n in functions]
     told += [f.i64(x) for x in (int(ending.in_place(numbers)), int(plain), expected(ending))]
     told += [slots.load(f, n) for n in HOW.names[len(told):]]
-    how = f.alloca("i64", len(told))
+    how = f.alloca("i64", len(told), align=8)
     for k, value in enumerate(told):
         f.store(value, f.gep(how, k, "i64"))
     f.call(items, "void", [f["args"], how, f["lo"], f["hi"], f["scratch"]])

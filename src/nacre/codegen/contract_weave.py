@@ -128,7 +128,7 @@ class Waiting:
 
 def nobody(f: Function, layout: Layout) -> Waiting:
     """No tile waits yet."""
-    waiting = Waiting(f, layout, *(f.alloca(ty) for ty in ("i64", "i64", "ptr", "i64", "i64")))
+    waiting = Waiting(f, layout, *(f.alloca(ty, align=8) for ty in ("i64", "i64", "ptr", "i64", "i64")))
     f.store(f.i64(0), waiting.there)
     f.store(f.i64(0), waiting.free)
     return waiting

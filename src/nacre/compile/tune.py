@@ -11,8 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
+
+import numpy as np
 
 from nacre.base.dims import evaluate
 from nacre.base.records import dataclass
@@ -93,7 +94,7 @@ def _choices(executable: Executable, sizes: dict[str, int]) -> dict[str, tuple[l
 
 
 def _decide(name: str, options: tuple[Any, ...], seconds: Sequence[Sequence[float]]) -> Found:
-    least, typical = tuple(map(min, seconds)), tuple(map(median, seconds))
+    least, typical = tuple(map(min, seconds)), tuple(float(np.median(x)) for x in seconds)
     first = min(range(len(options)), key=lambda k: least[k])
     better = least[first] < MARGIN * least[0] and typical[first] < MARGIN * typical[0]
     return Found(name, options, least, typical, first if better else 0)

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 from weakref import ref
 
@@ -32,7 +31,7 @@ from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, fresh, make
 from nacre.trace.variable import Leaf, Variable, scope
 
-PACKAGE: Final = str(Path(__file__).resolve().parents[1]) + os.sep
+PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
 
 

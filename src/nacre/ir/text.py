@@ -20,6 +20,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final, NoReturn, cast
 
 import numpy as np
@@ -190,10 +191,16 @@ def _float_bits(text: str, dtype: DType) -> bytes | None:
 
 # ---- reading: tokens
 
-TOKEN: Final = re.compile(
+TOKEN: Final = (
     r"\s*(?:(?P<comment>\#.*)|(?P<string>\"(?:[^\"\\]|\\.)*\")|(?P<hex>0x[0-9a-f]+)"
     r"|(?P<number>[0-9]+(?:\.(?!\.)[0-9]*)?(?:e[+-]?[0-9]+)?)|(?P<name>[^\W\d][\w.]*)|(?P<sign>\.\.|//|[-+*^()\[\]<>:,=]))"
 )
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    """The pattern, made when the first text is read."""
+    return re.compile(TOKEN)
 
 
 class _Line:
@@ -207,7 +214,7 @@ class _Line:
         self.at = 0
         at, end = 0, len(text.rstrip())
         while at < end:
-            found = TOKEN.match(text, at)
+            found = _token().match(text, at)
             if found is None:
                 raise GraphError(
                     f"line {number}: a word, number or sign is required; got {text[at : at + 20]!r}"
