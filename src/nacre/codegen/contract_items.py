@@ -99,8 +99,7 @@ def emit_items(module: Module, numbers: Numbers, thin: bool, name: str, block: s
         n1 = f.smin(f.add(n0, columns), n)
         outer = _quotient(f, batch, inner_size)
         levels = [outer, f.sub(batch, f.mul(outer, inner_size))]
-        step = f.smax(f.sub(stop, start), 1)
-        step = f.select(spills, rows, step)
+        step = f.select(spills, rows, f.smax(f.sub(stop, start), 1))
         with f.loop("row", start, stop, step) as row:
             m1 = f.smin(f.add(row.index, step), stop)
             f.call(block, "void", [f["args"], f["how"], f["scratch"], *levels, row.index, m1, n0, n1])

@@ -110,8 +110,15 @@ def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Contraction
     ending = ending or {"outputs": [form.result]}
     module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
     shared = shared_parts(isa, form.dtype, form.thin, form.matrix)
-    parts = Parts(shared.exported(), tuple(shared.functions), module.without(shared).text())
-    return Code(module.text(), plan.name, parts=parts), plan
+    rest = module.without(shared)
+    names = tuple(name for name in shared.functions if name in rest.declarations)
+    return Code(module.text(), plan.name, parts=Parts(_exported(isa, form), names, rest.text())), plan
+
+
+@lru_cache(maxsize=256)
+def _exported(isa: Isa, form: Form) -> str:
+    """The text of what the products of a form share."""
+    return shared_parts(isa, form.dtype, form.thin, form.matrix).exported()
 
 
 @dataclass(frozen=True)

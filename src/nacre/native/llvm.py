@@ -296,7 +296,7 @@ class Linker:
         self._locks = [threading.RLock()]  # a claim may be dropped by its holder's thread at any line
         in_child(lambda: self._locks.__setitem__(0, threading.RLock()))
 
-    def alone(self) -> threading.RLock:  # type: ignore[valid-type]
+    def alone(self) -> threading.RLock:
         """What one thread at a time holds while it links."""
         return self._locks[0]
 

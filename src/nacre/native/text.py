@@ -14,6 +14,7 @@ vector function are the same Python code.  Loops and branches are context manage
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -150,14 +151,16 @@ class Module:
         self.metadata.update(parts.metadata)
 
     def without(self, parts: Module) -> Module:
-        """The module with the functions of another one declared, which it `include`s."""
+        """What the module has beside another one, which it `include`s; functions of that are declared if it calls them."""
         rest = Module(self.name)
-        rest.globals = {k: v for k, v in self.globals.items() if k not in parts.globals}
-        rest.declarations = dict(self.declarations)
         rest.functions = {k: f for k, f in self.functions.items() if k not in parts.functions}
+        named = set(re.findall(r"@([\w.]+)", "\n".join(f.text() for f in rest.functions.values())))
+        rest.globals = {k: v for k, v in self.globals.items() if k in named}
+        rest.declarations = {k: v for k, v in self.declarations.items() if k in named}
         rest.metadata = self.metadata
         for f in parts.functions.values():
-            rest.declare(f.name, f.return_type, [v.ty for v in f.params.values()])
+            if f.name in named:
+                rest.declare(f.name, f.return_type, [v.ty for v in f.params.values()])
         return rest
 
     def exported(self) -> str:

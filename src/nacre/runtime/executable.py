@@ -29,10 +29,10 @@ from nacre.runtime.plan import Bound, Plan, bind
 
 @dataclass(frozen=True)
 class Parts:
-    """Functions that kernels have in common, compiled once for all: their module's text, and their names.
+    """Functions that kernels have in common, compiled once for all: their module's text.
 
-    `rest` is the text of a kernel that calls them.  Of a kernel that is kept, there is the module's key in place of
-    both texts.
+    `rest` is the text of a kernel that calls those with these names.  Of a kernel that is kept, there is the module's
+    key in place of both texts.
     """
 
     text: str
