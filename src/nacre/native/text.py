@@ -151,7 +151,7 @@ class Module:
         self.metadata.update(parts.metadata)
 
     def without(self, parts: Module) -> Module:
-        """What the module has beside another one, which it `include`s; functions of that are declared if it calls them."""
+        """What the module has beside another one, which it `include`s; functions of that one are declared if called."""
         rest = Module(self.name)
         rest.functions = {k: f for k, f in self.functions.items() if k not in parts.functions}
         named = set(re.findall(r"@([\w.]+)", "\n".join(f.text() for f in rest.functions.values())))
