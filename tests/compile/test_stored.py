@@ -91,7 +91,7 @@ def test_what_is_read_back_is_what_was_written(shelf: Path) -> None:
     made = stored.program(captured.graph)
     wanted = results(made, *operands)
     read = stored.program(captured.graph)
-    assert all(c.key for c in read.codes) and not any(c.key for c in made.codes)
+    assert all(c.kept for c in read.codes) and not any(c.kept for c in made.codes)
     assert stored._plain(read.plan) == stored._plain(made.plan)
     assert (read.input_types, read.output_types) == (made.input_types, made.output_types)
     assert results(read, *operands) == wanted
@@ -123,9 +123,9 @@ def test_what_is_damaged_is_made_again(shelf: Path, harm: str, monkeypatch: pyte
         data[-3] ^= 1
         file.write_bytes({"cut": bytes(data[:40]), "flipped": bytes(data), "empty": b""}[harm])
     again = stored.program(graph)
-    assert not any(c.key for c in again.codes)
+    assert not any(c.kept for c in again.codes)
     assert results(again, x) == wanted
-    assert all(c.key for c in stored.program(graph).codes)
+    assert all(c.kept for c in stored.program(graph).codes)
 
 
 @pytest.mark.parametrize("text", [b"{}", b'{"codes": 3}', b'[]', b'{"codes":[],"plan":{"":"os:system","of":["true"]}}'])
@@ -133,7 +133,7 @@ def test_strange_contents_are_refused(shelf: Path, text: bytes) -> None:
     x = nc.random.normal((5, 7))
     graph = graph_of(lambda a: nc.exp(a) - 2, x)
     stored._disk().write(bytes.fromhex(file_of(graph).stem), len(text).to_bytes(8, "little") + text)
-    assert not any(c.key for c in stored.program(graph).codes)
+    assert not any(c.kept for c in stored.program(graph).codes)
 
 
 def test_layout_numerics_and_target_are_part_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_programs_with_large_constants_are_not_kept(shelf: Path) -> None:
     big = np.zeros(stored.LARGEST // 4 + 1, np.float32)
     big[3] = 2.0
     graph = derived(lambda a: [a + from_numpy(big)], [TensorType((), nc.float32)], "g")
-    assert not any(c.key for c in stored.program(graph).codes)
+    assert not any(c.kept for c in stored.program(graph).codes)
     assert stored._name(graph, None, host_target()) is None
 
 
@@ -163,6 +163,6 @@ def test_without_a_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     stored._disk.cache_clear()
     x = nc.random.normal((3, 3))
     try:
-        assert not any(c.key for _ in range(2) for c in stored.program(graph_of(lambda a: a @ a, x)).codes)
+        assert not any(c.kept for _ in range(2) for c in stored.program(graph_of(lambda a: a @ a, x)).codes)
     finally:
         stored._disk.cache_clear()

@@ -113,7 +113,7 @@ def contract(
     _check(ending)
     slots = Slots((*common_slots(thin), *ending_slots(ending), *BLOCKING))
     module = Module(name)
-    module.include(shared_parts(isa, dtype, thin, matrix))
+    module.include(shared_parts(isa, dtype, thin, matrix)[-1])
     slow = not thin and is_slow(arithmetic, ending)
     if not ending.is_plain(arithmetic):
         emit_merge(module, arithmetic, layout.shape.vectors, ending, slots, not slow)
@@ -126,16 +126,23 @@ def contract(
 
 
 @cache
-def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> Module:
-    """The module of the functions that all products of a dtype share: all but how they end."""
-    module = Module(f"contract.{dtype.short}")
+def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> tuple[Module, ...]:
+    """The functions that all products of a dtype share, which are all but how they end.
+
+    Of two modules, which may be compiled side by side, each includes the one before: tiles, and what calls them.
+    """
     layout = _layout(isa, dtype, thin, matrix)
-    (_emit_thin if thin else _emit_packed)(module, layout)
+    tiles = Module(f"contract.{dtype.short}.tiles")
+    (_emit_thin if thin else _emit_packed)(tiles, layout)
+    module = Module(f"contract.{dtype.short}")
+    module.include(tiles)
+    if not thin:
+        emit_ahead(module, layout.numbers)
     items, block, stay = shared_names(layout, thin)
     emit_stay(module, layout.numbers, stay)
     emit_block(module, layout, thin, block, stay)
     emit_items(module, layout.numbers, thin, items, block)
-    return module
+    return (module,) if thin else (tiles, module)
 
 
 def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
@@ -182,7 +189,6 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     else:
         emit_copy(module, arithmetic)
         emit_pack(module, arithmetic, shape.vectors)
-    emit_ahead(module, arithmetic)
 
 
 def _emit_thin(module: Module, layout: Layout) -> None:

@@ -30,7 +30,7 @@ from nacre.ir.graph import Graph, Literal
 from nacre.ir.text import print_graph
 from nacre.native import cache as objects
 from nacre.native.engine import Target, host_target
-from nacre.runtime.executable import Code, Executable, Parts
+from nacre.runtime.executable import Code, Executable, Unit
 
 LARGEST = 1 << 20  # bytes of constants up to which a program is kept
 MARK = ""  # the key that tells an object of ours from JSON's
@@ -100,15 +100,13 @@ def _encode(x: Executable) -> bytes:
 
 
 def _keys(code: Code, target: Target) -> list[Any]:
-    """A kernel's key and name, and where it has parts, the key of their module and their names."""
-    *parts, own = (objects.key_of(text, target).hex() for text in code.texts)
-    return [own, code.name, *parts, *(code.parts.names if code.parts is not None else ())]
+    """A kernel's name, and for each of its units the key and the names."""
+    return [code.name, *([objects.key_of(u.text, target).hex(), *u.names] for u in code.units)]
 
 
-def _kept(own: str, name: str, *parts: str) -> Code:
+def _kept(name: str, *units: list[str]) -> Code:
     """The kernel of `_keys`."""
-    held = Parts("", parts[1:], "", bytes.fromhex(parts[0])) if parts else None
-    return Code("", name, bytes.fromhex(own), held)
+    return Code("", name, tuple(Unit("", tuple(names), bytes.fromhex(key)) for key, *names in units))
 
 
 def _read(disk: objects.DiskCache, name: bytes, target: Target) -> Executable | None:
@@ -126,7 +124,7 @@ def _decode(data: bytes, target: Target) -> Executable | None:
     at = 8 + int.from_bytes(data[:8], "little")
     kept = json.loads(data[8:at])
     codes = tuple(_kept(*each) for each in kept["codes"])
-    keys = {c.key for c in codes} | {c.parts.key for c in codes if c.parts is not None}
+    keys = {u.key for c in codes for u in c.units}
     if not all(map(objects.shared().known, keys)):
         return None
     constants: list[np.ndarray] = []

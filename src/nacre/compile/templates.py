@@ -34,7 +34,8 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolve import Axis, Convolution
 from nacre.kernel.order_winograd import forward_sides, gradient_sides
-from nacre.runtime.executable import Code, Parts
+from nacre.native.text import Module
+from nacre.runtime.executable import Code, Unit
 from nacre.runtime.plan import Cut
 
 
@@ -109,16 +110,26 @@ def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Contraction
     """The kernel of a product, with an ending in the words of `contract`; the parts serve all of its form."""
     ending = ending or {"outputs": [form.result]}
     module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
-    shared = shared_parts(isa, form.dtype, form.thin, form.matrix)
-    rest = module.without(shared)
-    names = tuple(name for name in shared.functions if name in rest.declarations)
-    return Code(module.text(), plan.name, parts=Parts(_exported(isa, form), names, rest.text())), plan
+    parts, units = _shared(isa, form)
+    rest, names = _beside(module, parts[-1])
+    return Code(module.text(), plan.name, (*units, Unit(rest.text(), names))), plan
 
 
 @lru_cache(maxsize=256)
-def _exported(isa: Isa, form: Form) -> str:
-    """The text of what the products of a form share."""
-    return shared_parts(isa, form.dtype, form.thin, form.matrix).exported()
+def _shared(isa: Isa, form: Form) -> tuple[tuple[Module, ...], tuple[Unit, ...]]:
+    """What products of a form have in common, as modules and as units."""
+    parts = shared_parts(isa, form.dtype, form.thin, form.matrix)
+    units = [Unit(parts[0].exported())]
+    for module, before in zip(parts[1:], parts, strict=False):
+        rest, names = _beside(module, before)
+        units.append(Unit(rest.exported(), names))
+    return parts, tuple(units)
+
+
+def _beside(module: Module, before: Module) -> tuple[Module, tuple[str, ...]]:
+    """What a module has beside one that it includes, and the names of the functions that it takes from there."""
+    rest = module.without(before)
+    return rest, tuple(name for name in before.functions if name in rest.declarations)
 
 
 @dataclass(frozen=True)

@@ -28,35 +28,42 @@ from nacre.runtime.plan import Bound, Plan, bind
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Functions that kernels have in common, compiled once for all: their module's text.
+class Unit:
+    """A module that is compiled by itself, and the names of the functions that it takes from the unit before.
 
-    `rest` is the text of a kernel that calls those with these names.  Of a kernel that is kept, there is the module's
-    key in place of both texts.
+    Of a kernel that is kept, there is the key of the module's object in place of the text.
     """
 
     text: str
-    names: tuple[str, ...]
-    rest: str
+    names: tuple[str, ...] = ()
     key: bytes = b""
 
 
 @dataclass(frozen=True)
 class Code:
-    """The text of one kernel and the name of its function; of a kernel that is kept, its key in place of the text.
+    """The text of one kernel, the name of its function, and the units in which it is compiled here.
 
-    Where it has parts, the text is whole all the same; what is compiled here is the parts and the rest.
+    The last unit defines the function; those before are shared with other kernels.  The text is whole all the same, and
+    the only unit where there is no choice; of a kernel that is kept, there is none.
     """
 
     text: str
     name: str
-    key: bytes = b""
-    parts: Parts | None = None
+    units: tuple[Unit, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.units:
+            object.__setattr__(self, "units", (Unit(self.text),))
+
+    @property
+    def kept(self) -> bool:
+        """Whether its objects are known by their keys."""
+        return all(u.key for u in self.units)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """What is compiled here."""
-        return (self.text,) if self.parts is None else (self.parts.text, self.parts.rest)
+        return tuple(u.text for u in self.units if not u.key)
 
 
 @cache
@@ -89,7 +96,7 @@ class Executable:
         with crew.under_way(), self.lock:
             if self.addresses or not self.codes:
                 return
-            texts = {text for c in self.codes if not c.key for text in c.texts}
+            texts = {text for c in self.codes for text in c.texts}
             if texts:
                 texts.add(self.driver_text)
             objects.compile_all(sorted(texts, key=lambda text: (-len(text), text)), self.target)
@@ -98,15 +105,19 @@ class Executable:
             self.addresses = [lib.address(c.name) for lib, c in zip(self.libraries, self.codes, strict=True)]
 
     def _library(self, code: Code) -> Library:
-        if code.parts is None:
-            return self._object(code.key, code.text, {})
-        parts = self._object(code.parts.key, code.parts.text, {})
-        found = self._object(code.key, code.parts.rest, {name: parts.address(name) for name in code.parts.names})
-        found.needs = parts
+        """The library of the last unit, which holds those before."""
+        first, *others = code.units
+        found = self._object(first, {})
+        for unit in others:
+            before = found
+            found = self._object(unit, {name: before.address(name) for name in unit.names})
+            found.needs = before
         return found
 
-    def _object(self, key: bytes, text: str, symbols: Mapping[str, int]) -> Library:
-        return objects.shared().loaded(key, symbols) if key else objects.library(text, self.target, symbols)
+    def _object(self, unit: Unit, symbols: Mapping[str, int]) -> Library:
+        if unit.key:
+            return objects.shared().loaded(unit.key, symbols)
+        return objects.library(unit.text, self.target, symbols)
 
     def sizes(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
         """The values of the symbolic sizes, from the inputs' shapes."""
