@@ -134,3 +134,23 @@ def test_cuts_leave_threads_the_same_work() -> None:
         for area in (w * h for w in widths for h in heights):
             busy[busy.index(min(busy))] += area
         assert max(busy) < 1.06 * n * n / 2, (n, plan)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_products_of_a_type_share_all_units_but_their_endings(rows: int) -> None:
+    x, w, b = nc.ones((rows, 300)), nc.ones((300, 200)), nc.ones((200,))
+
+    def several(x: Any, w: Any, b: Any) -> Any:
+        """Endings: none, an activation, one that reads the result's own place, and one that divides."""
+        y = x @ w
+        return y, nc.tanh(x @ w[:, :100] + b[:100]), y + x @ w, 1 / (2 + x @ w[:, 5:])
+
+    executable = compile_graph(nc.jit(several).concrete(x, w, b).graph).executable
+    codes = [c for c in executable.codes if len(c.units) > 1]
+    assert len(codes) >= 3
+    assert len({c.units[:-1] for c in codes}) == 1
+    assert len({c.units[-1] for c in codes}) == len(codes)
+    defined = [u.text.count("\ndefine ") for u in codes[0].units]
+    assert all(c.units[-1].text.count("\ndefine ") <= 4 < min(defined[:-1]) for c in codes)
+    for unit in codes[0].units[1:]:
+        assert all(f"@{name}(" in unit.text for name in unit.names)
