@@ -41,6 +41,18 @@ def in_child(begin: Callable[[], object]) -> None:
         os.register_at_fork(after_in_child=begin)
 
 
+def renewed() -> Callable[[], threading.RLock]:
+    """A lock that one thread may take again and again, and a new one in each forked child: a call gives it.
+
+    >>> lock = renewed()
+    >>> with lock(), lock():
+    ...     pass
+    """
+    locks = [threading.RLock()]
+    in_child(lambda: locks.__setitem__(0, threading.RLock()))
+    return lambda: locks[0]
+
+
 def of_threads_there(known: dict[int, Any], changed: Callable[[], object]) -> None:
     """Let forked children drop what is known of other threads, by their numbers, as they are gone; then call."""
 
@@ -64,14 +76,13 @@ def once(make: Callable[P, R]) -> Callable[P, R]:
     True
     """
     known: dict[Hashable, R] = {}
-    locks = [threading.RLock()]
+    lock = renewed()
 
     def guarded(*args: Any, **kwargs: Any) -> R:
         key = args, *kwargs.items()
-        with locks[0]:
+        with lock():
             if key not in known:
                 known[key] = make(*args, **kwargs)
             return known[key]
 
-    in_child(lambda: locks.__setitem__(0, threading.RLock()))
     return update_wrapper(cache(guarded), make)  # type: ignore[return-value]

@@ -126,10 +126,10 @@ def contract(
 
 
 @cache
-def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> tuple[Module, ...]:
+def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> tuple[Module, Module]:
     """The functions that all products of a dtype share, which are all but how they end.
 
-    Of two modules, which may be compiled side by side, each includes the one before: tiles, and what calls them.
+    Of two modules, which may be compiled side by side, the second includes the first: tiles, and what calls them.
     """
     layout = _layout(isa, dtype, thin, matrix)
     tiles = Module(f"contract.{dtype.short}.tiles")
@@ -142,7 +142,7 @@ def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | Non
     emit_stay(module, layout.numbers, stay)
     emit_block(module, layout, thin, block, stay)
     emit_items(module, layout.numbers, thin, items, block)
-    return (module,) if thin else (tiles, module)
+    return tiles, module
 
 
 def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:

@@ -104,8 +104,7 @@ def _blocks_of_k(block: _Block, a: Val, b: Val, k: Val, slots: Slots) -> None:
     )
     bands.first(a, f.smin(k, BLOCK))
     down = share(f, block.rows, block.layout.shape.tall)
-    step = HOW.load(f, "rows")
-    kept = keep(f, block.layout, slots, step, block.swap, block.depth, block.columns, blocks, block.packed)
+    kept = keep(f, block.layout, slots, block.swap, block.depth, block.columns, blocks, block.packed)
     with f.loop("block", 0, blocks) as loop:
         k0 = f.mul(loop.index, BLOCK)
         kc = f.smin(f.sub(k, k0), BLOCK)
@@ -156,11 +155,8 @@ def _prepare(
     sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
     sums_row = f.mul(f.add(wide, 64 // size), size)
     transposed_at = f.gep(sums, f.mul(sums_row, layout.lanes))
-    stride = slots.load(f, "output0.m")
-    offset = f.add(f.mul(f["m0"], stride), f["n0"])
-    c = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
     there = f.and_(end.in_place, f.xor(swap, _TRUE))
-    home, home_row = f.select(there, c, sums), f.select(there, f.mul(stride, size), sums_row)
+    home, home_row = _home(f, numbers, slots, there, ("m0", "n0"), (sums, sums_row))
     by_row, single = f.icmp("eq", stride_b[1], 1), f.icmp("slt", rows, layout.shape.tall)
     direct = f.const("i1", False) if numbers.widens else f.and_(by_row, single)
     fused = f.const("i1", False) if numbers.group > 1 or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
@@ -171,6 +167,16 @@ def _prepare(
         Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None, end, None,
     )
     return block, transposed_at
+
+
+def _home(
+    f: Function, numbers: Numbers, slots: Slots, there: Val, first: tuple[str, str], scratch: tuple[Val, Val]
+) -> tuple[Val, Val]:  # fmt: skip
+    """Where sums stand, and bytes from row to row: in the output, if they may, from an element on, else in scratch."""
+    stride = slots.load(f, "output0.m")
+    row, column = (f[name] for name in first)
+    c = f.gep(slots.matrix(f, "Output0", numbers.wide), f.add(f.mul(row, stride), column), numbers.wide)
+    return f.select(there, c, scratch[0]), f.select(there, f.mul(stride, numbers.bytes), scratch[1])
 
 
 def _tile_count(f: Function, layout: Layout, columns: Val) -> Val:
@@ -412,11 +418,7 @@ def _finish_swapped(block: _Block, slots: Slots, transposed_at: Val) -> None:
     f.call(transpose, "void", [
         block.home, block.home_row, transposed_at, row, block.columns, block.rows,
     ])  # fmt: skip
-    stride = slots.load(f, "output0.m")
-    offset = f.add(f.mul(f["n0"], stride), f["m0"])
-    c = f.gep(slots.matrix(f, "Output0", numbers.wide), offset, numbers.wide)
-    there = block.end.in_place
-    home, home_row = f.select(there, c, transposed_at), f.select(there, f.mul(stride, numbers.bytes), row)
+    home, home_row = _home(f, numbers, slots, block.end.in_place, ("n0", "m0"), (transposed_at, row))
     f.call_value(block.end.merge, "void", [
         f["args"], transposed_at, row, home, home_row, f["outer"], f["inner"],
         f["n0"], f["m0"], block.columns, block.rows, f.i64(0),

@@ -11,6 +11,7 @@ from nacre.base.dims import Size
 from nacre.base.records import dataclass
 from nacre.codegen.contract_ahead import Ahead, share
 from nacre.codegen.contract_finish import Slots
+from nacre.codegen.contract_items import HOW
 from nacre.codegen.contract_layout import Layout
 from nacre.codegen.contract_numbers import Numbers
 from nacre.codegen.contract_plan import BLOCK, Tiling
@@ -77,14 +78,10 @@ class Kept:
 
 
 def keep(
-    f: Function, layout: Layout, slots: Slots, step: Val, swap: Val, depth: Val, columns: Val, blocks: Val,
-    scratch: Val,
+    f: Function, layout: Layout, slots: Slots, swap: Val, depth: Val, columns: Val, blocks: Val, scratch: Val
 ) -> Kept:  # fmt: skip
-    """How an item with so many columns and blocks of k, each with `depth` elements of a column, packs B.
-
-    Items have `step` rows each.
-    """
-    given, alone = slots.load(f, "Packed"), f.icmp("sge", step, slots.load(f, "m"))
+    """How an item with so many columns and blocks of k, each with `depth` elements of a column, packs B."""
+    given, alone = slots.load(f, "Packed"), f.icmp("sge", HOW.load(f, "rows"), slots.load(f, "m"))
     there = f.and_(f.and_(f.icmp("ne", given, f.const("ptr", 0)), alone), f.xor(swap, f.const("i1", True)))
     state = f.load(f.select(there, given, f.module.constant("not_ready", "i64", "0")), "i64")
     strip = f.add(f.mul(depth, layout.lanes * layout.numbers.bytes), NOTE)  # bytes of a vector's width of columns

@@ -110,20 +110,17 @@ def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Contraction
     """The kernel of a product, with an ending in the words of `contract`; the parts serve all of its form."""
     ending = ending or {"outputs": [form.result]}
     module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
-    parts, units = _shared(isa, form)
-    rest, names = _beside(module, parts[-1])
+    shared, units = _shared(isa, form)
+    rest, names = _beside(module, shared)
     return Code(module.text(), plan.name, (*units, Unit(rest.text(), names))), plan
 
 
 @lru_cache(maxsize=256)
-def _shared(isa: Isa, form: Form) -> tuple[tuple[Module, ...], tuple[Unit, ...]]:
-    """What products of a form have in common, as modules and as units."""
-    parts = shared_parts(isa, form.dtype, form.thin, form.matrix)
-    units = [Unit(parts[0].exported())]
-    for module, before in zip(parts[1:], parts, strict=False):
-        rest, names = _beside(module, before)
-        units.append(Unit(rest.exported(), names))
-    return parts, tuple(units)
+def _shared(isa: Isa, form: Form) -> tuple[Module, tuple[Unit, Unit]]:
+    """What products of a form have in common, as a module and as units."""
+    tiles, module = shared_parts(isa, form.dtype, form.thin, form.matrix)
+    rest, names = _beside(module, tiles)
+    return module, (Unit(tiles.exported()), Unit(rest.exported(), names))
 
 
 def _beside(module: Module, before: Module) -> tuple[Module, tuple[str, ...]]:

@@ -14,12 +14,10 @@ import ctypes
 import importlib
 import os
 import sys
-import threading
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-from nacre.base.locks import in_child, once
+from nacre.base.locks import once, renewed
 
 AT, NUMBER, TEXT, SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
 OUT = ctypes.POINTER(AT)
@@ -121,27 +119,26 @@ class _Told:
     def __init__(self) -> None:
         self.at = AT()
 
-    def __str__(self) -> str:
+    def text(self) -> str:
         """The text, which is given back: it can be had once."""
         if not self.at.value:
             return ""
-        text = ctypes.string_at(self.at.value).decode(errors="replace")
+        found = ctypes.string_at(self.at.value).decode(errors="replace")
         _llvm().drop_text(self.at)
         self.at = AT()
-        return text
+        return found
 
 
 def _text_of(function: Any, *arguments: Any) -> str:
     """The text that a function of LLVM's gives as its last argument."""
     told = _Told()
     function(*arguments, told.at)
-    return str(told)
+    return told.text()
 
 
 # ---- what there is
 
 
-@cache
 def version() -> str:
     """What decides the bytes of an object besides its text and target: the versions of llvmlite and LLVM."""
     number, parts = _llvm().version(), list[str]()
@@ -151,19 +148,16 @@ def version() -> str:
     return f"llvmlite {importlib.import_module('llvmlite').__version__}, LLVM {'.'.join(reversed(parts))}"
 
 
-@cache
 def process_triple() -> str:
     """The triple of the code that this process can run."""
     return _text_of(_llvm().process_triple)
 
 
-@cache
 def host_cpu() -> str:
     """LLVM's name of this machine's processor."""
     return _text_of(_llvm().host_cpu)
 
 
-@cache
 def host_features() -> Mapping[str, bool]:
     """LLVM's names of what this machine's processor can do, and whether it can; none where LLVM does not know."""
     named = _text_of(_llvm().host_features).split(",")
@@ -192,17 +186,17 @@ class Module:
         llvm, told = _llvm(), _Told()
         found = llvm.parse(self.context, text.encode(), told.at)
         if not found:
-            raise Refused(str(told))
+            raise Refused(told.text())
         if llvm.verify(found, told.at):
             llvm.drop_module(found)
-            raise Refused(str(told))
+            raise Refused(told.text())
         return found
 
     def take_in(self, text: str) -> None:
         """Add what a text defines, which may define what this one declares and the other way round."""
         part, told = self._parsed(text), _Told()
         if _llvm().link_modules(self.at, part, told.at):  # the part is gone, whatever comes of it
-            raise Refused(str(told))
+            raise Refused(told.text())
 
     def hide(self, public: frozenset[str]) -> None:
         """Let only these of the functions keep their names for others."""
@@ -242,7 +236,7 @@ class Machine:
                 initialise()
         target = llvm.target(triple.encode(), told.at)
         if not target:
-            raise Refused(str(told))
+            raise Refused(told.text())
         self.at = llvm.new_machine(target, triple.encode(), cpu.encode(), features.encode(), optimisation,
                                    b"pic", b"small", 0, 0, b"")
         if not self.at:
@@ -256,7 +250,7 @@ class Machine:
         llvm, told = _llvm(), _Told()
         memory = llvm.emit(self.at, module.at, int(as_object), told.at)
         if not memory:
-            raise Refused(str(told))
+            raise Refused(told.text())
         try:
             return ctypes.string_at(llvm.start(memory), llvm.size(memory))
         finally:
@@ -281,7 +275,7 @@ class Held:
             told = _Told()
             with self.linker.alone():
                 _llvm().drop_held(self.at, told.at)
-            str(told)  # there is nobody to tell
+            told.text()  # there is nobody to tell
 
 
 class Linker:
@@ -292,13 +286,8 @@ class Linker:
         # Errors are not suppressed: LLVM names an unresolved symbol only on standard error.
         self.at = _llvm().new_linker(machine.at, False, True, told.at)
         if not self.at:
-            raise Refused(str(told))
-        self._locks = [threading.RLock()]  # a claim may be dropped by its holder's thread at any line
-        in_child(lambda: self._locks.__setitem__(0, threading.RLock()))
-
-    def alone(self) -> threading.RLock:
-        """What one thread at a time holds while it links."""
-        return self._locks[0]
+            raise Refused(told.text())
+        self.alone = renewed()  # what a thread holds while it links; it may drop a claim at any line
 
     def link(self, name: str, image: bytes, symbols: Mapping[str, int]) -> Held:
         """Load object code as a library of a new name; what it calls is found in `symbols`, then the process."""
@@ -308,7 +297,7 @@ class Linker:
         with self.alone():
             found = _llvm().link(self.at, name.encode(), parts, len(parts), known, len(known), None, 0, told.at)
         if not found:
-            raise Refused(str(told))
+            raise Refused(told.text())
         return Held(self, found)
 
     def find(self, library: str, name: str) -> tuple[int, Held]:
@@ -317,5 +306,5 @@ class Linker:
         with self.alone():
             found = _llvm().find(self.at, library.encode(), name.encode(), address, told.at)
         if not found:
-            raise Refused(str(told))
+            raise Refused(told.text())
         return address.value, Held(self, found)

@@ -13,7 +13,7 @@ import platform
 import sys
 
 from nacre.base.errors import ArgumentError
-from nacre.base.locks import once
+from nacre.base.locks import in_child, once
 from nacre.native import cache as objects
 from nacre.native import crew, limits
 from nacre.native.engine import Library, host_target
@@ -59,8 +59,7 @@ class _Code:
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address("nacre_pool_run"))
         self.set = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)(address("nacre_pool_set"))
         self.started = ctypes.CFUNCTYPE(ctypes.c_int64)(address("nacre_pool_started"))
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=ctypes.PYFUNCTYPE(None)(address("nacre_pool_forked")))
+        in_child(ctypes.PYFUNCTYPE(None)(address("nacre_pool_forked")))
 
 
 @once

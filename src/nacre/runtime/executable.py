@@ -56,11 +56,6 @@ class Code:
             object.__setattr__(self, "units", (Unit(self.text),))
 
     @property
-    def kept(self) -> bool:
-        """Whether its objects are known by their keys."""
-        return all(u.key for u in self.units)
-
-    @property
     def texts(self) -> tuple[str, ...]:
         """What is compiled here."""
         return tuple(u.text for u in self.units if not u.key)
