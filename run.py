@@ -3,7 +3,8 @@
 
     python3 run.py demo [...]      train a small network on real digits, and show what is promised; where no C
                                    compiler is installed, the package ziglang is, which links its executable
-    python3 run.py test [...]      run the tests; --all adds the slow ones, the rest goes to pytest
+    python3 run.py test [...]      run the tests, as many at a time as there are processors; --all adds the slow ones,
+                                   the rest goes to pytest (-n 0 runs them in one process)
     python3 run.py lint            ruff and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
     python3 run.py site [...]      build the documents and the reference of all public names: build/site/index.html
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parent
 HOME = ROOT / ".venv"
 PYTHON = HOME / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = HOME / "nacre-setup.json"  # what the last complete installation was made from
+SHARED = ("--numprocesses", "auto", "--dist", "worksteal")  # how tests are shared among processes
 EXTRAS: dict[str, set[str]] = {
     "demo": {"demo"},
     "test": {"demo", "test"},
@@ -83,7 +85,7 @@ def fingerprint() -> list[str]:
 def installed() -> tuple[list[str], set[str]]:
     """The fingerprint and the extras of the last complete installation; empty where there is none."""
     try:
-        stamp = json.loads(STAMP.read_text())
+        stamp = json.loads(STAMP.read_text(encoding="utf-8"))
         return (list(stamp["fingerprint"]), set(stamp["extras"])) if PYTHON.exists() else ([], set())
     except (OSError, ValueError, KeyError):
         return [], set()
@@ -106,7 +108,7 @@ def set_up(wanted: Iterable[str]) -> None:
     if result.returncode:
         raise SetupError("setup: pip could not install what pyproject.toml asks for (its words are above); check the "
                          "network, HTTPS_PROXY, and the index that `pip config list` shows, then run this again")
-    STAMP.write_text(json.dumps({"fingerprint": now, "extras": extras}))
+    STAMP.write_text(json.dumps({"fingerprint": now, "extras": extras}), encoding="utf-8")
 
 
 def linking() -> set[str]:
@@ -124,7 +126,7 @@ def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
         return [["-m", "ruff", "check", *rest, "."], types]
     if name == "bench":
         return [script(rest)]
-    begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest"], "docs": ["docs/generate.py"],
+    begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest", *SHARED], "docs": ["docs/generate.py"],
              "site": ["docs/website/build.py"]}
     return [[*begin[name], *rest]]
 

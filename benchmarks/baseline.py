@@ -44,7 +44,7 @@ def grown(now: Counts, before: Counts) -> Iterator[str]:
 
 def load() -> dict[str, dict[str, Counts]]:
     """The counts that were kept, by size and workload."""
-    return json.loads(FILE.read_text()) if FILE.exists() else {}
+    return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
 def main() -> int:
@@ -64,7 +64,7 @@ def main() -> int:
         if given.write:
             kept[size] = now
     if given.write:
-        FILE.write_text(json.dumps(kept, indent=1) + "\n")
+        FILE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         print(f"written: {FILE}")
         return 0
     if not fine:

@@ -167,10 +167,13 @@ def write(folder: Path, ran: dict[str, list[tuple[int, float]]],
     sizes = [line(name.partition(",")[0], [(n, t) for n, t in points]) for name, points in ran.items()]
     lengths = [line(f"{name}: {what}", [(r[0], r[at]) for r in rows])
                for name, rows in made.items() for at, what in ((1, "tracing"), (2, "compiling"))]
-    (folder / "growth.svg").write_text(Chart("Time against size, compiled", "n", "ms", tuple(sizes)).svg())
+    (folder / "growth.svg").write_text(
+        Chart("Time against size, compiled", "n", "ms", tuple(sizes)).svg(), encoding="utf-8")
     (folder / "compilation.svg").write_text(
-        Chart("Compile time against graph length, no cache", "equations", "ms", tuple(lengths)).svg())
-    (folder / "growth.json").write_text(json.dumps({"operations": ran, "compilation": made}, indent=1) + "\n")
+        Chart("Compile time against graph length, no cache", "equations", "ms", tuple(lengths)).svg(),
+        encoding="utf-8")
+    (folder / "growth.json").write_text(
+        json.dumps({"operations": ran, "compilation": made}, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -192,8 +195,9 @@ def main() -> int:
     if not given.tiny:
         path = ROOT / "docs" / "performance.md"
         text = re.sub(r"(<!-- growth -->\n).*?(<!-- grown -->)",
-                      lambda m: m[1] + "\n".join(tables(ran, made)) + "\n" + m[2], path.read_text(), flags=re.DOTALL)
-        path.write_text(text)
+                      lambda m: m[1] + "\n".join(tables(ran, made)) + "\n" + m[2], path.read_text(encoding="utf-8"),
+                      flags=re.DOTALL)
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

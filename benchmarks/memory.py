@@ -19,7 +19,7 @@ from pathlib import Path
 
 def resident(field: str) -> int:
     """Bytes that the kernel reports for this process: `VmRSS` now, `VmHWM` the most since the last reset."""
-    text = Path("/proc/self/status").read_text()
+    text = Path("/proc/self/status").read_text(encoding="utf-8")
     found = re.search(rf"{field}:\s+(\d+) kB", text)
     assert found is not None
     return int(found[1]) * 1024
@@ -37,7 +37,7 @@ def measure(case_id: str) -> dict[str, float]:
     # the optimiser's state is made at the first call, and code is loaded: neither is a step's
     for variable in concrete.variable_inputs:
         variable.cell.numpy().sum()
-    Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     before = resident("VmRSS")
     for _ in range(5):
         step(*arguments).item()

@@ -373,7 +373,7 @@ def main() -> None:
               flush=True)
         found.append({"name": name, "size": size, "moved": moved, "share": share, **least})
     if given.json:
-        with open(given.json, "w") as file:
+        with open(given.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1)
 
 

@@ -118,10 +118,10 @@ def fresh(results: dict[str, Any]) -> list[str]:
 
 def write(path: Path, lines: list[str]) -> None:
     """Replace what stands between a document's markers."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     found = re.sub(r"(<!-- measured -->\n).*?(<!-- end -->)", lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text,
                    flags=re.DOTALL)
-    path.write_text(found)
+    path.write_text(found, encoding="utf-8")
 
 
 def main() -> int:
@@ -132,10 +132,10 @@ def main() -> int:
     given = parser.parse_args()
     results: dict[str, Any] = {"cases": {}, "versions": {}, "fresh": {}}
     for path in given.results:
-        for key, found in json.loads(path.read_text()).items():
+        for key, found in json.loads(path.read_text(encoding="utf-8")).items():
             results[key] |= found
     started = ["", *fresh(results)] if results["fresh"] else []
-    bench = json.loads(given.roofline.read_text()) if given.roofline else None
+    bench = json.loads(given.roofline.read_text(encoding="utf-8")) if given.roofline else None
     floors = {n: w["floor"] for n, w in bench["workloads"].items()} if bench else {}
     noted = ["", *roof(bench)] if bench else []
     write(ROOT / "README.md", ["", *timed(results, {}), *started, ""])

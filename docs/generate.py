@@ -29,7 +29,7 @@ UNCHECKED = "asm"
 def examples(text: str) -> Iterator[tuple[re.Match[str], re.Match[str] | None]]:
     """The python blocks, each with the block of what it prints, if one follows at once."""
     found = list(BLOCK.finditer(text))
-    for block, after in zip(found, [*found[1:], None], strict=True):
+    for block, after in zip(found, [*found[1:], None], strict=False):
         if block[1] != "python":
             continue
         adjoins = after is not None and after[1] != "python" and not text[block.end():after.start()].strip()
@@ -61,7 +61,7 @@ def renewed(text: str, names: dict[str, Any] | None = None, keep: Sequence[str] 
 
 def difference(path: Path) -> str:
     """How a document differs from what its examples print, as a diff; empty where it is up to date."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     now = renewed(text, keep=(UNCHECKED,))
     return "\n".join(difflib.unified_diff(text.splitlines(), now.splitlines(), str(path.name), "printed now",
                                           lineterm=""))
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
             print(found or f"{name}: up to date")
             status |= bool(found)
         else:
-            path.write_text(renewed(path.read_text()))
+            path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")
             print(f"{name}: written")
     return status
 

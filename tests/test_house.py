@@ -55,6 +55,12 @@ def test_imports_go_up_and_stand_at_the_top(path: Path) -> None:
         assert floor(name) <= here, f"{module(path)} imports {name} from a lower floor"
 
 
+def test_the_architecture_page_lists_the_floors_in_order() -> None:
+    page = (ROOT.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    assert tuple(re.findall(r"`(\w+)`", " ".join(rows))) == FLOORS
+
+
 def test_no_cycles() -> None:
     edges = {m: {n for n in imports(p) if n in MODULES and n != m} for m, p in MODULES.items() if m != "nacre"}
     done: set[str] = set()
@@ -86,3 +92,28 @@ def test_llvmlite_is_imported_in_one_place() -> None:
 
 def test_dataclasses_are_made_in_one_place() -> None:
     assert [p for p in FILES if re.search(r"from dataclasses import .*\bdataclass\b", p.read_text())] == []
+
+
+def _texts_of_the_locale(path: Path) -> list[str]:
+    """Calls that read or write text in whatever encoding the locale has."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        of_module = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+        if name == "open" and of_module:
+            continue  # os.open
+        if name not in ("open", "read_text", "write_text") or any(k.arg == "encoding" for k in node.keywords):
+            continue
+        modes = [a.value for a in [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "mode")]
+                 if isinstance(a, ast.Constant)]
+        if name != "open" or not any("b" in str(mode) for mode in modes):
+            found.append(f"{path.name}:{node.lineno}: {name}")
+    return found
+
+
+def test_texts_have_an_encoding() -> None:
+    root = Path(__file__).parents[1]
+    files = [root / "run.py", *(p for part in ("src", "docs", "benchmarks") for p in (root / part).rglob("*.py"))]
+    assert [line for path in files for line in _texts_of_the_locale(path)] == []

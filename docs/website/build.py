@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import reference
+
 from public import spaces
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CONTENTS = {  # captions of the contents, and their pages in order; each page of docs/ stands in one of them
-    "Begin": ("tutorial",),
+    "Begin": ("install", "quickstart", "tutorial"),
     "How to": ("saving", "data", "training", "transforms", "dynamic_shapes", "deploy", "profiling"),
-    "How it works": ("architecture", "numerics", "performance"),
+    "How it works": ("architecture", "numerics", "special_points", "performance", "security"),
     "Reference": ("reference/index",),
 }
 
@@ -35,17 +36,18 @@ def stage(into: Path) -> None:
     into.mkdir(parents=True)
     names = reference.Names(spaces())
     for page in (ROOT / "docs").glob("*.md"):
-        (into / page.name).write_text(reference.guide(page.read_text(), names))
+        text = reference.guide(page.read_text(encoding="utf-8"), names)
+        (into / page.name).write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "figures", into / "figures")
     shutil.copy(ROOT / "LICENSE", into)
-    (into / "index.md").write_text(reference.guide(front(), names))
+    (into / "index.md").write_text(reference.guide(front(), names), encoding="utf-8")
     for _ in reference.written(into / "reference"):
         pass
 
 
 def front() -> str:
     """The front page: the README, its links as they are on the site, and the contents."""
-    text = re.sub(r"\]\(docs/", "](", (ROOT / "README.md").read_text())
+    text = re.sub(r"\]\(docs/", "](", (ROOT / "README.md").read_text(encoding="utf-8"))
     trees = (f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
              for caption, pages in contents().items())
     return text + "\n" + "\n".join(trees)

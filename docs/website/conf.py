@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from public import sources, spaces
-
 import nacre
+from public import sources, spaces
 
 project = "Nacre"
 author = "the authors of Nacre"

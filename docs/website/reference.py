@@ -200,7 +200,7 @@ def written(into: Path) -> Iterator[Path]:
     for name, text in texts.items():
         path = into / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         yield path
 
 

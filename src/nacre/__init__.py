@@ -56,6 +56,10 @@ def _namespace() -> Any:
     return import_module("nacre.api.namespace")
 
 
+def _published(module: str, name: str) -> Any:
+    return import_module("nacre.base.boundary").publish(import_module(module), name)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return _all()
@@ -65,11 +69,12 @@ def __getattr__(name: str) -> Any:
         return import_module(f"nacre.{name}")
     if name in _TRANSFORMS:
         _namespace()  # so that values are Tensors
-        found = getattr(import_module(f"nacre.transform.{_TRANSFORMS[name]}"), name)
+        found = _published(f"nacre.transform.{_TRANSFORMS[name]}", name)
         globals()[name] = found
         return found
     if name in _FORMATS:
-        found = getattr(import_module(f"nacre.formats.{_FORMATS[name]}"), name)
+        _namespace()
+        found = _published(f"nacre.formats.{_FORMATS[name]}", name)
         globals()[name] = found
         return found
     public = _namespace().PUBLIC
@@ -90,10 +95,12 @@ if TYPE_CHECKING:
     from nacre import optim as optim
     from nacre import train as train
     from nacre.api import random as random
+    from nacre.api import tree as tree
     from nacre.api.analysis import *
     from nacre.api.creation import *
     from nacre.api.functions import *
     from nacre.api.indexing import *
+    from nacre.api.interchange import *
     from nacre.api.linalg import *
     from nacre.api.manipulation import *
     from nacre.api.reductions import *
@@ -117,12 +124,15 @@ if TYPE_CHECKING:
     from nacre.base.dtypes import uint32 as uint32
     from nacre.base.dtypes import uint64 as uint64
     from nacre.base.errors import ArgumentError as ArgumentError
+    from nacre.base.errors import AxisError as AxisError
     from nacre.base.errors import CompileError as CompileError
     from nacre.base.errors import DeviceError as DeviceError
     from nacre.base.errors import DTypeError as DTypeError
     from nacre.base.errors import Error as Error
     from nacre.base.errors import GradientError as GradientError
     from nacre.base.errors import GraphError as GraphError
+    from nacre.base.errors import KindError as KindError
+    from nacre.base.errors import MissingAttribute as MissingAttribute
     from nacre.base.errors import MissingExtra as MissingExtra
     from nacre.base.errors import OutOfMemory as OutOfMemory
     from nacre.base.errors import ShapeError as ShapeError

@@ -67,7 +67,7 @@ INFERENCE: tuple[tuple[str, Callable[..., Any], Shapes], ...] = (
     ("layer of one", layer, [(1, 300), (300, 65), (65,)]),
     ("distances", lambda x, y: ((x[:, None] - y[None]) ** 2).sum(2).argmin(1), [(20, 19), (7, 19)]),
     ("long sum", lambda x: (x * x).sum(), [(50_001,)]),
-    ("moments", lambda x: (x.mean(0), x.var(0), x.max(1)), [(300, 21)]),
+    ("moments", lambda x: (x.mean(0), x.var(axis=0), x.max(axis=1)), [(300, 21)]),
     ("activations", lambda x: F.silu(x) + F.gelu(x, "tanh") * F.softplus(x) - F.elu(x), [(1003,)]),
 )
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -27,7 +28,7 @@ CASES: list[tuple[str, Any, Any]] = [
     ("concat flat", lambda x: nc.concat([x, x[0]], axis=None), lambda x: np.concatenate([x, x[0]], None)),
     ("stack", lambda x: nc.stack([x, -x], axis=-1), lambda x: np.stack([x, -x], -1)),
     ("unstack", lambda x: nc.unstack(x, axis=1)[2], lambda x: x[:, 2]),
-    ("split", lambda x: nc.split(x, 2, axis=2)[1], lambda x: np.split(x, 2, 2)[1]),
+    ("split", lambda x: nc.split(x, sections=2, axis=2)[1], lambda x: np.split(x, 2, 2)[1]),
     ("split at", lambda x: nc.split(x, [1, 3], axis=2)[1], lambda x: np.split(x, [1, 3], 2)[1]),
     ("flip", nc.flip, np.flip),
     ("flip axis", lambda x: nc.flip(x, axis=1), lambda x: np.flip(x, 1)),
@@ -65,10 +66,10 @@ def test_the_gradient_of_a_sum_counts_the_copies(case: tuple[str, Any, Any]) -> 
         (lambda x: x.reshape(3), "a shape of 24 elements"), (lambda x: nc.squeeze(x, 0), "axes of size 1"),
         (lambda x: nc.permute_dims(x, (0, 0, 1)), "each of 3 axes once"), (lambda x: x.sum(axis=3), r"\[-3, 3\)"),
         (lambda x: nc.concat([x, x[0]]), "shapes equal but for axis 0"), (lambda x: nc.stack([x, x[0]]), "one shape"),
-        (lambda x: nc.broadcast_to(x, (3, 4)), "extends to"), (lambda x: nc.split(x, 5), "divide the size 2"),
+        (lambda x: nc.broadcast_to(x, (3, 4)), "extends to"), (lambda x: nc.split(x, sections=5), "divide the size 2"),
         (lambda x: nc.pad(x, [(1, 1)]), "for each of 3 axes"), (lambda x: nc.concat([]), "at least one tensor"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(f: Any, message: str) -> None:
     with pytest.raises(nc.Error, match=message):

@@ -22,7 +22,7 @@ def test_reductions(name: str, axis: Any, keepdims: bool) -> None:
     found = getattr(nc, name)(nc.tensor(X), axis=axis, keepdims=keepdims)
     wanted = getattr(np, name)(X.astype(np.float64), axis=axis, keepdims=keepdims)
     np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-6, atol=1e-7)
-    np.testing.assert_array_equal(getattr(nc.tensor(X), name)(axis, keepdims=keepdims).numpy(), found.numpy())
+    np.testing.assert_array_equal(getattr(nc.tensor(X), name)(axis=axis, keepdims=keepdims).numpy(), found.numpy())
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1])

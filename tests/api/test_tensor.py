@@ -206,6 +206,7 @@ def test_numbers_become_tensors_of_their_own() -> None:
 def test_what_operators_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memo, "LIMIT", 3)
     monkeypatch.setattr(executor, "REMEMBERED", 3)
+    executor.EXECUTOR.kernels.clear()  # tests before this one may have left any number of them
     held = memo.Memo()
     for n in (*range(1, 9), 1, 2):
         x = nc.ones(n)
@@ -213,3 +214,57 @@ def test_what_operators_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
             assert (x + x).tolist() == nc.add(x, x).tolist() == [2.0] * n
             held.first(x.type, lambda x: x * 3, (x,))
     assert len(held.known) <= 3 and len(held.met) <= 3 and len(executor.EXECUTOR.kernels) <= 3
+
+
+@pytest.mark.parametrize("change", ["x[0][1] = 5.0", "x.T[0] = 5.0", "x.reshape(4)[0] = 5.0", "b.value[0] = 5.0",
+                                    "p.data[0][0] = 5.0", "p.data.T[0] = 5.0", "(x + 1)[0] = 5.0"])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_change_of_what_nothing_holds_is_refused(change: str, jitted: bool) -> None:
+    p, b = nn.Parameter(nc.ones((2, 2))), nn.Buffer(nc.ones((2, 2)))
+
+    def f(x: nc.Tensor) -> nc.Tensor:
+        exec(change, {"x": x, "p": p, "b": b})
+        return x
+
+    with pytest.raises(nc.StateError, match=r"with which the change would be lost; write `x\[i, j\] = v`"):
+        (nc.jit(f) if jitted else f)(nc.ones((2, 2)))
+
+
+def test_a_change_of_what_something_holds() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.x = nc.zeros(2)
+
+    holder, row, table = Holder(), [nc.zeros(2)], {"x": nc.zeros(2)}
+    x = nc.zeros(2)
+
+    def inside() -> None:
+        x[0] = 5.0
+
+    def given(y: nc.Tensor) -> nc.Tensor:
+        y[0] = 5.0
+        return y
+
+    holder.x[0] = row[0][0] = table["x"][0] = 5.0
+    inside()
+    (named := nc.zeros(2))[0] = 5.0
+    z = nc.zeros(2)
+    operator.setitem(z, 0, 5.0)
+    for held in (holder.x, row[0], table["x"], x, named, z, given(nc.zeros(2)), nc.jit(given)(nc.zeros(2))):
+        assert held.tolist() == [5.0, 0.0]
+
+
+def test_requires_grad_is_set_as_an_attribute() -> None:
+    x = nc.tensor([1.0, 2.0])
+    x.requires_grad = True
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    x.requires_grad = False
+    assert not (x * x).requires_grad
+    with pytest.raises(nc.DTypeError, match="requires_grad_: a floating-point dtype"):
+        nc.arange(3).requires_grad = True
+
+
+def test_attributes_of_tensors_are_quick() -> None:
+    """With either of these methods Python looks up no attribute by the place it remembers."""
+    assert not {"__getattr__", "__getattribute__"} & {name for cls in nc.Tensor.__mro__[:-1] for name in vars(cls)}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nacre as nc
 from nacre.base.dims import LIMIT, Dim, evaluate, product, upper
 from nacre.base.errors import ShapeError
 
@@ -89,3 +92,16 @@ def test_symbols_are_checked_and_printed() -> None:
 def test_a_symbolic_size_is_no_index() -> None:
     with pytest.raises(ShapeError, match="symbolic"):
         range(N)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda d, _: nc.ones((d,)), lambda d, _: nc.ones(d), lambda d, _: nc.ones(3) + d, lambda d, _: nc.sqrt(d),
+        lambda d, _: nc.tensor(d), lambda d, _: nc.full((2,), d), lambda d, _: nc.arange(d),
+        lambda d, _: nc.where(nc.ones(3) > 0, d, 1), lambda d, path: nc.save({"a": d}, path),
+    ],
+)  # fmt: skip
+def test_a_dim_outside_of_a_function_with_it_is_named(use: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(ShapeError, match="a size for rows is required"):
+        use(Dim.symbol("rows"), tmp_path / "a.safetensors")

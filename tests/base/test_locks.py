@@ -7,9 +7,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+
+import pytest
 
 from nacre.base.known import LIMIT, known_by_identity
-from nacre.base.locks import once
+from nacre.base.locks import Turns, once
 
 FIRST = """
 import sys, threading
@@ -119,3 +122,129 @@ def test_threads_may_forget_what_is_known_by_identity() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert faults == []
+
+
+# ---- turns
+
+
+def in_threads(*works: Callable[[], object]) -> list[object]:
+    """What functions return, or raise, that threads run at once."""
+    found: list[object] = [None] * len(works)
+
+    def run(k: int) -> None:
+        try:
+            found[k] = works[k]()
+        except BaseException as fault:
+            found[k] = fault
+
+    threads = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(len(works))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+        assert not t.is_alive()
+    return found
+
+
+def test_one_makes_it_and_the_others_wait() -> None:
+    turns, known, made = Turns(), dict[str, int](), list[int]()
+
+    def make() -> int:
+        made.append(1)
+        time.sleep(0.05)
+        return len(made)
+
+    assert in_threads(*[lambda: turns.fill(known, "x", 10, make)] * 16) == [1] * 16
+    assert made == [1]
+
+
+def test_at_the_limit_the_oldest_goes() -> None:
+    turns, known = Turns(), dict[int, int]()
+    assert [turns.fill(known, k, 3, lambda k=k: k) for k in range(5)] == [0, 1, 2, 3, 4]
+    assert list(known) == [2, 3, 4]
+
+
+def test_who_fails_lets_the_others_try() -> None:
+    turns, known, tries = Turns(), dict[str, int](), list[int]()
+
+    def make() -> int:
+        tries.append(1)
+        time.sleep(0.02)
+        if len(tries) < 4:
+            raise KeyboardInterrupt if len(tries) == 2 else ValueError
+        return 7
+
+    found = in_threads(*[lambda: turns.fill(known, "x", 10, make)] * 8)
+    assert len(tries) == 4 and found.count(7) == 5
+
+
+def test_other_keys_do_not_wait() -> None:
+    turns, both = Turns(), threading.Barrier(2, timeout=30)
+    assert in_threads(lambda: turns.take(1, both.wait), lambda: turns.take(2, both.wait)) in ([0, 1], [1, 0])
+
+
+def test_turns_within_turns() -> None:
+    turns = Turns()
+    assert turns.take(1, lambda: turns.take(2, lambda: turns.take(1, lambda: 3))) == 3
+    assert in_threads(lambda: turns.take(1, lambda: 4)) == [4]
+
+
+def test_threads_that_wait_for_each_other_go_on() -> None:
+    turns, ring = Turns(), 5
+    all_have_one = threading.Barrier(ring, timeout=30)
+
+    def work(k: int) -> int:
+        def inner() -> int:
+            all_have_one.wait()
+            return turns.take((k + 1) % ring, lambda: k)
+
+        return turns.take(k, inner)
+
+    assert in_threads(*[lambda k=k: work(k) for k in range(ring)]) == list(range(ring))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
+def test_a_forked_child_has_its_turn() -> None:
+    turns, begun, ends = Turns(), threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: turns.take(1, lambda: (begun.set(), ends.wait(60))))
+    thread.start()
+    begun.wait(60)
+    child = os.fork()
+    if not child:
+        os._exit(turns.take(1, lambda: 42))
+    ends.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+
+
+MUTUAL = """
+import faulthandler, sys, threading
+faulthandler.dump_traceback_later(60, exit=True)
+sys.setswitchinterval(1e-6)
+import nacre as nc
+@nc.jit
+def f(x, n):
+    return x if n == 0 else g(x, n - 1) + 1
+@nc.jit
+def g(x, n):
+    return x if n == 0 else f(x, n - 1) * 2
+faults, start = [], threading.Barrier(16)
+def work(k):
+    start.wait()
+    try:
+        assert (f if k % 2 else g)(nc.ones(2), 6).tolist() == ([15.0] * 2 if k % 2 else [22.0] * 2)
+    except BaseException as fault:
+        faults.append(fault)
+threads = [threading.Thread(target=work, args=(k,)) for k in range(16)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert not faults, faults
+assert len(f.concrete_functions) == len(g.concrete_functions) == 7, (f.concrete_functions, g.concrete_functions)
+"""
+
+
+def test_functions_that_call_each_other_from_many_threads() -> None:
+    done = subprocess.run([sys.executable, "-c", MUTUAL], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr

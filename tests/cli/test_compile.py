@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +87,49 @@ def test_wrong_inputs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
                           ("run p.safetensors x.npy -o a.npy -o b.npy", "a file for each output (output)")):
         assert main(line.split()) == MISUSED
         assert message in capfd.readouterr().err
+
+
+NINES = "9" * 6000
+WRONG: dict[str, tuple[list[str], str]] = {
+    "a size of 6000 digits": (["compile", "model.py:split", f"f32[{NINES}]"], "sizes of at most"),
+    "a bound of 6000 digits": (["compile", "model.py:split", f"f32[n:{NINES}]"], "sizes of at most"),
+    "a size of 18 digits": (["explain", "model.py:split", f"f32[{NINES[:18]}]"], "is required|are required"),
+    "a name of 300 characters": (["compile", "model.py:split", "f32[2]", "-o", "n" * 300], "name of a new one"),
+    "an object's name of 300": (["compile", "model.py:split", "f32[2]", "-o", "n" * 300, "--kind", "object"],
+                                "name of a new one"),
+    "a folder": (["compile", "folder.py:f", "f32[2]"], "a Python file is required"),
+    "null bytes": (["compile", "null.py:f", "f32[2]"], "a Python file is required"),
+    "no Python": (["explain", "broken.py:f", "f32[2]"], "a Python file is required"),
+    "a path with a null byte": (["tune", "a\0b.py:f", "f32[2]"], "a Python file is required"),
+    "explain without types": (["explain", "model.py:split"], "explain: a TYPE for each argument .* none for x"),
+    "tune without types": (["tune", "model.py:split"], "tune: a TYPE for each argument .* none for x"),
+    "explain a model without types": (["explain", "model.py:model"], "explain: a TYPE for each argument"),
+    "not a number of seconds": (["bench", "softmax", "--tiny", "--seconds", "nan"], "not negative"),
+    "seconds before now": (["bench", "softmax", "--tiny", "--seconds", "-1"], "not negative"),
+    "seconds without end": (["bench", "softmax", "--tiny", "--seconds", "inf"], "not negative"),
+    "rows below none": (["bench", "softmax", "--tiny", "--rows", "-1"], "not negative"),
+    "no rounds": (["bench", "softmax", "--tiny", "--rounds", "0"], "positive rounds"),
+}
+
+
+@pytest.mark.parametrize(("line", "words"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_told_in_a_sentence(folder: Path, capfd: pytest.CaptureFixture[str], line: list[str],
+                                             words: str) -> None:
+    (folder / "folder.py").mkdir()
+    (folder / "folder.py" / "__main__.py").write_text("f = abs")
+    (folder / "null.py").write_bytes(b"f = 1\0")
+    (folder / "broken.py").write_text("def f(:")
+    assert main(line) == MISUSED
+    said = capfd.readouterr().err
+    assert re.search(words, said) and said.startswith("nacre: ") and len(said) < 600, said
+
+
+def test_a_folder_named_like_an_object_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                             capfd: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "cache"
+    (place / f"{'0' * 64}.o").mkdir(parents=True)
+    (place / f"{'1' * 64}.o").write_bytes(b"code")
+    place.chmod(0o700)
+    monkeypatch.setenv("NACRE_CACHE_DIR", str(place))
+    assert main(["cache", "--clear"]) == DONE
+    assert [p.name for p in place.glob("*.o")] == [f"{'0' * 64}.o"], capfd.readouterr().out

@@ -74,9 +74,9 @@ def test_other_classes_go_to_the_fallback() -> None:
         pass
 
     mine = Mine.__new__(Mine)
-    mine.type, mine.data, mine.layout, mine.node = X.type, X.data, None, None
+    mine.type, mine.content, mine.layout, mine.node = X.type, X.content, None, None
     plain = Value()
-    plain.type, plain.data, plain.layout, plain.node = X.type, X.data, None, None
+    plain.type, plain.content, plain.layout, plain.node = X.type, X.content, None, None
     for x in (mine, plain):
         assert entry(ADD, refused)(x, Y)[0] == "fallback"
 

@@ -119,7 +119,7 @@ def test_extrema_and_sign(dtype: DType) -> None:
     for op in ("minimum", "maximum"):
         assert math.isnan(value(op, math.nan, 1.0)) and math.isnan(value(op, 1.0, math.nan))
     assert value("minimum", -math.inf, 2.0) == -math.inf and value("maximum", 3.0, 2.0) == 3
-    assert value("sign", -5.0) == -1 and math.copysign(1, value("sign", -0.0)) == -1
+    assert value("sign", -5.0) == -1 and math.copysign(1, value("sign", -0.0)) == 1
     assert [value("round", v) for v in (0.5, 1.5, 2.5, -0.5)] == [0, 2, 2, 0]
 
 

@@ -228,12 +228,26 @@ def test_derivatives_of_fewer_heads_than_threads(causal: bool) -> None:
         assert seen.extent > 5 and seen.words[1]
 
 
-def test_rows_without_keys_are_nan() -> None:
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_rows_without_keys_are_zero(causal: bool) -> None:
     operands = Sizes((2,), 20, 20, 4, 4).operands(normal(0))
     mask = np.ones((20, 20), bool)
     mask[7] = False
-    assert_same(both(nc.asarray(mask), True), operands)
-    assert np.isnan(both(nc.asarray(mask), True)(*operands)[0].numpy()[:, 7]).all()
+    for held in (nc.asarray(mask), nc.asarray(np.where(mask, 0, -np.inf).astype(np.float32))):
+        f = both(held, causal)
+        assert_same(f, operands)
+        out, dq, *rest = (x.numpy() for x in f(*operands))
+        assert not out[:, 7].any() and not dq[:, 7].any() and all(np.isfinite(x).all() for x in rest)
+
+
+def test_written_out_rows_without_keys_are_nan() -> None:
+    """Softmax and products that a program names by themselves have no such rule, nor has their kernel."""
+    q, k, v, _ = Sizes((2,), 20, 20, 4, 4).operands(normal(0))
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return F.softmax(q @ k.mT + nc.full((20, 20), -math.inf)) @ v
+
+    assert np.isnan(f(q, k, v).numpy()).all() and np.isnan(nc.jit(f)(q, k, v).numpy()).all()
 
 
 def test_value_and_derivatives_against_float64() -> None:

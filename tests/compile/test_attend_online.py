@@ -43,6 +43,8 @@ def defined(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False) -> b
     if mask is not None:
         scores = nc.where(mask, scores, -math.inf) if mask.dtype is nc.bool else scores + mask
     mixed, _, total = forward(scores.numpy(), v.numpy(), lambda x: operate("exp", [x], float32, float32))
+    if mask is not None:
+        total = np.where(total == 0, np.float32(1), total)  # of a row without keys
     with np.errstate(all="ignore"):
         return canonical(mixed * (np.float32(1) / total)[..., None])
 

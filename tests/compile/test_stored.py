@@ -171,3 +171,35 @@ def test_without_a_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         assert not any(is_kept(c) for _ in range(2) for c in stored.program(graph_of(lambda a: a @ a, x)).codes)
     finally:
         stored._disk.cache_clear()
+
+
+OUTSIDE = """
+import sys
+import nacre as nc
+from nacre.ir.primitive import Element, Primitive, primitive_named
+from nacre.kernel.ast import apply
+from nacre.trace.bind import bind
+
+def rule(index, operands, types, result):
+    x = operands[0](index)
+    return apply(sys.argv[1], x, x)
+
+if sys.argv[2] == "own":
+    scaled = Primitive("outside_scaled", lambda x: x, Element(rule))
+else:
+    nc.sin
+    scaled = primitive_named("sin")
+    object.__setattr__(scaled, "lowering", Element(rule))
+print(nc.jit(lambda x: bind(scaled, x))(nc.tensor([3.0])).tolist())
+"""
+
+
+@pytest.mark.parametrize("kind", ["own", "lowering"])
+def test_a_program_does_not_outlive_a_primitive_from_outside(tmp_path: Path, kind: str) -> None:
+    found: list[str] = []
+    for operation in ("add", "mul"):
+        made = subprocess.run([sys.executable, "-c", OUTSIDE, operation, kind], capture_output=True, text=True,
+                              check=True, env={"NACRE_CACHE_DIR": str(tmp_path),
+                                               "PYTHONPATH": ":".join(filter(None, sys.path))})
+        found.append(made.stdout.strip())
+    assert found == ["[6.0]", "[9.0]"]

@@ -10,6 +10,7 @@ import pytest
 from scipy import ndimage
 
 import nacre as nc
+from labels import label
 from nacre import data
 from nacre.data.augment import rotated
 from nacre.data.randomness import item_randomness
@@ -91,7 +92,7 @@ def test_sequences() -> None:
         (lambda: data.Normalize([0.0], [0.0]), "other than 0"), (lambda: data.RandomWindow(0), "length"),
         (lambda: data.RandomHorizontalFlip()(np.ones(3)), "image"), (lambda: data.ToFloat()(np.ones(3)), "image"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre import data
 
 
@@ -85,7 +86,7 @@ def test_collating() -> None:
         (lambda: data.WeightedRandomSampler([0.0], 1), "weights"),
         (lambda: data.BatchSampler(data.SequentialSampler("ab"), 0), "batch_size"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):

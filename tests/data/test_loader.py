@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import active_children
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre import data
 
 CREWS: list[dict[str, Any]] = [
@@ -31,6 +40,25 @@ class Noisy(data.Dataset):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {"x": data.rng().normal(size=3).astype("f"), "k": index, "name": f"item {index}"}
+
+
+class Drawing(data.Dataset):
+    """Items of `nacre.random`."""
+
+    nested = False
+
+    def __len__(self) -> int:
+        return 9
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return index, nc.random.normal((2,)).numpy()
+
+
+class AtOnce(Drawing):
+    """The same, as batches that the dataset makes itself."""
+
+    def batch(self, numbers: list[int]) -> list[Any]:
+        return [np.array(numbers), data.rng().normal(size=2), nc.random.normal((2,)).numpy()]
 
 
 class Count(data.IterableDataset):
@@ -87,7 +115,7 @@ def test_batches_do_not_depend_on_the_workers(dataset: Callable[[], Any]) -> Non
     assert again != told[0]
 
 
-@pytest.mark.parametrize("crew", CREWS[:3], ids=str)
+@pytest.mark.parametrize("crew", CREWS[:3], ids=label)
 @pytest.mark.parametrize(
     "dataset", [Noisy, lambda: Count().map(noise), lambda: Placed().map(noise)], ids=["map", "count", "placed"]
 )
@@ -153,7 +181,7 @@ class Sequence(data.Dataset):
         return failing(index)
 
 
-@pytest.mark.parametrize("crew", CREWS, ids=str)
+@pytest.mark.parametrize("crew", CREWS, ids=label)
 @pytest.mark.parametrize("dataset", [Sequence, lambda: Count(10).map(failing)], ids=["map", "iterable"])
 def test_errors_name_the_item_and_the_line(dataset: Callable[[], Any], crew: dict[str, Any]) -> None:
     batches = iter(data.DataLoader(dataset(), 2, **crew))
@@ -220,8 +248,287 @@ def test_forms_of_batches() -> None:
         (lambda: data.DataLoader([1], shuffle=True, sampler=[0]), "one of"),
         (lambda: data.DataLoader([1], seed=1).load_state_dict(data.DataLoader([1]).state_dict()), "same seed"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_wrong_settings(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):
         make()
+
+
+# ---- lengths and states
+
+
+def test_streams_are_listed() -> None:
+    loader = data.DataLoader(Count(), 4)
+    assert [plain(b) for b in list(loader)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15], [16]]
+    assert len(tuple(loader)) == len(sorted(loader, key=len)) == 5
+    with pytest.raises(TypeError, match="IterableDataset") as caught:
+        len(loader)
+    assert isinstance(caught.value, nc.Error)
+
+
+Maker = Callable[[], data.DataLoader]
+ALIKE: list[tuple[str, Maker, Maker]] = [
+    ("length", lambda: data.DataLoader(range(9), 2), lambda: data.DataLoader(range(8), 2)),
+    ("drop_last", lambda: data.DataLoader(range(9), 2), lambda: data.DataLoader(range(9), 2, drop_last=True)),
+    ("drop_last", lambda: data.DataLoader(Count(), 2), lambda: data.DataLoader(Count(), 2, drop_last=True)),
+    ("batch_size", lambda: data.DataLoader(Count(), 2), lambda: data.DataLoader(Count(), 3)),
+    ("seed", lambda: data.DataLoader(Count(), 2), lambda: data.DataLoader(Count(), 2, seed=1)),
+    ("order", lambda: data.DataLoader(range(9), 2), lambda: data.DataLoader(range(9), 2, shuffle=True)),
+    ("order", lambda: data.DataLoader(range(3), 2, sampler=[0, 2, 1]),
+     lambda: data.DataLoader(range(3), 2, sampler=[2, 0, 1])),
+    ("order", lambda: data.DataLoader(range(9), sampler=data.RandomSampler(range(9), 1)),
+     lambda: data.DataLoader(range(9), sampler=data.RandomSampler(range(9), 5))),
+    ("order", lambda: data.DataLoader(range(3), batch_sampler=[[0], [1, 2]]),
+     lambda: data.DataLoader(range(3), batch_sampler=[[0, 1], [2]])),
+]
+
+
+@pytest.mark.parametrize("given", [0, 1])
+@pytest.mark.parametrize(("name", "one", "other"), ALIKE, ids=[name for name, _, _ in ALIKE])
+def test_states_of_loaders_with_other_batches_are_refused(name: str, one: Maker, other: Maker, given: int) -> None:
+    for make, another in ((one, other), (other, one)):
+        first, second, third = make(), another(), make()
+        batches = iter(first)
+        for _ in range(given):
+            next(batches)
+        before = second.state_dict()
+        with pytest.raises(nc.StateError, match=f"the same {name}"):
+            second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert second.state_dict() == before
+        third.load_state_dict(first.state_dict())
+        assert [plain(b) for b in third] == [plain(b) for b in make()][given:]
+
+
+def test_a_sampler_that_tells_no_order_is_asked_once_an_epoch() -> None:
+    asked: list[int] = []
+
+    class Once:
+        """An order that is drawn when it is asked for."""
+
+        def __len__(self) -> int:
+            return 3
+
+        def __iter__(self) -> Iterator[int]:
+            asked.append(1)
+            return iter([2, 0, 1])
+
+    loader = data.DataLoader(range(3), sampler=Once())  # type: ignore[arg-type]
+    loader.state_dict()
+    assert not asked
+    list(loader)
+    assert len(asked) == 1
+    for saved in (None, {}, {"epoch": 0}):
+        with pytest.raises(nc.StateError, match="a state with"):
+            loader.load_state_dict(saved)  # type: ignore[arg-type]
+
+
+# ---- workers that fail
+
+
+class Picky(Exception):
+    """An error that cannot be made from its text alone."""
+
+    def __init__(self, name: str, number: int) -> None:
+        super().__init__(name, number)
+        self.number = number
+
+
+def unreadable(k: int) -> int:
+    if k == 3:
+        raise FileNotFoundError(2, "no such image", "3.png")
+    return k
+
+
+def picky(k: int) -> int:
+    raise Picky("it", k)
+
+
+class Unpickled(Exception):
+    """An error that is lost on the way from a process."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot be pickled")
+
+
+def lost(k: int) -> int:
+    raise Unpickled("gone")
+
+
+def unsendable(batch: Any) -> Any:
+    return lambda: batch
+
+
+def miscollated(batch: Any) -> Any:
+    raise ZeroDivisionError("no batch")
+
+
+def unprepared() -> None:
+    raise LookupError("no file")
+
+
+class Broken(data.IterableDataset):
+    """Items up to an error."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(5)
+        raise OSError("the wire is cut")
+
+
+class Whole(data.SequenceDataset):
+    """Batches at once, which fail."""
+
+    def batch(self, indices: Any) -> Any:
+        raise EOFError("the file ends")
+
+
+FAULTS: list[tuple[str, type[Exception], int, Callable[..., data.DataLoader]]] = [
+    ("no such image", FileNotFoundError, 3,
+     lambda **c: data.DataLoader(data.SequenceDataset(range(5)).map(unreadable), 2, **c)),
+    ("Picky", Picky, 0, lambda **c: data.DataLoader(data.SequenceDataset(range(5)).map(picky), 2, **c)),
+    ("no batch", ZeroDivisionError, 0, lambda **c: data.DataLoader(range(4), 2, collate_fn=miscollated, **c)),
+    ("of one shape", nc.ShapeError, 2, lambda **c: data.DataLoader([np.ones(n) for n in (1, 1, 1, 2)], 2, **c)),
+    ("the wire is cut", OSError, 5, lambda **c: data.DataLoader(Broken(), 2, **c)),
+    ("the file ends", EOFError, 0, lambda **c: data.DataLoader(Whole(range(4)), 2, **c)),
+    ("IndexError", IndexError, 9, lambda **c: data.DataLoader(range(4), sampler=[0, 9], **c)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("crew", CREWS, ids=str)
+@pytest.mark.parametrize(("text", "kind", "item", "make"), FAULTS, ids=[text for text, *_ in FAULTS])
+def test_failures_are_of_their_own_class_and_told_in_the_house_s_form(
+    text: str, kind: type[Exception], item: int, make: Callable[..., data.DataLoader], crew: dict[str, Any]
+) -> None:
+    with pytest.raises(data.ItemError, match=rf"(?s)^DataLoader: .*{text}.*In the worker:\nTraceback") as caught:
+        list(make(**crew))
+    assert isinstance(caught.value, kind) and caught.value.item == item
+    assert isinstance(caught.value.__cause__, kind)
+    again = pickle.loads(pickle.dumps(caught.value)) if kind is not Picky else caught.value
+    assert isinstance(again, kind) and again.item == item and str(again) == str(caught.value)
+
+
+@pytest.mark.parametrize("crew", CREWS[1:], ids=str)
+def test_failures_without_a_class_of_their_own(crew: dict[str, Any]) -> None:
+    with pytest.raises(data.ItemError, match="could not be prepared by worker_init_fn: LookupError: no file"):
+        list(data.DataLoader(range(4), worker_init_fn=unprepared, **crew))
+    with pytest.raises(data.ItemError, match="Unpickled: gone"):
+        list(data.DataLoader(data.SequenceDataset(range(4)).map(lost), **crew))
+    if crew.get("workers") == "processes":
+        with pytest.raises(data.ItemError, match="could not be sent to another process"):
+            list(data.DataLoader(range(4), collate_fn=unsendable, **crew))
+        with pytest.raises(nc.ArgumentError, match="that another process can be given"):
+            list(data.DataLoader(data.SequenceDataset(range(4)).map(lambda k: k), **crew | {
+                "multiprocessing_context": "spawn"}))
+
+
+def test_batches_before_a_failing_read_are_given() -> None:
+    for crew in CREWS:
+        seen: list[Any] = []
+        with pytest.raises(data.ItemError, match="item 5 of Broken"):
+            for batch in data.DataLoader(Broken(), 2, **crew):
+                seen.append(plain(batch))
+        assert seen == [[0, 1], [2, 3]]
+
+
+STUCK = """
+import sys, time
+from nacre import data
+
+def stuck(k):
+    if k == 2:
+        print("stuck", flush=True)
+        time.sleep(1000)
+    return k
+
+if __name__ == "__main__":
+    options = eval(sys.argv[1])
+    print([x.tolist() for x in data.DataLoader(data.SequenceDataset(range(4)).map(stuck), num_workers=2, **options)])
+"""
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes", pytest.param("spawned", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ended", ["timeout", "interrupt"])
+def test_a_stuck_worker_does_not_keep_the_program(tmp_path: Path, kind: str, ended: str) -> None:
+    script = tmp_path / "stuck.py"
+    script.write_text(STUCK)
+    options: dict[str, Any] = {"timeout": 0.5} if ended == "timeout" else {}
+    if kind != "threads":
+        options |= {"workers": "processes", "multiprocessing_context": "fork" if kind == "processes" else "spawn"}
+    process = subprocess.Popen([sys.executable, str(script), repr(options)], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        if ended == "interrupt":
+            assert process.stdout is not None and process.stdout.readline() == "stuck\n"
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+        _, said = process.communicate(timeout=60)
+    finally:
+        left = process.poll() is None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert not left, "the program lives on"
+    assert process.returncode != 0
+    assert "within 0.5 seconds" in said if ended == "timeout" else "KeyboardInterrupt" in said
+    assert said.count("Traceback") <= 2  # workers say nothing of their own
+
+
+def test_an_iteration_that_is_left_ends_its_workers() -> None:
+    for crew in CREWS[1:]:
+        batches = iter(data.DataLoader(Noisy(), 2, **crew))
+        next(batches)
+        batches.close()  # type: ignore[attr-defined]
+        deadline = time.monotonic() + 20
+        while any(t.name == "nacre-data" for t in threading.enumerate()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not [t for t in threading.enumerate() if t.name == "nacre-data"] and not active_children()
+
+
+@pytest.mark.parametrize("kind", [Drawing, AtOnce])
+def test_numbers_of_nacre_random_belong_to_the_items(kind: type[Drawing]) -> None:
+    told = set()
+    nc.random.seed(5)
+    after = nc.random.uniform(()).item()
+    for crew in CREWS:
+        nc.random.seed(5)
+        loader = data.DataLoader(kind(), 2, shuffle=True, seed=3, **crew)
+        epochs = [[np.concatenate([np.ravel(x) for x in batch]).tolist() for batch in loader] for _ in range(2)]
+        drawn = [number for epoch in epochs for batch in epoch for number in batch if number % 1]
+        assert len(set(drawn)) == len(drawn)
+        told.add(repr(epochs))
+        assert nc.random.uniform(()).item() == after  # the process's own generator is left alone
+    assert len(told) == 1
+
+
+def test_a_loader_within_an_item_leaves_its_numbers_alone() -> None:
+    class Outer(Drawing):
+        """Items of another loader's batch, drawn for before and after it."""
+
+        def __getitem__(self, index: int) -> tuple[Any, ...]:
+            first = super().__getitem__(index)
+            inner = list(data.DataLoader(Drawing(), 9, seed=1)) if self.nested else []
+            return (*first, *super().__getitem__(index), len(inner))
+
+    def numbers(nested: bool) -> list[Any]:
+        made = Outer()
+        made.nested = nested
+        return [[np.ravel(x).tolist() for x in batch[:4]] for batch in data.DataLoader(made, 3)]
+
+    assert numbers(True) == numbers(False)
+
+
+# ---- samplers
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0, np.inf], [np.nan, 1.0], [1.0, -1.0], [0.0, 0.0], [], [[1.0]], [1e308, 1e308]]
+)
+def test_weights_that_give_no_probabilities_are_refused(weights: Any) -> None:
+    with pytest.raises(nc.ArgumentError, match="WeightedRandomSampler: weights"):
+        data.WeightedRandomSampler(weights, 3)
+
+
+@pytest.mark.parametrize(
+    "weights", [[5e-324], [5e-324, 0.0], [0.0, 1.0, 0.0], [1e-308, 3e-308, 0.0], [1e300, 1.0, 0.0]]
+)
+def test_drawn_items_are_there_and_have_a_weight(weights: list[float]) -> None:
+    drawn = list(data.WeightedRandomSampler(weights, 2000))
+    assert len(drawn) == 2000 and all(weights[k] > 0 for k in drawn)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +187,71 @@ print(peak() - before, made.size >> 20)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     more, size = map(int, done.stdout.split())
     assert more < 3.5 * size + 64, "in MiB: the emitted object, its copies, and the compiler"
+
+
+# ---- folders in the way, disks without room, and processes that are killed
+
+
+@pytest.mark.parametrize("kind", ["executable", "shared", "object"])
+def test_a_folder_is_no_output(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ArgumentError, match="is a folder"):
+        deploy.compile(lambda x: x * 2, [nc.ones(3)], tmp_path / "out", kind)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+LIMITED = """if True:
+    import os, resource, signal, sys
+    import nacre as nc
+    from nacre import deploy
+    made = deploy.compile(lambda x: x * 2, [nc.ones(3)], sys.argv[1] + "/twice" + sys.argv[3], sys.argv[2])
+    there = {name: os.stat(os.path.join(sys.argv[1], name)).st_mtime_ns for name in os.listdir(sys.argv[1])}
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[4]), int(sys.argv[4])))
+    try:
+        deploy.compile(lambda x: x * 3, [nc.ones(3)], made.path, sys.argv[2])
+    except nc.Error as fault:
+        print(type(fault).__name__)
+    assert there == {name: os.stat(os.path.join(sys.argv[1], name)).st_mtime_ns for name in os.listdir(sys.argv[1])}
+"""
+
+
+@pytest.mark.parametrize("room", [0, 100, 5000])
+@pytest.mark.parametrize(("kind", "ending"), [("executable", ""), ("shared", ".so"), ("object", ".o")])
+def test_without_room_the_old_file_stays(tmp_path: Path, kind: str, ending: str, room: int) -> None:
+    if kind != "object" and not can_link():
+        pytest.skip("nothing here links for this machine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "tmp").mkdir()
+    found = {"TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": ":".join(filter(None, sys.path)), "NACRE_CACHE_DIR": "off"}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LIMITED, str(tmp_path / "out"), kind, ending,
+                           str(room)],
+                          capture_output=True, text=True, check=False, env={**os.environ, **found}, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout in ("DeviceError\n", "CompileError\n"), done.stdout
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_compilation_that_is_ended_leaves_nothing(tmp_path: Path) -> None:
+    """A linker that never ends is at work as SIGTERM comes."""
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "model.py").write_text("def f(x):\n    return x * 2\n", encoding="utf-8")
+    linker = tmp_path / "linker"
+    linker.write_text(f"#!/bin/sh\ntouch {tmp_path}/begun\nexec sleep 60\n", encoding="utf-8")
+    linker.chmod(0o755)
+    found = {"TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": ":".join(filter(None, sys.path)), "NACRE_CC": str(linker)}
+    process = subprocess.Popen([sys.executable, "-m", "nacre.cli.main", "compile", "model.py:f", "f32[3]", "-o", "out"],
+                               cwd=tmp_path, env={**os.environ, **found}, start_new_session=True)
+    try:
+        for _ in range(600):
+            if (tmp_path / "begun").exists():
+                break
+            time.sleep(0.1)
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert list((tmp_path / "tmp").iterdir()) == []
+    left = {p.name for p in tmp_path.iterdir()} - {"__pycache__"}
+    assert left == {"begun", "linker", "model.py", "tmp"}

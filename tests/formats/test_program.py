@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nacre as nc
-from nacre import nn
+from nacre import deploy, nn
 from nacre.base.errors import ArgumentError, Error, GraphError, ShapeError
 from nacre.examples.digits import network
 from nacre.formats.safetensors import opened
@@ -148,3 +149,26 @@ def test_graphs_of_any_text(place: int, text: str) -> None:
         pass
     finally:
         path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "message"),
+    [
+        ({"input": {0: BATCH}}, "got 'input'"), ({"x": {0: "b"}}, "a Dim is required for axis 0 of x; got 'b'"),
+        ({"x": {"a": BATCH}}, "a whole number is required as an axis of x"), ({"x": [BATCH, None]}, "a mapping"),
+        ([BATCH], "a mapping is required for dynamic_shapes"),
+        ({"x": {0: nc.Dim("n", max=2)}}, "a size from 0 to 2 is required in axis 0 of x"),
+    ],
+)  # fmt: skip
+def test_dynamic_shapes_are_checked_as_by_jit(dynamic: Any, message: str, tmp_path: Path) -> None:
+    def double(x: Any) -> Any:
+        return x * 2
+
+    x = nc.ones((3, 2))
+    for make in (
+        lambda: nc.freeze(double, x, dynamic_shapes=dynamic), lambda: nc.jit(double, dynamic_shapes=dynamic)(x),
+        lambda: nc.save_program(double, tmp_path / "p.safetensors", x, dynamic_shapes=dynamic),
+        lambda: deploy.compile(double, [x], tmp_path / "p.so", "shared", dynamic_shapes=dynamic),
+    ):  # fmt: skip
+        with pytest.raises(nc.Error, match=re.escape(message)):
+            make()

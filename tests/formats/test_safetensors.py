@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +15,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import TensorSpec, serialize_file
 from safetensors.numpy import load_file, save_file
 
 import nacre as nc
 from nacre import nn
 from nacre.base import dtypes
 from nacre.base.errors import ArgumentError, DeviceError, Error
-from nacre.formats.safetensors import NAMES
+from nacre.formats.safetensors import NAMES, replacing
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
@@ -77,6 +81,59 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a pipe", "device", "socket"])
+def test_what_is_no_regular_file_is_never_replaced(kind: str, tmp_path: Path) -> None:
+    if kind == "device" and os.geteuid() != 0:
+        pytest.skip("root is needed to make a device")
+    path = tmp_path / "there"
+    if kind == "folder":
+        path.mkdir()
+    elif kind in ("device", "socket"):
+        os.mknod(path, (stat.S_IFCHR if kind == "device" else stat.S_IFSOCK) | 0o600, os.makedev(1, 3))
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        path.symlink_to("pipe") if kind != "pipe" else (tmp_path / "pipe").rename(path)
+    before = path.lstat()
+    double = nc.freeze(lambda x: x * 2, nc.ones(2))
+    for write in (lambda: nc.save({"x": nc.ones(2)}, path), lambda: nc.save_program(double, path),
+                  lambda: nc.deploy.compile(double, (), path, "object")):
+        with pytest.raises(Error, match="folder" if kind == "folder" else "a regular file"):
+            write()
+        assert os.path.samestat(path.lstat(), before)
+    assert len(os.listdir(tmp_path)) == 1 + (kind == "link to a pipe")
+
+
+def test_the_mode_of_what_is_replaced_is_kept(tmp_path: Path) -> None:
+    path, link = tmp_path / "x.safetensors", tmp_path / "link"
+    for mode in (0o600, 0o640, 0o666):
+        path.touch()
+        path.chmod(mode)
+        nc.save({"x": nc.ones(2)}, path)
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    path.chmod(0o600)
+    link.symlink_to(path)
+    nc.save({"x": nc.zeros(2)}, link)
+    assert not link.is_symlink() and stat.S_IMODE(link.stat().st_mode) == 0o600
+    assert nc.load(path)["x"].tolist() == [1, 1], "what a link leads to stays"
+    path.chmod(0o640)
+    with replacing(path, "deploy", 0o777) as made:
+        made.write_bytes(b"a program")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750, "who may read a program may run it"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 300, "\0/x", "x/\0", ""])
+def test_names_that_no_file_has(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    double = nc.freeze(lambda x: x * 2, nc.ones(2))
+    for use in (lambda: nc.save({"x": nc.ones(2)}, name), lambda: nc.save_program(double, name),
+                lambda: nc.load(name), lambda: nc.load_program(name),
+                lambda: nc.deploy.compile(double, (), name, "object")):
+        with pytest.raises(Error, match="is required"):
+            use()
+    nc.save({"x": nc.ones(2)}, "é" * 120)
+    assert os.listdir() == ["é" * 120], "as long as a name may be"
 
 
 @pytest.mark.parametrize("names", [{1: nc.ones}, {"__metadata__": nc.ones}, {"x": "text"}])
@@ -160,3 +217,76 @@ def test_files_of_any_bytes(changes: list[tuple[int, int]], cut: int) -> None:
         pass
     finally:
         path.unlink()
+
+
+# ---- what files are made of, and disks without room
+
+
+def test_the_same_tensors_are_the_same_bytes(tmp_path: Path) -> None:
+    code = """if True:
+    import sys
+    import nacre as nc
+    from nacre import nn
+    nc.random.seed(1)
+    words = {f"key {k}": str(k) for k in sorted(range(40), key=lambda k: hash(str(k)))}
+    tensors = {str(k): nc.ones(k + 1, dtype=("float32", "uint8", "int64")[k % 3]) for k in range(9)}
+    nc.save({k: tensors[k] for k in sorted(tensors, key=hash)}, sys.argv[1] + "/tensors", words)
+    nc.save_program(nn.Sequential(nn.Linear(3, 4), nn.ReLU()).eval(), sys.argv[1] + "/program", nc.ones((2, 3)))
+    """
+    found: list[tuple[bytes, bytes]] = []
+    for seed in "1", "2", "3":
+        (tmp_path / seed).mkdir()
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / seed)], check=True, timeout=60,
+                       env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))})
+        found.append(((tmp_path / seed / "tensors").read_bytes(), (tmp_path / seed / "program").read_bytes()))
+    assert found[0] == found[1] == found[2]
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.sampled_from(
+    sorted(dtype.name for dtype in dtypes.ALL)), max_size=8))
+@settings(max_examples=60)
+def test_files_are_those_of_the_formats_own_library(tmp_path_factory: pytest.TempPathFactory,
+                                                    kinds: dict[str, str]) -> None:
+    kinds.pop("__metadata__", None)
+    place = tmp_path_factory.getbasetemp() / "library.safetensors"
+    held = {name: nc.arange(0, k % 4).astype(kind).numpy() for k, (name, kind) in enumerate(kinds.items())}
+    nc.save(held, place)
+    ours = place.read_bytes()
+    serialize_file({name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
+                    for name, a in held.items()}, place)
+    assert ours == place.read_bytes()
+
+
+@pytest.mark.parametrize("shape", [[0, 1 << 47, 1 << 47], [1 << 47, 0, 1 << 20], [0] + [1 << 40] * 8])
+def test_no_array_has_such_a_shape(tmp_path: Path, shape: list[int]) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(written({"x": entry(shape=shape, offsets=[0, 0])}))
+    with pytest.raises(ArgumentError, match="63 bits"):
+        nc.load(path)
+    with pytest.raises(ArgumentError, match="63 bits"):
+        nc.save({"x": nc.zeros(tuple(shape))}, tmp_path / "y.safetensors")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(DeviceError, match="a file that can be read"):
+            nc.load(path)
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    code = """if True:
+    import os, resource, signal, sys
+    import nacre as nc
+    nc.save({"a": nc.ones(3)}, sys.argv[1] + "/x")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    try:
+        nc.save({"a": nc.ones(10_000)}, sys.argv[1] + "/x")
+    except nc.Error as fault:
+        print(type(fault).__name__, nc.load(sys.argv[1] + "/x")["a"].shape, os.listdir(sys.argv[1]))
+    """
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}, timeout=60)
+    assert done.stdout == "DeviceError (3,) ['x']\n"

@@ -151,6 +151,55 @@ def test_threads_that_are_left_out_take_nothing(pool: Pool, kernels: engine.Libr
     assert list(slots[2:4]) == before and list(slots[100:150]) == [11] * 50
 
 
+SPARE = """if True:
+    import ctypes, os, sys, time
+    from pathlib import Path
+    sys.path.insert(0, {folder!r})
+    from nacre.native import engine, pool
+    from test_pool import KERNELS, cells
+    p = pool.pool()
+    library = engine.load(engine.compile_text(KERNELS, engine.host_target()), p.symbols()).keep()
+    slots, address = cells()
+    before = set(os.listdir("/proc/self/task"))
+    p.set_threads(40)
+    p.run(library.address("linger"), address, 100)
+    workers = sorted(set(os.listdir("/proc/self/task")) - before, key=int)
+    assert len(workers) == 39, workers
+    p.set_threads(2)
+
+    def switches():
+        found = []
+        for task in workers:
+            text = Path("/proc/self/task", task, "status").read_text(encoding="ascii")
+            found.append(int(text.split("nonvoluntary_ctxt_switches")[0].split("voluntary_ctxt_switches:")[1]))
+        return found
+
+    def settled():
+        time.sleep(0.3)
+        return switches()
+
+    start, now = settled(), settled()
+    while start != now:
+        start, now = now, settled()
+    for _ in range(50):
+        time.sleep(0.002)  # the other one sleeps, and is woken
+        p.run(library.address("count"), address, 10)
+    moved = [a != b for a, b in zip(start, settled())]
+    assert sum(moved) <= 1, moved
+    p.set_threads(40)
+    p.run(library.address("linger"), address, 300)
+    assert sum(n > 0 for n in slots[:100]) > 2
+    print("done")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are looked at as Linux shows them")
+def test_threads_that_are_too_many_now_sleep_through_all_regions() -> None:
+    text = SPARE.format(folder=str(Path(__file__).parent))
+    assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False,
+                          timeout=60).stdout == "done\n"
+
+
 BESIDE = """if True:
     import ctypes, os, sys, time
     sys.path.insert(0, {folder!r})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre import nn
 
 
@@ -67,7 +68,7 @@ def test_parameters_in_lists_and_dicts_are_trained() -> None:
         (lambda: nn.ParameterList([nn.ReLU()]), r"instances of nn\.Parameter"), (lambda: nn.ModuleList()[0], "below 0"),
         (lambda: nn.ModuleDict({"a.b": nn.ReLU()}), "name"), (lambda: nn.ParameterList()[0], "below 0"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.ArgumentError, match=message):

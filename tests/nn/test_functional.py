@@ -11,6 +11,7 @@ import pytest
 from scipy import special
 
 import nacre as nc
+from labels import label
 from nacre.nn import functional as F
 
 Array = Any
@@ -257,7 +258,7 @@ def test_transposed_convolution_is_the_adjoint() -> None:
         (lambda: F.max_unpool2d(nc.ones((1, 1, 2, 2)), nc.ones((1, 1, 2, 2)), 2), "integer indices"),
         (lambda: F.scaled_dot_product_attention(nc.ones((2, 3)), nc.ones((2, 4)), nc.ones((2, 4))), "queries"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(f: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):
@@ -293,7 +294,7 @@ def test_samples_far_outside_and_of_nan() -> None:
         (lambda: F.affine_grid(nc.ones((2, 2, 3)), (1, 1, 2, 2)), "affine_grid: maps"),
         (lambda: F.affine_grid(nc.ones((1, 2, 3)), (1, 1, 0, 2)), "sizes above 0"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors_of_sampling(f: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):

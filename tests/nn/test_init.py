@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre import nn
 from nacre.nn import init
 
@@ -54,7 +55,7 @@ def test_fixed_numbers() -> None:
     np.testing.assert_array_equal(init.copy_(weight(2, 2), np.eye(2)).numpy(), np.eye(2))
 
 
-@pytest.mark.parametrize("shape", [(5, 5), (4, 7), (7, 2, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(5, 5), (4, 7), (7, 2, 2)], ids=label)
 def test_orthogonal(shape: tuple[int, ...]) -> None:
     w = init.orthogonal_(weight(*shape), 2.0).numpy().reshape(shape[0], -1)
     product = w @ w.T if w.shape[0] <= w.shape[1] else w.T @ w
@@ -76,7 +77,7 @@ def test_sparse() -> None:
         (lambda: init.calculate_gain("swish"), "required"), (lambda: init.copy_(weight(3), [1.0]), "of shape"),
         (lambda: init.trunc_normal_(weight(3), 100.0), "mean near"), (lambda: init.sparse_(weight(3), 0.5), "matrix"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):

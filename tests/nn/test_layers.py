@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre import nn
 
 SHAPES: list[tuple[Callable[[], nn.Module], tuple[int, ...], tuple[int, ...]]] = [
@@ -114,7 +115,7 @@ def test_sequences_of_modules() -> None:
         (lambda: nn.Conv2d(1, 1, (1, 2, 3)), "one number or 2"),
         (lambda: nn.MaxPool2d(2, padding=2)(nc.ones((1, 1, 4, 4))), "at most half"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):

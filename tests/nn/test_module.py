@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -251,3 +253,52 @@ def test_parts_by_name() -> None:
     assert "gain" in net.state_dict() and isinstance(net.last, nn.ReLU)
     assert net.half().gain.dtype is nc.float16 and net.bfloat16().gain.dtype is nc.bfloat16
     assert net.float().gain.dtype is nc.float32 and net.load_state_dict(net.state_dict()).missing_keys == []
+
+
+class Foreign:
+    """A tensor of a library that gives NumPy no bfloat16."""
+
+    def __init__(self, values: Any, dtype: str = "torch.bfloat16") -> None:
+        self.values, self.dtype = np.asarray(values, np.float32), dtype
+
+    def detach(self) -> Foreign:
+        return self
+
+    def cpu(self) -> Foreign:
+        return self
+
+    def float(self) -> Foreign:
+        return Foreign(self.values, "torch.float32")
+
+    def numpy(self) -> np.ndarray:
+        if self.dtype != "torch.float32":
+            raise TypeError("Got unsupported ScalarType")
+        return self.values
+
+
+def test_tensors_of_other_libraries_are_taken_in_bfloat16() -> None:
+    layer = nn.Linear(2, 1).bfloat16()
+    layer.load_state_dict({"weight": Foreign([[1.5, -2.25]]), "bias": Foreign([3.0])})
+    assert layer.weight.dtype is nc.bfloat16 and layer.weight.astype("float32").tolist() == [[1.5, -2.25]]
+    with pytest.raises(nc.DTypeError, match=r"float8.*convert it"):
+        layer.load_state_dict({"weight": Foreign([[1.0, 2.0]]), "bias": Foreign([1.0], "torch.float8_e5m2")})
+    assert layer.weight.astype("float32").tolist() == [[1.5, -2.25]]
+
+
+def test_bfloat16_tensors_of_torch_are_taken() -> None:
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Linear(3, 2, dtype=torch.bfloat16)
+    layer = nn.Linear(3, 2).bfloat16()
+    layer.load_state_dict(theirs.state_dict())
+    assert layer.weight.astype("float32").tolist() == theirs.weight.float().tolist()
+
+
+@pytest.mark.parametrize("state", [None, 5, "weights.safetensors", Path("weights.safetensors"), [("weight", 1)],
+                                   {"weight": "x", "bias": None}, {"weight": [[]], "bias": {}},
+                                   {"weight": [[10 ** 400] * 2], "bias": [0.0]}], ids=str)
+def test_what_is_no_state_dict_is_refused(state: Any) -> None:
+    model = nn.Linear(2, 1)
+    before = {k: v.tolist() for k, v in model.state_dict().items()}
+    with pytest.raises(nc.Error, match="required"):
+        model.load_state_dict(state)
+    assert {k: v.tolist() for k, v in model.state_dict().items()} == before

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre import nn
 
 LENGTHS = (3, 5, 1)
@@ -102,7 +103,7 @@ def test_packing_and_unpacking() -> None:
         (lambda: nn.pad_packed_sequence(nn.pack_sequence([nc.ones(3)]), total_length=2), "total_length of 3"),
         (lambda: nn.GRU(3, 2)(nn.pack_sequence([nc.ones((3, 4))])), "a last axis of 3"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(f: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):

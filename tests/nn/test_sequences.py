@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre import nn, optim
 
 X = np.random.default_rng(0).normal(size=(5, 3, 6)).astype("f")
@@ -104,7 +105,7 @@ def test_padding_and_causality_leave_out_keys() -> None:
         (lambda: nn.TransformerEncoderLayer(4, 2, activation="sin"), "relu"),
         (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 0), "num_layers"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):

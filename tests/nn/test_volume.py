@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre.nn import functional as F
 
 
@@ -41,7 +42,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("form", FORMS, ids=label)
 def test_conv3d(form: Any) -> None:
     shape, kernel, stride, padding, dilation, groups = form
     x, w, b = rand(*shape), rand(*kernel, seed=1), rand(kernel[0], seed=2)
@@ -55,7 +56,7 @@ def test_conv3d(form: Any) -> None:
         np.testing.assert_array_equal(again.numpy(), y.numpy())
 
 
-@pytest.mark.parametrize("form", FORMS[:3], ids=str)
+@pytest.mark.parametrize("form", FORMS[:3], ids=label)
 def test_transposed_is_the_adjoint(form: Any) -> None:
     shape, kernel, stride, padding, dilation, groups = form
     x, w = rand(*shape), rand(*kernel, seed=1)
@@ -106,7 +107,7 @@ def test_conv_transpose1d(stride: int, padding: int, more: int, dilation: int) -
     (lambda: F.conv_transpose3d(nc.ones((1, 2, 5, 5, 5)), nc.ones((1, 1, 3, 3, 3))), "filters"),
     (lambda: F.conv_transpose3d(nc.ones((1, 1, 2, 5, 5)), nc.ones((1, 1, 1, 3, 3)), padding=1), "positive depth"),
     (lambda: F.conv_transpose1d(nc.ones(5), nc.ones((1, 1, 3))), "conv_transpose1d: signals"),
-], ids=str)  # fmt: skip
+], ids=label)  # fmt: skip
 def test_errors(f: Any, message: str) -> None:
     with pytest.raises(nc.Error, match=message):
         f()

@@ -77,8 +77,8 @@ def by_mpmath(f: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def sign(x: Array) -> Array:
-    """-1, 1, or the zero or NaN itself."""
-    return np.where(x > 0, 1, np.where(x < 0, -1, x)).astype(x.dtype)
+    """-1, 1, +0 or NaN."""
+    return np.where(x > 0, 1, np.where(x < 0, -1, np.where(x == 0, 0, x))).astype(x.dtype)
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:
@@ -101,7 +101,9 @@ def divide_integers(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """a - b·(a / b); x % 0 is 0."""
+    """a - b·(a / b), exact; integers by 0 leave 0."""
+    if dtype_of(a).is_float:
+        return rounded_once(np.fmod)(a, b)
 
     def one(x: int, y: int) -> int:
         return 0 if y == 0 else abs(x) % abs(y) * (-1 if x < 0 else 1)

@@ -87,7 +87,7 @@ ARITHMETIC = [
     binary("mul", pw.mul, ref.rounded_once(np.multiply), NUMBERS, TWO),
     binary("div", pw.div, ref.rounded_once(np.divide), FLOATS, uniform(0.5, 2.0, S, S)),
     binary("idiv", pw.idiv, ref.divide_integers, INTEGERS),
-    binary("rem", pw.rem, ref.remainder, INTEGERS),
+    binary("rem", pw.rem, ref.remainder, NUMBERS, lambda rng: (rng.uniform(2.1, 2.4, S), rng.uniform(0.95, 1.0, S))),
     Row("fma", pw.fma, ref.fused, operands(3), NUMBERS, 0, (0, 1, 2), normal(S, S, S)),
     unary("neg", pw.neg, np.negative, NUMBERS, smooth=normal(S)),
     unary("abs", pw.abs_, np.abs, NUMBERS, smooth=SIGNED_AWAY),

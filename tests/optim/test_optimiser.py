@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from labels import label
 from nacre import nn, optim
 
 START = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
@@ -69,7 +70,7 @@ def stepped(opt: Any, p: nn.Parameter, compiled: bool, gradients: Any = GRADIENT
     return seen
 
 
-@pytest.mark.parametrize(("kind", "formula", "settings"), CASES, ids=str)
+@pytest.mark.parametrize(("kind", "formula", "settings"), CASES, ids=label)
 def test_formulas_and_compiled_bits(kind: Any, formula: Any, settings: dict[str, Any]) -> None:
     p, q = nn.Parameter(START), nn.Parameter(START)
     eager = stepped(kind([p], **settings), p, compiled=False)
@@ -140,7 +141,7 @@ def test_half_types_update_in_float32() -> None:
     assert p.value.astype(nc.float32).tolist() == pytest.approx([0.8984375] * 3)
 
 
-@pytest.mark.parametrize(("kind", "formula", "settings"), CASES, ids=str)
+@pytest.mark.parametrize(("kind", "formula", "settings"), CASES, ids=label)
 def test_state_dicts_go_on_where_they_were(kind: Any, formula: Any, settings: dict[str, Any]) -> None:
     p = nn.Parameter(START)
     opt = kind([p], **settings)
@@ -176,7 +177,7 @@ def test_a_closure_gives_the_loss() -> None:
         (lambda p: optim.SGD([{"params": [p], "speed": 1}]), "speed"),
         (lambda p: optim.SGD([p]).load_state_dict({"state": {}, "param_groups": []}), "groups"),
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_errors(make: Callable[[nn.Parameter], Any], message: str) -> None:
     with pytest.raises(nc.Error, match=message):

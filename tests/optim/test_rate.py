@@ -35,6 +35,23 @@ def test_norms_are_limited(norm_type: float, limit: float) -> None:
         np.testing.assert_allclose(p.grad.numpy(), g * factor, rtol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_norms_of_float64_are_float64(compiled: bool) -> None:
+    wide, narrow = nn.Parameter(nc.zeros(2, nc.float64)), nn.Parameter(nc.zeros(1))
+
+    def clip() -> nc.Tensor:
+        return optim.clip_grad_norm_([wide, narrow], 1.0)
+
+    wide.grad, narrow.grad = nc.tensor([3e20, 4e20], dtype=nc.float64), nc.tensor([1.0])
+    norm = (nc.jit(clip) if compiled else clip)()
+    assert norm.dtype is nc.float64 and norm.item() == pytest.approx(5e20, rel=1e-15)
+    assert wide.grad is not None and wide.grad.tolist() == pytest.approx([0.6, 0.8], rel=1e-15)
+    assert narrow.grad is not None and narrow.grad.item() == pytest.approx(2e-21, rel=1e-6)
+    wide.grad = nc.tensor([1 / 3, 2 / 3], dtype=nc.float64)
+    narrow.grad = None
+    assert clip().item() == pytest.approx(np.linalg.norm([1 / 3, 2 / 3]), rel=1e-15)
+
+
 def test_norms_that_are_no_numbers_are_told_on_demand() -> None:
     parameters, _ = fresh((3,))
     parameters[0].grad = nc.tensor([1.0, math.inf, 0.0])
@@ -84,3 +101,19 @@ def test_schedules(make: Callable[[optim.Optimizer], Any], formula: Callable[[in
 def test_errors(make: Callable[[optim.Optimizer], Any]) -> None:
     with pytest.raises(nc.ArgumentError):
         make(optim.SGD([nn.Parameter([1.0])]))
+
+
+HUGE = 10 ** 400
+
+
+@pytest.mark.parametrize("kind", [lambda o: optim.StepLR(o, 2), optim.ReduceLROnPlateau], ids=["step", "plateau"])
+@pytest.mark.parametrize("part", [
+    {"last_epoch": "x"}, {"last_epoch": None}, {"lrs": ["x"]}, {"lrs": 5}, {"lrs": [HUGE]}, {"lrs": [-1.0]},
+    {"lrs": [math.nan]}, {"lrs": []}, None, 5, "x", [],
+], ids=lambda part: repr(part)[:30])
+def test_any_other_state_is_refused(kind: Callable[[optim.Optimizer], Any], part: Any) -> None:
+    schedule = kind(optim.SGD([nn.Parameter([1.0])], lr=0.2))
+    before = schedule.state_dict()
+    with pytest.raises(nc.StateError, match="required"):
+        schedule.load_state_dict({**before, **part} if isinstance(part, dict) else part)
+    assert schedule.state_dict() == before

@@ -106,6 +106,53 @@ def test_rates_are_those_of_torch(line: str) -> None:
         schedule.step()
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("line", cases.TOGETHER)
+def test_schedules_together_are_those_of_torch(line: str, resumed: bool) -> None:
+    def made() -> tuple[optim.Optimizer, tuple[Any, ...]]:
+        o = optim.SGD([{"params": [nn.Parameter([1.0])]}, {"params": [nn.Parameter([1.0])], "lr": 0.5}], lr=0.2)
+        return o, eval(line, {"S": optim, "o": o})
+
+    o, schedules = made()
+    for k, (measure, rates) in enumerate(zip(cases.MEASURES, EXPECTED[line], strict=True)):
+        assert [group["lr"] for group in o.param_groups] == pytest.approx(rates, rel=1e-9, abs=1e-15), k
+        for schedule in schedules:
+            schedule.step(*[measure] * isinstance(schedule, optim.ReduceLROnPlateau))
+        if k == cases.HALVED:
+            o.param_groups[0]["lr"] *= 0.5
+        if resumed:
+            before, (o, others) = [group["lr"] for group in o.param_groups], made()
+            for other, schedule in zip(others, schedules, strict=True):
+                other.load_state_dict(schedule.state_dict())
+            schedules = others
+            assert [group["lr"] for group in o.param_groups] == before
+
+
+def test_schedules_take_only_the_state_of_their_kind_and_groups() -> None:
+    one, two = (optim.SGD([{"params": [nn.Parameter([1.0])]} for _ in range(n)], lr=0.2) for n in (1, 2))
+    cosine = optim.CosineAnnealingLR(one, 5)
+    wrong = [optim.ExponentialLR(two, 0.9).state_dict(), optim.CosineAnnealingLR(two, 5).state_dict(), {}, None]
+    for saved in [*wrong, optim.ReduceLROnPlateau(one).state_dict()]:
+        with pytest.raises(nc.StateError, match=r"CosineAnnealingLR\.load_state_dict"):
+            cosine.load_state_dict(saved)
+    for saved in [cosine.state_dict(), optim.ReduceLROnPlateau(two).state_dict()]:
+        with pytest.raises(nc.StateError, match=r"ReduceLROnPlateau\.load_state_dict"):
+            optim.ReduceLROnPlateau(one).load_state_dict(saved)
+    with pytest.raises(nc.ArgumentError, match="need no measure"):
+        optim.SequentialLR(one, [optim.ReduceLROnPlateau(one)], [])  # type: ignore[list-item]
+
+
+def test_a_group_that_was_added_later_is_scheduled_from_its_own_rate() -> None:
+    o = optim.SGD([nn.Parameter([1.0])], lr=0.2)
+    halving, each = optim.ExponentialLR(o, 0.5), optim.LambdaLR(o, [lambda epoch: 1.0])
+    halving.step()
+    o.add_param_group({"params": [nn.Parameter([1.0])], "lr": 1.0})
+    halving.step()
+    assert [group["lr"] for group in o.param_groups] == [0.05, 0.5]
+    with pytest.raises(nc.ArgumentError, match="added later"):
+        each.step()
+
+
 @pytest.mark.parametrize("line", cases.PLATEAUS)
 def test_plateaus_are_those_of_torch(line: str) -> None:
     o = optim.SGD([nn.Parameter(cases.START)], lr=0.2)

@@ -38,6 +38,25 @@ def walked(line: str) -> list[Any]:
     return seen
 
 
+def wandered(line: str) -> list[Any]:
+    """The state and the parameters on the way, and the parameters at the end."""
+    held = [torch.nn.Parameter(torch.tensor(w)) for w in cases.WALK[-1]]
+    o = eval(f"optim.{line}", {"optim": optim, "g": [{"params": held[:2]}, {"params": held[2:], "weight_decay": 0.5}]})
+    seen: list[Any] = []
+    for step, present in enumerate(cases.PRESENT):
+        for group in o.param_groups:
+            group.update(cases.WALKS[line].get(step, {}))
+        for p, here, g in zip(held, present, cases.WALK[step], strict=True):
+            p.grad = torch.tensor(g) if here else None
+        o.step()
+        if step == cases.SAVED:
+            state = o.state_dict()["state"]
+            seen.append({n: {k: v if v is None else v.tolist() for k, v in e.items()} for n, e in state.items()})
+        if step in (cases.SAVED, len(cases.PRESENT) - 1):
+            seen.append([p.tolist() for p in held])
+    return seen
+
+
 def scheduled(line: str) -> list[Any]:
     """The learning rate and the momentum before and after each step."""
     o = optim.SGD([parameter()], lr=0.2, momentum=0.5)
@@ -47,6 +66,21 @@ def scheduled(line: str) -> list[Any]:
         seen.append([o.param_groups[0]["lr"], o.param_groups[0]["momentum"]])
         o.step()
         schedule.step()
+    return seen
+
+
+def together(line: str) -> list[Any]:
+    """The learning rates of two groups before and after each round of schedules; a hand changes one on the way."""
+    o = optim.SGD([{"params": [parameter()]}, {"params": [parameter()], "lr": 0.5}], lr=0.2)
+    schedules = eval(line, {"S": lr_scheduler, "o": o})
+    seen: list[Any] = []
+    for k, measure in enumerate(cases.MEASURES):
+        seen.append([group["lr"] for group in o.param_groups])
+        o.step()
+        for schedule in schedules:
+            schedule.step(*[measure] * isinstance(schedule, lr_scheduler.ReduceLROnPlateau))
+        if k == cases.HALVED:
+            o.param_groups[0]["lr"] *= 0.5
     return seen
 
 
@@ -80,11 +114,36 @@ def searched(line: str) -> list[Any]:
     return seen
 
 
+def searched_and_saved(line: str) -> list[Any]:
+    """Settings, state and the parameter after two steps, and the parameter after the third."""
+    p = parameter()
+    o = eval(line.partition(" saved")[0], {"optim": optim, "p": p})
+
+    def closure() -> Any:
+        """The loss and its gradient."""
+        o.zero_grad()
+        loss = cases.valley(p)
+        loss.backward()
+        return loss
+
+    def plain(x: Any) -> Any:
+        """Tensors as lists."""
+        return x.tolist() if isinstance(x, torch.Tensor) else [plain(v) for v in x] if isinstance(x, list) else x
+
+    o.step(closure)
+    o.step(closure)
+    state = {k: plain(v) for k, v in o.state_dict()["state"][0].items() if k not in ("al", "ro")}
+    seen = [o.state_dict()["param_groups"][0], state, p.tolist()]
+    o.step(closure)
+    return [*seen, p.tolist()]
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     told: dict[str, Any] = {}
-    for evaluate, lines in ((walked, cases.OPTIMISERS), (scheduled, cases.SCHEDULES), (reduced, cases.PLATEAUS),
-                            (searched, cases.SEARCHES)):  # fmt: skip
+    for evaluate, lines in ((walked, cases.OPTIMISERS), (wandered, list(cases.WALKS)), (scheduled, cases.SCHEDULES),
+                            (together, cases.TOGETHER), (reduced, cases.PLATEAUS), (searched, cases.SEARCHES),
+                            (searched_and_saved, cases.SAVED_SEARCHES)):  # fmt: skip
         told |= {line: evaluate(line) for line in lines}
     OUT.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in told.items()) + "\n}\n")
     print(f"{OUT.name}: {len(told)} cases, {OUT.stat().st_size} bytes, PyTorch {torch.__version__}")

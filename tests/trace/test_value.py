@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import nacre as nc
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -34,3 +35,12 @@ def test_objects_of_their_own() -> None:
     copy = fresh(tracked)
     assert copy is not tracked and copy.node is node and copy.data is X.data and copy.type is X.type
     assert is_concrete(X) and not is_concrete(make(X.type, Payload()))
+
+
+@pytest.mark.parametrize("given", [nc.zeros((2, 3)), nc.tensor([1.0]).data, [1.0], None])
+def test_the_memory_of_a_tensor_is_not_assigned(given: object) -> None:
+    y, view_of_y = nc.ones((4,)), nc.ones((4,))[1:]
+    for x in (y, view_of_y):
+        with pytest.raises(nc.StateError, match=r"y\[\.\.\.\] = value"):
+            x.data = given
+    assert nc.sum(y).item() == 4 and view_of_y.tolist() == [1, 1, 1]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 import nacre as nc
 from nacre import nn, optim, train
 from nacre.base.errors import ArgumentError, StateError
-from nacre.train.checkpoint import FILES, MANIFEST
+from nacre.train.checkpoint import FILES, MANIFEST, DamagedCheckpoint
 from nacre.train.state import packed, unpacked
 from train import training  # type: ignore[import-not-found]
 
@@ -262,3 +264,43 @@ def test_an_optimiser_goes_back_to_before_its_first_step() -> None:
             first.append(p.tolist())
             optimizer.load_state_dict(start)
         assert first[0] == first[1]
+
+
+def forged(path: Path, document: bytes) -> None:
+    """A checkpoint whose state is another one, though all its sums are right."""
+    (path / "state.json").write_bytes(document)
+    manifest = json.loads((path / "checkpoint.json").read_text(encoding="utf-8"))
+    manifest["files"]["state.json"] = {"bytes": len(document), "sha256": hashlib.sha256(document).hexdigest()}
+    (path / "checkpoint.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", [
+    b"[" * 100_000, b'{"step": 1, "state": ' + b'{"tuple": [' * 5000 + b"1" + b"]}" * 5000 + b"}", b"[]", b"1",
+    b'{"step": "x", "state": {"dict": []}}', b'{"step": 1, "state": 3}', b'{"step": 1, "state": {"dict": [[[], 1]]}}',
+    b'{"step": 1, "state": {"tensor": []}}', b'{"step": true, "state": {"dict": []}}', b"\xff", b'{"step": 1e999}',
+])
+def test_a_state_of_another_form_is_damage(tmp_path: Path, document: bytes) -> None:
+    path = train.Checkpoints(tmp_path).save(1, {"w": nc.ones(2)}, {"epoch": 1})
+    forged(path, document)
+    with pytest.raises(DamagedCheckpoint):
+        train.read(path)
+
+
+def test_a_checkpoint_whose_file_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    for name in ("state.json", "checkpoint.json", "model.safetensors"):
+        path = train.Checkpoints(tmp_path / name).save(1, {"w": nc.ones(2)}, {"epoch": 1})
+        (path / name).unlink()
+        os.mkfifo(path / name)
+        with pytest.raises(DamagedCheckpoint):
+            train.read(path)
+
+
+def test_a_sound_checkpoint_of_another_form_is_an_error_of_its_own(tmp_path: Path) -> None:
+    trainer, loader, validation = training.build(tmp_path)
+    trainer.fit(loader, validation, 1)
+    path = sorted((tmp_path / "checkpoints").glob("step-*"))[-1]
+    document = json.loads((path / "state.json").read_text(encoding="utf-8"))
+    document["state"]["dict"] = [pair for pair in document["state"]["dict"] if pair[0] != "watch"]
+    forged(path, json.dumps(document).encode())
+    with pytest.raises(StateError, match="as this version writes it"):
+        training.build(tmp_path)[0].fit(loader, validation, 2, resume=True)

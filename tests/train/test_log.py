@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from nacre import train
-from nacre.base.errors import ArgumentError, DeviceError, MissingExtra, StateError
+from nacre.base.errors import DeviceError, MissingExtra, StateError
 from nacre.train import mlflow, tensorboard
 from nacre.train.log import Writers, files
 
@@ -53,15 +54,39 @@ def test_what_a_killed_run_wrote_before_its_first_checkpoint_is_taken_back(tmp_p
     assert train.read_json_lines(path, "step") == ROWS[:1]
 
 
-def test_missing_values_are_blank_and_new_names_refused(tmp_path: Path) -> None:
+def test_missing_values_are_blank_and_new_names_add_columns(tmp_path: Path) -> None:
     log = train.Csv(tmp_path / "steps.csv", "step")
     log.begin(None)
     log.write("step", {"step": 1, "a": 1, "b, c": 2})
     log.write("step", {"step": 2, "b, c": 3})
-    with pytest.raises(ArgumentError, match=r"got \['d'\] too"):
-        log.write("step", {"step": 3, "d": 1})
+    log.write("step", {"step": 3, "d": 0.5})
+    log.write("step", {"step": 4, "a": 2})
     log.close()
-    assert (tmp_path / "steps.csv").read_text() == 'step,a,"b, c"\n1,1,2\n2,,3\n'
+    assert (tmp_path / "steps.csv").read_text() == 'step,a,"b, c",d\n1,1,2,\n2,,3,\n3,,,0.5\n4,2,,\n'
+    with pytest.raises(StateError, match=r"begin\(None\)"):
+        log.write("step", {"e": 1})
+
+
+@pytest.mark.parametrize("cut", [0, 5])
+def test_columns_after_a_position_are_taken_back(tmp_path: Path, cut: int) -> None:
+    def written(path: Path, lost: bool) -> bytes:
+        log = train.Csv(path, "step")
+        log.begin(None)
+        log.write("step", {"step": 1, "text": "a,\n\"b\""})
+        position = log.position()
+        if lost:
+            log.write("step", {"step": 2, "other": 1})
+            log.write("step", {"step": 3, "third": 1})
+            log.close()
+            os.truncate(path, path.stat().st_size - cut)
+            log = train.Csv(path, "step")
+            log.begin(position)
+            assert log.position() == position
+        log.write("step", {"step": 2, "valid": 0.25})
+        log.close()
+        return path.read_bytes()
+
+    assert written(tmp_path / "a.csv", True) == written(tmp_path / "b.csv", False)
 
 
 def test_wrong_uses_say_what_is_required(tmp_path: Path) -> None:

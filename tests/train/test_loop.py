@@ -280,12 +280,138 @@ def test_a_loss_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
         trained(loss=lambda p, y: cross_entropy(p, y) * next(scale), jit=False, out=tmp_path)
 
 
+def cornered(p: Any, y: Any) -> Any:
+    """A finite loss with a gradient that is no number."""
+    zero = p * 0.0
+    return cross_entropy(p, y) + nc.mean(nc.where(zero > 0.0, nc.sqrt(zero), 0.0))
+
+
+@pytest.mark.parametrize("at", [1, 5])
+@pytest.mark.parametrize("save_every", [None, 1])
+def test_a_gradient_that_is_no_number_leaves_the_sound_checkpoints(
+    tmp_path: Path, at: int, save_every: int | None
+) -> None:
+    def run(cornering: int, **options: Any) -> train.Trainer:
+        count = iter(range(1, 100))
+        model = network()
+        trainer = train.Trainer(model, optim.AdamW(model.parameters()), progress=False, jit=False, out=tmp_path / "out",
+                                loss=lambda p, y: (cornered if next(count) == cornering else cross_entropy)(p, y),
+                                save_every=save_every, **options)
+        trainer.fit(loader(), epochs=2, resume=True)
+        return trainer
+
+    kept = train.Checkpoints(tmp_path / "out" / "checkpoints")
+    with pytest.raises(StateError, match=f"finite .* after update {at}|finite loss .* in update {at + 1}") as told:
+        run(at)
+    names = [path.name for path in kept.paths()]
+    last = at - 1 if save_every else at // 3 * 3
+    assert (names[-1] if names else None) == (f"step-{last:08}" if last else None)
+    assert str(told.value).endswith(f"sound checkpoint is {kept.paths()[-1]}" if names else "nothing was saved")
+    for name in names:
+        assert all(np.isfinite(v.numpy()).all() for v in train.read(kept.folder / name).model.values())
+    assert run(0).epochs == 2
+
+
+def test_weights_that_are_not_finite_are_not_saved_by_hand_either(tmp_path: Path) -> None:
+    trainer = trained(1, out=tmp_path)
+    p = next(trainer.model.parameters())
+    p.assign(p.value + np.inf)
+    with pytest.raises(StateError, match=r"weights of '0\.weight' .*sound checkpoint is .*step-00000003"):
+        trainer.save()
+
+
+def test_validation_now_and_then_and_from_a_later_fit_on_is_logged(tmp_path: Path) -> None:
+    def csv_rows(name: str) -> list[list[str]]:
+        return [line.split(",") for line in (tmp_path / name / "epochs.csv").read_text().splitlines()]
+
+    model = network()
+    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1), cross_entropy, out=tmp_path / "often",
+                            validate_every=2, progress=False)
+    history = trainer.fit(loader(), loader(8), epochs=5)
+    head, *rows = csv_rows("often")
+    assert head == ["epoch", "step", "loss", "lr", "valid_loss"]
+    assert [row[4] for row in rows] == ["" if v is None else str(v) for v in history["valid_loss"]]
+    assert [v is None for v in history["valid_loss"]] == [True, False, True, False, True]
+
+    model = network()
+    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1), cross_entropy, out=tmp_path / "later",
+                            progress=False)
+    trainer.fit(loader(), epochs=1)
+    history = trainer.fit(loader(), loader(8), epochs=2)
+    head, *rows = csv_rows("later")
+    assert head[-1] == "valid_loss" and [row[-1] for row in rows] == ["", str(history[-1]["valid_loss"])]
+
+
+@pytest.mark.parametrize("step", [0, 4, 8])
+def test_a_resumed_log_with_a_later_column_has_the_same_bytes(tmp_path: Path, step: int) -> None:
+    def run(out: Path, step: int) -> None:
+        model = network()
+        trainer = train.Trainer(model, optim.AdamW(model.parameters()), cross_entropy, out=out, progress=False, keep=9,
+                                log_every=1, validate_every=2, writers=[Nudge(step)])
+        trainer.fit(loader(), loader(8), 4, resume=True)
+
+    run(tmp_path / "whole", 0)
+    if step:
+        with pytest.raises(train.Interrupted):
+            run(tmp_path / "parts", step)
+    run(tmp_path / "parts", 0)
+    for name in ("epochs.csv", "log.jsonl", "steps.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+
+
+@pytest.mark.parametrize("every", ["epoch", "step"])
+def test_several_schedules_multiply_and_a_rate_set_by_hand_stays(every: str) -> None:
+    def both(o: Any) -> Any:
+        return [optim.LinearLR(o, 0.5, total_iters=2), optim.ExponentialLR(o, 0.5)]
+
+    rates = trained(1 if every == "step" else 4, scheduled=both, schedule_every=every).optimizer.param_groups[0]["lr"]
+    assert rates == pytest.approx(0.02 * 0.5 ** (3 if every == "step" else 4))
+
+    def cosine_and_plateau(o: Any) -> Any:
+        return [optim.CosineAnnealingLR(o, 4), optim.ReduceLROnPlateau(o, factor=0.5, patience=0, threshold=9.0,
+                                                                       threshold_mode="abs")]
+
+    shape = [0.5 * (1 + np.cos(np.pi * k / 4)) for k in range(4)]
+    found = trained(4, scheduled=cosine_and_plateau, monitor="loss").history["lr"]
+    assert found == pytest.approx([0.02 * f * g for f, g in zip(shape, [1, 1, 0.5, 0.25], strict=True)])
+
+    trainer = trained(1, scheduled=lambda o: optim.ExponentialLR(o, 0.5))
+    trainer.optimizer.param_groups[0]["lr"] = 1e-3
+    trainer.fit(loader(), epochs=3)
+    assert trainer.history["lr"] == pytest.approx([0.02, 1e-3, 5e-4])
+
+
+def test_a_checkpoint_that_cannot_be_taken_whole_changes_nothing(tmp_path: Path) -> None:
+    class Stubborn:
+        """Something to keep that refuses what it has saved."""
+
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+        def load_state_dict(self, saved: Any) -> None:
+            raise StateError("refused")
+
+    def made() -> train.Trainer:
+        model = network()
+        return train.Trainer(model, optim.AdamW(model.parameters()), cross_entropy, out=tmp_path, progress=False,
+                             also={"stubborn": stubborn})
+
+    stubborn = Stubborn()
+    made().fit(loader(), epochs=1)
+    again = made()
+    before = weights(again.model)
+    with pytest.raises(StateError, match="refused"):
+        again.fit(loader(), epochs=2, resume=True)
+    assert weights(again.model) == before and again.updates == 0 and not again.optimizer.state
+
+
 def test_wrong_uses_say_what_is_required(tmp_path: Path) -> None:
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     for options, text in (
-        ({"loss": None}, "a loss, or a step"), ({"accumulate": 0}, "positive numbers"), ({"mode": "low"}, '"min" or'),
-        ({"schedule_every": "batch"}, "schedule_every"), ({"step": print, "clip_norm": 1.0}, "step of one's own"),
+        ({"loss": None}, "a loss, or a step"), ({"accumulate": 0}, "positive numbers .*accumulate"),
+        ({"mode": "low"}, '"min" or'), ({"schedule_every": "batch"}, "schedule_every"),
+        ({"step": print, "clip_norm": 1.0}, "step of one's own"),
         ({"also": {"counter": 3}}, "state_dict .* as counter"), ({"keep": 0, "out": tmp_path}, "number to keep"),
     ):
         with pytest.raises(ArgumentError, match=text):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import nacre as nc
+from nacre import nn
 from nacre.trace.variable import Variable
 
 X = nc.tensor([0.5, -1.0, 2.0], dtype=nc.float64)
@@ -63,3 +66,31 @@ def test_captured_variables_get_gradients_and_writes_stay() -> None:
     nc.checkpoint(f)(X, scale=2.0).backward()
     np.testing.assert_allclose(w.gradient.numpy(), 2 * np.exp(X.numpy()) * X.numpy(), rtol=1e-14)
     assert int(n.value) == 1
+
+
+WITHIN: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
+    "checkpoint": lambda f, x: nc.checkpoint(f)(x),
+    "cond": lambda f, x: nc.cond(nc.sum(x) > 0, f, f, x),
+    "scan": lambda f, x: nc.scan(lambda c, y: (c, f(y)), nc.tensor(0.0), nc.stack([x])),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_a_backward_inside_tells_which_gradient_is_missing(name: str) -> None:
+    model, x = nn.Linear(2, 2, bias=False), nc.ones((1, 2))
+
+    def f(x: Any) -> Any:
+        nc.sum(model(x)).backward()
+        return x
+
+    def cleared(x: Any) -> Any:
+        model.zero_grad()
+        return x
+
+    with pytest.raises(nc.GradientError, match=r"for weight, .* it is None; .*`p\.grad = nc\.zeros_like\(p\)`"):
+        WITHIN[name](f, x)
+    model.weight.grad = nc.zeros_like(model.weight)
+    WITHIN[name](f, x)
+    assert model.weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    with pytest.raises(nc.GradientError, match=r"for weight; .* is set to None inside"):
+        WITHIN[name](cleared, x)

@@ -259,5 +259,34 @@ def test_scan_faults() -> None:
         (w.value * w.value).sum().backward()
         return c, None
 
-    with pytest.raises(GradientError, match="clear gradients"):
+    with pytest.raises(GradientError, match="a gradient that is a tensor before the call"):
         nc.scan(forgets, nc.tensor(0.0), length=2)
+
+
+STILL: dict[str, Any] = {  # a condition and a body that changes nothing that the condition reads
+    "the carry itself": (lambda c: c[0] < 100, lambda c: c),
+    "one that counts something else": (lambda c: c[0] < 100, lambda c: (c[0], c[1] + 1)),
+    "a condition that always holds": (lambda c: nc.tensor(True), lambda c: (c[0] + 1, c[1])),
+}
+
+
+@pytest.mark.parametrize("name", STILL)
+def test_a_loop_that_would_never_end_is_refused(name: str) -> None:
+    condition, body = STILL[name]
+
+    def loop(x: Any) -> Any:
+        return nc.while_loop(condition, body, (x, x))[0]
+
+    for run in (loop, nc.jit(loop), nc.jit(nc.grad(loop))):
+        with pytest.raises(nc.ArgumentError, match="would never end"):
+            run(nc.tensor(3.0))
+
+
+def test_a_loop_whose_variable_changes_ends() -> None:
+    left = nc.Variable(nc.tensor(3))
+
+    def body(x: Any) -> Any:
+        left.assign(left.value - 1)
+        return x
+
+    assert nc.while_loop(lambda x: left.value > 0, body, nc.tensor(1.0)).item() == 1.0 and left.value.item() == 0

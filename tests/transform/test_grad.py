@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -158,7 +159,7 @@ def test_modules_are_trees_of_variables() -> None:
         return (y * y).sum()
 
     value, found = nc.value_and_grad(loss)(net, x)
-    assert value.node is None and all(p.gradient is None for p in net.parameters())
+    assert value.requires_grad and all(p.gradient is None for p in net.parameters())
     loss(net, x).backward()
     for p, g in zip(net.parameters(), gradients(found), strict=True):
         assert p.gradient.numpy().tobytes() == g.numpy().tobytes()
@@ -203,3 +204,19 @@ def test_an_error_inside_leaves_variables_as_they_were() -> None:
     with pytest.raises(KeyError):
         nc.grad(fails)([w])
     assert w.value is before
+
+
+def test_derivatives_nested_too_deep_are_told() -> None:
+    f: Any = lambda x: nc.sum(x * x)  # noqa: E731
+    for _ in range(200):
+        f = nc.grad(f)
+    with pytest.raises(nc.GradientError, match="calls within Python's limit are required") as raised:
+        f(nc.tensor(1.0))
+    assert isinstance(raised.value, RecursionError)
+
+
+@pytest.mark.parametrize("transform", [nc.grad, nc.value_and_grad, nc.vmap, nc.checkpoint, nc.jacrev])
+def test_mocks_are_transformed(transform: Any) -> None:
+    mock = Mock(side_effect=nc.sum)
+    mock.__name__ = Mock()
+    assert transform(mock)(nc.ones((3, 3)) if transform is nc.vmap else nc.ones(3)) is not None

@@ -509,7 +509,8 @@ def leak() -> Any:
         kept.append(x * 2)
         return x
 
-    g(X)
+    with pytest.raises(TraceError, match=r"got kept, which holds one of type f32\[3\]"):
+        g(X)
     return kept[0]
 
 
@@ -773,6 +774,17 @@ def test_variables_updated_in_place_take_no_more_memory() -> None:
     step(x)
     assert step.memory(x).outputs == 0
     assert grown(step, x) < 4096
+
+
+def test_numbers_of_numpy_are_told_from_those_of_python() -> None:
+    f = nc.jit(lambda x, s: x * s)
+    given: list[Any] = [0.75, np.float32(0.5), 2, np.float16(-0.0), np.float16(0.0), np.float64(0.75)]
+    for s in given:
+        same(f(X, s), X * s)
+    assert len(f.concrete_functions) == len(given)
+    assert str(f.concrete_functions[1]).endswith(f"argument 1 is {given[1]!r}, it was 0.75>")
+    assert f(X, np.float32("nan")).shape == f(X, np.float32("nan")).shape
+    assert len(f.concrete_functions) == len(given) + 1
 
 
 def test_functions_that_are_gone_hold_no_memory() -> None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from nacre.api.creation import finfo
 from nacre.api.functions import BITS, REAL, binary, require, unary, where
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, constant, filled, is_scalar, operands, spread
+from nacre.api.operands import (
+    DEFAULT_FLOAT,
+    TensorLike,
+    apart,
+    as_tensor,
+    constant,
+    filled,
+    in_single,
+    is_half,
+    is_scalar,
+    operands,
+    spread,
+)
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import bool_
+from nacre.ops.detach import detach
 
 __all__ = [
     "acos",
@@ -313,11 +328,14 @@ def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
     """
     a, b = operands("hypot", x, y)
     require("hypot", a.type.dtype, REAL)
-    a, b = pointwise.abs_(a), pointwise.abs_(b)
-    high, low = pointwise.maximum(a, b), pointwise.minimum(a, b)
+    if is_half(a):
+        return in_single(hypot, a, b)
     zero, one = filled(a, 0.0), filled(a, 1.0)
+    a, b = pointwise.copysign(a, one), pointwise.copysign(b, one)  # |a| and |b| with a slope at 0, too
+    high, low = _ordered(a, b)
     ratio = pointwise.div(low, pointwise.select(pointwise.eq(high, zero), one, high))
     length = pointwise.mul(high, pointwise.sqrt(pointwise.fma(ratio, ratio, one)))
+    length = pointwise.select(pointwise.eq(high, zero), detach(length), length)
     infinite = pointwise.or_(pointwise.isinf(a), pointwise.isinf(b))
     return pointwise.select(infinite, filled(a, float("inf")), length)
 
@@ -330,9 +348,18 @@ def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
     """
     a, b = operands("logaddexp", x, y)
     require("logaddexp", a.type.dtype, REAL)
-    high, low = pointwise.maximum(a, b), pointwise.minimum(a, b)
-    gap = pointwise.select(pointwise.eq(a, b), filled(a, 0.0), pointwise.sub(low, high))
+    if is_half(a):
+        return in_single(logaddexp, a, b)
+    high, low = _ordered(a, b)
+    same = pointwise.and_(pointwise.isinf(a), pointwise.eq(a, b))
+    gap = pointwise.select(same, filled(a, 0.0), pointwise.sub(low, high))
     return pointwise.add(high, pointwise.log1p(pointwise.exp(gap)))
+
+
+def _ordered(a: Any, b: Any) -> tuple[Any, Any]:
+    """The greater and the smaller number; of two equal ones each is one of them, so that second derivatives hold."""
+    less = pointwise.lt(a, b)
+    return pointwise.select(less, b, a), pointwise.select(less, a, b)
 
 
 # ---- tests
@@ -388,13 +415,24 @@ def signbit(x: TensorLike, /) -> Tensor:
     return unary(negative, "signbit", x, REAL)
 
 
-def nan_to_num(x: TensorLike, /, nan: float = 0.0) -> Tensor:
-    """x with NaN replaced.
+def nan_to_num(
+    x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """x with NaN and infinities replaced, the latter by default by the greatest and least numbers of the dtype.
 
-    >>> nc.nan_to_num([1.0, float("nan")])
-    Tensor([1., 0.], f32[2])
+    Integers stay as they are.  What was replaced has slope 0.
+
+    >>> nc.nan_to_num([1.0, float("nan"), float("inf")], posinf=9.0)
+    Tensor([1., 0., 9.], f32[3])
     """
-    return where(isnan(x), nan, x)
+    held = as_tensor(x)
+    require("nan_to_num", held.type.dtype, "iuf")
+    if not held.type.dtype.is_float:
+        return apart(held, held)
+    most = float(finfo(held.type.dtype).max)
+    found = where(isnan(held), nan, held)
+    found = where(pointwise.eq(held, filled(held, math.inf)), most if posinf is None else posinf, found)
+    return where(pointwise.eq(held, filled(held, -math.inf)), -most if neginf is None else neginf, found)
 
 
 # ---- logic and bits

@@ -23,9 +23,10 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
+from nacre.base.conversion import converted, number, plain
 from nacre.base.dims import Dim, Size
-from nacre.base.dtypes import DType, as_dtype
-from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.dtypes import DType, as_dtype, float32, float64, uint64
+from nacre.base.errors import ArgumentError, DTypeError, OutOfMemory
 from nacre.interpret.evaluate import from_numpy
 from nacre.trace.value import Value
 
@@ -71,7 +72,9 @@ def _dtype(dtype: Any, default: DType) -> DType:
 def tensor(data: Any, dtype: Any = None) -> Tensor:
     """A tensor of numbers: a Python number, nested lists, a NumPy array, a tensor, or lists of tensors.
 
-    Python floats become float32, ints int64; arrays keep their dtype unless `dtype` says otherwise.
+    Python floats become float32, ints int64; arrays keep their dtype unless `dtype` says otherwise.  Python numbers,
+    also in lists, must fit an integer dtype, else DTypeError is raised; what has a dtype of its own is converted as
+    `astype` does: integers wrap, floats are cut and saturate.
 
     >>> nc.tensor([[1, 2], [3, 4]], dtype=nc.float32)
     Tensor([[1., 2.],
@@ -104,15 +107,20 @@ def astype(x: TensorLike, dtype: Any, /) -> Tensor:
     return apart(as_tensor(held, as_dtype(dtype)), held)
 
 
-def full(shape: Sizes, fill_value: Scalar, dtype: Any = None) -> Tensor:
-    """A tensor of one number in every element.
+def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None) -> Tensor:
+    """A tensor of one number in every element; a tensor of rank 0 keeps its dtype, and its gradient.
+
+    Raises ArgumentError for a fill value of more axes.
 
     >>> nc.full((2,), 7)
     Tensor([7, 7], i64[2])
     """
     sizes = shape_of(shape, "full")
-    if isinstance(fill_value, Dim):
-        return spread(as_tensor(fill_value, _dtype(dtype, DEFAULT_INTEGER)), sizes)
+    if not isinstance(fill_value, bool | int | float):
+        held = as_tensor(fill_value)
+        if held.type.shape:
+            raise ArgumentError(f"full: one number is required; got shape {list(held.type.shape)}; use broadcast_to")
+        return spread(as_tensor(held, _dtype(dtype, held.type.dtype)), sizes)
     return pointwise.fill(fill_value, sizes, _dtype(dtype, natural_dtype(fill_value)))
 
 
@@ -134,7 +142,7 @@ def ones(shape: Sizes, dtype: Any = None) -> Tensor:
     return full(shape, 1, _dtype(dtype, DEFAULT_FLOAT))
 
 
-def full_like(x: TensorLike, /, fill_value: Scalar, dtype: Any = None) -> Tensor:
+def full_like(x: TensorLike, /, fill_value: Scalar | TensorLike, dtype: Any = None) -> Tensor:
     """A tensor of one number, of the shape and dtype of x.
 
     >>> nc.full_like([1, 2], 7)
@@ -165,32 +173,63 @@ def ones_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
 def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype: Any = None) -> Tensor:
     """start, start + step, … below stop; `arange(n)` is 0 … n − 1.
 
-    A symbolic size may be the stop when start is 0 and step 1.
+    A symbolic size may be the stop when start is 0 and step 1.  Raises DTypeError where an integer dtype does not
+    hold one of the numbers, ArgumentError for a step of 0 and for what is not finite.
 
     >>> nc.arange(2, 8, 2)
     Tensor([2, 4, 6], i64[3])
     """
     if stop is None:
         start, stop = 0, start
+    start, stop, step = (v if isinstance(v, Dim) else plain(v) for v in (start, stop, step))
     real = any(isinstance(v, float) for v in (start, stop, step))
     found = _dtype(dtype, DEFAULT_FLOAT if real else DEFAULT_INTEGER)
     if isinstance(stop, Dim) and start == 0 and step == 1:
         return pointwise.iota((stop,), 0, found)
     if isinstance(start, Dim) or isinstance(stop, Dim) or isinstance(step, Dim):
         raise ArgumentError("arange: start 0 and step 1 are required with a symbolic size; got others; scale it after")
+    count = _count(start, stop, step)
+    if real and found.is_float:
+        return as_tensor(_progression(start, step, count, float32 if found.bits == 16 else found), found)
+    kind = found if found.is_integer else DEFAULT_INTEGER
+    for end in (start, start + (count - 1) * step) if count else ():
+        number(end, kind, "arange")
+    return as_tensor(_progression(start, step, count, kind if kind is uint64 else DEFAULT_INTEGER), found)
+
+
+def _count(start: float, stop: float, step: float) -> int:
+    """How many numbers from start on are before stop."""
     if step == 0:
         raise ArgumentError("arange: a step other than 0 is required; got 0")
-    count = max(0, math.ceil((stop - start) / step))
-    counted = pointwise.iota((count,), 0, DEFAULT_INTEGER if not real else found)
-    if step != 1:
-        counted = pointwise.mul(counted, spread(constant(step, counted.type.dtype), (count,)))
-    if start != 0:
-        counted = pointwise.add(counted, spread(constant(start, counted.type.dtype), (count,)))
-    return as_tensor(counted, found)
+    if not any(isinstance(v, float) for v in (start, stop, step)):
+        return max(0, int(-((start - stop) // step)))
+    first, last, by = (float(number(v, float64, "arange")) for v in (start, stop, step))
+    steps = (last - first) / by
+    if not all(map(math.isfinite, (first, last, by, steps))):
+        raise ArgumentError(f"arange: finite numbers are required; got {start}, {stop} and {step}")
+    return max(0, math.ceil(steps))
+
+
+def _progression(start: float, step: float, count: int, dtype: DType) -> Any:
+    """start + k · step for k below count; integers of 64 bits wrap on the way, and arrive."""
+    counted = pointwise.iota((count,), 0, dtype)
+    if step != 1 and count > 1:
+        counted = pointwise.mul(counted, spread(constant(_wrapped(step, dtype), dtype), (count,)))
+    if start != 0 and count:
+        counted = pointwise.add(counted, spread(constant(_wrapped(start, dtype), dtype), (count,)))
+    return counted
+
+
+def _wrapped(value: float, dtype: DType) -> float:
+    if dtype is uint64 and value == int(value):
+        return int(value) % (1 << 64)
+    return number(value, dtype, "arange")
 
 
 def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True) -> Tensor:
-    """num numbers evenly spaced from start to stop.
+    """num numbers evenly spaced from start to stop, each rounded once.
+
+    Raises DTypeError where an integer dtype does not hold one of them: `astype` cuts fractions off.
 
     >>> nc.linspace(0, 1, 5)
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
@@ -198,7 +237,12 @@ def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint
     found = _dtype(dtype, DEFAULT_FLOAT)
     if num < 0:
         raise ArgumentError(f"linspace: a number of elements that is not negative is required; got {num}")
-    return from_numpy(np.linspace(start, stop, num, endpoint=endpoint).astype(found.numpy))  # type: ignore[return-value]
+    try:
+        with np.errstate(all="ignore"):
+            exact = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
+    except (MemoryError, ValueError):  # NumPy raises the second for sizes that no machine can address
+        raise OutOfMemory(f"linspace: memory for {num:,} numbers of 8 bytes is required; there is less") from None
+    return from_numpy(converted(exact, found, "linspace"))  # type: ignore[return-value]
 
 
 def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any = None) -> Tensor:
@@ -208,10 +252,15 @@ def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any =
     Tensor([[1., 0.],
             [0., 1.]], f32[2, 2])
     """
-    shape = (n_rows, n_rows if n_cols is None else n_cols)
+    shape = shape_of((n_rows, n_rows if n_cols is None else n_cols), "eye")
     row, column = pointwise.iota(shape, 0, DEFAULT_INTEGER), pointwise.iota(shape, 1, DEFAULT_INTEGER)
-    moved = pointwise.add(row, spread(constant(k, DEFAULT_INTEGER), shape))
+    moved = pointwise.add(row, spread(constant(_diagonal(k), DEFAULT_INTEGER), shape))
     return pointwise.cast(pointwise.eq(moved, column), _dtype(dtype, DEFAULT_FLOAT))
+
+
+def _diagonal(k: int) -> int:
+    """k, or a number as far beyond every diagonal that added to a row it does not wrap."""
+    return max(-(1 << 62), min(k, 1 << 62))
 
 
 def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
@@ -221,7 +270,7 @@ def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
         raise ArgumentError(f"{operation}: a matrix or a stack of them is required; got shape {list(shape)}")
     plane = shape[-2:]
     row, column = pointwise.iota(plane, 0, DEFAULT_INTEGER), pointwise.iota(plane, 1, DEFAULT_INTEGER)
-    moved = pointwise.add(row, spread(constant(k, DEFAULT_INTEGER), plane))
+    moved = pointwise.add(row, spread(constant(_diagonal(k), DEFAULT_INTEGER), plane))
     zero = spread(constant(0, held.type.dtype), shape)
     return pointwise.select(spread(keep(column, moved), shape), held, zero)
 

@@ -10,12 +10,25 @@ from functools import partial
 from typing import Any
 
 from nacre.api.memo import Memo
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, apart, as_tensor, filled, is_scalar, meet, operands, spread
+from nacre.api.operands import (
+    DEFAULT_FLOAT,
+    TensorLike,
+    apart,
+    as_tensor,
+    filled,
+    in_single,
+    is_half,
+    is_scalar,
+    meet,
+    operands,
+    spread,
+)
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, bool_
 from nacre.base.errors import DTypeError
 from nacre.base.types import broadcast_shapes
+from nacre.ops.detach import detach
 
 __all__ = [
     "abs",
@@ -149,7 +162,10 @@ def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """⌊x / y⌋, as Python's `//`; integers divided by zero give 0.
+    """⌊x / y⌋, as Python's `//`; integers divided by zero give 0, floating-point numbers x / 0.
+
+    Quotients of more digits than the dtype has are rounded.  An infinity divided by a finite number stays
+    one, as the array API standard has it.
 
     >>> nc.floor_divide([7, -7], 2)
     Tensor([ 3, -4], i64[2])
@@ -162,23 +178,20 @@ def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
             return quotient
         adjusted = pointwise.sub(quotient, filled(a, 1))
         return pointwise.select(_inexact(pointwise.rem(a, b), b), adjusted, quotient)
-    return _whole_and_rest(a, b)[0]
+    return in_single(_floored, a, b) if is_half(a) else _floored(a, b)
 
 
-def _whole_and_rest(a: Any, b: Any) -> tuple[Any, Any]:
-    """⌊a / b⌋ and a − b·⌊a / b⌋ in floating point: exact as long as the quotient is a whole number of the dtype."""
+def _floored(a: Any, b: Any) -> Any:
+    """⌊a / b⌋ of the exact quotient, which is rounded where it has more digits than the dtype.
+
+    Where the rounded quotient is not whole its floor is right; where it is, the exact one may lie below.
+    """
+    quotient = pointwise.div(a, b)
+    whole = pointwise.floor(quotient)
     outside = pointwise.and_(pointwise.isinf(b), pointwise.isfinite(a))
-    whole = pointwise.select(outside, filled(a, 0.0), pointwise.floor(pointwise.div(a, b)))
     rest = pointwise.select(outside, a, pointwise.fma(pointwise.neg(whole), b, a))
-    below = _inexact(rest, b)
-    above = pointwise.ge(pointwise.abs_(rest), pointwise.abs_(b))
-    one = filled(a, 1.0)
-    up = pointwise.select(above, pointwise.add(whole, one), whole)
-    back = pointwise.select(above, pointwise.sub(rest, b), rest)
-    return (
-        pointwise.select(below, pointwise.sub(whole, one), up),
-        pointwise.select(below, pointwise.add(rest, b), back),
-    )
+    below = pointwise.and_(pointwise.eq(whole, quotient), _inexact(rest, b))
+    return pointwise.select(below, pointwise.sub(whole, filled(a, 1.0)), whole)
 
 
 def _inexact(rest: Any, divisor: Any) -> Any:
@@ -189,21 +202,23 @@ def _inexact(rest: Any, divisor: Any) -> Any:
 
 
 def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x − y·⌊x / y⌋, which has the sign of y, as Python's `%`; integers by zero give 0.
+    """x − y·⌊x / y⌋, rounded once, which has the sign of y, as Python's `%`; integers by zero give 0.
 
-    Floating-point remainders are exact where |x / y| is below 2 to the number of the dtype's digits.
+    Floating-point numbers by zero give NaN; those by an infinity stay, or give that infinity where the signs differ.
 
     >>> nc.remainder([7, -7], 3)
     Tensor([1, 2], i64[2])
     """
     a, b = operands("remainder", x, y)
     require("remainder", a.type.dtype, NUMERIC)
+    rest, zero = pointwise.rem(a, b), filled(b, 0)
+    if not a.type.dtype.is_signed:
+        return rest
+    moved = pointwise.select(_inexact(rest, b), pointwise.add(rest, b), rest)
     if not a.type.dtype.is_float:
-        rest = pointwise.rem(a, b)
-        signed = a.type.dtype.is_signed
-        return pointwise.select(_inexact(rest, b), pointwise.add(rest, b), rest) if signed else rest
-    moved, zero = _whole_and_rest(a, b)[1], filled(b, 0.0)
-    return pointwise.select(pointwise.eq(moved, zero), pointwise.copysign(zero, b), moved)
+        return moved
+    signed = pointwise.sub(pointwise.copysign(zero, b), pointwise.sub(detach(moved), moved))  # 0, with a derivative
+    return pointwise.select(pointwise.eq(moved, zero), signed, moved)
 
 
 def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -262,7 +277,7 @@ def _integer_power(base: Any, exponent: Any) -> Any:
 
 
 def _is_unit(base: Any, one: Any) -> Any:
-    return pointwise.eq(pointwise.mul(base, base), one)
+    return pointwise.eq(pointwise.abs_(base), one)  # the square of others may wrap to 1
 
 
 def negative(x: TensorLike, /) -> Tensor:
@@ -295,7 +310,7 @@ def abs(x: TensorLike, /) -> Tensor:
 
 
 def sign(x: TensorLike, /) -> Tensor:
-    """−1, 0 or 1 by the sign of x; NaN stays.
+    """−1, 0 or 1 by the sign of x; +0 for zeros of either sign; NaN stays.
 
     >>> nc.sign([-3.0, 0.0, 2.0])
     Tensor([-1.,  0.,  1.], f32[3])
@@ -351,7 +366,11 @@ def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """x limited to min … max; either may be left out.  The dtype is that of x.
+    """x limited to min … max; either may be left out.
+
+    x and the bounds meet in dtype as the operands of `maximum` do.
+
+    At a limit the derivative is that of x.
 
     >>> nc.clip([-1.0, 0.5, 2.0], 0, 1)
     Tensor([0. , 0.5, 1. ], f32[3])
@@ -359,8 +378,17 @@ def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None
     result = held = as_tensor(x)
     for op, bound in ((pointwise.maximum, min), (pointwise.minimum, max)):
         if bound is not None:
-            result = op(*operands("clip", result, bound))
+            result = _limited(op, *operands("clip", result, bound))
     return apart(result, held)
+
+
+def _limited(op: Operation, x: Any, bound: Any) -> Any:
+    """The greater, or the smaller, of x and a bound, with the derivative of x where they are equal."""
+    limited = op(x, bound)
+    if not x.type.dtype.is_float:
+        return limited
+    same = pointwise.sub(detach(limited), pointwise.sub(detach(x), x))  # less 0, with a derivative
+    return pointwise.select(pointwise.eq(x, bound), same, limited)
 
 
 # ---- rounding

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 
 from nacre.api.functions import where
-from nacre.api.operands import TensorLike, apart, as_tensor, constant, meet, numbers, scalar, spread
+from nacre.api.operands import TensorLike, apart, as_tensor, constant, is_plain, meet, numbers, scalar, spread
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.dims import Dim, Size, product
@@ -289,12 +289,16 @@ def _pick(x: Any, arrays: Sequence[Any], axes: Sequence[int], together: bool) ->
 def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     """x with x[key] replaced by a value, which is broadcast; where an array names a place twice the last wins.
 
+    Python numbers, also in lists, must fit the dtype of x; what has a dtype of its own is converted as by `astype`.
+
     >>> nc.index_update([1, 2, 3], slice(1, None), 0)
     Tensor([1, 0, 0], i64[3])
     """
     held = as_tensor(x)
     dtype = held.type.dtype
-    if not isinstance(value, bool | int | float | Dim):
+    if is_plain(value):
+        value = as_tensor(value, dtype)
+    elif not isinstance(value, bool | int | float | Dim):
         value = as_tensor(value)
         meet("index_update", (held, value))
     given = as_tensor(value, dtype)

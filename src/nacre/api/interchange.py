@@ -1,12 +1,102 @@
-"""Tensors as text: printing in the manner of NumPy, with dtype and shape."""
+"""Tensors as text: printing in the manner of NumPy, with dtype and shape, and as tables for notebooks."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from html import escape
+from typing import Any, Final
 
 import numpy as np
 
 from nacre.base.dtypes import bfloat16
+from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import to_numpy
 from nacre.trace.value import GivenUp, Value, is_concrete
+
+__all__ = ["printoptions", "set_printoptions"]
+
+PROFILES: Final[dict[str, dict[str, Any]]] = {
+    "default": {},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+    "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
+}
+_options: dict[str, Any] = {}  # what was set; NumPy's own options hold for the others
+
+
+def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+                     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
+    """How tensors print from here on; what is None stays as it is.
+
+    `precision`: digits behind the point, at most.  `threshold`: elements above which only `edgeitems` at each end of an
+    axis are shown; `math.inf` for none.  `linewidth`: columns of a line.  `sci_mode`: numbers as 1.0e+00 (True), never
+    so (False).  `profile`: "default", "short" or "full", before the others.  What was never set is as NumPy has it.
+
+    >>> nc.set_printoptions(precision=2)
+    >>> nc.tensor([1.23456])
+    Tensor([1.23], f32[1])
+    >>> nc.set_printoptions(profile="default")
+    """
+    if profile is not None:
+        if profile not in PROFILES:
+            raise ArgumentError(f"set_printoptions: a profile of {', '.join(PROFILES)} is required; got {profile!r}")
+        _options.clear()
+        _options.update(PROFILES[profile])
+    for name, value, least in (("precision", precision, 0), ("threshold", threshold, 0), ("edgeitems", edgeitems, 1),
+                               ("linewidth", linewidth, 1)):
+        if value is not None:
+            _options[name] = _count(name, value, least)
+    if sci_mode is not None:
+        if not isinstance(sci_mode, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"set_printoptions: True, False or None is required for sci_mode; got {sci_mode!r}")
+        _options["sci_mode"] = sci_mode
+
+
+def _count(name: str, value: Any, least: int) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not (whole or (name == "threshold" and value == math.inf)) or value < least:
+        raise ArgumentError(f"set_printoptions: a whole number of {least} or more is required for {name}; "
+                            f"got {value!r}")
+    return value
+
+
+@contextmanager
+def printoptions(**options: Any) -> Generator[None]:
+    """A block in which tensors print with other options, those of `set_printoptions`.
+
+    >>> with nc.printoptions(sci_mode=True, precision=3):
+    ...     nc.tensor([0.5, 200.0])
+    Tensor([5.000e-01, 2.000e+02], f32[2])
+    """
+    before = dict(_options)
+    try:
+        set_printoptions(**options)
+        yield
+    finally:
+        _options.clear()
+        _options.update(before)
+
+
+def _text(array: np.ndarray, **how: Any) -> str:
+    """An array as NumPy writes it, by the options that are set."""
+    options = dict(_options)
+    sci_mode = options.pop("sci_mode", None)
+    threshold = options.pop("threshold", None)
+    if threshold is not None:
+        options["threshold"] = int(min(threshold, 2**62))
+    if "linewidth" in options:
+        options["max_line_width"] = options.pop("linewidth")
+    if sci_mode is True:
+        options["formatter"] = {"float_kind": _scientific(options.get("precision"))}
+    elif sci_mode is False:
+        options["suppress_small"] = True
+    return np.array2string(array, floatmode="maxprec", **options, **how)
+
+
+def _scientific(precision: int | None) -> Callable[[Any], str]:
+    digits: int = np.get_printoptions()["precision"] if precision is None else precision
+    return lambda x: np.format_float_scientific(x, precision=digits, unique=False, trim="k")
 
 
 def printable(x: Value) -> np.ndarray:
@@ -15,14 +105,37 @@ def printable(x: Value) -> np.ndarray:
     return array.astype(np.float32) if x.type.dtype is bfloat16 else array
 
 
-def represent(x: Value) -> str:
-    """`Tensor([1., 2.], f32[2])`; a traced tensor shows its type alone."""
+def represent(x: Value, requires_grad: bool | None = None) -> str:
+    """`Tensor([1., 2.], f32[2])`, with `requires_grad=True` where it does; a traced tensor shows its type alone."""
     if not is_concrete(x):
-        return f"Tensor({x.type}, {'donated' if isinstance(x.data, GivenUp) else 'traced'})"
-    body = np.array2string(printable(x), separator=", ", prefix="Tensor(", floatmode="maxprec")
-    return f"Tensor({body}, {x.type})"
+        return f"Tensor({x.type}, {'donated' if isinstance(x.content, GivenUp) else 'traced'})"
+    wanted = x.node is not None if requires_grad is None else requires_grad
+    body = _text(printable(x), separator=", ", prefix="Tensor(")
+    return f"Tensor({body}, {x.type}{', requires_grad=True' if wanted else ''})"
 
 
 def as_text(x: Value) -> str:
     """The numbers alone, as `print` shows them."""
-    return str(printable(x)) if is_concrete(x) else represent(x)
+    return _text(printable(x)) if is_concrete(x) else represent(x)
+
+
+def as_html(x: Value) -> str:
+    """A table of the numbers of a matrix or vector, with the type below; what `represent` says of others."""
+    if not is_concrete(x) or len(x.type.shape) not in (1, 2) or not x.type.size:
+        return f"<pre>{escape(represent(x))}</pre>"
+    array = np.atleast_2d(printable(x))
+    shown: dict[str, Any] = {**np.get_printoptions(), **_options}
+    edge = int(shown["edgeitems"]) if array.size > shown["threshold"] else max(array.shape)
+    rows, columns = (_places(count, edge) for count in array.shape)
+    lines = [_row([None if i is None or j is None else _text(array[i, j, None])[1:-1] for j in columns]) for i in rows]
+    note = f"{x.type}{', requires_grad=True' if x.node is not None else ''}"
+    return f"<table>{''.join(lines)}</table><small>Tensor, {escape(note)}</small>"
+
+
+def _places(count: int, edge: int) -> list[int | None]:
+    """Indices of an axis, None where some are left out."""
+    return list(range(count)) if count <= 2 * edge else [*range(edge), None, *range(count - edge, count)]
+
+
+def _row(cells: list[str | None]) -> str:
+    return "<tr>" + "".join(f"<td>{'⋯' if c is None else escape(c.strip())}</td>" for c in cells) + "</tr>"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from nacre.api.functions import NUMERIC, require
 from nacre.api.operands import TensorLike, as_tensor, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import DType, as_dtype
+from nacre.base.arguments import whole_numbers
+from nacre.base.dtypes import DType, as_dtype, float32
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis
 
@@ -71,7 +73,9 @@ def matmul(x: TensorLike, y: TensorLike, /, *, dtype: Any = None) -> Tensor:
 
 
 def _total(a: Any, b: Any, dtype: DType) -> Any:
-    """A product without free axes: the sum of products in the canonical order of sums."""
+    """A product without free axes: the sum of products in the canonical order of sums, of half types in float32."""
+    if dtype.is_float and dtype.bits == 16:
+        return as_tensor(_total(as_tensor(a, dtype), as_tensor(b, dtype), float32), dtype)
     products = pointwise.mul(as_tensor(a, dtype), as_tensor(b, dtype))
     return reduce.sum_(products, tuple(range(len(products.type.shape))))
 
@@ -86,6 +90,8 @@ def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None
     i, j = normal_axis(axis, len(a.type.shape), "vecdot"), normal_axis(axis, len(b.type.shape), "vecdot")
     _inner("vecdot", a, b, i, j)
     shape = broadcast_shapes(a.type.shape, b.type.shape, operation="vecdot")
+    if wide.is_float and wide.bits == 16:
+        return as_tensor(vecdot(as_tensor(a, wide), as_tensor(b, wide), axis=axis, dtype=float32), wide)
     products = pointwise.mul(spread(as_tensor(a, wide), shape), spread(as_tensor(b, wide), shape))
     return reduce.sum_(products, (normal_axis(axis, len(shape), "vecdot"),))
 
@@ -107,10 +113,13 @@ def tensordot(
             raise ShapeError(f"tensordot: axes between 0 and {min(ra, rb)} are required; got {axes}")
         left, right = tuple(range(ra - axes, ra)), tuple(range(axes))
     else:
-        left = tuple(normal_axis(k, ra, "tensordot") for k in axes[0])
-        right = tuple(normal_axis(k, rb, "tensordot") for k in axes[1])
-        if len(left) != len(right):
-            raise ShapeError(f"tensordot: as many axes on both sides are required; got {axes}")
+        listed = [whole_numbers(side, "tensordot", "axes") for side in islice(axes, 3)]
+        if len(listed) != 2 or len(listed[0]) != len(listed[1]):
+            raise ShapeError(f"tensordot: a number of axes, or as many of x as of y, are required; got {axes}")
+        left = tuple(normal_axis(k, ra, "tensordot") for k in listed[0])
+        right = tuple(normal_axis(k, rb, "tensordot") for k in listed[1])
+        if len(set(left)) != len(left) or len(set(right)) != len(right):
+            raise ShapeError(f"tensordot: distinct axes are required; got {axes}")
     for i, j in zip(left, right, strict=True):
         _inner("tensordot", a, b, i, j)
     if len(left) == ra and len(right) == rb:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
-from nacre.api.operands import Scalar, TensorLike, apart, as_tensor, meet, scalar, shape_of, spread
+from nacre.api.operands import Scalar, TensorLike, apart, as_tensor, meet, scalar, shape_of, spread, whole_sizes
 from nacre.api.primitives import view
 from nacre.api.tensor import Axes, Tensor
+from nacre.base.arguments import few, is_whole, whole_numbers
+from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size, product
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes, normal_axes, normal_axis
 
 __all__ = [
@@ -41,7 +43,7 @@ def _rank(x: Any) -> int:
 
 
 def _reshaped(shape: Sequence[Any], size: Size, operation: str, given: Shape) -> Shape:
-    sizes = [s if isinstance(s, Dim) else int(s) for s in shape]
+    sizes = list(whole_sizes(shape, operation))
     free = [k for k, s in enumerate(sizes) if s == -1]
     if len(free) > 1 or any(isinstance(s, int) and s < -1 for s in sizes):
         raise ShapeError(f"{operation}: sizes, at most one of them -1, are required; got {list(shape)}")
@@ -63,7 +65,7 @@ def reshape(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
             [3, 4]], i64[2, 2])
     """
     held = as_tensor(x)
-    listed = (shape,) if isinstance(shape, int | Dim) else tuple(shape)
+    listed = (shape,) if isinstance(shape, int | Dim | str) else few(shape, "reshape")
     sizes = _reshaped(listed, held.type.size, "reshape", held.type.shape)
     return apart(held, held) if sizes == held.type.shape else view.reshape(held, sizes)
 
@@ -91,9 +93,10 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     (3, 1)
     """
     held = as_tensor(x)
-    order = tuple(normal_axis(a, _rank(held), "permute_dims") for a in axes)
+    listed = whole_numbers(axes, "permute_dims", "axes")
+    order = tuple(normal_axis(a, _rank(held), "permute_dims") for a in listed)
     if sorted(order) != list(range(_rank(held))):
-        raise ShapeError(f"permute_dims: each of {_rank(held)} axes once is required; got {tuple(axes)}")
+        raise ShapeError(f"permute_dims: each of {_rank(held)} axes once is required; got {listed}")
     return apart(view.permute(held, order), held)
 
 
@@ -131,9 +134,8 @@ def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequ
     """
     held = as_tensor(x)
     rank = _rank(held)
-    sources = [normal_axis(a, rank, "moveaxis") for a in ([source] if isinstance(source, int) else source)]
-    wanted = [destination] if isinstance(destination, int) else destination
-    targets = [normal_axis(a, rank, "moveaxis") for a in wanted]
+    sources = [normal_axis(a, rank, "moveaxis") for a in whole_numbers(source, "moveaxis", "source")]
+    targets = [normal_axis(a, rank, "moveaxis") for a in whole_numbers(destination, "moveaxis", "destination")]
     if len(sources) != len(targets) or len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
         raise ShapeError(f"moveaxis: distinct axes, as many from as to, are required; got {source} and {destination}")
     order = [a for a in range(rank) if a not in sources]
@@ -163,7 +165,7 @@ def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     (1, 2)
     """
     held = as_tensor(x)
-    added = (axis,) if isinstance(axis, int) else tuple(axis)
+    added = whole_numbers(axis, "expand_dims", "axis")
     rank = _rank(held) + len(added)
     axes = normal_axes(added, rank, "expand_dims")
     sizes = iter(held.type.shape)
@@ -195,7 +197,7 @@ def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
     return [apart(spread(x, shape), x) for x in held]
 
 
-def concat(xs: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
+def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     """Tensors joined along an existing axis; flattened first when the axis is None.
 
     >>> nc.concat([[1, 2], [3]])
@@ -219,7 +221,7 @@ def concat(xs: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
     return apart(met[0], met[0]) if len(met) == 1 else view.concatenate(met, at)
 
 
-def stack(xs: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
+def stack(xs: Sequence[TensorLike], /, axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis.
 
     >>> nc.stack([[1, 2], [3, 4]])
@@ -236,7 +238,7 @@ def stack(xs: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
     return concat([expand_dims(x, at) for x in held], axis=at)
 
 
-def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(x: TensorLike, /, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, without that axis.
 
     >>> nc.unstack([[1, 2], [3, 4]])[1]
@@ -244,7 +246,8 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """
     held = as_tensor(x)
     at = normal_axis(axis, _rank(held), "unstack")
-    return tuple(squeeze(part, at) for part in split(held, int(held.type.shape[at]), axis=at)) if held.type.size else ()
+    count = int(held.type.shape[at])
+    return tuple(squeeze(part, at) for part in split(held, sections=count, axis=at)) if count else ()
 
 
 def _cut(x: Any, axis: int, start: Size, stop: Size) -> Any:
@@ -254,26 +257,36 @@ def _cut(x: Any, axis: int, start: Size, stop: Size) -> Any:
     return view.slice_(x, starts, stops, (1,) * len(shape))
 
 
-def split(x: TensorLike, sections: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """Cut along an axis into equal sections, or before the given indices.
+def split(
+    x: TensorLike, indices: Sequence[int] | None = None, /, *, sections: int | None = None, axis: int = 0
+) -> tuple[Tensor, ...]:
+    """Cut along an axis before the given indices, or into so many equal sections.
 
-    >>> nc.split([1, 2, 3, 4], 2)[1]
+    A number by position is refused: for NumPy it is one of sections, for PyTorch the size of each.
+
+    >>> nc.split([1, 2, 3, 4], sections=2)[1]
     Tensor([3, 4], i64[2])
+    >>> nc.split([1, 2, 3, 4], [1])[1]
+    Tensor([2, 3, 4], i64[3])
     """
+    if is_whole(indices):
+        raise KindError(f"split: indices, or sections by name, are required; got {indices}; {DIFFERENT['split']}")
+    if (indices is None) == (sections is None):
+        raise ArgumentError(f"split: indices or sections are required; got {indices} and {sections}")
     held = as_tensor(x)
     at = normal_axis(axis, _rank(held), "split")
     size = int(held.type.shape[at])
-    if isinstance(sections, int):
+    if sections is not None:
         if sections < 1 or size % sections:
             raise ShapeError(f"split: sections that divide the size {size} are required; got {sections}")
         step = size // sections
         cuts = [k * step for k in range(sections + 1)]
     else:
-        cuts = [0, *(min(max(c + size if c < 0 else c, 0), size) for c in sections), size]
+        cuts = [0, *(min(max(c + size if c < 0 else c, 0), size) for c in indices or ()), size]
     return tuple(_cut(held, at, a, max(a, b)) for a, b in pairwise(cuts))
 
 
-def flip(x: TensorLike, /, *, axis: Axes = None) -> Tensor:
+def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:
     """The order of elements reversed along axes (all by default).
 
     >>> nc.flip([1, 2, 3])
@@ -284,19 +297,22 @@ def flip(x: TensorLike, /, *, axis: Axes = None) -> Tensor:
     return view.flip(held, axes) if axes else apart(held, held)
 
 
-def roll(x: TensorLike, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Tensor:
+def roll(x: TensorLike, /, shift: int | tuple[int, ...], axis: Axes = None) -> Tensor:
     """Elements moved along axes, coming back in at the other end; flattened for it when the axis is None.
 
     >>> nc.roll([1, 2, 3], 1)
     Tensor([3, 1, 2], i64[3])
     """
     held = as_tensor(x)
+    shifts = whole_numbers(shift, "roll", "shift")
     if axis is None:
-        if isinstance(shift, tuple):
+        if len(shifts) != 1:
             raise ArgumentError("roll: axes are required with several shifts; got none")
-        return reshape(roll(flatten(held), shift, axis=0), held.type.shape)
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+        return reshape(roll(flatten(held), shifts, axis=0), held.type.shape)
+    axes = whole_numbers(axis, "roll", "axis")
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    if len(shifts) != len(axes):
+        raise ArgumentError(f"roll: one shift or one for each of {len(axes)} axes is required; got {shifts}")
     for a, s in zip(axes, shifts, strict=True):
         at = normal_axis(a, _rank(held), "roll")
         size = held.type.shape[at]
@@ -316,8 +332,11 @@ def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:
     Tensor([1, 2, 1, 2], i64[4])
     """
     held = as_tensor(x)
-    rank = max(_rank(held), len(repetitions))
-    repeats = (1,) * (rank - len(repetitions)) + tuple(repetitions)
+    counts = whole_numbers(repetitions, "tile", "repetitions")
+    rank = max(_rank(held), len(counts))
+    if any(n < 0 for n in counts):
+        raise ArgumentError(f"tile: repetitions that are not negative are required; got {counts}")
+    repeats = (1,) * (rank - len(counts)) + counts
     shape = (1,) * (rank - _rank(held)) + held.type.shape
     wide = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)
     kept = [2 * k + 1 for k in range(rank - _rank(held), rank)]
@@ -332,6 +351,9 @@ def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor
     Tensor([1, 1, 2, 2], i64[4])
     """
     held = as_tensor(x)
+    (repeats,) = whole_numbers(repeats, "repeat", "repeats", 1)
+    if repeats < 0:
+        raise ArgumentError(f"repeat: repeats that are not negative are required; got {repeats}")
     if axis is None:
         held, axis = flatten(held), 0
     at = normal_axis(axis, _rank(held), "repeat")
@@ -349,8 +371,10 @@ def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar 
     """
     held = as_tensor(x)
     rank = _rank(held)
-    pairs = [(width, width)] * rank if isinstance(width, int) else [tuple(p) for p in width]
-    if len(pairs) != rank or any(low < 0 or high < 0 for low, high in pairs):
+    given: Any = width
+    pairs = [whole_numbers(given, "pad", "width", 2)] * rank if is_whole(given) else [
+        whole_numbers(p, "pad", "width") for p in islice(given, rank + 1)]
+    if len(pairs) != rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
         raise ShapeError(f"pad: a (before, after) pair, not negative, for each of {rank} axes is required; got {width}")
     lows, highs = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     return view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from nacre.base.locks import Turns
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry import entry
@@ -31,6 +32,7 @@ class Memo:
     def __init__(self) -> None:
         self.known: dict[Hashable, Function] = {}
         self.met: set[Hashable] = set()
+        self.turns = Turns()  # what several threads want at first, one compiles
 
     def first(self, key: Hashable, function: Function, tensors: Sequence[Value]) -> Any:
         """Answer a call that is not remembered; remember it if it was met before."""
@@ -38,11 +40,8 @@ class Memo:
         if STATE.word or STATE.numerics != "exact" or not all(map(is_concrete, tensors)):
             return result
         if key in self.met:
-            made = _compiled(function, tuple(x.type for x in tensors))
-            if made is not None:
-                if len(self.known) >= LIMIT:
-                    self.known.clear()
-                self.known[key] = made
+            types = tuple(x.type for x in tensors)
+            self.turns.fill(self.known, key, LIMIT, lambda: _compiled(function, types) or function)
         if len(self.met) >= LIMIT:
             self.met.clear()
         self.met.add(key)

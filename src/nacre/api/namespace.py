@@ -9,6 +9,7 @@ from nacre.api import (
     creation,
     functions,
     indexing,
+    interchange,
     linalg,
     manipulation,
     random,
@@ -16,17 +17,26 @@ from nacre.api import (
     settings,
     slices,
     sorting,
+    tree,
 )
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
+from nacre.base.boundary import public_class, publish, publish_all
 from nacre.base.dims import Dim
 from nacre.trace.variable import Variable
 
-MODULES = (creation, functions, analysis, reductions, manipulation, linalg, indexing, slices, sorting, settings)
+MODULES = (creation, functions, analysis, reductions, manipulation, linalg, indexing, slices, sorting, settings,
+           interchange)
 
-PUBLIC: dict[str, Any] = {name: getattr(module, name) for module in MODULES for name in module.__all__}
-FUNCTIONS.__dict__.update(PUBLIC)
+PUBLIC: dict[str, Any] = {name: publish(module, name) for module in MODULES for name in module.__all__}
+for module in (random, tree):
+    publish_all(module.__name__)
+for cls in (Tensor, Variable):
+    public_class(cls)
+FUNCTIONS.__dict__.update(  # methods of the same name look at their arguments by themselves
+    {name: getattr(held, "__wrapped__", held) if hasattr(Tensor, name) else held for name, held in PUBLIC.items()}
+)
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
 PUBLIC.update({name: error for name, error in vars(errors).items() if isinstance(error, type)})
-PUBLIC.update(Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, random=random)
+PUBLIC.update(Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, random=random, tree=tree)

@@ -6,15 +6,17 @@ tensor and a Python float meet in float32).  Tensors of different kinds do not m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
 
 from nacre.api.primitives import pointwise, view
+from nacre.base.arguments import few, is_whole, shown
+from nacre.base.conversion import element, elements, natural_dtype, plain
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
-from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError, explain
+from nacre.base.errors import ArgumentError, DTypeError, KindError, OutOfMemory, ShapeError, TraceError, explain
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -37,33 +39,14 @@ def is_scalar(x: object) -> bool:
 
 def constant(value: bool | int | float, dtype: DType) -> Any:
     """A rank-0 tensor of a Python number; one object for each number and dtype."""
+    value = plain(value)
     key = dtype, value if value else str(value)
     found = _constants.get(key)
     if found is None:
         if len(_constants) > 4096:
             _constants.clear()
-        found = _constants[key] = from_numpy(np.array(_representable(value, dtype), dtype.numpy))
+        found = _constants[key] = from_numpy(element(value, dtype))
     return found
-
-
-def _representable(value: bool | int | float, dtype: DType) -> bool | int | float:
-    if dtype.is_integer:
-        low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
-        high = (1 << dtype.bits - (1 if dtype.is_signed else 0)) - 1
-        if not low <= value <= high or value != int(value):
-            raise DTypeError(
-                f"constant: a number that {dtype.name} holds ({low} to {high}) is required; got {value!r}; "
-                "convert the tensor first, as in `x.astype(nacre.int64)`"
-            )
-        return int(value)
-    return value
-
-
-def natural_dtype(value: Scalar) -> DType:
-    """The dtype of a Python number by itself: bool, int64 or float32."""
-    if isinstance(value, bool):
-        return bool_
-    return DEFAULT_FLOAT if isinstance(value, float) else DEFAULT_INTEGER
 
 
 def scalar(value: Scalar, dtype: DType) -> Any:
@@ -75,17 +58,23 @@ def scalar(value: Scalar, dtype: DType) -> Any:
 
 
 def as_tensor(x: Any, dtype: DType | None = None) -> Any:
-    """The tensor of a tensor, variable, Python number, NumPy array or nested list; `dtype` converts it."""
+    """The tensor of a tensor, variable, Python number, NumPy array or nested list.
+
+    `dtype` converts what has a dtype of its own as `astype` does; Python numbers, also in lists, must fit it.
+    """
     if isinstance(x, Variable):
         x = x.value
     if isinstance(x, Value):
         return x if dtype is None or x.type.dtype is dtype else pointwise.cast(x, dtype)
     if isinstance(x, np.ndarray | np.generic):
-        return _from_array(np.asarray(cast("np.ndarray", x)), dtype)
+        return _from_array(np.asanyarray(cast("np.ndarray", x)), dtype)
     if is_scalar(x):
         return scalar(x, dtype or natural_dtype(x))
     if isinstance(x, list | tuple):
-        return _from_nested(cast("Sequence[Any]", x), dtype)
+        try:
+            return _from_nested(cast("Sequence[Any]", x), dtype)
+        except RecursionError:
+            raise DTypeError("tensor: a list that does not contain itself is required; got one that does") from None
     if hasattr(x, "__array__"):
         return _from_array(np.asarray(x), dtype)
     raise DTypeError(
@@ -94,37 +83,52 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
 
 
 def _from_array(array: np.ndarray, dtype: DType | None) -> Any:
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        raise DTypeError(
+            "tensor: an array without a mask is required; got a masked array; write array.filled(0), say, and keep "
+            "the mask as a tensor of its own"
+        )
     held = from_numpy(array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array)
     return held if dtype is None or held.type.dtype is dtype else pointwise.cast(held, dtype)
 
 
 def _from_nested(items: Sequence[Any], dtype: DType | None) -> Any:
     leaves: list[Any] = []
-    if _holds_tensor(items, leaves):
-        parts = [as_tensor(item, dtype) for item in items]
-        met, _ = meet("tensor", parts)
-        rows = [view.reshape(p, (1, *p.type.shape)) for p in met]
-        for row in rows[1:]:
-            if row.type.shape != rows[0].type.shape:
-                raise _ragged(rows[0].type.shape[1:], row.type.shape[1:])
-        return view.concatenate(rows, 0)
+    arrays = _holds_tensor(items, leaves)
+    strong = [] if arrays else [np.asarray(leaf).dtype for leaf in leaves if _is_array(leaf)]
+    if arrays or (strong and len(strong) < len(leaves)):
+        return _from_parts(items, dtype)
     try:
         array = np.array(items)
+        if any(isinstance(leaf, np.ma.MaskedArray) for leaf in leaves):
+            _from_array(np.ma.MaskedArray(array), None)  # refuses it
     except ValueError:
         raise ShapeError("tensor: lists of equal lengths are required; got ragged ones; pad them") from None
-    if dtype is None:
-        arrays: list[Any] = [leaf for leaf in leaves if _is_array(leaf)]
-        strong = [as_dtype(a.dtype) for a in arrays]
-        kinds = {"b": bool_, "i": DEFAULT_INTEGER, "u": DEFAULT_INTEGER, "f": DEFAULT_FLOAT}
-        if not strong:
-            if array.dtype.kind not in kinds:
-                raise DTypeError(f"tensor: real numbers are required; got elements of NumPy's {array.dtype}")
-            dtype = kinds[array.dtype.kind]
-    return from_numpy(array if dtype is None else array.astype(dtype.numpy))
+    if not strong:
+        return from_numpy(elements(array, leaves, dtype, "tensor"))
+    met = _promoted("tensor", [as_dtype(d) for d in dict.fromkeys(strong)])
+    return _from_array(array.astype(met.numpy), dtype)
+
+
+def _from_parts(items: Sequence[Any], dtype: DType | None) -> Any:
+    """A list with tensors in it, or with numbers beside arrays: its items meet as operands do."""
+    met, _ = meet("tensor", [item if dtype is None and is_scalar(item) else as_tensor(item, dtype) for item in items])
+    rows = [view.reshape(p, (1, *p.type.shape)) for p in met]
+    for row in rows[1:]:
+        if row.type.shape != rows[0].type.shape:
+            raise _ragged(rows[0].type.shape[1:], row.type.shape[1:])
+    return view.concatenate(rows, 0)
+
+
+def is_plain(x: object) -> bool:
+    """Whether x is a list of Python numbers, which have no dtype yet."""
+    leaves: list[Any] = []
+    held = isinstance(x, list | tuple) and not _holds_tensor(cast("Sequence[Any]", x), leaves)
+    return held and not any(map(_is_array, leaves))
 
 
 def _is_array(x: object) -> bool:
-    return isinstance(x, np.generic | np.ndarray)
+    return isinstance(x, np.generic | np.ndarray) or (not isinstance(x, int | float) and hasattr(x, "__array__"))
 
 
 def _ragged(first: Shape, other: Shape) -> ShapeError:
@@ -145,21 +149,34 @@ def _holds_tensor(items: Sequence[Any], leaves: list[Any]) -> bool:
 
 def apart(result: Any, x: Any) -> Any:
     """The result, as an object of its own where a function changed nothing: `y[0] = v` must not change x."""
-    return make(result.type, result.data, result.layout, result.node) if result is x else result
+    return make(result.type, result.content, result.layout, result.node) if result is x else result
 
 
 def meet(operation: str, xs: Sequence[Any]) -> tuple[list[Any], DType]:
     """Operands as tensors of one dtype (shapes are left alone), and that dtype."""
     held = [x if is_scalar(x) else as_tensor(x) for x in xs]
-    strong = [x.type.dtype for x in held if isinstance(x, Value)]
-    try:
-        dtype = promote(*strong) if strong else bool_
-    except DTypeError as fault:
-        raise DTypeError(str(fault).replace("promotion", operation, 1)) from None
+    dtype = _promoted(operation, [x.type.dtype for x in held if isinstance(x, Value)])
     for x in held:
         if not isinstance(x, Value) and _RANK[natural_dtype(x).kind] > _RANK[dtype.kind]:
             dtype = natural_dtype(x)
     return [as_tensor(x, dtype) for x in held], dtype
+
+
+def _promoted(operation: str, dtypes: Sequence[DType]) -> DType:
+    try:
+        return promote(*dtypes) if dtypes else bool_
+    except DTypeError as fault:
+        raise DTypeError(str(fault).replace("promotion", operation, 1)) from None
+
+
+def is_half(x: Any) -> bool:
+    """Whether x is a tensor of float16 or bfloat16, for which library functions compute in float32."""
+    return x.type.dtype.is_float and x.type.dtype.bits == 16
+
+
+def in_single(f: Callable[..., Any], *xs: Any) -> Any:
+    """f of tensors of a half type, computed in float32 and rounded once."""
+    return as_tensor(f(*(as_tensor(x, float32) for x in xs)), xs[0].type.dtype)
 
 
 def spread(x: Any, shape: Shape) -> Any:
@@ -184,6 +201,7 @@ def filled(x: Value, value: bool | int | float) -> Any:
         return constant(value, type.dtype)
     if STATE.word or not type.static or type.nbytes > SMALL:
         return spread(constant(value, type.dtype), type.shape)
+    value = plain(value)
     key = type, value if value else str(value)
     found = _filled.get(key)
     if found is None:
@@ -191,8 +209,7 @@ def filled(x: Value, value: bool | int | float) -> Any:
             _filled.clear()
             _kept_bytes[0] = 0
         _kept_bytes[0] += int(type.nbytes)
-        number = np.array(_representable(value, type.dtype), type.dtype.numpy)
-        found = _filled[key] = from_numpy(np.full(tuple(map(int, type.shape)), number))
+        found = _filled[key] = from_numpy(np.full(tuple(map(int, type.shape)), element(value, type.dtype)))
     return found
 
 
@@ -224,7 +241,7 @@ def _pair(x: Any, y: Any) -> list[Any] | None:
 
 def numbers(x: Value, operation: str) -> np.ndarray:
     """The numbers of a tensor as a read-only NumPy array; raises TraceError where it has none yet."""
-    if not is_concrete(x) and not isinstance(x.data, GivenUp):
+    if not is_concrete(x) and not isinstance(x.content, GivenUp):
         raise TraceError(
             explain(
                 f"{operation}: a tensor with numbers is required; got one of type {x.type} that is being traced",
@@ -245,9 +262,19 @@ _SHOWN: Final = {"numpy": "x.numpy()", "item": "x.item()", "tolist": "x.tolist()
 def shape_of(shape: Any, operation: str) -> Shape:
     """A shape as a tuple from an int, a symbolic size, or a sequence of them."""
     given: object = shape
-    listed: tuple[Any, ...] = (shape,) if isinstance(given, int | Dim | np.integer) else tuple(shape)
-    sizes = tuple(s if isinstance(s, Dim) else int(s) for s in listed)
+    sizes = whole_sizes((shape,) if isinstance(given, int | Dim | np.integer) else shape, operation)
     for s in sizes:
         if isinstance(s, int) and s < 0:
             raise ArgumentError(f"{operation}: sizes that are not negative are required; got {list(sizes)}")
     return sizes
+
+
+def whole_sizes(shape: Any, operation: str) -> Shape:
+    """The sizes of a shape; raises KindError for what is no whole number, OutOfMemory for too large ones."""
+    listed: tuple[Any, ...] = (shape,) if isinstance(shape, str | bytes) else few(shape, operation)
+    for s in listed:
+        if type(s) is not int and not is_whole(s):
+            raise KindError(f"{operation}: whole numbers are required as sizes; got {shown(s)}; write int(n) or n // 2")
+        if not isinstance(s, Dim) and s >= 1 << 63:
+            raise OutOfMemory(f"{operation}: sizes that a machine can address are required; got {s}; use smaller ones")
+    return tuple(s if isinstance(s, Dim) else int(s) for s in listed)

@@ -7,22 +7,27 @@ that `seed` sets and that lives in a variable, so that compiled functions advanc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, shape_of, spread
+from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, numbers, shape_of, spread
 from nacre.api.primitives import pointwise, randomness, view
 from nacre.api.tensor import Tensor
+from nacre.base.conversion import number
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, as_dtype, float32, float64, int64, uint32, uint64
 from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.locks import renewed
 from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.randomness import RandomState
 from nacre.trace.bind import executor
-from nacre.trace.variable import Variable
+from nacre.trace.value import is_concrete
 
 Sizes = Size | Sequence[Size]
+MOST_KEYS: Final = 1 << 16  # tensors of their own
 
 
 def key(seed: int) -> Tensor:
@@ -50,25 +55,35 @@ class Generator:
     """
 
     def __init__(self, seed: int = 0) -> None:
-        self.state = Variable(_fresh(seed), name="random")
+        self.state = RandomState(_fresh(seed), name="random")
 
     def seed(self, number: int) -> None:
         """Start again from a seed."""
         self.state.assign(_fresh(number))
 
     def next_key(self) -> Tensor:
-        """A key that was not given before (within 2^32 of them)."""
-        current = self.state.value
-        self.state.assign(pointwise.add(current, _STEP))
-        return current
+        """A key that was not given before (within 2^32 of them).
+
+        In `vmap` it is one key for all examples or one for each, as its `randomness` says; StateError where it says
+        neither.
+        """
+        with _drawing():
+            return self.state.take()  # type: ignore[return-value]
 
 
-_STEP: Final[Any] = from_numpy(np.array([1, 0], np.uint32))
+class _Source(threading.local):
+    """What gives this thread its generator, while that is not the one of the process."""
+
+    given: Callable[[], Generator] | None = None
+
+
+SOURCE: Final = _Source()
 _generators: list[Generator] = []
+_drawing = renewed()  # no two threads are given one key, or make a generator
 
 
 def generator() -> Generator:
-    """The generator that functions without a key use.
+    """The generator that functions without a key use; while a `DataLoader` makes an item, that of the item.
 
     >>> nc.random.seed(1)
     >>> first = nc.random.generator().next_key()
@@ -76,8 +91,12 @@ def generator() -> Generator:
     >>> bool(nc.all(nc.random.generator().next_key() == first))
     True
     """
+    if SOURCE.given is not None:
+        return SOURCE.given()
     if not _generators:
-        _generators.append(Generator(0))
+        with _drawing():
+            if not _generators:
+                _generators.append(Generator(0))
     return _generators[0]
 
 
@@ -102,6 +121,9 @@ def split(key: TensorLike, count: int = 2) -> tuple[Tensor, ...]:
     >>> len(nc.random.split(nc.random.key(0), 3))
     3
     """
+    if not 0 <= count <= MOST_KEYS:
+        raise ArgumentError(f"random.split: a count between 0 and {MOST_KEYS} is required; got {count}; write "
+                            "nacre.random.bits((count, 2), key=key) for keys as the rows of one tensor")
     drawn = randomness.random_bits(_key(key), (count, 2), uint32)
     rows = (view.slice_(drawn, (k, 0), (k + 1, 2), (1, 1)) for k in range(count))
     return tuple(view.reshape(row, (2,)) for row in rows)
@@ -143,13 +165,17 @@ def uniform(
     >>> nc.random.uniform((3,), key=nc.random.key(0)).shape
     (3,)
     """
+    if low >= high:
+        raise ArgumentError(
+            f"random.uniform: low < high is required; got {low} and {high}; the shape is the first argument"
+        )
     found = _real(dtype, "random.uniform")
     drawn = _unit(shape_of(shape, "random.uniform"), found, _key(key))
     if low == 0.0 and high == 1.0:
         return drawn
     drawn = pointwise.fma(drawn, filled(drawn, float(high) - float(low)), filled(drawn, float(low)))
     below = np.nextafter(np.array(high, found.numpy), np.array(low, found.numpy))
-    return pointwise.minimum(drawn, filled(drawn, float(below))) if low < high else drawn
+    return pointwise.minimum(drawn, filled(drawn, float(below)))
 
 
 def normal(
@@ -184,6 +210,12 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
     """
     chance = as_tensor(p)
     sizes = chance.type.shape if shape is None else shape_of(shape, "random.bernoulli")
+    if is_concrete(chance):
+        listed = numbers(chance, "random.bernoulli")
+        outside = listed[~((listed >= 0) & (listed <= 1))]
+        if outside.size:
+            raise ArgumentError(f"random.bernoulli: probabilities in [0, 1] are required; got {outside[0]}; clip them, "
+                                "or take sigmoid of logits")
     drawn = _unit(sizes, float32, _key(key))
     return pointwise.lt(drawn, spread(as_tensor(chance, float32), sizes))
 
@@ -199,8 +231,13 @@ def randint(
     span = high - low
     if not 0 < span <= 1 << 32:
         raise ArgumentError(f"random.randint: low < high, at most 2^32 apart, is required; got {low} and {high}")
+    found = as_dtype(dtype)
+    for end in (low, high - 1):
+        number(end, found, "random.randint")
     drawn = pointwise.cast(randomness.random_bits(_key(key), shape_of(shape, "random.randint"), uint32), uint64)
     scaled = pointwise.shr(pointwise.mul(drawn, filled(drawn, span)), filled(drawn, 32))
+    if found is uint64:
+        return pointwise.add(scaled, filled(scaled, low))
     moved = pointwise.cast(scaled, int64)
-    return as_tensor(pointwise.add(moved, filled(moved, low)), as_dtype(dtype))
+    return as_tensor(pointwise.add(moved, filled(moved, low)), found)
 

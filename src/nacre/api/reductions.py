@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any
 
 from nacre.api.functions import ALL, NUMERIC, REAL, require
 from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, int64, uint64
-from nacre.base.errors import ShapeError
+from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
 
 __all__ = [
@@ -50,7 +53,7 @@ def _wide(dtype: DType) -> DType:
     return uint64 if dtype.kind == "u" else int64
 
 
-def sum(x: TensorLike, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The sum over axes (all by default), by an aligned pairwise tree; integers and bools add up in 64 bits.
 
     >>> nc.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
@@ -61,7 +64,7 @@ def sum(x: TensorLike, /, *, axis: Axes = None, dtype: Any = None, keepdims: boo
     return _reduce(reduce.sum_, "sum", held, axis, keepdims)
 
 
-def prod(x: TensorLike, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The product over axes (all by default); integers multiply up in 64 bits.
 
     >>> nc.prod([1.0, 2.0, 3.0])
@@ -83,7 +86,7 @@ def wide_float(x: Any) -> Any:
     return pointwise.cast(x, float32) if x.type.dtype in (float16, bfloat16) else x
 
 
-def mean(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over axes (all by default): the sum divided by the count.
 
     >>> nc.mean([1.0, 2.0, 6.0])
@@ -107,6 +110,8 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     """
     held = as_tensor(x)
     require("var", held.type.dtype, REAL)
+    if isinstance(correction, Real) and not math.isfinite(correction):
+        raise ArgumentError(f"var: a finite correction is required; got {correction}; write 1 for PyTorch's, or 0")
     wide = wide_float(held)
     centred = pointwise.sub(wide, spread(_mean(wide, axis, True, "var"), wide.type.shape))
     total = _reduce(reduce.sum_, "var", pointwise.mul(centred, centred), axis, keepdims)
@@ -125,7 +130,7 @@ def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     held = as_tensor(x)
     require("std", held.type.dtype, REAL)
     spread_ = var(wide_float(held), axis=axis, correction=correction, keepdims=keepdims)
-    return as_tensor(pointwise.sqrt(spread_), held.type.dtype)
+    return as_tensor(root(spread_), held.type.dtype)
 
 
 def _not_empty(x: Any, axis: Axes, operation: str) -> None:
@@ -169,7 +174,7 @@ def _search(op: Any, operation: str, x: TensorLike, axis: int | None, keepdims: 
     return kept(op(held, normal), shape, (normal,), keepdims)
 
 
-def argmax(x: TensorLike, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The index (int64) of the first largest element along an axis, or in all of x.
 
     >>> nc.argmax([[1, 5], [3, 2]], axis=1)
@@ -178,7 +183,7 @@ def argmax(x: TensorLike, /, *, axis: int | None = None, keepdims: bool = False)
     return _search(reduce.argmax, "argmax", x, axis, keepdims)
 
 
-def argmin(x: TensorLike, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The index (int64) of the first smallest element along an axis, or in all of x.
 
     >>> nc.argmin([[1, 5], [3, 2]], axis=1)
@@ -193,7 +198,7 @@ def _truth(x: TensorLike, operation: str) -> Any:
     return held if held.type.dtype is bool_ else pointwise.ne(held, filled(held, 0))
 
 
-def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def any(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Whether any element over axes (all by default) is true, or not zero.
 
     >>> nc.any([[True, False], [False, False]], axis=1)
@@ -202,7 +207,7 @@ def any(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     return _reduce(reduce.any_, "any", _truth(x, "any"), axis, keepdims)
 
 
-def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def all(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Whether all elements over axes (all by default) are true, or not zero.
 
     >>> nc.all([[True, True], [False, True]], axis=1)
@@ -211,7 +216,7 @@ def all(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     return _reduce(reduce.all_, "all", _truth(x, "all"), axis, keepdims)
 
 
-def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """How many elements over axes (all by default) are not zero.
 
     >>> nc.count_nonzero([0, 1, 2])
@@ -220,7 +225,7 @@ def count_nonzero(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False
     return sum(_truth(x, "count_nonzero"), axis=axis, keepdims=keepdims)
 
 
-def cumulative_sum(x: TensorLike, /, *, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumulative_sum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """The running sum along an axis, in order; the axis may be left out for a vector.
 
     >>> nc.cumulative_sum([1, 2, 3])
@@ -234,7 +239,7 @@ def cumulative_sum(x: TensorLike, /, *, axis: int | None = None, dtype: Any = No
     return reduce.cumsum(held, normal_axis(0 if axis is None else axis, rank, "cumulative_sum"))
 
 
-def logsumexp(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """log(Σ eˣ) over axes (all by default), without overflow on the way.
 
     >>> nc.logsumexp([0.0, 0.0])

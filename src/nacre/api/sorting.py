@@ -25,7 +25,7 @@ def sort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: 
     return sorting.sort(held, along, descending)
 
 
-def argsort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def argsort(x: TensorLike, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The positions (int64) that sort x along an axis; equal elements keep their order, and NaN comes last.
 
     >>> nc.argsort([3, 1, 3, 2], descending=True)
@@ -35,7 +35,7 @@ def argsort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stabl
     return sorting.argsort(held, along, descending)
 
 
-def topk(x: TensorLike, k: int, /, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along an axis, in order, and their positions (int64); NaN comes last.
 
     Of equal elements the first is taken.  Raises ShapeError where the axis has fewer than k elements.

@@ -6,22 +6,36 @@ Operators are generated from one table.  The methods call the public functions, 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nacre.api.interchange import as_text, represent
+from nacre.api.interchange import as_html, as_text, represent
 from nacre.api.memo import Memo
 from nacre.api.operands import TensorLike, as_tensor, numbers
+from nacre.base.arguments import require_flag
+from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size
-from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError, explain
+from nacre.base.errors import (
+    ArgumentError,
+    DTypeError,
+    GradientError,
+    KindError,
+    MissingAttribute,
+    OutOfMemory,
+    ShapeError,
+    StateError,
+    TraceError,
+    explain,
+)
 from nacre.interpret import tape
 from nacre.ops.detach import detach
 from nacre.trace.value import Payload, Value, is_concrete, make, register_public
-from nacre.trace.variable import Leaf, Variable
+from nacre.trace.variable import Leaf, Variable, lender
 
 FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
 
@@ -94,13 +108,16 @@ class Tensor(Value):
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
-        return numbers(self, "tolist").tolist()
+        return _held(self, "tolist", np.ndarray.tolist)
 
     def __float__(self) -> float:
         return float(_one(self, "float"))
 
     def __int__(self) -> int:
-        return int(_one(self, "int"))
+        found = _one(self, "int")
+        if isinstance(found, float) and not math.isfinite(found):
+            raise ArgumentError(f"int: a finite number is required; got {found}; look for it with nacre.isfinite")
+        return int(found)
 
     def __index__(self) -> int:
         if not self.type.dtype.is_integer or self.type.shape:
@@ -118,13 +135,16 @@ class Tensor(Value):
         return int(self.type.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter([self[i] for i in range(len(self))])
+        return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, value: TensorLike) -> bool:
         return bool(FUNCTIONS.any(FUNCTIONS.equal(self, value)))
 
     def __repr__(self) -> str:
         return represent(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     def __str__(self) -> str:
         return as_text(self)
@@ -133,13 +153,14 @@ class Tensor(Value):
         return format(self.item(), spec) if spec else str(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return as_tensor, (np.array(numbers(self, "pickle")),)
+        return _unpickled, (_held(self, "pickle", np.array), self.node is not None and self.is_leaf)
 
     def __copy__(self) -> Tensor:
-        return make(self.type, self.data, self.layout, self.node)  # type: ignore[return-value]
+        return make(self.type, self.content, self.layout, self.node)  # type: ignore[return-value]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return self.detach()
+        copied = self.detach()
+        return copied.requires_grad_() if self.node is not None and self.is_leaf else copied
 
     # ---- indexing
 
@@ -148,6 +169,11 @@ class Tensor(Value):
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
         tape.require_no_leaf(self)
+        if sys.getrefcount(self) <= TEMPORARY and lender(self) is None and not _named(self, sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
+            raise StateError(
+                "x[i] = v: a tensor that something holds is required; got a temporary one, such as what `x[i]` in "
+                "`x[i][j] = v` makes, with which the change would be lost; write `x[i, j] = v`, or give it a name"
+            )
         tape.rebind(self, FUNCTIONS.index_update(self, key, value))
 
     # ---- methods of the public functions
@@ -171,6 +197,21 @@ class Tensor(Value):
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape; one size may be -1."""
         return FUNCTIONS.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def view(self, *shape: Any) -> Tensor:
+        """The same as `reshape`."""
+        return self.reshape(*shape)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Refused: for NumPy the arguments are the order of all axes, for PyTorch two axes to exchange."""
+        raise KindError(
+            f"transpose: a name that means one thing is required; got transpose{axes}; write permute(...) for the "
+            "order of all axes, nacre.swapaxes(x, 0, 1) to exchange two, mT for the last two"
+        )
+
+    def repeat(self, *counts: Any) -> Tensor:
+        """Refused: for NumPy elements are repeated, for PyTorch the whole."""
+        raise KindError(f"repeat: a function of nacre is required; got repeat{counts}; {DIFFERENT['repeat']}")
 
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
         """Axes start_axis to end_axis merged into one."""
@@ -196,19 +237,19 @@ class Tensor(Value):
         """The arithmetic mean over axes."""
         return FUNCTIONS.mean(self, axis=axis, keepdims=keepdims)
 
-    def var(self, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def var(self, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         """The variance over axes."""
         return FUNCTIONS.var(self, axis=axis, correction=correction, keepdims=keepdims)
 
-    def std(self, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def std(self, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         """The standard deviation over axes."""
         return FUNCTIONS.std(self, axis=axis, correction=correction, keepdims=keepdims)
 
-    def max(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    def max(self, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
         """The largest element over axes."""
         return FUNCTIONS.max(self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    def min(self, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
         """The smallest element over axes."""
         return FUNCTIONS.min(self, axis=axis, keepdims=keepdims)
 
@@ -232,8 +273,12 @@ class Tensor(Value):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on it are recorded for `backward`."""
+        """Whether operations on it are recorded for `backward`; setting it is `requires_grad_`."""
         return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, required: bool) -> None:
+        self.requires_grad_(required)
 
     @property
     def is_leaf(self) -> bool:
@@ -242,6 +287,7 @@ class Tensor(Value):
 
     def requires_grad_(self, required: bool = True) -> Tensor:
         """Make this tensor a leaf whose `grad` is filled by `backward`, or stop that.  Returns itself."""
+        require_flag(required, "requires_grad_")
         if required and not self.type.dtype.is_float:
             raise DTypeError(f"requires_grad_: a floating-point dtype is required; got {self.dtype.name}")
         if not self.is_leaf:
@@ -251,7 +297,7 @@ class Tensor(Value):
         if not required:
             self.node = None
         elif self.node is None:
-            self.node = Leaf(self.data.level if isinstance(self.data, Payload) else 0)
+            self.node = Leaf(self.content.level if isinstance(self.content, Payload) else 0)
         return self
 
     @property
@@ -297,7 +343,8 @@ class Tensor(Value):
         if self.node is None:
             raise GradientError(
                 "backward: a tensor computed from others with requires_grad is required; got one without a record; "
-                "call requires_grad_() on an input first, outside nacre.no_grad()"
+                "call requires_grad_() on an input first, outside nacre.no_grad(); what is compiled, batched or "
+                "differentiated as a function records variables (nn.Parameter) only: use nacre.grad there"
             )
         if gradient is None and self.type.size != 1:
             raise GradientError(
@@ -312,7 +359,7 @@ class Tensor(Value):
     def detach(self) -> Tensor:
         """The same numbers without the record of how they came to be."""
         held = detach(self)
-        return make(held.type, held.data, held.layout) if held is self else held  # type: ignore[return-value]
+        return make(held.type, held.content, held.layout) if held is self else held  # type: ignore[return-value]
 
     if TYPE_CHECKING:
 
@@ -354,6 +401,69 @@ class Tensor(Value):
         def __invert__(self) -> Tensor: ...
 
 
+IN_PLACE: Final = (  # PyTorch's methods that change a tensor, without the underscore
+    "abs add addcdiv addcmul addmm baddbmm bernoulli ceil clamp clamp_max clamp_min clip copy cos cumprod cumsum "
+    "detach div divide eq erf exp exponential fill fill_diagonal floor fmod ge gt index_add index_copy index_fill "
+    "index_put le lerp log lt masked_fill masked_scatter mul multiply nan_to_num ne neg negative normal pow put "
+    "random reciprocal relu remainder renorm resize round rsqrt scatter scatter_add set share_memory sigmoid sign "
+    "sin sqrt square squeeze sub subtract swapaxes t tan tanh transpose tril triu trunc uniform unsqueeze xlogy "
+    "zero"
+)
+
+
+class _InPlace:
+    """The place of a method that tensors lack; a `__getattr__` would make every attribute slower."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Tensor | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        raise MissingAttribute(
+            f"{self.name}: a method that makes a tensor is required; tensors have none that change them; write "
+            f"`x = ...` with what `{self.name[:-1]}` gives, or `x[...] = v`; for gradients `p.grad = None`"
+        )
+
+
+class _Counted:
+    """Counts the references to an object in `__setitem__`, which differ between versions of Python."""
+
+    def __setitem__(self, found: list[int], value: object) -> None:
+        found.append(sys.getrefcount(self))
+
+
+def _temporary() -> int:
+    """References to an object in its `__setitem__` where nothing but the statement holds it."""
+    found: list[int] = []
+    _Counted()[found] = None
+    return found[0]
+
+
+TEMPORARY: Final = _temporary()
+
+
+def _named(x: Tensor, frame: FrameType) -> bool:
+    """Whether a local variable of a frame is a tensor: some versions of Python do not count it while it is used."""
+    return any(held is x for held in frame.f_locals.values())
+
+
+def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:
+    """The tensor that was pickled; a leaf that requires a gradient is one again."""
+    x: Tensor = as_tensor(array)
+    return x.requires_grad_() if requires_grad else x
+
+
+def _held(x: Tensor, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
+    """What is made of all numbers; raises OutOfMemory where there is no room for them."""
+    given = numbers(x, operation)
+    try:
+        return make(given)
+    except MemoryError:
+        raise OutOfMemory(f"{operation}: memory for {given.size:,} elements is required; there is less; take parts of "
+                          "it, as x[:1000]") from None
+
+
 def _one(x: Tensor, operation: str) -> Any:
     if x.type.static and x.type.size != 1:
         remedy = "; use .any() or .all()" if operation == "bool" else ""
@@ -384,6 +494,17 @@ UNARY: Final = (("neg", "negative"), ("pos", "positive"), ("abs", "abs"), ("inve
 OPERANDS: Final = (Value, Variable, bool, int, float, Dim, np.ndarray, np.generic, list, tuple)
 
 
+def _foreign(function: str, other: object) -> Any:
+    """NotImplemented, so that the other operand is asked; an error for tensors of other libraries, which fail then."""
+    kind = type(other)
+    if hasattr(kind, "__dlpack__"):
+        raise KindError(
+            f"{function}: tensors of Nacre are required; got a {kind.__module__}.{kind.__name__}; "
+            "convert it with nacre.asarray"
+        )
+    return NotImplemented
+
+
 def _forward(function: str) -> Callable[[Tensor, Any], Any]:
     def general(self: Any, other: Any) -> Any:
         """The operation through the public function, for operands not met before."""
@@ -411,7 +532,7 @@ def _forward(function: str) -> Callable[[Tensor, Any], Any]:
                 return memo.first(number, of_tensor, (self,))
             return native(self)
         if not isinstance(other, OPERANDS):
-            return NotImplemented
+            return _foreign(function, other)
         return general(self, other)
 
     return operator
@@ -440,7 +561,7 @@ def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
                 return memo.first(number, of_tensor, (self,))
             return native(self)
         if not isinstance(other, OPERANDS):
-            return NotImplemented
+            return _foreign(function, other)
         return general(self, other)
 
     return operator
@@ -468,6 +589,8 @@ def _install() -> None:
         setattr(Tensor, f"__{name}__", _forward(function))
     for name, function in UNARY:
         setattr(Tensor, f"__{name}__", _unary(function))
+    for name in IN_PLACE.split():
+        setattr(Tensor, f"{name}_", _InPlace(f"{name}_"))
     Tensor.__hash__ = _unhashable  # type: ignore[method-assign,assignment]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Union
 
-from nacre.base.errors import ShapeError
+from nacre.base.errors import KindError, ShapeError
 from nacre.base.records import dataclass
 
 LIMIT = 1 << 48  # larger than any size that fits a machine
@@ -27,8 +27,13 @@ class Symbol:
     high: int = LIMIT
 
     def value(self, sizes: Mapping[str, int]) -> int:
-        """The size that `sizes` gives the symbol."""
-        return sizes[self.name]
+        """The size that `sizes` gives the symbol; raises ShapeError where it gives none."""
+        found = sizes.get(self.name)
+        if found is None:
+            raise ShapeError(f"dimension: a size for {self.name} is required; got none, as {self.name} is no axis of "
+                             "an argument here; use the Dim in a function that has it in its dynamic_shapes, or write "
+                             "a number")
+        return found
 
     def substitute(self, sizes: Mapping[str, Size]) -> Size:
         """The size, possibly symbolic, that `sizes` gives the symbol."""
@@ -93,6 +98,9 @@ class Dim:
         >>> print(2 * n + 1, (2 * n + 1).bounds(), 2 * n + 1 > 2)
         2*n + 1 (3, 129) True
         """
+        given: list[object] = [name, min, 0 if max is None else max]
+        if not isinstance(given[0], str) or any(type(v) is not int for v in given[1:]):
+            raise KindError(f"Dim: a name and whole numbers as bounds are required; got {name!r}, {min!r}, {max!r}")
         if not name.isidentifier():
             raise ShapeError(f"Dim: a name such as 'batch' is required; got {name!r}")
         high = LIMIT if max is None else max

@@ -83,6 +83,7 @@ UNSIGNED: Final = (uint8, uint16, uint32, uint64)
 INTEGERS: Final = SIGNED + UNSIGNED
 FLOATS: Final = (float16, bfloat16, float32, float64)
 ALL: Final = (bool_, *INTEGERS, *FLOATS)
+FLOATING: Final = {d.llvm: d for d in FLOATS}  # by LLVM's names
 
 _by_name: Final = {d.name: d for d in ALL} | {d.short: d for d in ALL}
 _by_numpy: Final = {d.numpy: d for d in ALL}
@@ -107,7 +108,7 @@ def as_dtype(value: object) -> DType:
         return {bool: bool_, int: int64, float: float32}[value]
     try:
         return _by_numpy[np.dtype(value)]  # type: ignore[call-overload]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         known = ", ".join(d.name for d in ALL)
         raise DTypeError(f"dtype: one of {known} is required; got {value!r}") from None
 

@@ -22,12 +22,24 @@ class ArgumentError(Error, ValueError):
     """An argument's value is outside what the operation takes."""
 
 
+class KindError(ArgumentError, TypeError):
+    """An argument is of another kind than the operation takes: a string for a number, say."""
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis or an index is out of range."""
+
+
 class TraceError(Error, TypeError):
     """A traced value met Python code that needs its number, or left its trace."""
 
 
 class GradientError(Error, RuntimeError):
     """A derivative was asked for where there is none."""
+
+
+class DepthError(GradientError, RecursionError):
+    """Derivatives were nested deeper than Python calls functions."""
 
 
 class GraphError(Error, ValueError):
@@ -44,6 +56,10 @@ class OutOfMemory(Error, MemoryError):
 
 class StateError(Error, RuntimeError):
     """An object is not in the state the call needs (a freed tape, a missing gradient …)."""
+
+
+class MissingAttribute(Error, AttributeError):
+    """An object has no attribute of this name; the message says what is written in its place."""
 
 
 class MissingExtra(Error, ImportError):

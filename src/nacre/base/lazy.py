@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from nacre.base.boundary import publish
+
 
 def names_of(homes: Mapping[str, str]) -> dict[str, str]:
     """The module of each name, from the names of each module, separated by blanks."""
@@ -23,7 +25,7 @@ def loader(package: str, homes: Mapping[str, str], within: str | None = None) ->
     def load(name: str) -> Any:
         """The value of a public name."""
         if name in names:
-            found = getattr(import_module(f"{within}.{names[name]}"), name)
+            found = publish(import_module(f"{within}.{names[name]}"), name)
         elif name in modules:
             found = import_module(f"{within}.{name}")
         else:

@@ -25,6 +25,7 @@ class State(threading.local):
         self.gradients = True
         self.numerics = "exact"
         self.ambient = EXACT
+        self.held: dict[Any, Any] = {}  # what variables hold here while a function of them is differentiated
 
     def settle(self) -> None:
         """Let `ambient` stand for both modes; equal ones are one object."""
@@ -48,7 +49,11 @@ def gradients(enabled: bool) -> Generator[None]:
         _record(enabled)
         yield
     finally:
-        _record(before)
+        try:
+            _record(before)
+        except BaseException:  # an interrupt: no half of it may stay
+            _record(before)
+            raise
 
 
 def _record(enabled: bool) -> None:

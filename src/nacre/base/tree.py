@@ -1,9 +1,10 @@
-"""Flatten and rebuild nested containers: tuples, lists, dicts, named tuples, None, and registered classes."""
+"""Flatten and rebuild nested containers: tuples, lists, dicts, named tuples, dataclasses, None, registered classes."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
@@ -11,6 +12,7 @@ from nacre.base.records import dataclass
 Flatten = Callable[[Any], tuple[Sequence[Any], Hashable]]
 Rebuild = Callable[[Hashable, Sequence[Any]], Any]
 
+DEEP: Final = 100  # containers within containers
 _registered: dict[type, tuple[Flatten, Rebuild]] = {}
 
 
@@ -60,11 +62,65 @@ def _open(tree: Any) -> tuple[type, Sequence[Any], Hashable] | None:
         if base in _registered:
             children, data = _registered[base][0](tree)
             return base, children, data
+    if hasattr(kind, "__dataclass_fields__") and not _own(kind):
+        names = _fields(node)
+        return kind, [getattr(tree, name) for name in names], names
     return None
 
 
+def _own(kind: type) -> bool:
+    """Whether a class is of this package, whose dataclasses are values of their own."""
+    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _fields(node: Any) -> tuple[str, ...]:
+    """The fields of a dataclass's instance that are set, those that are no arguments of its making included."""
+    return tuple(f.name for f in dataclasses.fields(node) if hasattr(node, f.name))
+
+
+def _dataclass(kind: Any, names: tuple[str, ...], children: Sequence[Any]) -> Any:
+    """An instance with these fields.  They are what they were when it was made: nothing is computed of them anew."""
+    made: Any = object.__new__(kind)
+    for name, child in zip(names, children, strict=True):
+        object.__setattr__(made, name, child)
+    return made
+
+
+def opened(tree: Any) -> tuple[list[Any], Hashable] | None:
+    """The children of a container and its data (keys, class …); None for a leaf."""
+    found = _open(tree)
+    return None if found is None else (list(found[1]), (found[0], found[2]))
+
+
+def _is_deep(tree: Any) -> bool:
+    """Whether containers are nested more deeply than anybody writes them."""
+    waiting = [(tree, 0)]
+    while waiting:
+        held, depth = waiting.pop()
+        found = _open(held)
+        if found is not None and depth > DEEP:
+            return True
+        waiting += [(child, depth + 1) for child in found[1]] if found is not None else []
+    return False
+
+
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """The leaves in order, and the structure that `unflatten` rebuilds them into."""
+    """The leaves in order, and the structure that `unflatten` rebuilds them into.
+
+    Raises ArgumentError for a container that contains itself.
+    """
+    try:
+        return _flatten(tree)
+    except RecursionError:
+        if not _is_deep(tree):  # it is the caller who recurses
+            raise
+        raise ArgumentError(
+            "tree: a container that does not contain itself, and is not nested too deeply for Python, is required; "
+            f"got such a {type(tree).__name__}"
+        ) from None
+
+
+def _flatten(tree: Any) -> tuple[list[Any], Structure]:
     opened = _open(tree)
     if opened is None:
         return [tree], LEAF
@@ -72,7 +128,7 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     leaves: list[Any] = []
     structures: list[Structure] = []
     for child in children:
-        more, structure = flatten(child)
+        more, structure = _flatten(child)
         leaves += more
         structures.append(structure)
     return leaves, Structure(kind, data, tuple(structures))
@@ -81,8 +137,27 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The container of the given structure and leaves."""
     if len(leaves) != structure.leaves:
-        raise ArgumentError(f"unflatten: {structure.leaves} leaves are required; got {len(leaves)}")
+        raise ArgumentError(f"tree.unflatten: {structure.leaves} leaves are required; got {len(leaves)}")
     return _rebuild(structure, iter(leaves))
+
+
+def leaves_as(structure: Structure, tree: Any, what: str) -> list[Any]:
+    """What a tree has in the places of a structure's leaves, None included; dicts are matched by their keys.
+
+    Raises ArgumentError where it has another structure above them.
+    """
+    if structure.kind is None:
+        return [tree]
+    opened = _open(tree)
+    if opened is None or opened[0] is not structure.kind or len(opened[1]) != len(structure.children):
+        raise ArgumentError(f"{what} of structure {structure} is required; got {flatten(tree)[1]}")
+    children = opened[1]
+    if structure.kind is dict:
+        keys: Any = structure.data
+        if set(tree) != set(keys):
+            raise ArgumentError(f"{what} with the keys {list(keys)} is required; got {list(tree)}")
+        children = [tree[key] for key in keys]
+    return [x for s, child in zip(structure.children, children, strict=True) for x in leaves_as(s, child, what)]
 
 
 def replaced(tree: Any, leaves: Iterator[Any], rebuilt: list[Any]) -> Any:
@@ -118,6 +193,8 @@ def _rebuild(structure: Structure, leaves: Any) -> Any:
         return dict(zip(structure.data, children, strict=True))  # type: ignore[arg-type]
     if kind in _registered:
         return _registered[kind][1](structure.data, children)
+    if structure.data is not None:
+        return _dataclass(kind, structure.data, children)  # type: ignore[arg-type]
     return kind(*children)
 
 
@@ -128,6 +205,6 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     for other in rest:
         more, found = flatten(other)
         if found != structure:
-            raise ArgumentError(f"tree_map: trees of one structure are required; got {structure} and {found}")
+            raise ArgumentError(f"tree.map: trees of one structure are required; got {structure} and {found}")
         others.append(more)
     return unflatten(structure, [f(*args) for args in zip(leaves, *others, strict=True)])

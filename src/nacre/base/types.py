@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final, cast
 
+from nacre.base.arguments import few, is_whole, shown
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
-from nacre.base.errors import ShapeError
+from nacre.base.errors import AxisError, KindError, ShapeError
 
 Shape = tuple[Size, ...]
+MOST_AXES: Final = 64  # NumPy's; loop nests and their compile time grow with them
 
 
 class TensorType:
@@ -26,6 +28,8 @@ class TensorType:
         key = (tuple(shape), dtype)
         found = cls._interned.get(key)
         if found is None:
+            if len(key[0]) > MOST_AXES:
+                raise ShapeError(f"tensor: at most {MOST_AXES} axes are required; got {len(key[0])}; merge some")
             found = super().__new__(cls)
             found.shape, found.dtype = key
             found.static = all(type(s) is int for s in key[0])
@@ -91,9 +95,11 @@ def broadcast_shapes(*shapes: Shape, operation: str = "broadcast") -> Shape:
 
 
 def normal_axis(axis: int, rank: int, operation: str) -> int:
-    """A non-negative axis; raises ShapeError when it is out of range."""
+    """A non-negative axis; raises AxisError when it is out of range, KindError for what is no whole number."""
+    if type(axis) is not int and not is_whole(axis):
+        raise KindError(f"{operation}: a whole number as axis is required; got {shown(axis)}")
     if not -rank <= axis < rank:
-        raise ShapeError(f"{operation}: an axis in [{-rank}, {rank}) is required; got {axis}")
+        raise AxisError(f"{operation}: an axis in [{-rank}, {rank}) is required; got {axis}")
     return axis % rank if rank else 0
 
 
@@ -101,7 +107,9 @@ def normal_axes(axes: int | Sequence[int] | None, rank: int, operation: str) -> 
     """Sorted, distinct, non-negative axes; None means all."""
     if axes is None:
         return tuple(range(rank))
-    listed = [axes] if isinstance(axes, int) else list(axes)
+    given: object = axes
+    single = is_whole(given) or isinstance(given, str) or not hasattr(type(given), "__iter__")
+    listed: list[int] = [cast("int", axes)] if single else list(few(cast("Sequence[int]", axes), operation))
     normal = sorted(normal_axis(a, rank, operation) for a in listed)
     if len(set(normal)) != len(normal):
         raise ShapeError(f"{operation}: distinct axes are required; got {tuple(listed)}")

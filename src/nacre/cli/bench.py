@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from nacre.base import tree
-from nacre.base.errors import DeviceError
+from nacre.base.errors import ArgumentError, DeviceError
+from nacre.cli.stages import duration, stages
+from nacre.cli.tables import numbers, show
 from nacre.inspect import machine, roofline
 from nacre.inspect.ceilings import Ceilings, measure
 from nacre.inspect.profile import Profile, Row, measured
@@ -22,7 +24,7 @@ from nacre.inspect.timing import Times, interleaved
 from nacre.inspect.workloads import WORKLOADS, Workload, chosen
 
 GIGA = 1e9
-HEADS = {"GFLOPs": "GFLOP/s", "GBs": "GB/s", "part": "of it"}
+LIMITS, EACH, TINY = 20, 15, 1  # seconds for the machine's limits, and to compile and profile a workload
 ROWS = 12  # kernels of a workload that are shown, those that take longest
 
 
@@ -41,23 +43,42 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace, console: Console) -> int:
     """Time the workloads and show their kernels."""
+    if given.rounds < 1 or not 0 <= given.seconds < math.inf or given.rows < 0:
+        raise ArgumentError("bench: positive rounds, and seconds and rows that are finite and not negative, are "
+                            f"required; got {given.rounds}, {given.seconds} and {given.rows}")
     names = chosen(given.workloads)
-    made = {w.name: _made(w, given.tiny) for w in names}
-    taken = interleaved({n: call for n, (call, _) in made.items()}, given.rounds, given.seconds)
-    told = {n: profile() for n, (_, profile) in made.items()}
-    limits = measure()  # once more: what disturbed the machine the first time may have gone
+    console.print(_expected(len(names), given))
+    with stages(console) as stage:
+        made: dict[str, tuple[Callable[[], Any], Callable[[], Profile]]] = {}
+        for w in names:
+            stage(f"compiling {w.name}")
+            made[w.name] = _made(w, given.tiny)
+        stage(f"timing {len(names)} workloads in turn")
+        taken = interleaved({n: call for n, (call, _) in made.items()}, given.rounds, given.seconds)
+        told: dict[str, Profile] = {}
+        for n, (_, profile) in made.items():
+            stage(f"profiling {n}")
+            told[n] = profile()
+        stage("measuring the machine's limits")
+        limits = measure()  # once more: what disturbed the machine the first time may have gone
     told = {n: p.under(limits) for n, p in told.items()}
     console.print(ceilings_line(limits), soft_wrap=True)
     for w in names:
         console.print()
-        console.print(kernels(w, told[w.name], given.rows))
+        show(console, kernels(w, told[w.name], given.rows))
     console.print()
-    console.print(totals(names, told, taken))
+    show(console, totals(names, told, taken))
     if given.json:
         _write(given.json, json.dumps(document(told, taken), indent=1) + "\n")
     if given.svg:
         _write(given.svg, roofline.chart(list(told.values())).svg())
     return 0
+
+
+def _expected(count: int, given: argparse.Namespace) -> str:
+    """What is to come, and about how long it takes."""
+    seconds = LIMITS + count * (given.rounds * given.seconds + (TINY if given.tiny else EACH))
+    return f"{count} workload{'s' if count != 1 else ''}: {duration(seconds)}"
 
 
 def _made(workload: Workload, tiny: bool) -> tuple[Callable[[], Any], Callable[[], Profile]]:
@@ -83,8 +104,8 @@ def _size(nbytes: int) -> str:
 
 def kernels(workload: Workload, told: Profile, limit: int) -> Table:
     """A workload's kernels, the longest first, equal ones on one line; the last lines are the whole."""
-    table = _table(f"{workload.name}: {workload.title}", "kernel", times=3, ms=6, median=6, part=4, GFLOPs=6, GBs=5,
-                   roof=5, busy=4)
+    table = numbers(f"{workload.name}: {workload.title}", "kernel",
+                    ("times", "ms", "median", "of it", "GFLOP/s", "GB/s", "roof", "busy"))
     ranked = sorted(_alike(told.rows), key=lambda rows: -sum(r.seconds for r in rows))
     for rows in ranked[:limit]:
         spent, floor = sum(r.seconds for r in rows), sum(r.floor for r in rows)
@@ -101,15 +122,6 @@ def kernels(workload: Workload, told: Profile, limit: int) -> Table:
                   _giga(told.flops, told.walked), _giga(told.bytes, told.walked))
     table.add_row("without stamps", "", _ms(told.whole), _ms(told.typical), "",
                   _giga(told.flops, told.whole), "", f"{told.share:.0%}")
-    return table
-
-
-def _table(title: str, first: str, **rest: int) -> Table:
-    """A table of numbers: the names of its columns, and how wide each is at least."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first, no_wrap=True, min_width=12, max_width=44)
-    for name, width in rest.items():
-        table.add_column(HEADS.get(name, name), justify="right", no_wrap=True, min_width=width)
     return table
 
 
@@ -133,7 +145,7 @@ def _alike(rows: Sequence[Row]) -> list[list[Row]]:
 
 def totals(names: list[Workload], told: dict[str, Profile], taken: dict[str, Times]) -> Table:
     """A line for each workload: its calls' times, and how near they are to the floor."""
-    table = _table("Calls from Python, ms", "workload", least=7, median=7, spread=6, calls=6, floor=7, roof=5)
+    table = numbers("Calls from Python, ms", "workload", ("least", "median", "spread", "calls", "floor", "roof"))
     for w in names:
         t, p = taken[w.name], told[w.name]
         table.add_row(w.name, _ms(t.least), _ms(t.median), f"{t.spread:.0%}", str(len(t.seconds)), _ms(p.floor),
@@ -157,7 +169,7 @@ def document(told: dict[str, Profile], taken: dict[str, Times]) -> dict[str, Any
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     except OSError as fault:
         raise DeviceError(f"bench: a file that can be written is required; got {path}: {fault.strerror}; "
                           "name another") from None

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +46,8 @@ def run(line: argparse.Namespace, console: Console) -> int:
     start = time.perf_counter()
     program, name = source(line.source, line.types)
     path: Path = line.output or Path(name + ENDINGS[line.kind])
-    made = compile(program, (), path, line.kind, line.target, static=line.static)
+    with _ended_by_signals():
+        made = compile(program, (), path, line.kind, line.target, static=line.static)
     told = report(made, time.perf_counter() - start)
     if line.json:
         print(json.dumps(told, indent=2))
@@ -55,6 +60,24 @@ def run(line: argparse.Namespace, console: Console) -> int:
     if made.header is not None:
         console.print(f"  header {made.header}", soft_wrap=True)
     return 0
+
+
+@contextmanager
+def _ended_by_signals() -> Generator[None]:
+    """A block that SIGTERM ends like an exit, so that it takes its temporary files with it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        """Leave as a shell says that a signal ended it."""
+        sys.exit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def report(made: Deployed, seconds: float) -> dict[str, Any]:

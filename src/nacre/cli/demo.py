@@ -337,7 +337,7 @@ def _mark(good: bool) -> str:
 def write(report: Report, path: Path) -> None:
     """Write the report as JSON."""
     try:
-        path.write_text(json.dumps(asdict(report), indent=2) + "\n")
+        path.write_text(json.dumps(asdict(report), indent=2) + "\n", encoding="utf-8")
     except OSError as fault:
         raise DeviceError(f"demo: a file that can be written is required for --json; got {path}: {fault.strerror}; "
                           "name another") from None

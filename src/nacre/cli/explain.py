@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from nacre.base.records import dataclass
-from nacre.cli.source import TYPES, Given, given, load
+from nacre.cli.source import TYPES, Given, example, load
 from nacre.inspect.explain import Explanation
 from nacre.inspect.work import Step, steps
 from nacre.runtime.buffer import readable
@@ -64,7 +64,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 def run(line: argparse.Namespace, console: Console) -> int:
     """Print the parts that are asked for."""
     function = load(line.function, "explain")
-    told = compiled(function, given(function, line.types, "explain"))
+    told = compiled(function, example(function, line.types, "explain"))
     asked = line.show or USUAL
     chosen = {name: part for name, part in PARTS.items() if name in asked or "all" in asked}
     if line.json:

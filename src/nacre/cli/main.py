@@ -16,7 +16,8 @@ from nacre.cli import run as run_command
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 EPILOG = ("Environment: NACRE_ISA (avx512, avx2, neon), NACRE_NUM_THREADS, NACRE_CACHE_DIR, NACRE_CACHE_SIZE, "
-          "NACRE_TUNE (1: search the free choices of what is compiled).")
+          "NACRE_TUNE (1: search the free choices of what is compiled), NACRE_PROGRESS (0: no line that shows how far "
+          "compiling is).")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -88,7 +88,7 @@ def again(given: argparse.Namespace, out: Path) -> str:
 def write(path: Path, document: Any) -> None:
     """Write results as JSON."""
     try:
-        path.write_text(json.dumps(document, indent=1) + "\n")
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     except OSError as fault:
         raise DeviceError(f"train: a file that can be written is required for --json; got {path}: {fault.strerror}; "
                           "name another") from None

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from nacre.cli import source
+from nacre.cli.stages import duration, stages
+from nacre.cli.tables import numbers, show
 from nacre.compile.tune import Found, tune
 from nacre.inspect.workloads import WORKLOADS, chosen
 from nacre.runtime import choice
 from nacre.transform.jit import Jitted, jit
+
+EACH = 25  # seconds that a search takes, about
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -31,29 +35,35 @@ def run(given: argparse.Namespace, console: Console) -> int:
     if given.forget:
         console.print(f"Forgot {choice.forget()} choices.")
         return 0
-    for name, function, values in _programs(given):
-        prepared = function.prepare(*values)
-        console.print(table(name, tune(prepared.compiled.executable, prepared.sizes)))
+    programs = _programs(given)
+    console.print(f"{len(programs)} program{'s' if len(programs) != 1 else ''}: {duration(EACH * len(programs))}")
+    for name, ready in programs:
+        with stages(console) as stage:
+            stage(f"compiling {name}")
+            function, values = ready()
+            prepared = function.prepare(*values)
+            stage(f"searching {name}")
+            found = tune(prepared.compiled.executable, prepared.sizes)
+        if found:
+            show(console, table(name, found))
+        else:
+            console.print(f"{name}: nothing to choose; the model's way is the only one")
     return 0
 
 
-def _programs(given: argparse.Namespace) -> Iterator[tuple[str, Jitted, tuple[Any, ...]]]:
-    """The functions to search, with their arguments."""
+def _programs(given: argparse.Namespace) -> list[tuple[str, Callable[[], tuple[Jitted, tuple[Any, ...]]]]]:
+    """The functions to search by name, and what makes each with its arguments."""
     if given.what is not None and ":" in given.what:
         function = source.load(given.what, "tune")
-        values = source.given(function, given.types, "tune").values
-        yield given.what, function if isinstance(function, Jitted) else jit(function), values
-        return
-    for workload in chosen([given.what] if given.what else []):
-        yield workload.name, *workload.ready(given.tiny)
+        values = source.example(function, given.types, "tune").values
+        jitted = function if isinstance(function, Jitted) else jit(function)
+        return [(given.what, lambda: (jitted, values))]
+    return [(w.name, partial(w.ready, given.tiny)) for w in chosen([given.what] if given.what else [])]
 
 
 def table(name: str, found: list[Found]) -> Table:
     """The choices that a search has met, those first that gain most time."""
-    made = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    made.add_column("choice", no_wrap=True, min_width=20)
-    for head in ("options", "usual µs", "best µs", "gain"):
-        made.add_column(head, justify="right", no_wrap=True, min_width=7)
+    made = numbers(name, "choice", ("options", "usual µs", "best µs", "gain"))
     for f in sorted(found, key=lambda f: f.least[f.taken] - f.least[0]):
         made.add_row(f.name, str(len(f.options)), f"{f.least[0] * 1e6:.1f}", f"{f.least[f.taken] * 1e6:.1f}",
                      f"{f.gain:.2f}" if f.taken else "–")

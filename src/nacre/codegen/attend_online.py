@@ -18,7 +18,7 @@ from nacre.codegen.attend import Attention, Writer, written
 from nacre.codegen.attend_plan import ONLINE, online_cut
 from nacre.codegen.attend_rows import COLUMNS, ROWS, I, J, Scores, finish, most, rows_of
 from nacre.codegen.isa import Isa
-from nacre.kernel.ast import Accumulate, Alloc, Buffer, Expr, For, Kernel, Let, Load, Local, Store, apply, const
+from nacre.kernel.ast import Accumulate, Alloc, Buffer, For, Kernel, Let, Load, Local, Store, apply
 from nacre.kernel.order_attend import KEYS
 from nacre.native.text import Module, Val
 
@@ -34,7 +34,7 @@ def level(s: Scores) -> Kernel:
     body = (
         Let("b", s.row("before")),
         Let("m", apply("maximum", before, s.row("now"))),
-        Store("factor", (I,), apply("exp", apply("sub", before, _base(s, after)))),
+        Store("factor", (I,), apply("exp", apply("sub", before, s.base(after)))),
         Store("most", (I,), after),
     )
     inputs = s.column("now"), s.column("before")
@@ -46,7 +46,7 @@ def raised(s: Scores) -> Kernel:
     """x, most → p, which may be written over x."""
     power = apply("exp", apply("sub", s(s.element("x")), Local("m", s.dtype)))
     body = (
-        Let("m", _base(s, s.row("most"))),
+        Let("m", s.base(s.row("most"))),
         For("j", COLUMNS, (Store("p", (I, J), power),), vector=True),
     )
     return Kernel("attend_raised", (s.band("x"), s.column("most"), *s.buffers), (s.band("p"),), (rows_of(body),))
@@ -73,12 +73,6 @@ def scaled(s: Scores) -> Kernel:
 def kept(s: Scores) -> Kernel:
     """x → y, a value of each row."""
     return Kernel("attend_kept", (s.column("x"),), (s.column("y"),), (rows_of((Store("y", (I,), s.row("x")),)),))
-
-
-def _base(s: Scores, most: Expr) -> Expr:
-    """What is subtracted from scores: the greatest one, but 0 where all are −∞."""
-    nothing = apply("eq", most, const(-math.inf, s.dtype))
-    return apply("select", nothing, const(0.0, s.dtype), most)
 
 
 class _Online(Writer):

@@ -48,8 +48,8 @@ class Scores:
     `steps` are "scale" or "divide", by `scale`, and "mask", in order.  A bool mask puts −inf where it is false,
     another one is added; `mask_columns` is the distance of its columns, 0 or 1.  `causal` scores have −inf above the
     diagonal from the start, which the kernels see to.  `shares` tells that weights are divided by their sum before
-    they meet the values.  The operands may be narrower than `dtype`, in which all is computed, and so may be what
-    comes of them, `out`.
+    they meet the values; `empties`, that rows of −∞ have weights 0.  The operands may be narrower than `dtype`, in
+    which all is computed, and so may be what comes of them, `out`.
     """
 
     dtype: DType
@@ -59,6 +59,7 @@ class Scores:
     mask_columns: int = 1
     causal: bool = False
     shares: bool = False
+    empties: bool = False
     online: bool = False  # blocks of keys one after the other, as `kernel.order_attend` has it
     operands: tuple[DType, ...] = ()  # of queries, keys and values, unless all are `dtype`
     out: DType | None = None
@@ -95,6 +96,18 @@ class Scores:
                 g = apply("select", self._mask(), g, const(0.0, self.dtype))
         return g
 
+    def base(self, most: Expr) -> Expr:
+        """What is subtracted from scores: the greatest one, but 0 where all are −∞."""
+        nothing = apply("eq", most, const(-math.inf, self.dtype))
+        return apply("select", nothing, const(0.0, self.dtype), most)
+
+    def share(self, total: Expr) -> Expr:
+        """1 / total, and 1 in a row of zeros if there may be such."""
+        one = const(1.0, self.dtype)
+        if self.empties:
+            total = apply("select", apply("eq", total, const(0.0, self.dtype)), one, total)
+        return apply("div", one, total)
+
     def _mask(self) -> Expr:
         assert self.mask is not None
         return Load("mask", (I, J), self.mask)
@@ -121,7 +134,7 @@ def most(s: Scores) -> Kernel:
     body: tuple[Stmt, ...] = (
         Alloc(Buffer("a", s.dtype, ())),
         For("j", COLUMNS, (Accumulate("max", ("a",), (s(s.element("x")),)),), vector=True),
-        Store("most", (I,), Load("a", (), s.dtype)),
+        Store("most", (I,), s.base(Load("a", (), s.dtype)) if s.empties and not s.online else Load("a", (), s.dtype)),
     )
     return Kernel("attend_most", (s.band("x"), *s.buffers), (s.column("most"),), (rows_of(body),))
 
@@ -146,7 +159,7 @@ def total(s: Scores) -> Kernel:
     if not s.shares:
         return Kernel("attend_total", (s.band("x"),), (s.column("total"),), (rows_of(body),))
     divided = Store("p", (I, J), apply("mul", s.element("x"), Local("u", s.dtype)))
-    body = (*body, Let("u", apply("div", const(1.0, s.dtype), Load("b", (), s.dtype))),
+    body = (*body, Let("u", s.share(Load("b", (), s.dtype))),
             For("j", COLUMNS, (divided,), vector=True))
     return Kernel("attend_total", (s.band("x"),), (s.band("p"), s.column("total")), (rows_of(body),))
 
@@ -156,7 +169,7 @@ def finish(s: Scores, results: Sequence[str]) -> Kernel:
     dtypes = {"out": s.out or s.dtype, "mixed": s.dtype}
     mixed = apply("add", s.element("c"), const(0.0, s.dtype)) if s.online else s.element("c")
     values = {"out": apply("mul", mixed, Local("u", s.dtype)), "mixed": mixed}
-    share = Let("u", apply("div", const(1.0, s.dtype), s.row("total")))
+    share = Let("u", s.share(s.row("total")))
     columns = For("j", COLUMNS, tuple(Store(r, (I, J), cast(values[r], dtypes[r])) for r in results), vector=True)
     outputs = tuple(Buffer(r, dtypes[r], (ROWS, COLUMNS), (Dim.symbol(f"{r}_apart"), 1)) for r in results)
     return Kernel("attend_finish", (s.band("c"), s.column("total")), outputs, (rows_of((share, columns)),))

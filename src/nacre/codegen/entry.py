@@ -159,7 +159,8 @@ class _Entry:
                 self.release(table.__array_interface__["data"][0])  # its `ctypes` would import: it may be too late
 
     def __del__(self) -> None:
-        self.forget()
+        if hasattr(self, "tables"):  # else an interrupt came while it was made
+            self.forget()
 
     def function(self, method: _Method) -> Callable[..., Any]:
         """The native function with this record."""

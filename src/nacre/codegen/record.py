@@ -193,7 +193,8 @@ def slot_offset(cls: type, name: str) -> int:
 
 def offsets() -> dict[str, int]:
     """The slots that native code reads and writes, by name."""
-    places = {name: slot_offset(Value, name) for name in ("type", "data", "layout", "node")}
+    places = {name: slot_offset(Value, name) for name in ("type", "layout", "node")}
+    places |= {"data": slot_offset(Value, "content")}
     places |= {"level": slot_offset(Origin, "level"), "offset": slot_offset(Layout, "offset")}
     return places | {
         name: slot_offset(Node, name) for name in ("number", "parents", "rule", "saved")}

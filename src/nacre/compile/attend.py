@@ -50,19 +50,18 @@ def attend(graph: Graph) -> Graph:
     """The graph with every attention as one equation, or two with its derivative."""
     if not any(e.primitive.name == "exp" or e.primitive is online_p for e in graph.equations):
         return graph
-    found = graph
-    for e in graph.equations:  # of attention over blocks first the derivative, which begins with an exponential
-        if e.primitive.name == "exp":
-            found = _replaced(found, e) or found
-    for e in graph.equations:
-        if e.primitive is online_p:
-            found = _replaced(found, e) or found
+    found, finder = graph, Finder(graph)
+    # of attention over blocks first the derivative, which begins with an exponential
+    begins = [e for e in graph.equations if e.primitive.name == "exp"]
+    for e in begins + [e for e in graph.equations if e.primitive is online_p]:
+        other = _replaced(found, finder.again(), e)
+        if other is not None:
+            found, finder = other, Finder(other)
     return found if found is graph else own_constants(found)
 
 
-def _replaced(graph: Graph, e: Equation) -> Graph | None:
+def _replaced(graph: Graph, finder: Finder, e: Equation) -> Graph | None:
     """The graph with the attention around an exponential, or over blocks, replaced; None if there is none."""
-    finder = Finder(graph)
     if e.primitive is online_p:
         match = finder.online(e)
     else:

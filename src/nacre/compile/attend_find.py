@@ -10,10 +10,10 @@ Every value in between must be read by nobody else.
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import field
 
-import numpy as np
-
+from nacre.base.conversion import element
 from nacre.base.dims import Dim
 from nacre.base.dtypes import bfloat16, bool_, float16, float32, float64
 from nacre.base.records import dataclass
@@ -44,6 +44,7 @@ class Match:
     cotangent: Atom | None = None
     shift: Atom | None = None
     shares: bool = False  # weights are divided by their sum before they meet the values
+    empties: bool = False  # rows of −∞ have weights 0
     online: bool = False  # it goes over blocks of keys
     stored: tuple[Atom, Atom, Atom] = ()  # type: ignore[assignment]  # queries, keys and values as they lie in memory
 
@@ -58,7 +59,8 @@ class Match:
         scale = next((float(a.array) for s, a in self.chain if s in FACTORS and isinstance(a, Literal)), 1.0)
         steps = tuple(s for s, _ in self.chain if s != "causal")
         causal = any(s == "causal" for s, _ in self.chain)
-        return {"causal": causal, "scale": scale, "shares": self.shares, "steps": steps}
+        return {"causal": causal, "scale": scale, "shares": self.shares, "empties": self.empties,
+                "steps": steps}
 
     @property
     def sound(self) -> bool:
@@ -84,6 +86,12 @@ class Finder:
         self.made: list[Equation] = []  # views that the graph lacks
         self.known: dict[Var, Atom] = {}  # products' operands as they are read in rows
 
+    def again(self) -> Finder:
+        """A finder in the same graph that has found nothing yet."""
+        other = copy(self)
+        other.made, other.known = [], {}
+        return other
+
     # ---- words
 
     def by(self, a: Atom, name: str) -> Equation | None:
@@ -102,7 +110,7 @@ class Finder:
         if isinstance(a, Literal):
             return None if a.type.shape else a
         e = self.by(a, "fill")
-        return Literal(np.asarray(e.params["value"], a.type.dtype.numpy), a.type.with_shape(())) if e else None
+        return Literal(element(e.params["value"], a.type.dtype), a.type.with_shape(())) if e else None
 
     def base(self, a: Atom) -> tuple[Atom, list[Equation]]:
         """What a value repeats, and the broadcasts of it, the last one first."""
@@ -152,16 +160,23 @@ class Finder:
         if sub is None or rank < 2 or p.type.dtype not in (float32, float64) or not _plain(p.type):
             return None
         scores, most = sub.inputs[0], self.spread(sub.inputs[1], rank - 1)
-        greatest = None if most is None else self.by(most, "max")
+        floor = None if most is None else self.instead(most, -math.inf, 0.0)
+        greatest = None if most is None else self.by(most if floor is None else floor[0], "max")
         if greatest is None and isinstance(most, Var):
             return self.derivative(exp, sub, most)
         if greatest is None or greatest.inputs[0] is not scores or greatest.params["axes"] != (rank - 1,):
             return None
         lowered = self.producer[sub.inputs[1]]  # type: ignore[index]
         taken = [exp, sub, lowered, greatest]
+        if floor is not None:
+            if not self.only(greatest.outputs[0], *floor[1]):
+                return None
+            taken += floor[1]
         if not (self.only(exp.inputs[0], exp) and self.only(sub.inputs[1], sub) and isinstance(scores, Var)):  # type: ignore[arg-type]
             return None
-        match = Match(scores, scores, scores, None, [], p, {"most": greatest.outputs[0]}, taken, exp.source)
+        assert isinstance(most, Var)
+        match = Match(scores, scores, scores, None, [], p, {"most": most}, taken, exp.source)
+        match.empties = floor is not None
         if not self.back_to_product(match, scores, [sub, greatest]) or not self.mixes(match):
             return None
         match.stored = self.widened(match.q), self.widened(match.k), self.widened(match.v)
@@ -171,13 +186,14 @@ class Finder:
         """The attention of an equation over blocks of keys."""
         q, k, v, *masks = e.inputs
         mixed, most, total = e.outputs
-        scale = Literal(np.asarray(e.params["scale"], q.type.dtype.numpy), q.type.with_shape(()))
+        scale = Literal(element(e.params["scale"], q.type.dtype), q.type.with_shape(()))
         chain: list[tuple[str, Atom]] = [("scale", scale), *(("causal", q),) * bool(e.params["causal"])]
         chain += [("mask", m) for m in masks]
         results = {"mixed": mixed, "most": most, "total": total}
         mask = self.owned(masks[0]) if masks else None
         match = Match(q, k, v, mask, chain, mixed, results, [e], e.source, online=True)
         match.stored = self.widened(q), self.widened(k), self.widened(v)
+        match.empties = mask is not None
         self.divides(match)
         return match
 
@@ -288,7 +304,7 @@ class Finder:
             return False
         match.results["total"] = sums[0].outputs[0]
         match.taken.append(sums[0])
-        divided = [e for e in readers if self.shared(match.p, e, match.results["total"])]
+        divided = [e for e in readers if self.shared(e, match)]
         if divided and len(readers) == 2:
             match.shares = True
             match.taken.append(divided[0])
@@ -302,7 +318,7 @@ class Finder:
     def divides(self, match: Match) -> None:
         """Note the product with the values divided by the sum of weights, if it is."""
         for e in self.readers.get(match.results["mixed"], []):
-            if e.primitive.name == "mul" and any(self.is_share(a, match.results["total"]) for a in e.inputs):
+            if e.primitive.name == "mul" and any(self.is_share(a, match) for a in e.inputs):
                 match.results["out"] = self.narrowed(match, e)
                 match.taken.append(e)
                 break
@@ -323,9 +339,9 @@ class Finder:
         e = self.by(a, "cast")
         return e.inputs[0] if e is not None and a.type.dtype is float32 and e.inputs[0].type.dtype in HALVES else a
 
-    def shared(self, p: Var, e: Equation, total: Var) -> bool:
+    def shared(self, e: Equation, match: Match) -> bool:
         """Whether an equation divides weights by their sum."""
-        return e.primitive.name == "mul" and any(a is not p and self.is_share(a, total) for a in e.inputs)
+        return e.primitive.name == "mul" and any(a is not match.p and self.is_share(a, match) for a in e.inputs)
 
     def meets(self, match: Match, weights: Var) -> bool:
         """Whether one product multiplies weights with values, which are noted."""
@@ -341,12 +357,29 @@ class Finder:
             match.taken.append(e)
         return "mixed" in match.results and match.v.type.shape[-1] != 0
 
-    def is_share(self, a: Atom, total: Var) -> bool:
-        """Whether a value repeats 1 / total along rows."""
+    def is_share(self, a: Atom, match: Match) -> bool:
+        """Whether a value repeats 1 / total along rows, or 1 / 1 where rows of −∞ have a total of 0."""
+        total = match.results["total"]
         share = self.spread(a, total.type.rank)
         quotient = None if share is None else self.by(share, "div")
-        one = None if quotient is None else self.constant(quotient.inputs[0])
-        return quotient is not None and quotient.inputs[1] is total and one is not None and float(one.array) == 1.0
+        if quotient is None or not self.fills(quotient.inputs[0], 1.0):
+            return False
+        safe = self.instead(quotient.inputs[1], 0.0, 1.0)
+        return (quotient.inputs[1] if safe is None else safe[0]) is total and match.empties == (safe is not None)
+
+    def instead(self, a: Atom, case: float, other: float) -> tuple[Atom, list[Equation]] | None:
+        """Of a value that is another, but `other` where that equals `case`: that other, and the equations."""
+        chosen = self.by(a, "select")
+        same = None if chosen is None else self.by(chosen.inputs[0], "eq")
+        if chosen is None or same is None or same.inputs[0] is not chosen.inputs[2]:
+            return None
+        fits = self.fills(same.inputs[1], case) and self.fills(chosen.inputs[1], other)
+        return (same.inputs[0], [same, chosen]) if fits else None
+
+    def fills(self, a: Atom, number: float) -> bool:
+        """Whether a value is one number everywhere."""
+        held = self.constant(a)
+        return held is not None and float(held.array) == number
 
     # ---- derivative
 

@@ -96,8 +96,8 @@ def _launch(e: Equation, split: int, places: dict[str, Place], strides: dict[str
     same = all(d is wide for d in operands)
     out: DType = e.params.get("out", wide)
     scores = Scores(wide, e.params["steps"], e.params["scale"], mask.dtype if mask else None,
-                    0 if repeats else 1, e.params["causal"], e.params["shares"], e.params.get("online", False),
-                    () if same else operands, None if out is wide else out)
+                    0 if repeats else 1, e.params["causal"], e.params["shares"], e.params["empties"],
+                    e.params.get("online", False), () if same else operands, None if out is wide else out)
     code, about = kernel(scores, e.params["results"])
     sizes = heads, queries, keys, depth, width = product(batch), q[-2], k[-2], q[-1], v[-1]
     values: dict[str, Size] = {"inner": product(batch[split:]), "queries": queries, "keys": keys, "depth": depth,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
+from heapq import heappop, heappush
 
 from nacre.base.records import dataclass
 from nacre.base.types import Shape
@@ -58,16 +59,38 @@ class Node:
                 todo += [(n, depth + 1) for n in current(node.after)]
 
     def needs(self, other: Node) -> bool:
-        """Whether this node needs the other, directly or not."""
-        seen: set[Node] = set()
-        todo: list[Node] = [self]
-        while todo:
-            for n in current(todo.pop().before):
-                if n is other:
-                    return True
-                if n.depth > other.depth and n not in seen:
-                    seen.add(n)
-                    todo.append(n)
+        """Whether this node needs the other, directly or not.
+
+        The search goes from both, each side first to what lies nearest to the other's depth, and looks at as many edges
+        of each; it ends where they meet, or where one of them has no way left.
+        """
+        needed: set[Node] = {self}
+        needing: set[Node] = {other}
+        back: list[tuple[int, int, Node]] = [(self.depth, self.number, self)]
+        ahead: list[tuple[int, int, Node]] = [(-other.depth, other.number, other)]
+        looked_back = looked_ahead = 0  # at how many edges
+        while back and ahead:
+            first, last = back[0][2], ahead[0][2]
+            if looked_back + len(first.before) <= looked_ahead + len(last.after):
+                heappop(back)
+                first.before = current(first.before)
+                looked_back += len(first.before)
+                for n in first.before:
+                    if n in needing:
+                        return True
+                    if n.depth > other.depth and n not in needed:
+                        needed.add(n)
+                        heappush(back, (n.depth, n.number, n))
+            else:
+                heappop(ahead)
+                last.after = current(last.after)
+                looked_ahead += len(last.after)
+                for n in last.after:
+                    if n in needed:
+                        return True
+                    if n.depth < self.depth and n not in needing:
+                        needing.add(n)
+                        heappush(ahead, (-n.depth, n.number, n))
         return False
 
     def adopt(self, other: Node) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nacre.base.locks import forkable
+from nacre.base.locks import Turns
+from nacre.base.progress import compiling
 from nacre.base.state import STATE
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.entry import entry, view_entry
@@ -37,7 +38,7 @@ class CompilingExecutor:
         self.met: set[object] = set()
         self.strided: dict[object, Callable[..., Any]] = {}
         self.equal: dict[tuple[Graph, str], Executable] = {}  # the latest programs, for graphs that are equal to them
-        self.noting = forkable()
+        self.turns = Turns()  # what several threads want at first, one compiles
 
     # ---- one primitive
 
@@ -50,9 +51,8 @@ class CompilingExecutor:
                 self.met.clear()
             self.met.add(key)
         elif all(map(is_concrete, inputs)):
-            if len(NATIVE) >= REMEMBERED:
-                NATIVE.clear()
-            NATIVE[key] = self.quick(primitive, tuple(x.type for x in inputs), params)
+            types = tuple(x.type for x in inputs)
+            self.turns.fill(NATIVE, key, REMEMBERED, lambda: self.quick(primitive, types, params))
 
     def quick(self, primitive: Primitive, types: tuple[TensorType, ...],
               params: Mapping[str, Any]) -> Callable[..., Any]:
@@ -101,8 +101,7 @@ class CompilingExecutor:
             return ()
         if any(x.layout is not None for x in inputs):
             return self.evaluate_strided(primitive, inputs, params, types)
-        kernel = self.prepare(primitive, types, params)
-        self.keep(key, kernel)
+        kernel = self.turns.fill(self.kernels, key, REMEMBERED, lambda: self.prepare(primitive, types, params))
         return kernel(*inputs)
 
     def keep(self, key: object, kernel: Callable[..., Any]) -> None:
@@ -118,21 +117,25 @@ class CompilingExecutor:
                STATE.numerics)
         kernel = self.strided.get(key)
         if kernel is None:
-            if len(self.strided) >= REMEMBERED:
-                self.strided.clear()
-            executable = self.build(primitive, types, [layout_of(x).strides for x in inputs], params)
-
-            def general(*inputs: Value) -> Any:
-                """Run on operands that are no plain tensors."""
-                for x in inputs:
-                    if not is_concrete(x):  # left over from a trace that has ended, which says so
-                        return x.data.interpreter.process(primitive, inputs, params)
-                held = [(x.data, layout_of(x).offset * x.type.dtype.itemsize) for x in inputs]
-                outputs = map(make, executable.output_types, executable.run([b.address + n for b, n in held], {}))
-                return tuple(outputs) if primitive.multiple else next(outputs)
-
-            kernel = self.strided[key] = _results(primitive, entry(executable, general, False, None, True))
+            kernel = self.turns.fill(
+                self.strided, key, REMEMBERED, lambda: self.prepare_strided(primitive, inputs, params, types))
         return kernel(*inputs)
+
+    def prepare_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any],
+                        types: tuple[TensorType, ...]) -> Callable[..., Any]:
+        """A native callable for a primitive on operands of these types and strides."""
+        executable = self.build(primitive, types, [layout_of(x).strides for x in inputs], params)
+
+        def general(*inputs: Value) -> Any:
+            """Run on operands that are no plain tensors."""
+            for x in inputs:
+                if not is_concrete(x):  # left over from a trace that has ended, which says so
+                    return x.content.interpreter.process(primitive, inputs, params)
+            held = [(x.content, layout_of(x).offset * x.type.dtype.itemsize) for x in inputs]
+            outputs = map(make, executable.output_types, executable.run([b.address + n for b, n in held], {}))
+            return tuple(outputs) if primitive.multiple else next(outputs)
+
+        return _results(primitive, entry(executable, general, False, None, True))
 
     def build(self, primitive: Primitive, types: Sequence[TensorType], strides: Sequence[tuple[int, ...]],
               params: Mapping[str, Any]) -> Executable:
@@ -181,7 +184,7 @@ class CompilingExecutor:
         """Run for the sizes of these inputs."""
         dense = [self.dense(x) for x in inputs]
         sizes = executable.sizes([x.type.shape for x in dense])  # type: ignore[misc]
-        held = [x.data for x in dense]  # other threads may let x hold another value meanwhile
+        held = [x.content for x in dense]  # other threads may let x hold another value meanwhile
         buffers = executable.run([b.address for b in held], sizes)
         types = [_fixed(t, sizes) for t in executable.output_types]
         return [make(t, b) for t, b in zip(types, buffers, strict=True)]
@@ -191,18 +194,19 @@ class CompilingExecutor:
         found: Executable | None = graph.kept.get(("program", STATE.numerics))
         if found is None:
             key = graph, STATE.numerics
-            found = self.equal.get(key) or program(graph)
-            with self.noting:
-                if key not in self.equal:
-                    if len(self.equal) >= SHARED:
-                        del self.equal[next(iter(self.equal))]
-                    self.equal[key] = found
+            found = self.equal.get(key) or self.turns.fill(self.equal, key, SHARED, lambda: _made(graph))
             graph.kept["program", STATE.numerics] = found
         return found
 
     def dense(self, x: Value) -> Value:
         """x itself if its elements are dense, else a dense copy."""
         return x if x.layout is None else self.evaluate(copy_p, (x,), {})
+
+
+def _made(graph: Graph) -> Executable:
+    """The program of a graph, compiled now."""
+    with compiling(graph.name):
+        return program(graph)
 
 
 def _results(primitive: Primitive, made: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 from nacre.base.dims import Size
+from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, row_major
 from nacre.compile.cluster import Node, current, is_finished, ordered
@@ -129,6 +130,7 @@ class _Fuser:
         for e in self.graph.equations:
             self.visit(e)
             self.at += 1
+            progress("fusing operation", self.at, len(self.graph.equations))
         nodes = ordered({n for v in self.node_of if (n := self.node(v)) is not None})
         return self.finish(nodes)
 
@@ -141,7 +143,8 @@ class _Fuser:
                 return
             if low.view is not None and self.visit_view(e, low):
                 return
-            if e.primitive.name == "reshape" or (e.inputs and e.inputs[0] in self.moved):
+            if e.inputs and e.inputs[0] not in self.inline and (
+                    e.primitive.name == "reshape" or e.inputs[0] in self.moved):
                 self.flatten(e)
                 return
             self.cluster(e, e.outputs[0].type.shape, None)
@@ -194,6 +197,7 @@ class _Fuser:
     def flatten(self, e: Equation) -> None:
         """Copy, over the operand's axes, what a reshape cannot be a view of: no index is divided.
 
+        The operand has to be in memory, or in a node: one that is inlined is in neither.
         Where another copy is all that reads the result, that is the one.
         """
         v = e.outputs[0]

@@ -31,6 +31,7 @@ import numpy as np
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
 from nacre.base.known import known_by_identity
+from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.convolve_steps import Fill
@@ -136,7 +137,9 @@ class _Planner:
         finishing = endings(self.fusion)
         beginning = beginnings(self.fusion, finishing)
         early = set(beginning.values())
-        for node in sequence(self.fusion, finishing):
+        nodes = sequence(self.fusion, finishing)
+        for k, node in enumerate(nodes):
+            progress("writing kernel", k, len(nodes))
             if node in finishing:
                 product, keeps = finishing[node]
                 if product.equations[0].primitive.name in WINDOWS:

@@ -12,6 +12,7 @@ from math import frexp, isfinite
 
 import numpy as np
 
+from nacre.base.conversion import element
 from nacre.base.types import TensorType
 from nacre.ir.graph import Literal
 from nacre.kernel.ast import Alloc, Apply, Buffer, Const, Expr, Kernel, Load, statements
@@ -56,4 +57,4 @@ def stays(c: Const) -> bool:
 def literal(c: Const) -> Literal:
     """The number as a constant of a graph."""
     with np.errstate(over="ignore"):
-        return Literal(np.array(c.value, c.dtype.numpy), TensorType((), c.dtype))
+        return Literal(element(c.value, c.dtype), TensorType((), c.dtype))

@@ -3,7 +3,8 @@
 The first process that meets a graph compiles it and writes down the plan and the names of its kernels' objects.
 The next one reads both, and neither imports the compiler nor writes a line of LLVM text.  The name of a program is
 a hash of everything that decides it: the graph's text, the operands' layouts, the ambient numerics, the target, and
-the package's own files.  What cannot be read back whole is as good as absent.
+the package's own files.  A primitive that is defined elsewhere, or given another lowering, may be another one in the
+next process: its programs are not kept.  What cannot be read back whole is as good as absent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 import nacre
 from nacre.base.dtypes import DType, dtype_named
-from nacre.base.errors import Error, GraphError
+from nacre.base.errors import GraphError
 from nacre.base.garbage import uncollected
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
@@ -30,6 +31,7 @@ from nacre.ir.graph import Graph, Literal
 from nacre.ir.text import print_graph
 from nacre.native import cache as objects
 from nacre.native.engine import Target, host_target
+from nacre.ops import OWN
 from nacre.runtime.executable import Code, Executable, Unit
 
 LARGEST = 1 << 20  # bytes of constants up to which a program is kept
@@ -66,13 +68,23 @@ def _disk() -> objects.DiskCache:
 def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None:
     """The name of a program; None for one that is not kept."""
     constants = {id(x): x.array.nbytes for e in graph.equations for x in e.inputs if isinstance(x, Literal)}
-    if sum(constants.values()) > LARGEST:
+    if sum(constants.values()) > LARGEST or not _own(graph):
         return None
     try:
         text = print_graph(graph, sources=False)
     except GraphError:
         return None
     return objects.key_of(f"{_package()}\n{STATE.numerics}\n{layouts}\n{text}", target)
+
+
+def _own(graph: Graph) -> bool:
+    """Whether the package's files define all that a graph and the graphs within it compute."""
+    for e in graph.equations:
+        if OWN.get(e.primitive) is not e.primitive.lowering:
+            return False
+        if not all(_own(p) for p in e.params.values() if isinstance(p, Graph)):
+            return False
+    return True
 
 
 @cache
@@ -115,7 +127,7 @@ def _read(disk: objects.DiskCache, name: bytes, target: Target) -> Executable | 
         return None
     try:
         return _decode(data, target)
-    except (Error, ValueError, TypeError, KeyError, AttributeError, ImportError, IndexError):
+    except Exception:  # whatever it is: a cache never stops a program
         return None
 
 

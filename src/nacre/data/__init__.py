@@ -1,5 +1,6 @@
 """Data: datasets, loaders that work ahead and resume where they were, augmentation, tables."""
 
+from nacre.base.boundary import publish_all
 from nacre.data.arrow import ArrowDataset, ParquetStream, read_arrow, read_csv, read_parquet
 from nacre.data.augment import (
     CenterCrop,
@@ -81,3 +82,5 @@ __all__ = [
     "rng",
     "to_tensors",
 ]
+
+publish_all(__name__, __all__)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from nacre.base.errors import ArgumentError, DTypeError, MissingExtra
+from nacre.base.conversion import integers
+from nacre.base.errors import ArgumentError, DTypeError, MissingExtra, StateError
 from nacre.data.dataset import Dataset, IterableDataset, checked
 
 Paths = str | Path | Sequence[str | Path]
@@ -64,7 +65,7 @@ class ArrowDataset(Dataset):
 
     def batch(self, indices: Sequence[int]) -> dict[str, Any]:
         """Several rows at once, collated."""
-        return _arrays(self.table.take(_module("pyarrow").array(np.asarray(indices, np.int64))))
+        return _arrays(self.table.take(_module("pyarrow").array(integers(indices, "ArrowDataset"))))
 
 
 def _arrays(table: Any) -> dict[str, Any]:
@@ -182,5 +183,10 @@ class ParquetStream(IterableDataset):
         return {"place": list(self._place)}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Let the next iteration begin there."""
-        self._start = self._place = tuple(saved["place"])
+        """Let the next iteration begin there.  Raises StateError for what is no place."""
+        held: object = saved.get("place") if isinstance(cast("object", saved), Mapping) else None
+        place = tuple(cast("list[object]", held)) if isinstance(held, list | tuple) else ()
+        if len(place) != 3 or not all(type(n) is int and n >= 0 for n in place):
+            raise StateError(f"load_state_dict: a place of three counts is required; got {saved!r:.60}; load what "
+                             "state_dict gave")
+        self._start = self._place = cast("tuple[int, int, int]", place)

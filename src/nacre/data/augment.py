@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nacre.base.conversion import integers
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.data.randomness import rng
 
@@ -332,10 +333,10 @@ class TokenMasking:
     ) -> None:
         _check_chance("TokenMasking", p)
         self.mask_token, self.vocabulary, self.p = mask_token, vocabulary, p
-        self.special, self.ignore_index = np.asarray(special, np.int64), ignore_index
+        self.special, self.ignore_index = integers(special, "TokenMasking"), ignore_index
 
     def __call__(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
-        tokens, draw = np.asarray(x, np.int64), rng()
+        tokens, draw = integers(x, "TokenMasking"), rng()
         chosen = (draw.random(tokens.shape) < self.p) & ~np.isin(tokens, self.special)
         what, others = draw.random(tokens.shape), draw.integers(0, self.vocabulary, tokens.shape)
         hidden = np.where(what < 0.8, self.mask_token, np.where(what < 0.9, others, tokens))

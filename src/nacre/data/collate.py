@@ -8,6 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.api.operands import as_tensor
+from nacre.base.arguments import shown
+from nacre.base.conversion import element, natural_dtype
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
@@ -22,17 +24,24 @@ def default_collate(items: Sequence[Any]) -> Any:
     >>> data.default_collate([(1, "a"), (2, "b")])
     (array([1, 2]), ['a', 'b'])
     """
+    try:
+        return _collated(items)
+    except RecursionError:
+        raise ArgumentError(f"collate: items that do not contain themselves are required; got {shown(items)}") from None
+
+
+def _collated(items: Sequence[Any]) -> Any:
     if not items:
         raise ArgumentError("collate: items are required; got none")
     first: Any = items[0]
     if isinstance(first, Mapping):
         names: list[Any] = list(cast("Mapping[Any, Any]", first))
         _same(items, lambda item: _keys(item) == set(names), f"dicts with keys {names}")
-        return {name: default_collate([item[name] for item in items]) for name in names}
+        return {name: _collated([item[name] for item in items]) for name in names}
     if isinstance(first, tuple | list):
         length = len(cast("Sequence[Any]", first))
         _same(items, lambda item: _length(item) == length, f"sequences of {length}")
-        return _like(first, [default_collate(column) for column in zip(*items, strict=True)])
+        return _like(first, [_collated(column) for column in zip(*items, strict=True)])
     if first is None or isinstance(first, str | bytes):
         return list(items)
     return _stacked([_array(item) for item in items])
@@ -65,7 +74,7 @@ def _array(item: Any) -> np.ndarray:
     if isinstance(item, bool):
         return np.asarray(item)
     if isinstance(item, int | float):
-        return np.asarray(item, np.int64 if isinstance(item, int) else np.float32)
+        return element(item, natural_dtype(item), "collate")
     found = np.asarray(item)
     if found.dtype.kind not in "biufV" and str(found.dtype) != "bfloat16":
         raise DTypeError(
@@ -94,10 +103,18 @@ def to_tensors(batch: Any) -> Any:
     >>> data.to_tensors({"x": data.default_collate([1.0, 2.0])})
     {'x': Tensor([1., 2.], f32[2])}
     """
+    try:
+        return _as_tensors(batch)
+    except RecursionError:
+        raise ArgumentError("to_tensors: a batch that does not contain itself is required; "
+                            f"got {shown(batch)}") from None
+
+
+def _as_tensors(batch: Any) -> Any:
     if isinstance(batch, np.ndarray):
         return as_tensor(batch)
     if isinstance(batch, Mapping):
-        return {k: to_tensors(v) for k, v in cast("Mapping[Any, Any]", batch).items()}
+        return {k: _as_tensors(v) for k, v in cast("Mapping[Any, Any]", batch).items()}
     if isinstance(batch, tuple | list):
-        return _like(batch, [to_tensors(v) for v in cast("Sequence[Any]", batch)])
+        return _like(batch, [_as_tensors(v) for v in cast("Sequence[Any]", batch)])
     return batch

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from nacre.api.operands import as_tensor
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.arguments import is_whole, shown
+from nacre.base.conversion import integers
+from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.data.collate import default_collate
 from nacre.data.randomness import permutation
 from nacre.trace.value import stripped
@@ -67,6 +69,9 @@ def _check_shard(index: int, count: int) -> None:
 
 def checked(index: int, count: int, kind: str) -> int:
     """An index counted from the front; raises IndexError outside of the dataset, which ends plain iteration."""
+    if type(index) is not int and not is_whole(index):
+        raise KindError(f"{kind}: a whole number is required as index; got {shown(index)}; take several items with "
+                        "subset, as subset(range(3))")
     if not -count <= index < count:
         raise IndexError(f"{kind}: an index below {count} is required; got {index}")
     return index % count
@@ -97,7 +102,7 @@ class TensorDataset(Dataset):
 
     def batch(self, indices: Sequence[int]) -> tuple[np.ndarray, ...]:
         """Several items at once, collated."""
-        rows = np.asarray(indices, np.int64)
+        rows = integers(indices, "TensorDataset")
         return tuple(a[rows] for a in self.arrays)
 
 
@@ -237,7 +242,9 @@ class IterableDataset:
         return _Chain(self, lambda items: itertools.islice(items, index, None, count))
 
     def take(self, count: int) -> IterableDataset:
-        """The first items."""
+        """The first items; raises ArgumentError for a negative count."""
+        if not is_whole(count) or count < 0:
+            raise ArgumentError(f"take: a count of 0 or more is required; got {shown(count)}; write take(10)")
         return _Chain(self, lambda items: itertools.islice(items, count))
 
     def shuffled(self, buffer_size: int, seed: int = 0) -> IterableDataset:

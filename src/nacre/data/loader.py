@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, cast
 
-from nacre.base.errors import ArgumentError, StateError
+from nacre.base.arguments import is_whole, shown
+from nacre.base.errors import ArgumentError, Error, KindError, StateError
 from nacre.data.collate import to_tensors
 from nacre.data.dataset import Dataset, IterableDataset, MappedIterable, SequenceDataset, groups, has_state
 from nacre.data.sampler import RandomSampler, Sampler, SequentialSampler, batches
-from nacre.data.worker import Fetch, Workers, result
+from nacre.data.worker import Fetch, ItemError, Workers, result, unread
 
 
 class _Ahead(NamedTuple):
@@ -20,6 +24,10 @@ class _Ahead(NamedTuple):
     future: Future[Any]
     items: int
     state: Any
+
+
+class LengthError(Error, TypeError):
+    """A loader was asked for its length, and its dataset has none; `list` and the like go on without."""
 
 
 class DataLoader:
@@ -76,6 +84,7 @@ class DataLoader:
         self._batch = self._items = 0  # given in this epoch
         self._running = False
         self._resume: Mapping[str, Any] | None = None
+        self._order: tuple[int, str] | None = None  # an epoch, and the hash of its order
         self._state: Any = None  # the dataset's, after the last batch that was given
 
     def _check(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> None:
@@ -86,6 +95,13 @@ class DataLoader:
                 "DataLoader: num_workers and timeout not negative, and a positive prefetch_factor, are required; got "
                 f" {self.num_workers}, {self.timeout}, {self.prefetch_factor}"
             )
+        if not math.isfinite(self.timeout):
+            raise ArgumentError(f"DataLoader: a finite timeout in seconds is required; got {self.timeout}; write 0 for "
+                                "none")
+        for name, held in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+            if held is not None and not (hasattr(held, "order") or hasattr(held, "__iter__")):
+                raise KindError(f"DataLoader: a Sampler or item numbers are required as {name}; got {shown(held)}; "
+                                "write range(5) for the first 5 items")
         if self.workers not in ("threads", "processes"):
             raise ArgumentError(f'DataLoader: workers "threads" or "processes" are required; got {self.workers!r}')
         if self.iterable and (shuffle or sampler is not None or batch_sampler is not None):
@@ -97,7 +113,8 @@ class DataLoader:
 
     def __len__(self) -> int:
         if self.iterable:
-            raise ArgumentError("DataLoader: a dataset with a length is required; got an IterableDataset")
+            raise LengthError("DataLoader: a dataset with a length is required; got an IterableDataset; count its "
+                              "batches as they come")
         if self.batch_sampler is not None:
             return len(self.batch_sampler)
         whole, rest = divmod(len(self.sampler), self.batch_size)
@@ -121,26 +138,36 @@ class DataLoader:
         functions, source = _unwrapped(self.dataset) if self.iterable else ((), self.dataset)
         fetch = Fetch(None if self.iterable else source, functions, self.collate_fn, self.seed)
         crew = Workers(fetch, self.num_workers, self.workers, self.multiprocessing_context, self.worker_init_fn)
-        return self._given(crew, self._submitted(crew, source, resumed))
+        first = 0 if resumed is None else int(resumed["batch"])  # others may iterate meanwhile, which moves `_batch`
+        return self._given(crew, self._submitted(crew, source, resumed, first))
 
-    def _submitted(self, crew: Workers, source: Any, resumed: Mapping[str, Any] | None) -> Iterator[_Ahead]:
+    def _submitted(
+        self, crew: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int
+    ) -> Iterator[_Ahead]:
         """The batches of the rest of the epoch, each submitted when it is asked for."""
         if not self.iterable:
-            for numbers in self._plan(self.epoch)[self._batch :]:
+            plan = self._plan(self.epoch)
+            self._order = self.epoch, _hashed(plan)
+            for numbers in plan[first:]:
                 yield _Ahead(crew.submit(self.epoch, numbers, None), len(numbers), None)
             return
         held = has_state(source)
         if resumed is not None and held:
             source.load_state_dict(resumed["dataset"])
-        items, number = iter(source), self._items
-        if resumed is not None and not held:
-            for _ in range(self._items):
-                next(items, None)
-        for group in groups(items, self.batch_size, self.drop_last):
-            numbers = range(number, number + len(group))
-            number += len(group)
-            state = source.state_dict() if held else None
-            yield _Ahead(crew.submit(self.epoch, numbers, group), len(group), state)
+        items, number = _read(source, self._items if resumed is not None and held else 0), self._items
+        try:
+            if resumed is not None and not held:
+                for _ in islice(items, self._items):
+                    pass
+            for group in groups(items, self.batch_size, self.drop_last):
+                numbers = range(number, number + len(group))
+                number += len(group)
+                state = source.state_dict() if held else None
+                yield _Ahead(crew.submit(self.epoch, numbers, group), len(group), state)
+        except ItemError as fault:  # told when the batches before it have been given
+            failed: Future[Any] = Future()
+            failed.set_exception(fault)
+            yield _Ahead(failed, 0, None)
 
     def _given(self, crew: Workers, submitted: Iterator[_Ahead]) -> Iterator[Any]:
         """The batches in order, with others being made ahead."""
@@ -162,36 +189,95 @@ class DataLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of an epoch, from its beginning."""
-        self.epoch, self._batch, self._items, self._running, self._resume = epoch, 0, 0, False, None
+        if not is_whole(epoch) or epoch < 0:
+            raise ArgumentError(f"set_epoch: a whole number of 0 or more is required; got {shown(epoch)}; count epochs "
+                                "from 0")
+        self.epoch, self._batch, self._items, self._running, self._resume = int(epoch), 0, 0, False, None
 
     # ---- saving
 
     def state_dict(self) -> dict[str, Any]:
         """The epoch, how many batches and items of it were given, and the dataset's state if it has one."""
         return {
-            "epoch": self.epoch, "batch": self._batch, "items": self._items, "seed": self.seed,
-            "batch_size": self.batch_size, "dataset": self._state,
+            "epoch": self.epoch, "batch": self._batch, "items": self._items, **self._alike(self.epoch),
+            "dataset": self._state,
         }  # fmt: skip
 
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+    def _alike(self, epoch: int) -> dict[str, Any]:
+        """What must be the same for an epoch's batches to be."""
+        return {"seed": self.seed, "batch_size": self.batch_size, "drop_last": self.drop_last,
+                "length": None if self.iterable else _length(self.dataset), "order": self._digest(epoch)}
+
+    def _digest(self, epoch: int) -> str | None:
+        """An epoch's order as a hash; None where there is none, or asking for it might change it."""
+        if self._order is None or self._order[0] != epoch:
+            held = self.sampler if self.batch_sampler is None else self.batch_sampler
+            if self.iterable or not (hasattr(held, "order") or isinstance(held, list | tuple | range)):
+                return None
+            self._order = epoch, _hashed(self._plan(epoch))
+        return self._order[1]
+
+    def load_state_dict(self, saved: Any) -> None:
         """Go on after the batch that was given last when `state_dict` was called.
 
-        Raises StateError for another seed or batch size, with which the batches would be others.
+        Raises StateError for another dataset's length, seed, batch size, drop_last or order, with which the batches
+        would be others, and for what is no loader's state; nothing is changed then.
         """
-        for name in ("seed", "batch_size"):
-            if saved[name] != getattr(self, name):
-                raise StateError(
-                    f"DataLoader.load_state_dict: the same {name} is required; got {saved[name]} and "
-                    f"{getattr(self, name)}"
-                )
-        self.epoch, self._batch, self._items = saved["epoch"], saved["batch"], saved["items"]
-        self._state, self._running = saved["dataset"], False
-        self._resume = saved if saved["batch"] else None
+        held: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
+        lacking = [k for k in ("epoch", "batch", "items", "seed", "batch_size", "dataset") if k not in held]
+        if lacking:
+            raise StateError(f"DataLoader.load_state_dict: a state with {', '.join(lacking)} is required; got "
+                             f"{saved!r:.60}; load what a loader's state_dict gave")
+        self._require_place(held)
+        for name, own in self._alike(int(held["epoch"])).items():
+            if held.get(name, own) != own and (own is None) == (held[name] is None):
+                got = "another one; shuffle and sampler say it" if name == "order" else f"{held[name]} and {own}"
+                raise StateError(f"DataLoader.load_state_dict: the same {name} is required; got {got}")
+        self.epoch, self._batch, self._items = held["epoch"], held["batch"], held["items"]
+        self._state, self._running = held["dataset"], False
+        self._resume = held if held["batch"] else None
+
+    def _require_place(self, held: Mapping[str, Any]) -> None:
+        """Raise StateError for a place that is in no epoch."""
+        for name in ("epoch", "batch", "items"):
+            if not is_whole(held[name]) or not 0 <= held[name] < 1 << 63:
+                raise StateError(f"DataLoader.load_state_dict: a whole number of 0 or more is required as {name}; got "
+                                 f"{shown(held[name])}; load what a loader's state_dict gave")
+        count = None if self.iterable else _length(self)
+        if count is not None and held["batch"] > count:
+            raise StateError(f"DataLoader.load_state_dict: a batch of the epoch's {count} is required; got "
+                             f"{held['batch']}; load what a loader of these data gave")
 
 
 def _order(sampler: Any, epoch: int) -> Any:
     """What a sampler says for an epoch; one of another kind says the same for every epoch."""
     return sampler.order(epoch) if hasattr(sampler, "order") else list(sampler)
+
+
+def _length(dataset: Any) -> int | None:
+    """A dataset's length, if it has one."""
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def _hashed(plan: Sequence[Sequence[Any]]) -> str:
+    """The batches of an epoch as a hash."""
+    found = hashlib.sha256()
+    for numbers in plan:
+        found.update(f"{','.join(map(str, numbers))};".encode())
+    return found.hexdigest()
+
+
+def _read(source: Any, number: int) -> Iterator[Any]:
+    """The items of a dataset that has no numbers; raises ItemError where the next one cannot be read."""
+    try:
+        for item in source:
+            yield item
+            number += 1
+    except Exception as fault:
+        raise unread(source, number, fault) from fault
 
 
 def _unwrapped(dataset: Any) -> tuple[tuple[Callable[[Any], Any], ...], Any]:

@@ -16,6 +16,7 @@ class _Current(threading.local):
     def __init__(self) -> None:
         self.item: tuple[int, int, int] | None = None  # seed, epoch, number
         self.generator: np.random.Generator | None = None  # the item's, made when it is asked for
+        self.keys: random.Generator | None = None  # what `nacre.random` draws from, made when that is asked for
 
 
 _CURRENT = _Current()
@@ -25,7 +26,8 @@ def rng() -> np.random.Generator:
     """The random generator of the item that is being loaded; outside of a loader a new one, without a seed.
 
     Functions that a `DataLoader` calls draw from it, so that what they give is the same in every run, with any number
-    of workers, and after resuming.
+    of workers, and after resuming.  The functions of `nacre.random`, without a key, do so there too, from numbers of
+    their own; NumPy's and Python's own generators do not.
 
     >>> int(data.rng().integers(1))
     0
@@ -39,15 +41,35 @@ def rng() -> np.random.Generator:
     return _CURRENT.generator
 
 
+def _keys() -> random.Generator:
+    if _CURRENT.keys is None:
+        _CURRENT.keys = random.Generator(_seed_of_item())
+    return _CURRENT.keys
+
+
+def _seed_of_item() -> int:
+    """64 bits for the item that is being loaded."""
+    assert _CURRENT.item is not None
+    seed, epoch, number = _CURRENT.item
+    of_epoch = random.bits((), "uint64", key=random.key((seed & 0xFFFFFFFF) << 32 | epoch & 0xFFFFFFFF))
+    return int(of_epoch.item()) ^ number
+
+
 @contextmanager
 def item_randomness(seed: int, epoch: int, number: int) -> Generator[None]:
-    """Let `rng` give the generator of an item."""
-    before = _CURRENT.item, _CURRENT.generator
-    _CURRENT.item, _CURRENT.generator = (seed, epoch, number), None
+    """Let `rng` and `nacre.random` draw the numbers of an item, in this thread."""
+    before = _CURRENT.item, _CURRENT.generator, _CURRENT.keys, random.SOURCE.given
+    _CURRENT.item, _CURRENT.generator, random.SOURCE.given = (seed, epoch, number), None, _keys
+    if before[0] is not None:  # an item of a loader within an item
+        _CURRENT.keys = None
+    elif _CURRENT.keys is not None:  # compiled functions have it, so it stays the same one for all items
+        _CURRENT.keys.seed(_seed_of_item())
     try:
         yield
     finally:
-        _CURRENT.item, _CURRENT.generator = before
+        _CURRENT.item, _CURRENT.generator, keys, random.SOURCE.given = before
+        if before[0] is not None:
+            _CURRENT.keys = keys
 
 
 def permutation(count: int, seed: int, epoch: int) -> np.ndarray:

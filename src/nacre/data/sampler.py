@@ -77,9 +77,13 @@ class WeightedRandomSampler(Sampler):
 
     def __init__(self, weights: Sequence[float], num_samples: int, seed: int = 0) -> None:
         held = np.asarray(weights, np.float64)
-        if held.ndim != 1 or (held < 0).any() or not held.sum() > 0 or num_samples < 0:
-            raise ArgumentError("WeightedRandomSampler: weights that are not negative, and not all 0, are required")
+        with np.errstate(over="ignore"):
+            total = float(held.sum()) if held.ndim == 1 else 0.0
+        if not (0.0 < total < np.inf and (held >= 0.0).all()) or num_samples < 0:
+            raise ArgumentError("WeightedRandomSampler: weights that are not negative, and not all 0, of a finite sum, "
+                                f"and num_samples not negative, are required; got the sum {total} and {num_samples}")
         self.sums: np.ndarray = np.cumsum(held)
+        self.last = int(np.flatnonzero(held)[-1])  # with a weight
         self.num_samples, self.seed = num_samples, seed
 
     def order(self, epoch: int) -> Sequence[int]:
@@ -87,7 +91,7 @@ class WeightedRandomSampler(Sampler):
         with item_randomness(self.seed, epoch, 0xFFFFFFFF):
             drawn: np.ndarray = rng().random(self.num_samples) * self.sums[-1]
         found: np.ndarray = np.searchsorted(self.sums, drawn, "right")
-        return found.tolist()
+        return [min(k, self.last) for k in found.tolist()]  # a product of the smallest numbers may round up to the sum
 
     def __len__(self) -> int:
         return self.num_samples

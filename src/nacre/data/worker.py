@@ -1,13 +1,24 @@
-"""What workers of a loader do: load the items of a batch and collate them, in threads or in processes."""
+"""What workers of a loader do: load the items of a batch and collate them, in threads or in processes.
+
+A worker never keeps the program: its thread is a daemon, its process ends with the loader's iteration, whatever it is
+at, and with the process that began it.
+"""
 
 from __future__ import annotations
 
+import pickle
+import signal
+import threading
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
-from typing import Any
+from concurrent.futures import Future
+from contextlib import suppress
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
+from queue import SimpleQueue
+from typing import Any, cast
 
 from nacre.base.errors import ArgumentError, Error
 from nacre.base.records import dataclass
@@ -16,14 +27,50 @@ from nacre.data.randomness import item_randomness
 
 
 class ItemError(Error, RuntimeError):
-    """An item of a dataset could not be loaded; `item` is its number, and the text has the worker's traceback."""
+    """An item of a dataset, or the batch that it begins, could not be made.
+
+    `item` is its number, the text has the worker's traceback, and `__cause__` is what the dataset or a function of the
+    loader raised, where that can be brought from another process.  The error is also of the class of its cause: an
+    `except` for that catches it.
+
+    >>> def fail(k): raise FileNotFoundError(f"{k}.png")
+    >>> try: list(data.DataLoader(data.SequenceDataset([7]).map(fail)))
+    ... except FileNotFoundError as fault: print(isinstance(fault, data.ItemError), fault.item, repr(fault.__cause__))
+    True 0 FileNotFoundError('7.png')
+    """
+
+    item = -1
 
     def __init__(self, text: str, item: int) -> None:
         super().__init__(text)
         self.item = item
 
+    def __str__(self) -> str:
+        return str(self.args[0])
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return ItemError, (str(self), self.item)
+        return told, (str(self), self.item, self.__cause__)
+
+
+def told(text: str, item: int, cause: BaseException | None) -> ItemError:
+    """An ItemError that is of its cause's class, too, where a class can be both."""
+    kind: Any = type(cause)
+    try:
+        plain = cause is None or issubclass(ItemError, kind) or isinstance(cause, StopIteration)  # that ends generators
+        both = ItemError if plain else cast(
+            "type[ItemError]", type("ItemError", (ItemError, kind), {"__module__": __name__}))
+        made: Any = kind.__new__(both) if both is not ItemError else ItemError("", item)
+        made.args, made.item = (text,), item
+    except Exception:  # a class that cannot be derived from, or made without arguments
+        made = ItemError(text, item)
+    made.__cause__ = cause
+    return made
+
+
+def _at_fault(what: str, item: int, fault: Exception) -> ItemError:
+    """What failed, with the traceback of here."""
+    lines = "".join(traceback.format_exception(fault)).rstrip()
+    return told(f"DataLoader: {what}: {type(fault).__name__}: {fault}\n\nIn the worker:\n{lines}", item, fault)
 
 
 _COLLATING = 1 << 31  # added to a batch's first item, so that its random numbers are not the item's
@@ -43,11 +90,17 @@ class Fetch:
 
         Raises ItemError, which names the item at fault.
         """
-        if items is None and self.collate is None and not self.functions and hasattr(self.dataset, "batch"):
-            return self.dataset.batch(numbers)
-        found = [self._item(epoch, n, None if items is None else items[k]) for k, n in enumerate(numbers)]
-        with item_randomness(self.seed, epoch, _COLLATING | numbers[0]):
-            return (self.collate or default_collate)(found)
+        at_once = items is None and self.collate is None and not self.functions and hasattr(self.dataset, "batch")
+        found = [] if at_once else [
+            self._item(epoch, n, None if items is None else items[k]) for k, n in enumerate(numbers)]
+        try:
+            with item_randomness(self.seed, epoch, _COLLATING | numbers[0]):
+                return self.dataset.batch(numbers) if at_once else (self.collate or default_collate)(found)
+        except ItemError:
+            raise
+        except Exception as fault:
+            raise _at_fault(f"the batch of the items {', '.join(map(str, numbers))} could not be made", numbers[0],
+                            fault) from fault
 
     def _item(self, epoch: int, number: int, item: Any) -> Any:
         try:
@@ -57,73 +110,226 @@ class Fetch:
                 for f in self.functions:
                     item = f(item)
                 return item
+        except ItemError:
+            raise
         except Exception as fault:
-            told = "".join(traceback.format_exception(fault)).rstrip()
-            name = type(self.dataset).__name__ if self.dataset is not None else "the dataset"
-            raise ItemError(
-                f"DataLoader: item {number} of {name} could not be loaded: {type(fault).__name__}: {fault}\n\n"
-                f"In the worker:\n{told}", number,
-            ) from fault  # fmt: skip
+            raise unread(self.dataset, number, fault) from fault
+
+
+def unread(dataset: Any, number: int, fault: Exception) -> ItemError:
+    """The error for an item that could not be read."""
+    name = type(dataset).__name__ if dataset is not None else "the dataset"
+    return _at_fault(f"item {number} of {name} could not be loaded", number, fault)
 
 
 # ---- in processes
 
-_HELD: list[Fetch] = []  # a worker process's own
+
+class _Ended(Exception):
+    """A worker process ended before it gave its batch."""
 
 
-def _begin(fetch: Fetch, prepare: Callable[[], Any] | None) -> None:
-    _HELD[:] = [fetch]
-    if prepare is not None:
-        prepare()
+Prepare = Callable[[], Any] | None
 
 
-def _work(epoch: int, numbers: Sequence[int], items: Sequence[Any] | None) -> Any:
-    return _HELD[0].load(epoch, numbers, items)
+def _serve(asked: Connection, theirs: Connection | None, held: Any) -> None:
+    """The life of a worker process: batches as they are asked for, until None comes or the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends this process
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if theirs is not None:
+        theirs.close()
+    parent = parent_process()
+    ready: tuple[Fetch, BaseException | None] | None = None
+    while asked in wait([asked, *([parent.sentinel] if parent is not None else [])]):
+        try:
+            wanted = asked.recv()
+        except EOFError:
+            return
+        if wanted is None:
+            return
+        epoch, numbers, items = wanted
+        try:
+            ready = ready or _begin(held, numbers[0])
+            if ready[1] is not None:
+                raise ready[1]
+            answer = ForkingPickler.dumps((True, ready[0].load(epoch, numbers, items)))
+        except ItemError as fault:
+            answer = _packed(fault)
+        except Exception as fault:
+            answer = _packed(_at_fault(f"the batch of the items {', '.join(map(str, numbers))} could not be sent to "
+                                       "another process", numbers[0], fault))
+        with suppress(OSError):  # the parent has gone
+            asked.send_bytes(answer)
+
+
+def _begin(held: Any, item: int) -> tuple[Fetch, BaseException | None]:
+    """What a worker process works with, and what went wrong when it was prepared."""
+    fetch, prepare = pickle.loads(held) if isinstance(held, bytes) else held
+    return fetch, _prepared(prepare, item)
+
+
+def _prepared(prepare: Prepare, item: int) -> ItemError | None:
+    """Prepare a worker; the error, if it cannot be."""
+    try:
+        if prepare is not None:
+            prepare()
+    except Exception as fault:
+        return _at_fault("a worker could not be prepared by worker_init_fn", item, fault)
+    return None
+
+
+def _packed(fault: ItemError) -> Any:
+    """An error as bytes, without its cause where that cannot be packed and unpacked."""
+    whole = str(fault), fault.item, fault.__cause__
+    try:
+        packed = ForkingPickler.dumps((False, whole))
+        pickle.loads(packed)
+        return packed
+    except Exception:
+        return ForkingPickler.dumps((False, (*whole[:2], None)))
+
+
+class _Process:
+    """A worker process, as the thread sees it that waits for its batches."""
+
+    def __init__(self, context: Any, fork: bool, held: Any) -> None:
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, self.pipe if fork else None, held), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.busy = False
+
+    def load(self, epoch: int, numbers: Sequence[int], items: Sequence[Any] | None) -> Any:
+        """A batch; raises ItemError, or _Ended."""
+        self.busy = True
+        try:
+            asked = ForkingPickler.dumps((epoch, numbers, items))
+            self.pipe.send_bytes(asked)
+            wait([self.pipe, self.process.sentinel])
+            if not self.pipe.poll():
+                raise _Ended
+            whole, found = self.pipe.recv()
+        except (EOFError, OSError):
+            raise _Ended from None
+        finally:
+            self.busy = False
+        if not whole:
+            raise told(*found)
+        return found
+
+    def end(self) -> None:
+        """Let the process go, and see that it does."""
+        with suppress(OSError):  # it has ended
+            self.pipe.send(None)
+        self.process.join(1.0)
+        if self.process.is_alive():
+            self.process.kill()
+        self.pipe.close()
+
+
+# ---- threads, which make batches or wait for processes that do
+
+
+class _Queue:
+    """What is to be done, and whether it still is."""
+
+    def __init__(self) -> None:
+        self.tasks: SimpleQueue[tuple[Future[Any], tuple[Any, ...]] | None] = SimpleQueue()
+        self.closed = False
+        self.workers = 0
+        self.processes: list[_Process] = []
+
+    def close(self) -> None:
+        """Nothing more is to be done: workers end, processes that are at work at once."""
+        self.closed = True
+        for _ in range(self.workers):
+            self.tasks.put(None)
+        for held in self.processes:
+            if held.busy:
+                held.process.kill()
+
+    def work(self, load: Callable[..., Any], prepare: Prepare, process: _Process | None) -> None:
+        """The life of a thread."""
+        fault: Any = None
+        prepared = prepare is None
+        while (task := self.tasks.get()) is not None:
+            future, asked = task
+            if self.closed:
+                future.cancel()
+                continue
+            try:
+                if not prepared:
+                    fault, prepared = _prepared(prepare, asked[1][0]), True
+                if fault is not None:
+                    raise fault
+                future.set_result(load(*asked))
+            except BaseException as error:  # whatever it is, it is told where the batch is asked for
+                future.set_exception(error)
+        if process is not None:
+            process.end()
 
 
 class Workers:
     """Threads or processes that make batches; without any, batches are made where they are asked for."""
 
-    def __init__(
-        self, fetch: Fetch, count: int, kind: str, context: str, prepare: Callable[[], Any] | None = None
-    ) -> None:
-        self.fetch, self.kind = fetch, kind
-        self.executor: Executor | None = None
-        if count and kind == "threads":
-            self.executor = ThreadPoolExecutor(count, "nacre-data", prepare or _nothing)
-        elif count:
-            self.executor = ProcessPoolExecutor(count, get_context(context), _begin, (fetch, prepare))
+    def __init__(self, fetch: Fetch, count: int, kind: str, context: str, prepare: Prepare = None) -> None:
+        self.fetch, self.count, self.prepare = fetch, count, prepare
+        self.context = get_context(context) if count and kind == "processes" else None
+        self.fork = context == "fork"
+        self.held: Any = None  # what processes begin with
+        self.queue = _Queue()
+        self.closing = weakref.finalize(self, self.queue.close)  # at the end of the program, too
 
     def submit(self, epoch: int, numbers: Sequence[int], items: Sequence[Any] | None) -> Future[Any]:
         """A batch to come."""
-        if self.executor is None:
-            done: Future[Any] = Future()
-            done.set_result(self.fetch.load(epoch, numbers, items))
-            return done
-        if self.kind == "threads":
-            return self.executor.submit(self.fetch.load, epoch, numbers, items)
-        return self.executor.submit(_work, epoch, numbers, items)
+        future: Future[Any] = Future()
+        if not self.count:
+            future.set_result(self.fetch.load(epoch, numbers, items))
+            return future
+        if self.queue.workers < self.count:
+            self._add()
+        self.queue.tasks.put((future, (epoch, numbers, items)))
+        return future
+
+    def _add(self) -> None:
+        """One more worker."""
+        process: _Process | None = None
+        if self.context is not None:
+            process = self._process(self.context)
+            self.queue.processes.append(process)
+        load, prepare = (self.fetch.load, self.prepare) if process is None else (process.load, None)
+        self.queue.workers += 1
+        threading.Thread(target=self.queue.work, args=(load, prepare, process), name="nacre-data", daemon=True).start()
+
+    def _process(self, context: Any) -> _Process:
+        try:
+            if self.held is None:
+                given = self.fetch, self.prepare
+                self.held = given if self.fork else bytes(ForkingPickler.dumps(given))
+            return _Process(context, self.fork, self.held)
+        except Exception as fault:
+            raise ArgumentError(
+                f"DataLoader: a dataset and functions that another process can be given are required; got "
+                f"{type(fault).__name__}: {fault}; define them in a module, or pass workers=\"threads\""
+            ) from fault
 
     def close(self) -> None:
-        """Let the workers go; what they have not begun is not done."""
-        if self.executor is not None:
-            self.executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _nothing() -> None:
-    """The preparation of a worker that needs none."""
+        """Let the workers go; what they have not begun is not done, and a process that is at work is ended."""
+        self.closing()
 
 
 def result(future: Future[Any], timeout: float | None, batch: int) -> Any:
     """A batch that was submitted; raises ItemError, or ArgumentError for workers that ended or take too long."""
     try:
         return future.result(timeout)
-    except BrokenProcessPool as fault:
+    except _Ended as fault:
         raise ArgumentError(
             f"DataLoader: workers that live are required; got one that ended while batch {batch} was made; the dataset "
             "and its functions must be importable by, and picklable for, another process, and fit its memory"
         ) from fault
     except TimeoutError as fault:
+        if future.done():  # the dataset's own
+            raise
         raise ArgumentError(
             f"DataLoader: batch {batch} within {timeout} seconds is required; got none; raise `timeout` or look for an "
             "item that takes long"

@@ -5,6 +5,9 @@
 ('executable', 'shared', 'object')
 """
 
+from nacre.base.boundary import publish_all
 from nacre.deploy.compile import KINDS, Deployed, compile
 
 __all__ = ["KINDS", "Deployed", "compile"]
+
+publish_all(__name__, __all__)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import keyword
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from nacre import __version__
-from nacre.base.errors import ArgumentError, CompileError
+from nacre.base.errors import ArgumentError, CompileError, DeviceError, Error
 from nacre.base.records import dataclass
 from nacre.compile.pipeline import compile_graph
 from nacre.deploy import library, link, main
@@ -21,6 +22,7 @@ from nacre.deploy.objects import program_object
 from nacre.deploy.sizes import ceiling, solvers
 from nacre.deploy.target import Aim, aim
 from nacre.formats.program import DynamicShapes, Program, freeze
+from nacre.formats.safetensors import replaceable, replacing
 from nacre.ir.graph import Equation, Graph
 from nacre.ir.primitive import Element, Flow, Nest, Reduce, Template
 from nacre.ir.rewrite import without_calls
@@ -61,8 +63,11 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     `dynamic_shapes` is that of `jit`: sizes that a call may choose within bounds.  Results have the bits of the same
     function run here.
 
+    A file that was there stays as it was until the new one is whole.
+
     Raises CompileError, before anything is written, for what only Python can run (host calls);
-    MissingExtra where nothing can link for the target; ArgumentError for names that are not known.
+    MissingExtra where nothing can link for the target; DeviceError where there is no room; ArgumentError for names
+    that are not known.
 
         deploy.compile(model.eval(), [nc.zeros((1, 1, 8, 8))], "digits",
                        dynamic_shapes={"x": {0: nc.Dim("batch", min=1, max=512)}})
@@ -74,8 +79,11 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     if kind not in KINDS:
         raise ArgumentError(f"deploy: a kind of {', '.join(KINDS)} is required; got {kind!r}")
     place, found = Path(path), aim(target)
-    if not os.fspath(path) or not place.parent.is_dir():
+    if not os.fspath(path) or not os.path.isdir(place.parent):
         raise ArgumentError(f"deploy: the path of a file in a folder that exists is required; got {os.fspath(path)!r}")
+    if os.path.isdir(place):
+        raise ArgumentError(f"deploy: the path of a file is required; {place} is a folder; name a file in it")
+    replaceable(place, "deploy")
     if kind != "object":
         link.linker(found, static)
     program = freeze(function, *example_inputs, dynamic_shapes=dynamic_shapes)
@@ -86,23 +94,34 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     executable = compile_graph(folded(program.closed), target=found.target).executable
     outer = [main.main_text(about, found, __version__)] if kind == "executable" else []
     image = program_object(about, executable, found, outer, ("main",) if outer else about.public)
-    _write(image, place, kind, found, static or found.library == "musl")
     header = None if kind == "executable" else place.with_name(f"{about.name}.h")
-    if header is not None:
-        header.write_text(library.header(about, __version__))
+    if header is None:
+        _write(image, place, kind, found, static or found.library == "musl")
+    else:
+        with replacing(header, "deploy") as made:
+            made.write_text(library.header(about, __version__), encoding="utf-8")
+            _write(image, place, kind, found, static or found.library == "musl")
     return Deployed(place, header, kind, target, about)
 
 
 def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static: bool) -> None:
-    """Write or link the file, complete or not at all."""
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".nacre-") as folder:
-        unlinked, made = Path(folder, "program.o"), Path(folder, place.name)
-        unlinked.write_bytes(image)
-        if kind == "object":
-            os.replace(unlinked, place)
-            return
-        link.link(unlinked, made, found, kind == "shared", static and kind == "executable")
-        os.replace(made, place)
+    """Write or link the file, complete or not at all; what the linker needs lies among the system's temporary files."""
+    if kind == "object":
+        with replacing(place, "deploy") as made:
+            made.write_bytes(image)
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
+            unlinked, linked = Path(folder, "program.o"), Path(folder, place.name)
+            unlinked.write_bytes(image)
+            link.link(unlinked, linked, found, kind == "shared", static and kind == "executable")
+            with replacing(place, "deploy", 0o777) as made:
+                shutil.copyfile(linked, made)
+    except OSError as fault:
+        if isinstance(fault, Error):
+            raise
+        raise DeviceError("deploy: a folder for temporary files, with room, is required; got "
+                          f"{tempfile.gettempdir()}: {fault.strerror or fault}; set TMPDIR to another") from None
 
 
 def require_native(graph: Graph) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 
 from nacre.api.operands import as_tensor
 from nacre.base import tree
-from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, ShapeError, TraceError
 from nacre.base.records import dataclass
 from nacre.base.state import gradients
@@ -30,9 +29,9 @@ from nacre.nn.module import Module
 from nacre.runtime.executable import solve
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
+from nacre.transform.arguments import name_of
+from nacre.transform.dynamic import DynamicShapes, checked, dynamic_type
 from nacre.transform.jit import Jitted
-
-DynamicShapes = Mapping[str, Mapping[int, Dim]]
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,11 @@ def freeze(function: Any, *examples: Any, dynamic_shapes: DynamicShapes | None =
     if isinstance(function, Jitted):
         dynamic_shapes = dynamic_shapes or function.dynamic_shapes
         function = function.function
-    name = getattr(function, "__name__", type(function).__name__)
+    name = name_of(function)
     names, leaves = _named_arguments(function, examples, name)
-    types = [_dynamic(x.type, n, dynamic_shapes or {}, name) for n, x in zip(names, leaves, strict=True)]
+    dynamic = checked("freeze", name, _signature(function).parameters, dynamic_shapes)
+    types = [dynamic_type(name, path, x.type, dynamic.get(path.partition(".")[0]))
+             for path, x in zip(names, leaves, strict=True)]
     _, structure = tree.flatten(examples)
     results: list[tree.Structure] = []
     outputs: list[str] = []
@@ -134,16 +135,20 @@ def freeze(function: Any, *examples: Any, dynamic_shapes: DynamicShapes | None =
     return Program(trace.graph, tuple(names), tuple(outputs), _weights(function, trace), _plain(results[0]))
 
 
+def _signature(function: Any) -> inspect.Signature:
+    return inspect.signature(function.forward if isinstance(function, Module) else function)
+
+
 def _named_arguments(function: Any, examples: Sequence[Any], name: str) -> tuple[list[str], list[Any]]:
     """The tensors among the arguments, and names for them: the parameter's, and the way into nested ones."""
-    called = function.forward if isinstance(function, Module) else function
     try:
-        bound = inspect.signature(called).bind(*examples)
+        signature = _signature(function)
+        bound = signature.bind(*examples)
     except (TypeError, ValueError) as fault:
         raise ArgumentError(f"freeze: examples of all arguments of {name} are required; {fault}") from None
     names: list[str] = []
     for parameter, value in bound.arguments.items():
-        several = inspect.signature(called).parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
+        several = signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
         names += _paths(list(value) if several else value, parameter)
     found, _ = tree.flatten(tuple(examples))
     tensors = Value | np.ndarray | np.generic | Variable
@@ -165,16 +170,6 @@ def _paths(value: Any, name: str) -> Iterator[str]:
     else:
         count = tree.flatten(value)[1].leaves
         yield from [name] if count == 1 else [f"{name}.{k}" for k in range(count)]
-
-
-def _dynamic(type: TensorType, path: str, dynamic_shapes: DynamicShapes, name: str) -> TensorType:
-    axes = dynamic_shapes.get(path.split(".", 1)[0], {})
-    shape: list[Size] = list(type.shape)
-    for axis, dim in axes.items():
-        if not -len(shape) <= axis < len(shape):
-            raise ShapeError(f"{name}: {path} must have an axis {axis}; got {type}")
-        shape[axis] = dim
-    return TensorType(shape, type.dtype)
 
 
 def _require_unchanging(trace: Trace, name: str) -> None:

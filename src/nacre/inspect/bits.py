@@ -15,6 +15,8 @@ import numpy as np
 from nacre.api.namespace import PUBLIC
 from nacre.api.settings import get_threads, set_threads
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import shown
+from nacre.base.errors import KindError
 from nacre.transform.jit import jit
 
 SIDE = 320  # large enough that every probe is divided among threads
@@ -53,7 +55,10 @@ def digest(array: np.ndarray) -> str:
     >>> digest(nc.jit(nc.exp)(x).numpy()) == digest(nc.exp(x).numpy())
     True
     """
-    held = np.ascontiguousarray(array)
+    try:
+        held = np.ascontiguousarray(array)
+    except (TypeError, ValueError) as fault:
+        raise KindError(f"digest: an array is required; got {shown(array)}") from fault
     if held.dtype.kind == "f" and np.isnan(held).any():
         held = np.where(np.isnan(held), np.array(np.nan, held.dtype), held)
     return hashlib.sha256(f"{held.dtype} {held.shape} ".encode() + held.tobytes()).hexdigest()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nacre.base.boundary import publish_all
 from nacre.compile.explanation import Explanation
 from nacre.transform.jit import Jitted, jit
 
@@ -30,3 +31,6 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> Explanation:
     """
     jitted: Jitted = function if isinstance(function, Jitted) else jit(function)
     return jitted.explain(*args, **kwargs)
+
+
+publish_all(__name__)

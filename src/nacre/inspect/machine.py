@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from nacre.base.errors import DeviceError, Error
 from nacre.base.records import dataclass
 from nacre.inspect import bits
 from nacre.native import cache as objects
-from nacre.native import limits
+from nacre.native import limits, trust
 from nacre.native.engine import host_target, version
 from nacre.native.pool import pool
 from nacre.runtime.buffer import readable
@@ -96,7 +97,8 @@ def cached() -> Kept:
     >>> cached().bytes >= 0
     True
     """
-    directory = objects.default_directory()
+    chosen = objects.default_directory()
+    directory = chosen and trust.folder(chosen)
     kernels, programs = (_sizes(folder) for folder in _folders(directory))
     return Kept(directory, len(kernels), len(programs), sum(kernels.values()) + sum(programs.values()),
                 objects.default_size())
@@ -107,7 +109,11 @@ def clear_cache() -> Kept:
     before = cached()
     for folder in _folders(before.directory):
         for path in _sizes(folder):
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as fault:
+                raise DeviceError(f"cache: files that can be removed are required; got {path}: {fault.strerror}; "
+                                  "remove it by hand") from None
     return before
 
 
@@ -123,7 +129,9 @@ def _sizes(folder: Path | None) -> dict[Path, int]:
         for path in folder.iterdir():
             if objects.OBJECT_NAME.fullmatch(path.name):
                 with contextlib.suppress(FileNotFoundError):
-                    found[path] = path.stat().st_size
+                    status = path.lstat()
+                    if not stat.S_ISDIR(status.st_mode):  # a folder of such a name is no object
+                        found[path] = status.st_size
     return found
 
 

@@ -147,7 +147,7 @@ class _Bench:
         self.executable = prepared.compiled.executable
         self.bound = self.executable.bound(prepared.sizes)
         self.held: list[Any] = list(prepared.inputs)
-        inputs = [x.data for x in prepared.inputs]
+        inputs = [x.content for x in prepared.inputs]
         for k in prepared.in_place.values():
             inputs[k] = _copied(inputs[k])
         outputs = [inputs[prepared.in_place[k]] if k in prepared.in_place else allocate(n)

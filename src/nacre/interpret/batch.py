@@ -17,6 +17,7 @@ from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError, TraceError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
+from nacre.interpret.changes import Changes
 from nacre.interpret.forward import as_kind, carried, union
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph
@@ -41,15 +42,17 @@ class Batched(Payload):
         self.value, self.axis = value, axis
 
 
-class Batch:
+class Batch(Changes):
     """The interpreter that applies batch rules."""
 
     dynamic = False
     name = "vmap"
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: Size, randomness: str = "same") -> None:
+        super().__init__()
         self.level = next_level()
         self.size = size
+        self.randomness = randomness  # of what is drawn inside: "same", "different" or "error" (see `randomness`)
         self.ended = False
 
     def wrap(self, value: Value, axis: Axis) -> Value:
@@ -63,7 +66,7 @@ class Batch:
 
     def split(self, x: Value) -> tuple[Value, Axis]:
         """A value as it is one level down, and its batch axis."""
-        data = x.data
+        data = x.content
         if isinstance(data, Batched) and data.interpreter is self:
             return data.value, data.axis
         return x, None
@@ -115,15 +118,23 @@ def to_axis(x: Value, axis: Axis, target: int, size: Size) -> Value:
 
 
 def batch(
-    f: Callable[..., Sequence[Value]], inputs: Sequence[Value], axes: Sequence[Axis], size: Size
+    f: Callable[..., Sequence[Value]],
+    inputs: Sequence[Value],
+    axes: Sequence[Axis],
+    size: Size,
+    randomness: str = "same",
 ) -> tuple[list[Value], list[Axis]]:
     """Run f on values whose batch axes are hidden; returns results with their batch axes (None: not
     batched)."""
-    interpreter = Batch(size)
+    interpreter = Batch(size, randomness)
     try:
         pairs = inside(interpreter, lambda: [interpreter.split(y) for y in f(*map(interpreter.wrap, inputs, axes))])
+    except BaseException:
+        interpreter.restore()
+        raise
     finally:
         interpreter.ended = True
+    interpreter.require_none_outside()
     return [y for y, _ in pairs], [a for _, a in pairs]
 
 

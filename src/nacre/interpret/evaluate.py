@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nacre.base.dtypes import as_dtype
-from nacre.base.errors import TraceError
+from nacre.base.errors import OutOfMemory, TraceError
 from nacre.base.types import TensorType, row_major
 from nacre.ir.primitive import Element, Primitive
 from nacre.runtime.buffer import allocate
@@ -31,18 +32,20 @@ def from_numpy(array: Any) -> Value:
 
 def to_numpy(x: Value) -> np.ndarray:
     """The value's numbers as a read-only array that shares its memory."""
-    held: object = x.data
+    held: object = x.content
     if isinstance(held, GivenUp):
         held.process()
     if not is_concrete(x):
         raise TraceError(f"numpy: a value with numbers is required; got a traced value of type {x.type}")
     dtype = x.type.dtype.numpy
     shape = tuple(int(n) for n in x.type.shape)
+    if math.prod(n for n in shape if n) * dtype.itemsize >= 1 << 63:
+        raise OutOfMemory(f"numpy: a shape that a machine can address is required; got {list(shape)}; slice it first")
     if 0 in shape:
         empty = np.zeros(shape, dtype)
         empty.flags.writeable = False
         return empty
-    flat = np.frombuffer(x.data, dtype)
+    flat = np.frombuffer(x.content, dtype)
     if x.layout is None:
         array = flat[: int(x.type.size)].reshape(shape)
     else:
@@ -63,5 +66,5 @@ def view(primitive: Primitive, inputs: tuple[Value, ...] | list[Value], params: 
     if layout is None:
         return None
     if layout.offset == 0 and layout.strides == row_major(result.shape):
-        return make(result, x.data)
-    return make(result, x.data, layout)
+        return make(result, x.content)
+    return make(result, x.content, layout)

@@ -9,8 +9,7 @@ loop where that is one product or sum (see `interpret/together`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nacre.base.dims import Size
@@ -21,6 +20,7 @@ from nacre.interpret.forward import carried, no_derivative
 from nacre.interpret.linearise import (
     FLOWS,
     Positions,
+    Recomputed,
     Reverse,
     Rule,
     fill_zeros,
@@ -40,16 +40,6 @@ Params = Mapping[str, Any]
 # ---- call
 
 
-class Recomputed(Graph):
-    """A graph to be called whose intermediate values reverse mode computes again instead of keeping
-    them."""
-
-    @cached_property
-    def key(self) -> Hashable:
-        """The graph's key, different from that of the graph it copies."""
-        return "recomputed", *Graph.key.func(self)  # type: ignore[attr-defined]
-
-
 def _recompute(
     primitive: Primitive, params: Params, types: Types, active: Positions
 ) -> Rule | None:
@@ -59,20 +49,30 @@ def _recompute(
         return None
     again = Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name)
 
-    def make(present: Positions) -> tuple[Graph, Positions]:
+    def onto(present: Positions, groups: Positions, held: Positions) -> tuple[Graph, Positions]:
         """The pullback graph, which computes the forward values again."""
         b = Builder(f"{graph.name}.recompute")
         inputs = [b.input(t) for t in types]
         for t in graph.output_types:
             b.input(t)
-        cotangents = [b.input(graph.output_types[k]) for k in present]
+        pull, targets = back.pull(present, groups, held)
+        cotangents = [b.input(t) for t in pull.input_types[len(back.needed) :]]
         # copies keep the second computation from being shared with the first
         needed = inline(b, again, [b.add(copy_p, (x,))[0] for x in inputs])
-        pull, targets = back.pull(present)
         return b.finish(inline(b, pull, [*needed, *cotangents])), targets
 
     n, m = len(types), len(graph.outputs)
-    return Rule(primitive, params, n, m, n + m, back.traced, active, make).prepare()
+    return _called(primitive, params, (n, m, n + m), back, onto)
+
+
+Onto = Callable[[Positions, Positions, Positions], tuple[Graph, Positions]]
+
+
+def _called(primitive: Primitive, params: Params, counts: tuple[int, int, int], back: Reverse, onto: Onto) -> Rule:
+    """The rule of a call, in whose pullback cotangents meet as they would without it."""
+    rule = Rule(primitive, params, *counts, back.traced, back.active, lambda present: onto(present, (), ()))
+    rule.onto, rule.repeats, rule.aliases = onto, back.repeats, back.aliases
+    return rule.prepare()
 
 
 def _call(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
@@ -87,18 +87,16 @@ def _call(primitive: Primitive, params: Params, types: Types, active: Positions)
     forward = Graph(graph.inputs, graph.equations, graph.outputs + residuals, graph.name)
     atoms = (*given, *residuals)
 
-    def make(present: Positions) -> tuple[Graph, Positions]:
+    def onto(present: Positions, groups: Positions, held: Positions) -> tuple[Graph, Positions]:
         """The pullback graph of the called graph for the cotangents present."""
         b = Builder(f"{graph.name}.pull")
         values = dict(zip(reversed(atoms), reversed([b.input(a.type) for a in atoms]), strict=True))
-        cotangents = [b.input(graph.outputs[k].type) for k in present]
-        pull, targets = back.pull(present)
+        pull, targets = back.pull(present, groups, held)
+        cotangents = [b.input(t) for t in pull.input_types[len(back.needed) :]]
         return b.finish(inline(b, pull, [*(values[v] for v in back.needed), *cotangents])), targets
 
     n, m = len(types), len(graph.outputs)
-    return Rule(
-        primitive, {"graph": forward}, n, m, len(atoms), back.traced, active, make
-    ).prepare()
+    return _called(primitive, {"graph": forward}, (n, m, len(atoms)), back, onto)
 
 
 # ---- cond

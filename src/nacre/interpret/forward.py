@@ -15,6 +15,7 @@ from nacre.base.errors import GradientError, TraceError
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
+from nacre.interpret.changes import Changes
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Constant, Jvp, Linear, Multilinear, Pointwise, Primitive, Structural
@@ -36,13 +37,14 @@ class Dual(Payload):
         self.primal, self.tangent = primal, tangent
 
 
-class Forward:
+class Forward(Changes):
     """The interpreter that carries tangents along."""
 
     dynamic = False
     name = "jvp"
 
     def __init__(self) -> None:
+        super().__init__()
         self.level = next_level()
         self.ended = False
         self.stops = STATE.gradients  # at `no_grad`, if it was not entered there
@@ -53,7 +55,7 @@ class Forward:
 
     def split(self, x: Value) -> tuple[Value, Value | None]:
         """A value and its tangent, as they are one level down."""
-        data = x.data
+        data = x.content
         if isinstance(data, Dual) and data.interpreter is self:
             return data.primal, data.tangent
         return x, None
@@ -184,8 +186,12 @@ def jvp(
     forward = Forward()
     try:
         pairs = inside(forward, lambda: [forward.split(y) for y in f(*map(forward.dual, primals, tangents))])
+    except BaseException:
+        forward.restore()
+        raise
     finally:
         forward.ended = True
+    forward.require_none_outside()
     return [y for y, _ in pairs], [t for _, t in pairs]
 
 

@@ -7,14 +7,16 @@ the operands.
 
 For a graph (`reverse`): follow its equations' rules backwards.  Cotangents of a value are added in
 descending order of the equations that read it, then in the order of operands; the tape does the
-same, so that both give equal bits.
+same, so that both give equal bits.  That a graph is called changes no order: its pullback adds to
+what the operands have received so far (`Rule.onto`), as its equations would by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from nacre.base.errors import GradientError
@@ -33,7 +35,7 @@ from nacre.ir.primitive import (
     Structural,
     primitive_named,
 )
-from nacre.ir.rewrite import inline, live_equations, without_dead_code
+from nacre.ir.rewrite import inline, live_equations, without_calls, without_dead_code
 from nacre.ops.pointwise import add, mul
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -61,6 +63,12 @@ class Rule:
     must be kept.  `traced` are the results that depend on the active operands.  `make(present)`
     derives the graph from all operands, all results and the cotangents of the results `present`,
     with its targets.
+
+    `onto(present, groups, held)` derives one that has further inputs, what the active operands
+    `held` have received so far, and adds to that; `groups` gives, for each active operand, the
+    first one that is the same value.  None where an operand receives one cotangent at most.
+    `aliases` says of each result which operand, or which earlier result behind all operands, it is;
+    None for those of their own.
     """
 
     primitive: Primitive
@@ -74,7 +82,10 @@ class Rule:
     saved: Positions = ()
     keeps_results: bool = False
     keeps_operands: bool = False  # all of them, and no results
-    pulls: dict[Positions, Pull] = field(default_factory=dict[Positions, Pull])
+    onto: Callable[[Positions, Positions, Positions], tuple[Graph, Positions]] | None = None
+    repeats: bool = False  # whether an operand alone may receive several cotangents
+    aliases: tuple[int | None, ...] = ()
+    pulls: dict[object, Pull] = field(default_factory=dict[object, Pull])
 
     def prepare(self) -> Rule:
         """Find out what must be kept."""
@@ -90,18 +101,36 @@ class Rule:
         graph, targets = self.make(present)
         return without_dead_code(graph), targets
 
-    def _restrict(self, present: Positions, graph: Graph, targets: Positions) -> Pull:
+    def _restrict(self, key: object, graph: Graph, targets: Positions) -> Pull:
         inputs = tuple(graph.inputs[k] for k in self.saved) + graph.inputs[self.total :]
         kept = Graph(inputs, graph.equations, graph.outputs, graph.name)
         direct = None if graph.equations else _places(inputs, graph.outputs)
         places = tuple(self.active.index(k) for k in targets)
-        pull = self.pulls[present] = Pull(kept, targets, places, direct, _single(kept))
+        pull = self.pulls[key] = Pull(kept, targets, places, direct, _single(kept))
         return pull
 
     def pull(self, present: Positions) -> Pull:
         """The pullback where the results `present` have cotangents."""
         found = self.pulls.get(present)
         return self._restrict(present, *self._made(present)) if found is None else found
+
+    def gathering(self, operands: Sequence[object]) -> Positions | None:
+        """The groups of the active operands, where cotangents meet within the pullback; None where they do not."""
+        if self.onto is None:
+            return None
+        first: dict[object, int] = {}
+        groups = tuple(first.setdefault(x, k) for k, x in enumerate(operands))
+        return groups if self.repeats or len(first) < len(groups) else None
+
+    def pull_onto(self, present: Positions, groups: Positions, held: Positions) -> Pull:
+        """The pullback that goes on adding to what the active operands `held` have received."""
+        key = present, groups, held
+        found = self.pulls.get(key)
+        if found is None:
+            assert self.onto is not None
+            graph, targets = self.onto(*key)
+            found = self._restrict(key, without_dead_code(graph), targets)
+        return found
 
 
 def _places(inputs: Sequence[Var], atoms: Sequence[Atom]) -> Positions | None:
@@ -121,6 +150,7 @@ def _single(graph: Graph) -> tuple[Equation, Positions] | None:
 
 
 REMEMBERED: Final = 8192  # rules; where shapes keep changing, old ones are derived again
+UNKNOWN: Final[Any] = object()
 _rules: dict[object, Rule | None] = {}
 
 
@@ -135,8 +165,9 @@ def rule_for(
     if isinstance(primitive.derivative, Constant):
         return None
     key = (primitive, tuple(sorted(params.items())), types, active)
-    if key in _rules:
-        return _rules[key]
+    known = _rules.get(key, UNKNOWN)
+    if known is not UNKNOWN:
+        return known
     if isinstance(primitive.derivative, Structural):
         rule = FLOWS[primitive.name](primitive, params, types, active)
     else:
@@ -313,6 +344,16 @@ def linearise(graph: Graph, active: tuple[bool, ...]) -> Linearised:
 # ---- graphs
 
 
+class Recomputed(Graph):
+    """A graph to be called whose intermediate values reverse mode computes again instead of keeping
+    them."""
+
+    @cached_property
+    def key(self) -> Hashable:
+        """The graph's key, different from that of the graph it copies."""
+        return "recomputed", *Graph.key.func(self)  # type: ignore[attr-defined]
+
+
 @dataclass(frozen=True, eq=False)
 class _Step:
     """An equation that is pulled back: its rule, its operands, its results, and the atoms it
@@ -337,28 +378,60 @@ class Reverse:
     traced: Positions
     needed: tuple[Var, ...]
     steps: tuple[_Step, ...]
+    outputs: tuple[Atom, ...]  # the graph's, each value under one name
 
-    def pull(self, present: Positions) -> tuple[Graph, Positions]:
-        """(needed values, cotangents of the outputs `present`) → cotangents of the inputs that have
-        one."""
+    @property
+    def repeats(self) -> bool:
+        """Whether an active input alone receives several cotangents."""
+        read = Counter([*self.outputs, *(a for s in self.steps for a in s.inputs)])
+        return any(read[self.graph.inputs[k]] > 1 for k in self.active)
+
+    @cached_property
+    def aliases(self) -> tuple[int | None, ...]:
+        """For each output the input that it is, or the earlier output, counted behind the inputs; else None."""
+        seen: dict[Atom, int] = {v: k for k, v in enumerate(self.graph.inputs)}
+        n = len(seen)
+        found = [seen.setdefault(a, n + k) for k, a in enumerate(self.outputs)]
+        return tuple(None if at == n + k else at for k, at in enumerate(found))
+
+    def pull(
+        self, present: Positions, groups: Positions = (), held: Positions = ()
+    ) -> tuple[Graph, Positions]:
+        """(needed values, cotangents of the outputs `present`, those that the active inputs `held`
+        have received) → cotangents of the inputs that have one.
+
+        Active inputs of one group (see `Rule`) are one value.
+        """
         b = Builder(f"{self.graph.name}.pull")
         values: dict[Var, Atom] = {v: b.input(v.type) for v in self.needed}
         pending: dict[Atom, Atom] = {}
+        own = [self.graph.inputs[k] for k in self.active]
+        one: dict[Atom, Atom] = {v: own[k] for v, k in zip(own, groups, strict=False)}
 
         def put(a: Atom, c: Atom) -> None:
             """Add a cotangent, as an equation, to what the atom has received."""
+            a = one.get(a, a)
             before = pending.get(a)
             pending[a] = c if before is None else b.add(ADD, (before, c))[0]
 
-        for k in present:
-            put(self.graph.outputs[k], b.input(self.graph.outputs[k].type))
+        given_outputs = [(self.outputs[k], b.input(self.graph.outputs[k].type)) for k in present]
+        pending.update((own[k], b.input(own[k].type)) for k in held)
+        for a, c in given_outputs:
+            put(a, c)
         for step in reversed(self.steps):
             given = tuple(k for k in step.rule.traced if step.results[k] in pending)
             if not given:
                 continue
-            pull = step.rule.pull(given)
+            operands = [one.get(step.inputs[k], step.inputs[k]) for k in step.rule.active]
+            together = step.rule.gathering(operands)
+            if together is None:
+                pull, so_far = step.rule.pull(given), ()
+            else:
+                so_far = tuple(k for k in dict.fromkeys(together) if operands[k] in pending)
+                pull = step.rule.pull_onto(given, together, so_far)
             kept = [values[a] if isinstance(a, Var) else a for a in step.saved]
-            found = inline(b, pull.graph, [*kept, *(pending.pop(step.results[k]) for k in given)])
+            kept += [pending.pop(step.results[k]) for k in given]
+            found = inline(b, pull.graph, [*kept, *(pending.pop(operands[k]) for k in so_far)])
             for i, c in zip(pull.targets, found, strict=True):
                 put(step.inputs[i], c)
         targets = tuple(k for k in self.active if self.graph.inputs[k] in pending)
@@ -373,7 +446,10 @@ ADD = primitive_named("add")
 @lru_cache(maxsize=1024)
 def reverse(graph: Graph, active: Positions) -> Reverse:
     """Make a graph ready to be pulled back to its inputs `active`."""
+    if any(e.primitive.name == "call" for e in graph.equations):
+        graph = without_calls(graph, Recomputed)
     moving: set[Atom] = {graph.inputs[k] for k in active}
+    same: dict[Atom, Atom] = {}  # results of calls that are operands, or other results of theirs
     equations: list[Equation] = []
     steps: list[_Step] = []
     for e in graph.equations:
@@ -390,13 +466,20 @@ def reverse(graph: Graph, active: Positions) -> Reverse:
             results += tuple(map(Var, types[rule.results :]))
         equations.append(Equation(rule.primitive, e.inputs, rule.params, results, e.source))
         atoms = (*e.inputs, *results)
-        steps.append(_Step(rule, e.inputs, results, tuple(atoms[k] for k in rule.saved)))
+        inputs = tuple(same.get(a, a) for a in e.inputs)
+        steps.append(_Step(rule, inputs, results, tuple(atoms[k] for k in rule.saved)))
         moving.update(results[k] for k in rule.traced)
+        same.update(
+            (v, (*inputs, *results)[at])
+            for v, at in zip(results, rule.aliases, strict=False)
+            if at is not None
+        )
     traced = tuple(k for k, a in enumerate(graph.outputs) if a in moving)
-    live = _live_steps(steps, moving, {graph.outputs[k] for k in traced})
+    outputs = tuple(same.get(a, a) for a in graph.outputs)
+    live = _live_steps(steps, moving, {outputs[k] for k in traced})
     needed = tuple(dict.fromkeys(a for s in live for a in s.saved if isinstance(a, Var)))
     written = Graph(graph.inputs, tuple(equations), graph.outputs, graph.name)
-    return Reverse(written, active, traced, needed, tuple(live))
+    return Reverse(written, active, traced, needed, tuple(live), outputs)
 
 
 def _live_steps(steps: Sequence[_Step], moving: set[Atom], wanted: set[Atom]) -> list[_Step]:
@@ -420,17 +503,23 @@ def fused_rule(graph: Graph, active: Positions) -> Rule | None:
         return None
     again = Graph(back.graph.inputs, back.graph.equations, back.needed, graph.name)
 
-    def make(present: Positions) -> tuple[Graph, Positions]:
+    def onto(present: Positions, groups: Positions, held: Positions) -> tuple[Graph, Positions]:
         """The pullback graph, which computes the forward values again."""
         b = Builder(f"{graph.name}.pull")
         needed = inline(b, again, [b.input(t) for t in graph.input_types])
         b.input(graph.output_types[0])
-        pull, targets = back.pull(present)
-        return b.finish(inline(b, pull, [*needed, b.input(graph.output_types[0])])), targets
+        pull, targets = back.pull(present, groups, held)
+        return b.finish(inline(b, pull, [*needed, *(b.input(t) for t in pull.input_types[len(needed) :])])), targets
+
+    def make(present: Positions) -> tuple[Graph, Positions]:
+        """The pullback graph, which computes the forward values again."""
+        return onto(present, (), ())
 
     n = len(graph.inputs)
     last = graph.equations[-1]
-    return Rule(last.primitive, last.params, n, 1, n + 1, back.traced, active, make).prepare()
+    rule = Rule(last.primitive, last.params, n, 1, n + 1, back.traced, active, make)
+    rule.onto, rule.repeats = onto, back.repeats
+    return rule.prepare()
 
 
 def positions(mask: Sequence[bool]) -> Positions:

@@ -7,31 +7,35 @@ become outputs (see `VariableRecord`).  Every equation carries the user's line.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
-from weakref import ref
 
 import numpy as np
 
-from nacre.base.errors import TraceError, explain
+from nacre.base.errors import GradientError, TraceError, explain
+from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
+from nacre.interpret.changes import Changes
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.ir import text as text  # so that graphs print
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
-from nacre.ir.primitive import Primitive
+from nacre.ir.primitive import Constant, Primitive
 from nacre.ir.rewrite import substitute
 from nacre.ops.detach import detach_p
 from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, fresh, make
-from nacre.trace.variable import Leaf, Variable, scope
+from nacre.trace.variable import Leaf, Variable, scope, standing_in
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+SHOWN: Final = 64  # operations between two states of the line that shows progress
+TRACED: Final = " was traced"
+STANDARD: Final = os.path.dirname(os.__file__) + os.sep  # Python's own library
+BOUNDARY: Final = os.path.join(PACKAGE, "base", "boundary.py")  # where public functions are wrapped
 COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
 
 
@@ -65,7 +69,7 @@ class VariableRecord:
 
     def __init__(self, variable: Variable) -> None:
         self.variable = variable
-        self.wanted = variable.requires_grad  # whether its gradient is wanted, at entry
+        self.wanted = variable.wants_gradient  # whether its gradient is wanted, at entry
         self.input: Var | None = None  # its value at entry, if that was read
         self.value: Value | None = None  # what it holds now
         self.written = False
@@ -97,6 +101,7 @@ class Trace:
     results: int
     captures: tuple[Value, ...]
     variables: tuple[VariableRecord, ...]
+    swept: tuple[int, ...] = ()  # the arguments that a `backward` inside would have gone to, had they nodes
 
     @property
     def variable_inputs(self) -> list[Variable]:
@@ -130,13 +135,14 @@ class Trace:
         ]
 
 
-class Staging:
+class Staging(Changes):
     """The interpreter that records a graph.  While it is active it takes every operation up to its
     level."""
 
     dynamic = True
 
     def __init__(self, name: str = "graph", source: str | None = None) -> None:
+        super().__init__()
         self.name = name
         self.level = next_level()
         self.ended = False
@@ -145,7 +151,7 @@ class Staging:
         self.captured: dict[object, tuple[Var, Value]] = {}
         self.records: dict[Variable, VariableRecord] = {}
         self.equations: list[Equation] = []
-        self.changed: list[tuple[ref[Value], Any, Any, Any]] = []  # objects of lower levels, as they were
+        self.swept: set[Atom] = set()  # inputs that a `backward` came to
         self.silent: dict[Atom, Var | None] = {}  # made in `no_grad`, and as what other equations read them
 
     # ---- equations
@@ -155,11 +161,13 @@ class Staging:
     ) -> Any:
         """Record an equation; its results are staged values."""
         if self.ended:
-            raise _leaked(self.name, primitive.name)
+            raise _leaked(self.name, primitive.name, *(x.content for x in inputs))
         atoms = tuple(map(self.read_atom, inputs))
         outputs = tuple(map(Var, primitive.result_types(tuple(x.type for x in inputs), params)))
         line = user_line() if self.source is None else self.source
         self.equations.append(Equation(primitive, atoms, params, outputs, line))
+        if not len(self.equations) % SHOWN:
+            progress("tracing, operation", len(self.equations))
         if not STATE.gradients:
             self.silent.update(dict.fromkeys(outputs))
         if primitive.multiple:
@@ -190,12 +198,12 @@ class Staging:
 
     def atom(self, x: Value) -> Atom:
         """What stands for a value in this graph; anything from outside is captured."""
-        data = x.data
+        data = x.content
         if isinstance(data, Payload):
             if data.interpreter is self:
                 return data.atom  # type: ignore[attr-defined]
             if getattr(data.interpreter, "ended", False) or data.level >= self.level:
-                raise _leaked(getattr(data.interpreter, "name", "a transformation"), self.name)
+                raise _leaked(getattr(data.interpreter, "name", "a transformation"), self.name, data)
         elif not x.type.shape and x.node is None:
             return Literal(np.array(to_numpy(x)), x.type)
         key = (id(data), id(x.node), x.layout, x.type)
@@ -204,22 +212,18 @@ class Staging:
             found = self.captured[key] = Var(x.type), fresh(x)
         return found[0]
 
-    # ---- objects that `x[i] = v` changes
-
-    def rebound(self, x: Value) -> None:
-        """Note that an object is about to hold another value."""
-        if not isinstance(x.data, Payload) or x.data.level < self.level:
-            self.changed.append((ref(x), x.data, x.layout, x.node))
-
-    def restore(self) -> list[Value]:
-        """Let objects of lower levels hold again what they held; those that still exist are from outside."""
-        found: list[Value] = []
-        for place, data, layout, node in reversed(self.changed):
-            x = place()
-            if x is not None:
-                x.data, x.layout, x.node = data, layout, node
-                found.append(x)
-        return found
+    def from_outside(self, type: TensorType) -> TraceError:
+        """The refusal of a tensor that is no argument of the function."""
+        return TraceError(
+            explain(
+                f"x[i] = v: an argument of {self.name}, or a tensor made inside it, is required; got one of type "
+                f"{type} from outside",
+                "seen = nc.zeros(3)\n@nc.jit\ndef f(x):\n    seen[0] = x.sum()\n    return x",
+                "What a function is traced with from outside is a constant of its graph; only arguments and variables "
+                "change from call to call.",
+                "seen = nc.zeros(3)\n@nc.jit\ndef f(x, seen):\n    seen[0] = x.sum()\n    return x\nf(x, seen)",
+            )
+        )
 
     # ---- variables
 
@@ -239,7 +243,7 @@ class Staging:
         return r.value if r.leaf is not None else fresh(r.value)
 
     def _leaf(self, r: VariableRecord) -> Leaf | None:
-        if r.leaf is None and r.variable.requires_grad:
+        if r.leaf is None and r.variable.wants_gradient:
             r.leaf = Leaf(self.level, r.variable)
         return r.leaf
 
@@ -269,8 +273,23 @@ class Staging:
     def write_gradient(self, variable: Variable, value: Value | None) -> None:
         """Replace the gradient of a variable from here on."""
         r = self.record(variable)
-        r.gradient = None if value is None else self.value(self.atom(value))
+        r.gradient = None if value is None else self.value(self.atom(value), value.node)
         r.gradient_known = r.gradient_written = True
+
+    def written_gradients(self) -> list[Value]:
+        """The gradients that variables were given so far."""
+        return [r.gradient for r in self.records.values() if r.gradient_written and r.gradient is not None]
+
+    def sweep(self, outputs: Sequence[Value]) -> None:
+        """Note that `backward` goes from outputs to what this graph reads; GradientError where it would go further."""
+        read = {self.atom(y) for y in outputs}
+        for e in reversed(self.equations):
+            if not isinstance(e.primitive.derivative, Constant) and not read.isdisjoint(e.outputs):
+                read.update(a for a in e.inputs if a.type.dtype.is_float)
+        self.swept.update(v for v in self.arguments if v in read)
+        for v, x in self.captured.values():
+            if v in read:
+                refuse_sweep(self.name, x)
 
     # ---- the end
 
@@ -282,8 +301,10 @@ class Staging:
             if r.written:
                 assert r.value is not None
                 r.output = self.atom(r.value)
-            if r.gradient_written and r.gradient is not None:
-                r.gradient_output = self.atom(r.gradient)
+            if r.gradient is not None:
+                held = self.atom(r.gradient)
+                if r.gradient_written or held is not r.gradient_input:  # `p.grad[i] = v` writes it, too
+                    r.gradient_written, r.gradient_output = True, held
         results += [r.output for r in records if r.output is not None]
         results += [r.gradient_output for r in records if r.gradient_output is not None]
         captured = list(self.captured.values())
@@ -291,9 +312,30 @@ class Staging:
         inputs += [r.input for r in records if r.input is not None]
         inputs += [r.gradient_input for r in records if r.gradient_input is not None]
         graph = Graph(tuple(inputs), tuple(self.equations), tuple(results), self.name)
-        return Trace(
-            graph, len(self.arguments), len(outputs), tuple(x for _, x in captured), records
+        swept = tuple(k for k, v in enumerate(self.arguments) if v in self.swept)
+        return Trace(graph, len(self.arguments), len(outputs), tuple(x for _, x in captured), records, swept)
+
+
+def is_written(variable: Variable) -> bool:
+    """Whether a function that is being staged has given a variable another value."""
+    records = [i.records.get(variable) for i in STATE.interpreters if isinstance(i, Staging)]
+    return any(r is not None and r.written for r in records)
+
+
+def refuse_sweep(name: str, x: Value) -> None:
+    """Raise GradientError for a tensor from outside that `backward` inside a staged function should go to."""
+    if x.node is None or not STATE.gradients or not x.type.dtype.is_float:
+        return
+    raise GradientError(
+        explain(
+            f"backward: in what is compiled ({name}), gradients of variables are required; it came to a tensor of type "
+            f"{x.type} from outside, which requires a gradient",
+            "x = nc.ones(3).requires_grad_()\n@nc.jit\ndef f():\n    (w * x).sum().backward()",
+            "Inside nc.jit, nc.checkpoint and control flow only variables have a `grad` that can be added to.",
+            "x = nn.Parameter(nc.ones(3))       # or x.detach(), where its gradient is not wanted\n"
+            "@nc.jit\ndef f():\n    (w * x).sum().backward()",
         )
+    )
 
 
 def stage(
@@ -314,11 +356,7 @@ def stage(
         raise
     finally:
         staging.ended = True
-    if staging.restore():
-        gc.collect()  # what the function made for itself may be part of a cycle
-        outside = staging.restore()
-        if outside:
-            raise _from_outside(name, outside[0].type)
+    staging.require_none_outside()
     return trace
 
 
@@ -341,20 +379,23 @@ def holding(values: Mapping[Variable, Value]) -> Generator[None]:
     itself.
     """
     staging = scope()
-    places: list[Any] = [staging.record(v) if isinstance(staging, Staging) else v for v in values]
-    field = "value" if isinstance(staging, Staging) else "cell"
-    before = [(getattr(place, field), place.leaf) for place in places]
+    if not isinstance(staging, Staging):
+        with standing_in(values):
+            yield
+        return
+    places = [staging.record(v) for v in values]
+    before = [(place.value, place.leaf) for place in places]
     for place, value in zip(places, values.values(), strict=True):
-        setattr(place, field, value)
+        place.value = value
         place.leaf = value.node or place.leaf
-    held = [getattr(place, field) for place in places]
+    held = [place.value for place in places]
     try:
         yield
     finally:
         for place, (value, leaf), given in zip(places, before, held, strict=True):
             place.leaf = leaf
-            if getattr(place, field).data is given.data:
-                setattr(place, field, value)
+            if place.value is not None and given is not None and place.value.content is given.content:
+                place.value = value
 
 
 # ---- running a graph equation by equation
@@ -415,24 +456,30 @@ def user_line() -> str:
     return found
 
 
-def _from_outside(name: str, type: TensorType) -> TraceError:
-    return TraceError(
-        explain(
-            f"x[i] = v: an argument of {name}, or a tensor made inside it, is required; got one of type {type} from "
-            "outside",
-            "seen = nc.zeros(3)\n@nc.jit\ndef f(x):\n    seen[0] = x.sum()\n    return x",
-            "What a function is traced with from outside is a constant of its graph; only arguments and variables "
-            "change from call to call.",
-            "seen = nc.zeros(3)\n@nc.jit\ndef f(x, seen):\n    seen[0] = x.sum()\n    return x\nf(x, seen)",
-        )
-    )
+def note_line(fault: Exception, name: str) -> None:
+    """Note on an error that arose while a function was traced which operation raised it, and for which user's line."""
+    if any(note.endswith(TRACED) for note in getattr(fault, "__notes__", ())):
+        return  # by a function that it calls
+    place, operation, step = None, "", fault.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if "site-packages" in code.co_filename or not code.co_filename.startswith((PACKAGE, STANDARD)):
+            place, operation = f"{code.co_filename}:{step.tb_lineno} ({code.co_name})", ""
+        elif place is not None and not operation and code.co_filename != BOUNDARY:
+            operation = code.co_name
+        step = step.tb_next
+    if place is not None:
+        called = f"{operation}, called at" if operation and not operation.startswith(("_", "operator")) else "at"
+        fault.add_note(f"{called} {place}, as {name}{TRACED}")
 
 
-def _leaked(name: str, where: str) -> TraceError:
+def _leaked(name: str, where: str, *given: Any) -> TraceError:
+    left = [x for x in given if isinstance(x, Staged) and x.interpreter.ended]
+    made = [e.source for x in left for e in x.interpreter.equations if x.atom in e.outputs and e.source]
     return TraceError(
         explain(
             f"{where}: a value of the function being traced is required; got one left over from "
-            f"{name}, which has ended",
+            f"{name}, which has ended" + (f"; it was made at {made[0]}" if made else ""),
             "kept = []\n@nc.jit\ndef f(x):\n    kept.append(x * 2)      # x * 2 has no numbers "
             "yet\n    return x\n"
             "f(x); kept[0] + 1",

@@ -19,19 +19,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
-from nacre.base.errors import GradientError, StateError, explain
+from nacre.base.errors import GradientError, StateError
 from nacre.base.records import dataclass
 from nacre.base.state import STATE, gradients
 from nacre.interpret import flow as flow  # the rules of control flow
+from nacre.interpret import tape_errors
+from nacre.interpret.changes import Changes
 from nacre.interpret.linearise import REMEMBERED, Positions, Pull, Rule, rule_for
 from nacre.interpret.stage import Staging, run
 from nacre.ir.graph import Graph
 from nacre.ir.primitive import Primitive
 from nacre.ops.control import call_p
+from nacre.ops.detach import detach
 from nacre.ops.pointwise import add
 from nacre.trace.bind import PARTS, bind, executor, inside, next_level, register_tape
-from nacre.trace.value import Origin, Payload, Value, make
-from nacre.trace.variable import Leaf, scope
+from nacre.trace.value import Origin, Payload, Value, is_concrete, make, stripped
+from nacre.trace.variable import Leaf, Variable, lender, scope
 
 NUMBERS = itertools.count()  # of nodes and changes, in the order in which they are made
 
@@ -81,7 +84,34 @@ class Alias(Origin):
         self.level, self.outer = level, outer
 
 
-AnyNode = Node | Part | Alias | Leaf
+class Superseded(Origin):
+    """The end of what a compiled function computed from variables that it then gave other values."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.level = 0
+
+
+AnyNode = Node | Part | Alias | Leaf | Superseded
+
+
+def sources(node: AnyNode) -> set[AnyNode]:
+    """The ends of the tape that a node was computed from."""
+    found: set[AnyNode] = set()
+    seen: set[int] = set()
+    waiting: list[AnyNode] = [node]
+    while waiting:
+        at = waiting.pop()
+        at = at.node if isinstance(at, Part) else at
+        if id(at) in seen:
+            continue
+        seen.add(id(at))
+        if isinstance(at, Node):
+            waiting += at.parents
+        else:
+            found.add(at)
+    return found
 
 
 def lowered(x: Value, level: int) -> Value:
@@ -91,7 +121,7 @@ def lowered(x: Value, level: int) -> Value:
         return x
     while node is not None and node.level >= level:
         node = getattr(node, "outer", None)  # a leaf has none
-    return make(x.type, x.data, x.layout, node)
+    return make(x.type, x.content, x.layout, node)
 
 
 _changed: dict[int, int] = {}  # by the identity of tensors that `x[i] = v` changed, when that was
@@ -114,11 +144,29 @@ def require_no_leaf(x: Value) -> None:
 def rebind(x: Value, held: Value) -> None:
     """Let an object hold another value, as `x[i] = v` does."""
     require_no_leaf(x)
-    staging = scope()
+    staging, variable = scope(), lender(x)
+    if variable is not None and is_concrete(x) is (staging is None):
+        require_no_record("x[i] = v", variable, held)
+        variable.take_back(x, held)
+        changed(x)
+        return
     if isinstance(staging, Staging):
         staging.rebound(x)
-    x.data, x.layout, x.node = held.data, held.layout, held.node
+    owner = held.content.interpreter if isinstance(held.content, Payload) else None
+    if isinstance(owner, Changes) and not isinstance(owner, Staging):
+        owner.rebound(x)
+    x.content, x.layout, x.node = held.content, held.layout, held.node
     changed(x)
+
+
+def require_no_record(operation: str, variable: Variable, held: Value) -> None:
+    """Raise GradientError where a variable would hold a value without the record that gradients go back through."""
+    if held.node is not None and STATE.gradients:
+        raise GradientError(
+            f"{operation}: a value that requires no gradient is required for variable "
+            f"{variable.name or variable.number}, which holds numbers alone; got one of type {held.type} that does; "
+            "write value.detach(), or do it inside `with nacre.no_grad():`"
+        )
 
 
 UNKNOWN: Any = object()
@@ -178,7 +226,7 @@ def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]
         return y
     node.saved = _saved(rule, inputs, (y,)) if len(rule.saved) > 1 else (y,)
     noded = _bare_node(type(y))  # y itself is kept, without the node, which it would keep alive
-    noded.type, noded.data, noded.layout, noded.node = y.type, y.data, y.layout, node
+    noded.type, noded.content, noded.layout, noded.node = y.type, y.content, y.layout, node
     return noded
 
 
@@ -211,7 +259,7 @@ def _record_above(
         return _record_all(rule, inputs, results, parents, level)
     node = _node(rule, parents, _saved(rule, inputs, (results,)), level)
     node.outer = results.node
-    return make(results.type, results.data, results.layout, node)
+    return make(results.type, results.content, results.layout, node)
 
 
 def _node(rule: Rule, parents: Sequence[Any], saved: Sequence[Value], level: int) -> Node:
@@ -232,10 +280,14 @@ def _record_all(
     level: int,
 ) -> tuple[Value, ...]:
     node = _node(rule, parents, _saved(rule, inputs, results), level)
-    return tuple(
-        make(y.type, y.data, y.layout, Part(node, k, y.node)) if k in rule.traced else y
-        for k, y in enumerate(results[: rule.results])
-    )
+    made: list[Value] = []
+    for k, y in enumerate(results[: rule.results]):
+        if k in rule.traced:
+            at = rule.aliases[k] if rule.aliases else None
+            same = None if at is None else (*inputs, *made)[at].node
+            y = make(y.type, y.content, y.layout, same or Part(node, k, y.node))
+        made.append(y)
+    return tuple(made)
 
 
 # ---- values whose cotangents are looked at, and maybe changed, on their way
@@ -292,7 +344,7 @@ def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
     node = _node(_Watching(function, slots, len(values)), [values[k].node for k in slots], (), level)
     for place, k in enumerate(slots):
         x = values[k]
-        made[k] = make(x.type, x.data, x.layout, Part(node, place, lowered(x, level).node))
+        made[k] = make(x.type, x.content, x.layout, Part(node, place, lowered(x, level).node))
     return made
 
 
@@ -339,6 +391,8 @@ class _Sweep:
             target, index = node, 0
         else:
             before = self.ends.get(id(node))
+            if before is None and isinstance(node, Superseded):
+                raise tape_errors.superseded()
             self.ends[id(node)] = node, cotangent if before is None else add(before[1], cotangent)
             return
         waiting = self.pending.get(target)
@@ -355,8 +409,13 @@ class _Sweep:
             given = self.pending.pop(node)
             self.note(node, given)
             present = tuple(sorted(given)) if len(given) > 1 else tuple(given)
-            parents, pull = node.parents, node.rule.pull(present)
-            values = [*self.saved(node), *(given[k] for k in present)]
+            parents, rule = node.parents, node.rule
+            if rule.onto is None or (not rule.repeats and len(parents) == 1):
+                pull = rule.pull(present)
+                values = [*self.saved(node), *(given[k] for k in present)]
+            else:
+                pull, held = self.gathered(node, present)
+                values = [*self.saved(node), *(given[k] for k in present), *held]
             if not self.keep:
                 node.saved, node.parents = None, ()
             if pull.direct is not None:
@@ -365,6 +424,27 @@ class _Sweep:
                 found = self.evaluate(pull, values, getattr(node, "source", ""))
             for k, cotangent in zip(pull.places, found, strict=True):
                 self.put(parents[k], cotangent)
+
+    def gathered(self, node: Node, present: Positions) -> tuple[Pull, Sequence[Value]]:
+        """The pullback that adds to what a node's operands have received so far, and that, taken from them."""
+        parents, rule = node.parents, node.rule
+        together = (0,) if len(parents) == 1 else rule.gathering(list(map(_place, parents)))
+        if together is None:
+            return rule.pull(present), ()
+        held: dict[int, Value] = {}
+        for k in dict.fromkeys(together):
+            c = self.take(parents[k])
+            if c is not None:
+                held[k] = c
+        return rule.pull_onto(present, together, tuple(held)), tuple(held.values())
+
+    def take(self, node: AnyNode) -> Value | None:
+        """The cotangent of a node so far, which it does not have any more; None where there is none."""
+        if isinstance(node, Node | Part):
+            target, index = _place(node)
+            return self.pending.get(target, {}).pop(index, None)
+        found = self.ends.pop(id(node), None)
+        return None if found is None else found[1]
 
     def note(self, node: Node, given: Mapping[int, Value]) -> None:
         """Keep cotangents that were asked for."""
@@ -382,9 +462,9 @@ class _Sweep:
         """What a node kept; differentiable at its level only when the sweep itself is recorded."""
         held = node.saved
         if held is None:
-            raise _released()
+            raise tape_errors.released()
         if _changed and any(_changed.get(id(x), -1) > node.number for x in held):
-            raise _overwritten(node.rule.primitive.name)
+            raise tape_errors.overwritten(node.rule.primitive.name)
         if not self.create:
             return [lowered(x, self.level) for x in held]
         n = node.rule.operands
@@ -399,7 +479,7 @@ class _Sweep:
             return pull.heard(values)
         if STATE.word == 0 or scope() is None:
             for x in values:
-                if isinstance(x.data, Payload) or (x.node is not None and STATE.gradients):
+                if isinstance(x.content, Payload) or (x.node is not None and STATE.gradients):
                     break
             else:
                 if pull.single is None:
@@ -409,39 +489,19 @@ class _Sweep:
         return run(pull.graph, values, source)
 
 
+def _place(node: AnyNode) -> tuple[Any, int]:
+    """Where cotangents of a node meet: the node of its equation, and the result."""
+    return (node.node, node.index) if isinstance(node, Part) else (node, 0)
+
+
 def _with_node(x: Value, node: Node, result: int) -> Value:
     if result not in node.rule.traced:
         return x
     return make(
         x.type,
-        x.data,
+        x.content,
         x.layout,
         Part(node, result, x.node) if node.rule.primitive.multiple else node,
-    )
-
-
-def _released() -> StateError:
-    return StateError(
-        explain(
-            "backward: a recorded computation is required; this one was released by an earlier "
-            "backward",
-            "loss.backward()\nloss.backward()",
-            "backward frees what was kept for it as it goes, so that memory is returned early.",
-            "loss.backward(retain_graph=True)\nloss.backward()",
-        )
-    )
-
-
-def _overwritten(operation: str) -> GradientError:
-    return GradientError(
-        explain(
-            f"backward: tensors as they were when {operation} used them are required; one of them was "
-            "changed by `x[i] = v` since",
-            "y = w * x\nx[0] = 0.0\ny.sum().backward()",
-            "The gradient of an operation needs the numbers that it was given.",
-            "y = w * x\nx = x * 1                              # another tensor, to be changed\n"
-            "x[0] = 0.0\ny.sum().backward()",
-        )
     )
 
 
@@ -455,15 +515,20 @@ def backward(
     """Add the gradients of outputs to the leaves they were computed from.
 
     With `create_graph` the sweep itself is recorded.  Raises GradientError where an output has no
-    node, StateError where its computation was released.
+    node, or was computed from what a functional `vjp` follows, StateError where its computation was
+    released.
     """
     level = _level(outputs)
+    staging = scope()
+    if isinstance(staging, Staging) and staging.level == level:
+        staging.sweep(outputs)
     sweep = _Sweep(level, retain_graph, create_graph, ())
     for y, c in zip(outputs, cotangents, strict=True):
         sweep.put(y.node, c)
     sweep.run()
     for leaf, cotangent in sweep.ends.values():
-        assert isinstance(leaf, Leaf)
+        if not isinstance(leaf, Leaf):
+            raise tape_errors.followed()
         held = cotangent if create_graph else lowered(cotangent, level)
         place = leaf if leaf.owner is None else leaf.owner
         before = place.gradient
@@ -526,23 +591,30 @@ class TapeScope:
 
 def tracked(x: Value, level: int) -> Value:
     """The value as an input of a level's tape."""
-    return make(x.type, x.data, x.layout, Alias(level, x.node))
+    return make(x.type, x.content, x.layout, Alias(level, x.node))
 
 
 def vjp(
     f: Callable[..., Sequence[Value]], primals: Sequence[Value]
 ) -> tuple[list[Value], Callable[..., list[Value | None]]]:
     """f's results, and the function from their cotangents (None is zero) to those of the
-    primals."""
+    primals.
+
+    Lower levels follow both, unless this is in `no_grad`.
+    """
     own = TapeScope()
-    inputs = [tracked(x, own.level) if x.type.dtype.is_float else x for x in primals]
+    below = primals if STATE.gradients else list(map(stripped, primals))
+    inputs = [tracked(x, own.level) if x.type.dtype.is_float else x for x in below]
 
     def recorded() -> list[Value]:
         with gradients(True):
             return list(f(*inputs))
 
     outputs = inside(own, recorded)
-    return [lowered(y, own.level) for y in outputs], Pullback(inputs, outputs, own.level)
+    results = [lowered(y, own.level) for y in outputs]
+    if not STATE.gradients:
+        results = list(map(detach, results))
+    return results, Pullback(inputs, outputs, own.level)
 
 
 class Pullback:

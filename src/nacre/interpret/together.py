@@ -15,6 +15,7 @@ from typing import Any
 from nacre.base.records import dataclass
 from nacre.ir.graph import Atom, Builder, Equation, Var
 from nacre.ir.primitive import primitive_named
+from nacre.ops import view as view  # makes the primitives that are named below
 
 NO_BATCH = ((), ())
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from nacre.base.conversion import element
 from nacre.base.errors import Error, GraphError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
+from nacre.ir.declared import declared_types
 from nacre.ir.primitive import Primitive
 
 
@@ -151,7 +153,7 @@ def _faults(graph: Graph) -> Iterator[tuple[int, str]]:
             if isinstance(a, Var) and a not in known:
                 yield k, f"{e.primitive.name} reads a value of type {a.type} before it is defined"
         try:
-            types = e.primitive.result_types(tuple(a.type for a in e.inputs), e.params)
+            types = declared_types(e.primitive, tuple(a.type for a in e.inputs), e.params)
         except Error as error:
             yield k, f"{e.primitive.name} breaks its type rule: {error}"
             continue
@@ -214,6 +216,6 @@ class Builder:
 
 def scalar(value: float | int | bool, type: TensorType) -> Literal:
     """A rank-0 literal."""
-    return Literal(np.array(value, type.dtype.numpy), TensorType((), type.dtype))
+    return Literal(element(value, type.dtype), TensorType((), type.dtype))
 
 

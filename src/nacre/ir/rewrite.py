@@ -102,15 +102,15 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
     return builder.finish([known[a] if isinstance(a, Var) else a for a in graph.outputs])
 
 
-def without_calls(graph: Graph) -> Graph:
-    """The graph with every `call` replaced by the equations of its graph."""
+def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:
+    """The graph with every `call` replaced by the equations of its graph, but for graphs of the class `kept`."""
 
     def expand(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
         """The outputs of a call's graph built in place; None for other equations."""
-        if e.primitive.name != "call":
+        if e.primitive.name != "call" or (kept is not None and isinstance(e.params["graph"], kept)):
             return None
         inner = e.params["graph"]
-        return inline(rewriter.builder, without_calls(inner), e.inputs, e.source)
+        return inline(rewriter.builder, without_calls(inner, kept), e.inputs, e.source)
 
     return rewrite(graph, expand)
 

@@ -25,10 +25,12 @@ from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
+from nacre.base.conversion import element
 from nacre.base.dims import LIMIT, Dim, Size, Symbol
 from nacre.base.dtypes import ALL, DType, dtype_named
 from nacre.base.errors import Error, GraphError
 from nacre.base.types import TensorType
+from nacre.ir.declared import declared_types
 from nacre.ir.graph import PRINT, Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import primitive_named, registered
 
@@ -185,8 +187,7 @@ def _scalar_text(literal: Literal) -> str:
 def _float_bits(text: str, dtype: DType) -> bytes | None:
     if not re.fullmatch(r"-?(\d+(\.\d*)?(e[+-]?\d+)?|inf|nan)", text):
         return None
-    with np.errstate(all="ignore"):
-        return np.array(float(text)).astype(dtype.numpy).tobytes()
+    return element(float(text), dtype).tobytes()
 
 
 # ---- reading: tokens
@@ -632,15 +633,9 @@ def _bound(head: _Line) -> int:
 def _check(e: Equation, line: _Line) -> None:
     """Raise GraphError unless the equation keeps its primitive's type rule."""
     try:
-        types = e.primitive.result_types(tuple(a.type for a in e.inputs), e.params)
+        types = declared_types(e.primitive, tuple(a.type for a in e.inputs), e.params)
     except Error as fault:
         raise GraphError(f"line {line.number}: {fault}") from None
-    except (
-        Exception
-    ) as fault:  # parameters of the wrong form: type rules may trust their callers, text may not
-        raise GraphError(
-            f"line {line.number}: {e.primitive.name}'s parameters are required; {fault}"
-        ) from None
     found = tuple(v.type for v in e.outputs)
     if types != found:
         raise GraphError(

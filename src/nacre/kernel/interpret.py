@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nacre.base.conversion import element
 from nacre.base.dims import evaluate
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, GraphError
@@ -218,7 +219,7 @@ class _Machine:
     def _compute(self, e: Expr, done: dict[int, Array]) -> Array:
         match e:
             case Const():
-                return np.full(self.active.shape, np.asarray(e.value).astype(e.dtype.numpy), e.dtype.numpy)
+                return np.full(self.active.shape, element(e.value, e.dtype), e.dtype.numpy)
             case Extent():
                 return np.full(self.active.shape, evaluate(e.size, self.sizes), np.int64)
             case Index():

@@ -15,6 +15,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from nacre.base.conversion import element
+from nacre.base.dtypes import FLOATING
 from nacre.base.records import dataclass
 
 Array = npt.NDArray[Any]
@@ -188,6 +190,8 @@ class Arrays:
         if dtype.kind == "i":  # bit patterns may be given unsigned
             half = 1 << (8 * dtype.itemsize - 1)
             value = (int(value) + half) % (2 * half) - half
+        if ty in FLOATING:
+            return Lanes(element(float(value), FLOATING[ty]), ty)
         return Lanes(np.asarray(value).astype(dtype), ty)
 
     def apply(self, function: Callable[..., Any], *args: Lanes, ty: str | None = None) -> Lanes:

@@ -2,8 +2,9 @@
 
 The key is a hash of the text, the target and the engine's version, which together decide every byte
 of an object.  On disk each object is a file of its own under NACRE_CACHE_DIR ("" or "off": none),
-else `$XDG_CACHE_HOME/nacre`, else `~/.cache/nacre`; a file that is damaged, or that belongs to
-another user, is as good as absent.  A disk that cannot be used costs one warning, never an error.
+else `$XDG_CACHE_HOME/nacre`, else `~/.cache/nacre`.  Objects are code: a file that is damaged, or that
+another user could have written, is as good as absent, and a directory that others may write is not used
+(`native/trust`).  A disk that cannot be used costs one warning, never an error.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ import hashlib
 import os
 import re
 import struct
-import sys
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TypeVar
 
 from nacre.base.errors import CompileError
-from nacre.native import crew, engine
+from nacre.native import crew, engine, trust
 from nacre.native.engine import Library, Target
 
 MAGIC = b"NacreObj"
 FORMAT = 1
 HEADER = struct.Struct("<8sIIQ32s32s")  # magic, format, unused, length, key, sha256 of the payload
 DEFAULT_SIZE = 512 << 20
+LARGEST = 1 << 30  # bytes of a file that is read
 OBJECT_NAME = re.compile(r"[0-9a-f]{64}\.o")  # other files of the directory are not ours
-TEMPORARY_NAME = re.compile(r"[0-9a-f]{64}\.o\.\d+\.\d+\.tmp")
+TEMPORARY_NAME = re.compile(r"([0-9a-f]{64}\.o|tuned\.json)\.[0-9a-f.]+\.tmp")
 REFRESH_SECONDS = 6 * 3600  # how stale a file's time may get before a use renews it
 TRIM_SECONDS = 3600  # how often the directory is measured
 OBJECTS = 4096  # objects kept in memory
@@ -68,61 +69,44 @@ def default_size() -> int:
         return DEFAULT_SIZE
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 1)
     try:
-        return int(float(text if scale == 1 else text[:-1]) * scale)
-    except ValueError:
-        warn(f"NACRE_CACHE_SIZE: a number of bytes such as 200M is required; it is {given!r}; "
-             "correct it (the default of 512M is used)")
+        size = int(float(text if scale == 1 else text[:-1]) * scale)
+    except (ValueError, OverflowError):  # no number, or no finite one
+        size = -1
+    if size < 0:
+        trust.warn(f"NACRE_CACHE_SIZE: a number of bytes such as 200M is required; it is {given!r}; "
+                   "correct it (the default of 512M is used)")
         return DEFAULT_SIZE
-
-
-def warn(message: str) -> None:
-    """Warn, and go on even where warnings are errors: a cache never stops a program."""
-    try:
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-    except RuntimeWarning:
-        print(f"nacre: {message}", file=sys.stderr)
+    return size
 
 
 class DiskCache:
     """Checked object files in one directory, bounded in size; none of its methods raises."""
 
     def __init__(self, directory: str | os.PathLike[str] | None, limit: int = DEFAULT_SIZE) -> None:
-        self.directory = None if directory is None else os.fspath(directory)
+        self._wanted = None if directory is None else os.fspath(directory)
         self.limit = limit
         self._unmeasured = 0  # bytes written since the directory was last trimmed
-        self._readable = directory is not None
-        self._writable = directory is not None
+        self._writable = True
+
+    @cached_property
+    def directory(self) -> str | None:
+        """Where files are kept: what was asked for, a private directory where others could write that, or None."""
+        return None if self._wanted is None else trust.folder(self._wanted)
 
     def path(self, key: bytes) -> str:
         """The file of a key."""
         return os.path.join(self.directory or "", key.hex() + ".o")
 
     def read(self, key: bytes) -> bytes | None:
-        """The object of a key, or None where there is no sound file of it."""
-        if not self._readable:
+        """The object of a key, or None where there is no sound file of it that nobody else could write."""
+        if self.directory is None:
             return None
         path = self.path(key)
-        try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        except FileNotFoundError:
+        found = trust.read(path, LARGEST)
+        if found is None:
             return None
-        except OSError as fault:
-            self._readable = False
-            self._warn("read", fault)
-            return None
-        try:
-            return self._checked(descriptor, path, key)
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
-
-    def _checked(self, descriptor: int, path: str, key: bytes) -> bytes | None:
-        status = os.fstat(descriptor)
-        if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid()):
-            return None  # code that another user could have put there is not run
-        data = os.read(descriptor, status.st_size + 1)
-        if len(data) < HEADER.size or len(data) != status.st_size:
+        data, status = found
+        if len(data) < HEADER.size:
             return None
         magic, form, _, length, name, digest = HEADER.unpack_from(data)
         payload = data[HEADER.size:]
@@ -132,7 +116,7 @@ class DiskCache:
             return None
         if time.time() - status.st_mtime > REFRESH_SECONDS:
             with contextlib.suppress(OSError):
-                os.utime(path)  # the times order the files by use
+                os.utime(path, follow_symlinks=False)  # the times order the files by use
         return payload
 
     def write(self, key: bytes, payload: bytes) -> None:
@@ -140,38 +124,27 @@ class DiskCache:
         if not self._writable or self.directory is None:
             return
         head = HEADER.pack(MAGIC, FORMAT, 0, len(payload), key, hashlib.sha256(payload).digest())
-        temporary = None
         try:
-            os.makedirs(self.directory, mode=0o700, exist_ok=True)
-            temporary = f"{self.path(key)}.{os.getpid()}.{threading.get_ident()}.tmp"
-            with open(temporary, "wb") as file:
-                file.write(head + payload)
-            os.replace(temporary, self.path(key))
+            os.makedirs(self.directory, mode=trust.PRIVATE_FOLDER, exist_ok=True)  # somebody may have removed it
+            trust.replace(self.path(key), head + payload)
         except OSError as fault:
             self._writable = False
-            self._warn("write", fault)
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
+            trust.warn(f"cache: a directory that can be written is required to keep code between processes; could not "
+                       f"write {self.directory}: {fault}; set NACRE_CACHE_DIR to another, or to off")
             return
         self._unmeasured += len(payload)
         self._trim_sometimes()
 
-    def _warn(self, what: str, fault: OSError) -> None:
-        warn(f"cache: a directory that can be written is required to keep code between processes; "
-             f"could not {what} {self.directory}: {fault}; "
-             "set NACRE_CACHE_DIR to another, or to off")
-
     def _trim_sometimes(self) -> None:
         stamp = os.path.join(self.directory or "", "trimmed")
         try:
-            due = time.time() - os.stat(stamp).st_mtime > TRIM_SECONDS
+            due = time.time() - os.lstat(stamp).st_mtime > TRIM_SECONDS
         except OSError:
             due = True
         if due or self._unmeasured > self.limit // 16:
             self._unmeasured = 0
-            with contextlib.suppress(OSError), open(stamp, "wb"):
-                os.utime(stamp)
+            with contextlib.suppress(OSError):
+                trust.touch(stamp)
             self.trim()
 
     def trim(self) -> None:
@@ -185,7 +158,9 @@ class DiskCache:
             for entry in entries:
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
-                    if OBJECT_NAME.fullmatch(entry.name):
+                    if OBJECT_NAME.fullmatch(entry.name) and status.st_size > LARGEST + HEADER.size:
+                        os.unlink(entry.path)  # no object: it would never be read
+                    elif OBJECT_NAME.fullmatch(entry.name):
                         files.append((status.st_mtime, status.st_size, entry.path))
                     elif TEMPORARY_NAME.fullmatch(entry.name) and now - status.st_mtime > TRIM_SECONDS:
                         os.unlink(entry.path)

@@ -41,7 +41,7 @@ def memory(root: str = ROOT) -> int:
 
 def _words(path: str) -> str:
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             return file.read().strip()
     except OSError:
         return ""

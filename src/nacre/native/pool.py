@@ -11,6 +11,7 @@ import math
 import os
 import platform
 import sys
+import warnings
 
 from nacre.base.errors import ArgumentError
 from nacre.base.locks import in_child, once
@@ -67,6 +68,20 @@ def _code() -> _Code:
     return _Code()
 
 
+@once
+def _said() -> list[int]:
+    return []
+
+
+def _warn_of_more(threads: int, processors: int) -> None:
+    """Say, once in a process, that threads have to share processors."""
+    if not _said():
+        _said().append(threads)
+        warnings.warn(f"set_threads: at most {processors} threads are advised, one for each processor of this process; "
+                      f"got {threads}, which wait for each other; set fewer, or NACRE_NUM_THREADS", RuntimeWarning,
+                      stacklevel=4)
+
+
 class Pool:
     """The threads of this process, and the addresses by which generated code uses them.
 
@@ -100,6 +115,8 @@ class Pool:
             raise ArgumentError(f"set_threads: a number from 1 to {MAX_THREADS} is required; it is "
                                 f"{threads}; choose one in that range")
         processors = limits.allowed_processors()
+        if threads > len(processors):
+            _warn_of_more(threads, len(processors))
         mask = sum(1 << n for n in processors if n < PROCESSORS).to_bytes(PROCESSORS // 8, "little")
         self._chosen = threads if self.parallel else 1, mask
         if self._code is not None:

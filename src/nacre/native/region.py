@@ -37,6 +37,7 @@ LINUX = """
 @bell = internal global i32 0, align 128
 @sleepers = internal global i32 0, align 128
 @joining = internal global i32 0, align 128
+@season = internal global i32 0, align 128
 @busy = internal global i32 0, align 128
 @started = internal global i64 1
 @wanted = internal global i64 1
@@ -117,11 +118,23 @@ entry:
   br label %look
 look:
   %rested = phi i64 [ 0, %entry ], [ %more.rested, %pause ], [ 0, %sleep ], [ 0, %awake ],
-                    [ 0, %tell ], [ 0, %call ]
+                    [ 0, %tell ], [ 0, %call ], [ 0, %spare ], [ 0, %leave ]
   %first = call i64 @take(i64 %thread)
   %nothing = icmp slt i64 %first, 0
   br i1 %nothing, label %idle, label %begin
 idle:
+  %all = load atomic i64, ptr @wanted monotonic, align 8
+  %surplus = icmp sge i64 %thread, %all
+  br i1 %surplus, label %spare, label %rest
+spare:                                            ; no bell is for this thread until there are more again
+  %season = load atomic i32, ptr @season seq_cst, align 4
+  %all.now = load atomic i64, ptr @wanted seq_cst, align 8
+  %still = icmp sge i64 %thread, %all.now
+  br i1 %still, label %leave, label %look
+leave:
+  call void @sleep(ptr @season, i32 %season)
+  br label %look
+rest:
   %patient = icmp slt i64 %rested, {spins}
   br i1 %patient, label %pause, label %tired
 pause:
@@ -361,7 +374,11 @@ define i64 @nacre_pool_threads() nounwind {
 define void @nacre_pool_set(i64 %threads, ptr %mask) nounwind {
 entry:
   call void @llvm.memcpy.p0.p0.i64(ptr @allowed, ptr %mask, i64 128, i1 false)
-  store atomic i64 %threads, ptr @wanted release, align 8
+  store atomic i64 %threads, ptr @wanted seq_cst, align 8
+  %begun = atomicrmw add ptr @season, i32 1 seq_cst
+  call void @wake(ptr @season)
+  %rung = atomicrmw add ptr @bell, i32 1 seq_cst
+  call void @wake(ptr @bell)
   %have = load i64, ptr @started
   br label %next
 next:

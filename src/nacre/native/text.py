@@ -22,6 +22,10 @@ from dataclasses import field
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
+
+from nacre.base.conversion import element
+from nacre.base.dtypes import FLOATING
 from nacre.base.records import dataclass
 
 FLOATS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
@@ -74,16 +78,12 @@ def mangle(ty: str) -> str:
 
 def literal(scalar: str, value: float | int | bool) -> str:
     """The text of a scalar constant; floating-point values are exact (rounded once to their type)."""
-    if scalar in ("float", "double"):
-        v = float(value)
-        if scalar == "float" and v == v and abs(v) != float("inf"):
-            v = struct.unpack("<f", struct.pack("<f", v))[0]
-        return f"0x{struct.unpack('<Q', struct.pack('<d', v))[0]:016X}"
-    if scalar == "half":
-        return f"0xH{struct.unpack('<H', struct.pack('<e', float(value)))[0]:04X}"
-    if scalar == "bfloat":
-        word = struct.unpack("<I", struct.pack("<f", float(value)))[0]
-        return f"0xR{(word + 0x7FFF + ((word >> 16) & 1)) >> 16:04X}"
+    if scalar in ("half", "bfloat"):
+        held = element(float(value), FLOATING[scalar])
+        return f"0x{'H' if scalar == 'half' else 'R'}{int(held.view(np.uint16)):04X}"
+    if scalar in FLOATING:
+        exact = float(value) if scalar == "double" else float(element(float(value), FLOATING[scalar]))
+        return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
     if scalar == "i1":
         return "true" if value else "false"
     if scalar == "ptr":

@@ -21,6 +21,7 @@ HOMES = {
     "convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
     "functional": "",
     "init": "",
+    "utils": "",
     "layers": "Bilinear Embedding EmbeddingBag Flatten Identity Linear Unflatten",
     "loss": (
         "BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss HingeEmbeddingLoss "
@@ -56,7 +57,7 @@ HOMES = {
 __getattr__ = loader(__name__, HOMES)
 
 if TYPE_CHECKING:
-    from nacre.nn import functional, init
+    from nacre.nn import functional, init, utils
     from nacre.nn.activation import (
         CELU,
         ELU,
@@ -384,6 +385,7 @@ __all__ = [
     "pad_sequence",
     "unpack_sequence",
     "unpad_sequence",
+    "utils",
 ]
 
 

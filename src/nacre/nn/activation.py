@@ -72,7 +72,7 @@ class PReLU(_Activation):
     """x above 0, weight · x elsewhere, for one weight or one for each channel (axis 1), which are trained.
 
     >>> nn.PReLU()(nc.tensor([-4.0, 1.0]))
-    Tensor([-1.,  1.], f32[2])
+    Tensor([-1.,  1.], f32[2], requires_grad=True)
     """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None) -> None:

@@ -50,6 +50,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 f"AdaptiveLogSoftmaxWithLoss: ascending cutoffs between 0 and {n_classes} are required; got {ends}"
             )
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, [*ends, n_classes]
+        if not div_value > 0:
+            raise ArgumentError(f"AdaptiveLogSoftmaxWithLoss: a div_value above 0 is required; got {div_value}")
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = ends[0], len(ends)
         self.head = Linear(in_features, ends[0] + len(ends), head_bias, dtype)

@@ -18,6 +18,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import bool_
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn import functional, init
+from nacre.nn.functions.activations import masked_softmax
 from nacre.nn.layers import Linear, uniform_parameter
 from nacre.nn.module import Module, Parameter
 
@@ -118,14 +119,14 @@ class MultiheadAttention(Module):
         """Queries, keys and values [N, length, E], with the additional key and value behind."""
         if same and self.in_proj_weight is not None:
             found: list[Any] = list(
-                split(functional.linear(parts[0], self.in_proj_weight, self.in_proj_bias), 3, axis=-1)
+                split(functional.linear(parts[0], self.in_proj_weight, self.in_proj_bias), sections=3, axis=-1)
             )
         else:
             if self.in_proj_weight is not None:
-                weights: Any = split(self.in_proj_weight, 3)
+                weights: Any = split(self.in_proj_weight, sections=3)
             else:
                 weights = [getattr(self, f"{name}_proj_weight") for name in "qkv"]
-            biases = (None,) * 3 if self.in_proj_bias is None else split(self.in_proj_bias, 3)
+            biases = (None,) * 3 if self.in_proj_bias is None else split(self.in_proj_bias, sections=3)
             found = [functional.linear(x, w, b) for x, w, b in zip(parts, weights, biases, strict=True)]
         for place, more in ((1, self.bias_k), (2, self.bias_v)):
             if more is not None:
@@ -210,5 +211,5 @@ def _weighted(q: Any, k: Any, v: Any, mask: Any, rate: float, causal: bool) -> t
         mask = as_tensor(np.tri(int(q.shape[2]), int(k.shape[2]), dtype=bool))
     if mask is not None:
         scores = where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
-    weights: Any = functional.dropout(functional.softmax(scores), rate, rate > 0.0)
+    weights: Any = functional.dropout(masked_softmax(scores), rate, rate > 0.0)
     return matmul(weights, v), weights

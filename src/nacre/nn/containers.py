@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
@@ -128,7 +129,7 @@ class _Named(Module):
 
     def _held(self) -> dict[str, Any]:
         report(self, "fingerprint")
-        return {k: v for k, v in vars(self).items() if isinstance(v, Module | Parameter)}
+        return {k: v for k, v in vars(self).copy().items() if isinstance(v, Module | Parameter)}
 
     def _check(self, value: Any) -> Any:
         raise NotImplementedError
@@ -198,7 +199,7 @@ class ModuleDict(_Named):
 
 
 class ParameterDict(_Named):
-    """A dict of parameters; tensors become parameters.
+    """A dict of parameters; tensors become parameters.  Those of a plain dict come in the order of their names.
 
     >>> sorted(nn.ParameterDict({"a": nc.ones(2), "b": nn.Parameter(1.0)}).state_dict())
     ['a', 'b']
@@ -206,6 +207,12 @@ class ParameterDict(_Named):
 
     def __init__(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
         self.update(parameters)
+
+    def update(self, entries: Any) -> None:
+        """Set entries; those of a plain dict by their names in order, as PyTorch numbers them."""
+        given: Any = entries
+        plain = isinstance(entries, Mapping) and not isinstance(entries, OrderedDict)
+        super().update(sorted(given.items()) if plain else given)
 
     def _check(self, value: Any) -> Parameter:
         return _parameter(value)
@@ -223,7 +230,7 @@ class ParameterList(Module):
 
     def _held(self) -> list[Parameter]:
         report(self, "fingerprint")
-        return [v for v in vars(self).values() if isinstance(v, Parameter)]
+        return [v for v in vars(self).copy().values() if isinstance(v, Parameter)]
 
     def __len__(self) -> int:
         return len(self._held())

@@ -15,6 +15,8 @@ import numpy as np
 from nacre.api import random
 from nacre.api.creation import eye
 from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.base.boundary import publish_all
+from nacre.base.dtypes import float64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.state import gradients
 from nacre.trace.value import stripped
@@ -139,7 +141,7 @@ def uniform_(tensor: _Filled, a: float = 0.0, b: float = 1.0) -> _Filled:
     >>> nc.min(w).item() >= -1, nc.max(w).item() < 1, abs(nc.mean(w).item()) < 0.02
     (True, True, True)
     """
-    return _fill(tensor, random.uniform(tensor.shape, a, b, tensor.dtype))
+    return _fill(tensor, random.uniform(tensor.shape, a, b, tensor.dtype)) if a != b else constant_(tensor, a)
 
 
 def normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0) -> _Filled:
@@ -150,6 +152,12 @@ def normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0) -> _Filled:
     (True, True)
     """
     return _fill(tensor, random.normal(tensor.shape, mean, std, tensor.dtype))
+
+
+LEAST_CHANCE = 1e-9  # with which a number falls into the interval
+FEW = 0.1  # a smaller chance, at which evenly distributed numbers are accepted more often than normal ones
+FARTHEST = 10.0  # standard deviations from the mean; the chance of more is below 1e-22
+BLOCK = 1 << 14
 
 
 def trunc_normal_(
@@ -165,14 +173,27 @@ def trunc_normal_(
     """
     if not a < b or not std > 0:
         raise ArgumentError(f"trunc_normal_: a < b and a positive std are required; got {a}, {b}, {std}")
-    if not (a - 6 * std < mean < b + 6 * std):
+    below, above = ((bound - mean) / (std * math.sqrt(2.0)) for bound in (a, b))
+    chance = math.erf(above) - math.erf(below)
+    if not chance > LEAST_CHANCE:
         raise ArgumentError(f"trunc_normal_: a mean near [{a}, {b}] is required; got {mean} with std {std}")
     drawn = random.normal(tensor.shape, mean, std, tensor.dtype).numpy().copy()
     outside = (drawn < a) | (drawn > b)
-    while outside.any():
-        drawn[outside] = random.normal((int(outside.sum()),), mean, std, tensor.dtype).numpy()
+    while (count := int(outside.sum())) > 0:
+        found = _in_tail(mean, std, a, b) if chance < FEW else random.normal((count,), mean, std, tensor.dtype).numpy()
+        places = np.flatnonzero(outside)[: len(found)]
+        drawn.reshape(-1)[places] = found[: len(places)]
         outside = (drawn < a) | (drawn > b)
     return _fill(tensor, drawn)
+
+
+def _in_tail(mean: float, std: float, a: float, b: float) -> np.ndarray:
+    """Some normally distributed numbers within [a, b], by rejection of evenly distributed ones."""
+    low, high = max(a, mean - FARTHEST * std), min(b, mean + FARTHEST * std)
+    even = random.uniform((BLOCK,), low, high, float64).numpy()
+    likeliest = min(max(mean, low), high)
+    share = np.exp(((likeliest - mean) ** 2 - (even - mean) ** 2) / (2 * std**2))
+    return even[random.uniform((BLOCK,), dtype=float64).numpy() < share]
 
 
 def xavier_uniform_(tensor: _Filled, gain: float = 1.0) -> _Filled:
@@ -274,3 +295,6 @@ def copy_(tensor: _Filled, numbers: TensorLike) -> _Filled:
     [3.0, 4.0]
     """
     return _fill(tensor, numbers)
+
+
+publish_all(__name__)

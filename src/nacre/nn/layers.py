@@ -19,7 +19,7 @@ from nacre.nn.module import Module, Parameter
 
 def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any = None) -> Parameter:
     """A parameter drawn evenly from [−bound, bound)."""
-    return Parameter(random.uniform(shape, -bound, bound, dtype))
+    return Parameter(random.uniform(shape, -bound, bound, dtype) if bound else zeros(shape, dtype))
 
 
 class Identity(Module):

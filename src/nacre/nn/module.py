@@ -7,26 +7,34 @@ attributes is the structure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from nacre.api.foreign import array_of
 from nacre.api.namespace import PUBLIC
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import as_dtype
+from nacre.base.conversion import unchanged
+from nacre.base.dtypes import DType, as_dtype
 from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, explain
 from nacre.base.state import STATE
 from nacre.base.tree import register
+from nacre.interpret.evaluate import to_numpy
+from nacre.interpret.stage import user_line
+from nacre.interpret.tape import require_no_record
 from nacre.nn.hooks import Hook, HookHandle, hooked
 from nacre.nn.parameter import Buffer as Buffer
 from nacre.nn.parameter import Parameter as Parameter
 from nacre.nn.parameter import State as State
-from nacre.trace.guards import report
-from nacre.trace.value import Value, stripped
-from nacre.trace.variable import Variable
+from nacre.nn.place import note_place
+from nacre.trace.guards import keep, report, stands_for
+from nacre.trace.traced import find_traced
+from nacre.trace.value import Value, is_concrete, stripped
+from nacre.trace.variable import Variable, scope
 
 Self = TypeVar("Self", bound="Module")
 
@@ -47,7 +55,10 @@ class Module:
     ...     def forward(self, x):
     ...         return x * self.factor
     >>> Scale()(nc.tensor([1.0, 2.0]))
-    Tensor([2., 4.], f32[2])
+    Tensor([2., 4.], f32[2], requires_grad=True)
+
+    A parameter or buffer stays one: `self.factor -= x` inside `no_grad` and `self.factor.data = x` change what it
+    holds, a tensor that is assigned to a buffer goes into it, and one assigned to a parameter raises DTypeError.
     """
 
     training: bool = True
@@ -67,7 +78,11 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if STATE.word:
             report(self, "fingerprint")
-        return hooked(self, self._hooks, args, kwargs) if self._hooks else self.forward(*args, **kwargs)
+        try:
+            return hooked(self, self._hooks, args, kwargs) if self._hooks else self.forward(*args, **kwargs)
+        except Exception as fault:
+            note_place(fault, self)
+            raise
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
         """Call `hook(module, args)` before every `forward`; what it returns, if anything, replaces the arguments.
@@ -129,8 +144,17 @@ class Module:
         self._hooks = tuple(h for h in self._hooks if h is not hook)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        held = vars(self).get(name)
+        if isinstance(held, Variable | Module) or name in METHODS or name == "requires_grad":
+            if held is value and held is not None:  # what `self.weight -= x` ends with
+                return
+            value = assigned(self, name, held, value)
+            if value is held:
+                return
         if isinstance(value, Variable) and not value.name:
             value.name = name
+        if STATE.word and find_traced(value) is not None:
+            keep(self, name, user_line(), held)
         object.__setattr__(self, name, value)
         vars(self).pop(FINGERPRINT, None)
 
@@ -146,19 +170,23 @@ class Module:
         """
         found = vars(self).get(FINGERPRINT)
         if found is None:
-            held = {"training": self.training, **vars(self)}
-            found = vars(self)[FINGERPRINT] = Fingerprint((k, frozen(v)) for k, v in held.items())
+            held = _attributes(self)
+            found = Fingerprint((k, frozen(v)) for k, v in {"training": self.training, **held}.items())
+            vars(self)[FINGERPRINT] = found
+            now = _attributes(self)
+            if now.keys() != held.keys() or any(now[k] is not v for k, v in held.items()):
+                vars(self).pop(FINGERPRINT, None)  # another thread has set one meanwhile
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k != FINGERPRINT}
+        return _attributes(self)
 
     # ---- what it holds
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules that are attributes of this one, with their names."""
         report(self, "fingerprint")
-        return ((k, v) for k, v in vars(self).items() if isinstance(v, Module))
+        return ((k, v) for k, v in _attributes(self).items() if isinstance(v, Module))
 
     def children(self) -> Iterator[Module]:
         """The modules that are attributes of this one."""
@@ -175,13 +203,17 @@ class Module:
     def _named(self, kind: type[Variable], prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
         for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
-            for name, value in vars(module).items():
-                if isinstance(value, kind) and id(value) not in seen:
-                    seen.add(id(value))
+            for name, value, variable in _held(module, kind):
+                if variable not in seen:
+                    seen.add(variable)
                     yield _join(path, name), value
 
     def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """The parameters, each once, with dotted names."""
+        """The parameters, each once, with dotted names.
+
+        Of a gradient, which is a module too (`nc.grad`), the tensors in the parameters' places, under the same names;
+        None for parameters that are not differentiated.
+        """
         return self._named(Parameter, prefix, recurse)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -229,13 +261,15 @@ class Module:
 
     def _get(self, target: str, kind: type[Any], operation: str) -> Any:
         path, _, name = target.rpartition(".")
-        found = vars(self.get_submodule(path)).get(name)
-        if not isinstance(found, kind):
+        module = self.get_submodule(path)
+        held = {k: value for k, value, _ in _held(module, kind)}
+        if name not in held:
             raise ArgumentError(f"{operation}: the name of a {kind.__name__.lower()} is required; got {target!r}")
-        return found
+        return held[name]
 
     def register_buffer(self, name: str, value: TensorLike, persistent: bool = True) -> None:
         """Set an attribute to a buffer holding a value."""
+        vars(self).pop(name, None)
         setattr(self, name, Buffer(value, persistent))
 
     # ---- changing it
@@ -252,13 +286,13 @@ class Module:
 
     def requires_grad_(self: Self, required: bool = True) -> Self:
         """Train the parameters, or freeze them.  Returns itself."""
-        for p in self.parameters():
+        for p in _variables("requires_grad_", self.parameters()):
             p.requires_grad_(required)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the parameters' gradients, or set them to zero."""
-        for p in self.parameters():
+        for p in _variables("zero_grad", self.parameters()):
             p.gradient = None if set_to_none or p.gradient is None else PUBLIC["zeros_like"](p.gradient)
 
     def apply(self: Self, f: Callable[[Module], Any]) -> Self:
@@ -273,7 +307,7 @@ class Module:
         found = as_dtype(dtype)
         if not found.is_float:
             raise DTypeError(f"to: a floating-point dtype is required; got {found.name}")
-        for variable in (*self.parameters(), *self.buffers()):
+        for variable in _variables("to", (*self.parameters(), *self.buffers())):
             if variable.dtype.is_float and variable.dtype is not found:
                 variable.cell = stripped(as_tensor(stripped(variable.cell), found))
                 variable.gradient_cell = None
@@ -300,16 +334,22 @@ class Module:
     def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
         """The tensors of parameters and persistent buffers by dotted name, in PyTorch's names and layouts.
 
+        `prefix` comes before each name, with a dot between them.
+
         >>> {k: v.shape for k, v in nn.Linear(3, 2).state_dict().items()}
         {'weight': (2, 3), 'bias': (2,)}
         """
-        return {name: variable.data for name, variable in _stateful(self, prefix)}
+        found = ((k, v if isinstance(v, Value) else v.data) for k, v in _stateful(self, prefix.removesuffix("."))
+                 if v is not None)
+        return {k: cast("Tensor", v) for k, v in found}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Take tensors or arrays by dotted name; gives the missing and the unexpected names.
 
-        Raises ArgumentError for those when strict, ShapeError for wrong shapes; nothing is changed then.
+        Raises ArgumentError for those when strict, and for what is no dict; ShapeError for wrong shapes; nothing is
+        changed then.
         """
+        require_mapping(state)
         own = dict(_stateful(self, ""))
         missing, unexpected = [k for k in own if k not in state], [k for k in state if k not in own]
         if strict and (missing or unexpected):
@@ -317,7 +357,7 @@ class Module:
                 f"load_state_dict: the names of {type(self).__name__} are required; missing {missing}, unexpected "
                 f"{unexpected}; pass strict=False to take what fits"
             )
-        found = {k: as_tensor(_plain_array(state[k]), own[k].dtype) for k in own if k in state}
+        found = {k: _contents(k, state[k], own[k].dtype) for k in own if k in state}
         wrong = [f"{k}: {list(own[k].shape)}, got {list(v.type.shape)}" for k, v in found.items()
                  if v.type.shape != own[k].shape]
         if wrong:
@@ -341,15 +381,67 @@ class Module:
         return f"{type(self).__name__}(\n  " + "\n  ".join(inner) + "\n)"
 
 
+METHODS = frozenset(name for name, held in vars(Module).items() if callable(held) and not name.startswith("_"))
+
+
+def assigned(module: Module, name: str, held: Any, value: Any) -> Any:
+    """What an attribute becomes that holds a variable, a module or a method, where it is set to a value.
+
+    Arrays and tensors go into a buffer.  Raises DTypeError where state would be lost.
+    """
+    full = f"{type(module).__name__}.{name}"
+    if isinstance(held, Buffer) and isinstance(value, Value | np.ndarray):
+        x = as_tensor(value)
+        require_no_record(full, held, x)
+        if x.type is not held.type and scope() is None:
+            return Buffer(x, held.persistent)
+        held.assign(x)
+        return held
+    if name == "requires_grad" and not hasattr(type(module), name):
+        raise DTypeError(f"{full}: parameters require gradients, not modules; write "
+                         f"`module.requires_grad_({value if isinstance(value, bool) else ''})`")
+    if held is None:
+        if callable(value) or not callable(getattr(type(module), name, None)):
+            return value
+        raise DTypeError(f"{full}: something to call is required for a method; got {value!r}; call it, as in "
+                         f"`module.{name}({'' if value is True else repr(value)})`, or choose another name")
+    if value is None or isinstance(value, Variable | Module):
+        return value
+    kind = next(k.__name__ for k in (Parameter, Buffer, Variable, Module) if isinstance(held, k))
+    how = f"assign to its data, as in `module.{name}.data = x`, or `del module.{name}` first" \
+        if isinstance(held, Variable) else f"`del module.{name}` first"
+    raise DTypeError(f"{full}: a {kind.lower()} or None is required in the place of a {kind.lower()}, which would be "
+                     f"lost; got {type(value).__name__}; {how}")
+
+
 def settings(module: Module) -> str:
     """A module's plain attributes, as `extra_repr` shows them."""
-    plain = ((k, v) for k, v in vars(module).items() if not isinstance(v, Variable | Module))
+    plain = ((k, v) for k, v in _attributes(module).items() if not isinstance(v, Variable | Module))
     return ", ".join(f"{k}={v!r}" for k, v in plain if k != "training" and not k.startswith((" ", "_")))
 
 
-def _plain_array(value: Any) -> Any:
-    """A tensor of any library as what `as_tensor` takes."""
-    return value.detach().numpy() if hasattr(value, "detach") and not isinstance(value, Value) else value
+def require_mapping(state: object) -> None:
+    """Raise ArgumentError for what is no state dict, such as the path of one."""
+    if not isinstance(state, Mapping):
+        given: object = state
+        how = f"pass nc.load({str(given)!r})" if isinstance(state, str | os.PathLike) else "pass what state_dict gave"
+        raise ArgumentError(f"load_state_dict: tensors or arrays by name, as a dict, are required; got {given!r:.60}; "
+                            f"{how}")
+
+
+def _contents(name: str, value: Any, dtype: DType) -> Any:
+    """What a state dict has for a variable, in its dtype; integers that this would change are refused."""
+    held = as_tensor(array_of(value))
+    if not dtype.is_float and is_concrete(held):
+        unchanged(to_numpy(held), dtype, f"load_state_dict: {name}")
+    return as_tensor(held, dtype)
+
+
+def _attributes(module: Module) -> dict[str, Any]:
+    """A module's own attributes as they are now, whatever other threads set or look up meanwhile."""
+    held = vars(module).copy()
+    held.pop(FINGERPRINT, None)
+    return held
 
 
 def _join(path: str, name: str) -> str:
@@ -365,12 +457,34 @@ def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Modu
         yield from _walk(child, _join(path, name), seen)
 
 
-def _stateful(module: Module, path: str) -> Iterator[tuple[str, State]]:
+def _held(module: Module, kind: type[Variable]) -> Iterator[tuple[str, Any, int]]:
+    """The variables of a kind that are attributes of a module, or what stands in their places, and their numbers."""
+    held = _attributes(module)
+    frame: Frame | None = held.get(REBUILT)
+    replaced = {} if frame is None else frame.variables
+    for name, value in held.items():
+        if isinstance(value, kind):
+            yield name, value, value.number
+        elif name in replaced and issubclass(replaced[name][0], kind) and isinstance(value, Value | None):
+            yield name, value, replaced[name][1]
+
+
+def _variables(operation: str, found: Iterable[Any]) -> Iterator[Any]:
+    """Variables, to be changed; raises where a module holds tensors in their places, as a gradient does."""
+    for x in found:
+        if not isinstance(x, Variable):
+            raise ArgumentError(
+                f"{operation}: a module of parameters is required; got one with tensors or None in their places, such "
+                "as a gradient; map over its leaves instead"
+            )
+        yield x
+
+
+def _stateful(module: Module, path: str) -> Iterator[tuple[str, Any]]:
     """Parameters and persistent buffers under every name they have, as state dicts list them."""
-    held = vars(module)
     for kind in (Parameter, Buffer):
-        for name, value in held.items():
-            if isinstance(value, kind) and getattr(value, "persistent", True):
+        for name, value, _ in _held(module, kind):
+            if getattr(value, "persistent", True):
                 yield _join(path, name), value
     for name, child in module.named_children():
         yield from _stateful(child, _join(path, name))
@@ -442,13 +556,13 @@ def frozen(value: Any) -> Hashable:
 class Frame:
     """What of a module is not its variables: class, names and plain attributes.  Compared by their values."""
 
-    __slots__ = ("cls", "key", "names", "plain")
+    __slots__ = ("cls", "key", "names", "plain", "variables")
 
-    def __init__(self, module: Module) -> None:
-        held = vars(module)
+    def __init__(self, module: Module, held: Mapping[str, Any]) -> None:
         self.cls = type(module)
         self.names = tuple(k for k, v in held.items() if isinstance(v, Variable | Module))
-        self.plain = {k: v for k, v in held.items() if k not in (*self.names, FINGERPRINT, REBUILT)}
+        self.plain = {k: v for k, v in held.items() if k not in (*self.names, REBUILT)}
+        self.variables = {k: (type(v), v.number) for k in self.names if isinstance(v := held[k], Variable)}
         self.key = self.cls, self.names, frozen(self.plain)
 
     def __eq__(self, other: object) -> bool:
@@ -462,8 +576,9 @@ class Frame:
 
 
 def _flatten(module: Module) -> tuple[Sequence[Any], Hashable]:
-    held = vars(module)
-    frame = held.get(REBUILT) or Frame(module)
+    report(module, "fingerprint")
+    held = _attributes(module)
+    frame = held.get(REBUILT) or Frame(module, held)
     return [held[name] for name in frame.names], frame
 
 
@@ -475,6 +590,7 @@ def _rebuild(frame: Any, children: Sequence[Any]) -> Module:
     if not all(isinstance(c, Variable | Module) for c in children):
         vars(module)[REBUILT] = frame  # what stands in the variables' places does not show that it does
     vars(module).update(zip(names, children, strict=True))
+    stands_for(module)
     return module
 
 

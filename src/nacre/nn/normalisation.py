@@ -8,14 +8,11 @@ from typing import Any, ClassVar
 from nacre.api.creation import ones, zeros
 from nacre.api.operands import TensorLike, as_tensor, constant
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import int64
+from nacre.base.arguments import whole_numbers
+from nacre.base.dtypes import float32, float64, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions import norms
 from nacre.nn.module import Buffer, Module, Parameter, settings
-
-
-def _shape(value: int | Sequence[int]) -> tuple[int, ...]:
-    return (value,) if isinstance(value, int) else tuple(value)
 
 
 class LayerNorm(Module):
@@ -33,7 +30,8 @@ class LayerNorm(Module):
         bias: bool = True,
         dtype: Any = None,
     ) -> None:
-        self.normalized_shape, self.eps, self.elementwise_affine = _shape(normalized_shape), eps, elementwise_affine
+        self.normalized_shape = whole_numbers(normalized_shape, type(self).__name__, "normalized_shape")
+        self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
         self.bias = Parameter(zeros(self.normalized_shape, dtype)) if elementwise_affine and bias else None
 
@@ -60,7 +58,8 @@ class RMSNorm(Module):
         elementwise_affine: bool = True,
         dtype: Any = None,
     ) -> None:
-        self.normalized_shape, self.eps, self.elementwise_affine = _shape(normalized_shape), eps, elementwise_affine
+        self.normalized_shape = whole_numbers(normalized_shape, type(self).__name__, "normalized_shape")
+        self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(ones(self.normalized_shape, dtype)) if elementwise_affine else None
 
     def forward(self, x: TensorLike) -> Tensor:
@@ -158,7 +157,8 @@ class _Running(Module):
             count = self.num_batches_tracked.data + 1
             self.num_batches_tracked.assign(count)
             if momentum is None:
-                momentum = 1.0 / count.astype("float32")
+                wide = self.running_mean is not None and self.running_mean.dtype is float64
+                momentum = 1.0 / count.astype(float64 if wide else float32)
         return momentum
 
     def extra_repr(self) -> str:

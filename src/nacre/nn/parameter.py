@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from nacre.api.interchange import represent
+from nacre.api.namespace import PUBLIC
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import BINARY, COMPARISONS, OPERANDS, UNARY, Tensor
-from nacre.base.errors import DTypeError
+from nacre.base.arguments import shown
+from nacre.base.errors import DTypeError, GradientError, KindError, MissingAttribute
+from nacre.base.state import STATE
+from nacre.interpret.tape import require_no_record
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 
 
 class State(Variable):
-    """A variable with the operators and methods of the tensor it holds."""
+    """A variable with the operators and methods of the tensor it holds.
+
+    `p -= v`, `p[i] = v` and `p.data[i] = v` change what it holds, as `assign` does; where it requires a gradient, the
+    first two are for blocks that record nothing.
+
+    >>> p = nn.Parameter([1.0, 2.0])
+    >>> with nc.no_grad():
+    ...     p -= 0.5
+    >>> p.tolist()
+    [0.5, 1.5]
+    """
 
     __slots__ = ()
     __array_ufunc__ = None
@@ -27,31 +42,34 @@ class State(Variable):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        """Set or clear the gradient."""
+        """Set or clear the gradient; raises KindError for what is no tensor."""
+        if value is not None and not isinstance(cast("object", value), Value):
+            raise KindError(f"grad: a tensor or None is required; got {shown(value)}; write nacre.tensor(value)")
         self.gradient = value
 
     @property
     def data(self) -> Tensor:
-        """The tensor it holds, not recorded for `backward`; assigning replaces it."""
-        return stripped(self.value)  # type: ignore[return-value]
+        """The tensor it holds, not recorded for `backward`; assigning replaces it, `p.data[i] = v` changes it."""
+        return self.lend()
 
     @data.setter
     def data(self, value: TensorLike) -> None:
         """Assign new contents, converted to the state's dtype."""
         self.assign(as_tensor(value, self.dtype))
 
-    def requires_grad_(self: _State, required: bool = True) -> _State:
-        """Record operations on it for `backward`, or stop that.  Returns itself."""
-        if required and not self.dtype.is_float:
-            raise DTypeError(f"requires_grad_: a floating-point dtype is required; got {self.dtype.name}")
-        self.requires_grad = required
-        if not required:
-            self.cell = stripped(self.cell)
-        return self
+    def detach(self) -> Tensor:
+        """The tensor it holds, not recorded for `backward`: `data`."""
+        return self.lend()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in Variable.__slots__:
             raise AttributeError(name)
+        if name.endswith("_"):
+            raise MissingAttribute(
+                f"{name}: a method of {type(self).__name__.lower()}s is required; they have none that change them but "
+                "`assign` and `requires_grad_`; write `p += v`, `p *= v` or `p[...] = v` inside "
+                "`with nacre.no_grad():`, or `p.data = v`"
+            )
         return getattr(self.value, name)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -59,6 +77,25 @@ class State(Variable):
 
     def __getitem__(self, key: Any) -> Tensor:
         return self.value[key]
+
+    def __setitem__(self, key: Any, value: TensorLike) -> None:
+        self._change("p[i] = v", lambda held: PUBLIC["index_update"](held, key, value))
+
+    def _change(self: _State, operation: str, f: Callable[[Tensor], Value]) -> _State:
+        """Hold f of what it holds.  Raises GradientError where that should be recorded."""
+        if self.requires_grad and STATE.gradients:
+            raise GradientError(
+                f"{operation}: a {type(self).__name__.lower()} that requires no gradient, or a block that records "
+                f"nothing, is required; got {self.name or self.number} with requires_grad; write it inside `with "
+                "nacre.no_grad():`"
+            )
+        held = f(stripped(self.value))  # type: ignore[arg-type]
+        require_no_record(operation, self, held)
+        self.assign(held)
+        return self
+
+    def __contains__(self, value: TensorLike) -> bool:
+        return value in self.value
 
     def __len__(self) -> int:
         return len(self.value)
@@ -77,14 +114,7 @@ class State(Variable):
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""
-        return f"{type(self).__name__}{name}: {self.cell!r}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), stripped(self.value), self.requires_grad, self.name)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied = memo[id(self)] = _restored(type(self), stripped(self.value), self.requires_grad, self.name)
-        return copied
+        return f"{type(self).__name__}{name}: {represent(self.cell, self.requires_grad)}"
 
     if TYPE_CHECKING:
 
@@ -100,15 +130,13 @@ class State(Variable):
         def __matmul__(self, other: TensorLike, /) -> Tensor: ...
         def __rmatmul__(self, other: TensorLike, /) -> Tensor: ...
         def __neg__(self) -> Tensor: ...
+        def __iadd__(self: _State, other: TensorLike, /) -> _State: ...
+        def __isub__(self: _State, other: TensorLike, /) -> _State: ...
+        def __imul__(self: _State, other: TensorLike, /) -> _State: ...
+        def __itruediv__(self: _State, other: TensorLike, /) -> _State: ...
 
 
 _State = TypeVar("_State", bound=State)
-
-
-def _restored(cls: type[_State], value: Value, requires_grad: bool, name: str) -> _State:
-    restored = cls.__new__(cls)
-    Variable.__init__(restored, value, requires_grad=requires_grad, name=name)
-    return restored
 
 
 def _forwarded(method: str) -> Callable[..., Any]:
@@ -121,7 +149,23 @@ def _forwarded(method: str) -> Callable[..., Any]:
     return operator
 
 
+def _in_place(method: str, symbol: str) -> Callable[..., Any]:
+    def operator(self: State, other: Any) -> Any:
+        """The operator in place: the state holds the result, of its own type, from here on."""
+        if not isinstance(other, OPERANDS):
+            return NotImplemented
+        return self._change(f"p {symbol}= v", lambda held: getattr(held, method)(other))  # pyright: ignore[reportPrivateUsage]
+
+    return operator
+
+
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
+           "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+
+
 def _install_operators() -> None:
+    for name, _ in BINARY:
+        setattr(State, f"__i{name}__", _in_place(f"__{name}__", SYMBOLS[name]))
     names = [f"__{n}__" for n, _ in (*BINARY, *COMPARISONS, *UNARY)] + [f"__r{n}__" for n, _ in BINARY]
     for name in names:
         if name not in ("__eq__", "__ne__"):  # variables are told apart by identity
@@ -166,8 +210,7 @@ class Buffer(State):
         self.persistent = persistent
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Buffer, (stripped(self.value), self.persistent)
+        return *super().__reduce__(), {"persistent": self.persistent}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
-        copied = memo[id(self)] = Buffer(self.value, self.persistent)
-        return copied
+    def __setstate__(self, state: dict[str, bool]) -> None:
+        self.persistent = state["persistent"]

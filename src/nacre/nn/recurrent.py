@@ -31,14 +31,14 @@ def _relu_step(given: Any, back: Any, state: State) -> State:
 
 def _lstm_step(given: Any, back: Any, state: State) -> State:
     """Gates i, f, g, o: c' = f · c + i · g, h' = o · tanh(c')."""
-    i, f, g, o = split(given + back, 4, axis=-1)
+    i, f, g, o = split(given + back, sections=4, axis=-1)
     c = functional.sigmoid(f) * state[1] + functional.sigmoid(i) * functional.tanh(g)
     return functional.sigmoid(o) * functional.tanh(c), c
 
 
 def _gru_step(given: Any, back: Any, state: State) -> State:
     """Gates r, z and the candidate n = tanh(x + r · h): h' = n + z · (h − n)."""
-    (xr, xz, xn), (hr, hz, hn) = split(given, 3, axis=-1), split(back, 3, axis=-1)
+    (xr, xz, xn), (hr, hz, hn) = split(given, sections=3, axis=-1), split(back, sections=3, axis=-1)
     r, z = functional.sigmoid(xr + hr), functional.sigmoid(xz + hz)
     n = functional.tanh(xn + r * hn)
     return (n + z * (state[0] - n),)

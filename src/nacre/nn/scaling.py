@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
-from nacre.base.errors import ArgumentError
+from nacre.base.arguments import whole_numbers
 from nacre.nn.functions import pair_losses, resize
 from nacre.nn.functions.pool import Sizes
 from nacre.nn.module import Module, settings
@@ -28,10 +28,7 @@ class _Margin(_Shown):
     mode: ClassVar[str]
 
     def __init__(self, padding: Sizes) -> None:
-        found = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
-        if len(found) != 2 * self.rank:
-            raise ArgumentError(f"{type(self).__name__}: one or {2 * self.rank} margins are required; got {padding!r}")
-        self.padding = found
+        self.padding = whole_numbers(padding, type(self).__name__, "padding", 2 * self.rank)
 
     def forward(self, x: TensorLike) -> Tensor:
         """The last axes are longer by their margins."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import float32
-from nacre.base.errors import ArgumentError
+from nacre.base.dtypes import as_dtype, float32
+from nacre.base.errors import ArgumentError, DTypeError
 from nacre.nn import functional, init
 from nacre.nn.activation import Dropout
 from nacre.nn.attention import MultiheadAttention
@@ -120,6 +120,9 @@ class TransformerDecoderLayer(_Layer):
         self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
         self.norm3 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
         self.dropout3 = Dropout(dropout)
+        held = vars(self)
+        for name in ("linear1", "dropout", "linear2", "norm1", "norm2", "norm3", "dropout1", "dropout2", "dropout3"):
+            held[name] = held.pop(name)  # behind both attentions, as PyTorch numbers parameters
 
     def forward(
         self,
@@ -283,5 +286,7 @@ class Transformer(Module):
         Tensor([[  0., -inf],
                 [  0.,   0.]], f32[2, 2])
         """
-        numbers = np.triu(np.full((sz, sz), -np.inf), 1)
-        return as_tensor(numbers, float32 if dtype is None else dtype)
+        wanted = float32 if dtype is None else as_dtype(dtype)
+        if not wanted.is_float:
+            raise DTypeError(f"generate_square_subsequent_mask: a floating-point dtype is required; got {wanted.name}")
+        return as_tensor(np.triu(np.full((sz, sz), -np.inf), 1), wanted)

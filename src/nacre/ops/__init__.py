@@ -1,5 +1,6 @@
 """The primitives, a family a file; importing the package registers them all by name."""
 
+from nacre.ir.primitive import Lowering, Primitive, registered
 from nacre.ops import (
     contract,
     control,
@@ -19,6 +20,7 @@ from nacre.ops import (
 )
 
 __all__ = [
+    "OWN",
     "contract",
     "control",
     "convolve",
@@ -35,3 +37,11 @@ __all__ = [
     "view",
     "window",
 ]
+
+# what the package's files define, with the lowerings they give it; only programs of these are kept between processes
+OWN: dict[Primitive, Lowering] = {
+    p: p.lowering
+    for p in registered().values()
+    if all(getattr(rule, "__module__", "").startswith("nacre.")
+           for rule in (p.type_rule, getattr(p.lowering, "rule", p.type_rule)))
+}

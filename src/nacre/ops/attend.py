@@ -17,7 +17,7 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Jvp, Primitive, Template
 from nacre.ops.contract import dot
-from nacre.ops.pointwise import add, exp, fill, full_like, ge, iota, mul, select, sub
+from nacre.ops.pointwise import add, eq, exp, fill, full_like, ge, iota, mul, select, sub
 from nacre.ops.rules import require_dtype, require_kind, require_shape
 from nacre.ops.shape import broadcast, front, sum_
 from nacre.trace.bind import bind
@@ -113,7 +113,9 @@ def _reached(scores: TensorType) -> Value:
 def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Tangents, causal: bool, scale: float) -> Tangents:
     (q, k, v, *masks), (tq, tk, tv, *tm) = xs, ts
     scores = _scores(q, k, masks, causal, scale)
-    most = broadcast(ys[1], scores.type.shape, tuple(range(ys[1].type.rank)))
+    none = eq(ys[1], full_like(ys[1], -math.inf))  # the greatest of keys that are all masked
+    most = select(none, full_like(ys[1], 0.0), ys[1])
+    most = broadcast(most, scores.type.shape, tuple(range(ys[1].type.rank)))
     weights = exp(sub(scores, most))
     parts = [_outer(a, b) for a, b in ((tq, k), (q, tk)) if a is not None and b is not None]
     moved = _scaled(add(*parts) if len(parts) > 1 else parts[0], scale) if parts else None

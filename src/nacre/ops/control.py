@@ -93,6 +93,8 @@ def scan(
 def _scan_type(
     *operands: TensorType, body: Graph, carries: int, length: Size, reverse: bool
 ) -> Types:
+    if not 0 <= carries <= len(operands):
+        raise ArgumentError(f"scan: from 0 to {len(operands)} carried operands are required; got {carries}")
     carry, xs = operands[:carries], operands[carries:]
     for x in xs:
         if not x.rank or x.shape[0] != length:

@@ -8,8 +8,8 @@ two primitives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError, ShapeError
@@ -130,10 +130,30 @@ def result_shape(
     return (x[0], w[0], *spatial)
 
 
+LARGEST: Final = {"kernel": 1024, "padding": 1024, "dilation": 1024, "stride": 256}  # code grows with them
+
+
+def _require_small(operation: str, **numbers: Sequence[Any]) -> None:
+    """Refuse numbers with which code would grow for minutes; strides only count where the images are the result."""
+    for what, given in numbers.items():
+        if any(isinstance(n, int) and n > LARGEST[what] for n in given):
+            raise ArgumentError(
+                f"{operation}: at most {LARGEST[what]} as {what} is required; got {max(given)}; "
+                "cut the work into smaller ones"
+            )
+
+
+def _require_window(operation: str, filters: Shape, params: Mapping[str, Any]) -> None:
+    pads = [n for pair in params["padding"] for n in pair]
+    _require_small(operation, kernel=filters[2:], padding=pads, dilation=params["dilation"])
+
+
 def _convolve_type(x: TensorType, w: TensorType, **params: Any) -> TensorType:
     require_kind("convolve", x, "f")
     require_dtype("convolve", "filters", w, x.dtype)
-    return x.with_shape(result_shape("convolve", x.shape, w.shape, **params))
+    result = x.with_shape(result_shape("convolve", x.shape, w.shape, **params))
+    _require_window("convolve", w.shape, params)
+    return result
 
 
 def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, **params: Any) -> TensorType:
@@ -141,6 +161,8 @@ def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, **params: Any) 
     require_kind(operation, g, "f")
     require_dtype(operation, "filters", w, g.dtype)
     wanted = result_shape(operation, shape, w.shape, **params)
+    _require_window(operation, w.shape, params)
+    _require_small(operation, stride=params["stride"])
     require_shape(operation, "a cotangent", g.shape, wanted)
     return g.with_shape(shape)
 
@@ -150,6 +172,7 @@ def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, **params: Any)
     require_kind(operation, x, "f")
     require_dtype(operation, "a cotangent", g, x.dtype)
     wanted = result_shape(operation, x.shape, shape, **params)
+    _require_window(operation, shape, params)
     require_shape(operation, "a cotangent", g.shape, wanted)
     return x.with_shape(shape)
 

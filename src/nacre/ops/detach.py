@@ -24,4 +24,4 @@ detach_p = Primitive(
 def detach(x: Value) -> Value:
     """x as a constant of every derivative."""
     held = stripped(x)
-    return bind(detach_p, held) if isinstance(held.data, Payload) else held
+    return bind(detach_p, held) if isinstance(held.content, Payload) else held

@@ -15,9 +15,10 @@ from math import nan, pi
 from math import sqrt as _sqrt
 from typing import Any
 
+from nacre.base.conversion import Number, fits, number
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, bool_, int64
-from nacre.base.errors import DTypeError
+from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.types import Shape, TensorType
 from nacre.ir.primitive import (
     BatchRule,
@@ -62,9 +63,12 @@ def _batch(name: str) -> BatchRule:
 
 def _type_rule(name: str, kinds: str) -> Callable[..., TensorType]:
     to_bool = OPERATIONS[name][1] in ("compare", "test")
+    count = OPERATIONS[name][0]
 
     def rule(*types: TensorType) -> TensorType:
         """The operands' common type, or bool of its shape for predicates."""
+        if len(types) != count:
+            raise ArgumentError(f"{name}: {count} operands are required; got {len(types)}")
         x = require_same(name, types)
         require_kind(name, x, kinds)
         return x.with_dtype(bool_) if to_bool else x
@@ -109,35 +113,28 @@ def _elementary(name: str, partial: Callable[[Value, Value], Value]) -> Unary:
 
 # ---- constants
 
-Number = float | int | bool
-
-
 def fill(value: Number, shape: Shape, dtype: DType) -> Value:
     """A tensor of one number."""
+    value = number(value, dtype, "fill")
     if dtype.kind == "f":
-        value = float(value)
         if (
             value == 0 and str(value) == "-0.0"
         ):  # parameters are compared by ==, which does not tell it from 0
             return neg(fill(0.0, shape, dtype))
         value = nan if value != value else value  # one object, as NaN is not == NaN
-    elif dtype.kind == "b":
-        value = bool(value)
-    elif value != int(value) or not _fits(int(value), dtype):
-        raise DTypeError(f"fill: a number that {dtype.name} holds is required; got {value}")
-    else:
-        value = int(value)
     return bind(fill_p, value=value, shape=tuple(shape), dtype=dtype)
 
 
-def _fits(value: int, dtype: DType) -> bool:
-    low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
-    return low <= value < low + (1 << dtype.bits)
+def _fill_type(value: Number, shape: Shape, dtype: DType) -> TensorType:
+    kind = float if dtype.kind == "f" else bool if dtype.kind == "b" else int
+    if type(value) is not kind or (kind is int and not fits(value, dtype)):
+        raise DTypeError(f"fill: a {kind.__name__} that {dtype.name} holds is required; got {value!r}")
+    return TensorType(shape, dtype)
 
 
 fill_p = Primitive(
     "fill",
-    lambda value, shape, dtype: TensorType(shape, dtype),
+    _fill_type,
     Element(lambda index, operands, types, result, value, shape, dtype: Const(value, dtype)),
 )
 
@@ -176,9 +173,13 @@ def dimension(size: Size) -> Value:
     return bind(dimension_p, size=size)
 
 
+def _dimension_type(size: Size) -> TensorType:
+    return TensorType((), int64)
+
+
 dimension_p = Primitive(
     "dimension",
-    lambda size: TensorType((), int64),
+    _dimension_type,
     Element(lambda index, operands, types, result, size: size_expr(size)),
 )
 
@@ -255,7 +256,12 @@ div = _binary(
     DIVISION_COST,
 )
 idiv = _binary("idiv", "iu", CONSTANT, DIVISION_COST)
-rem = _binary("rem", "iu", CONSTANT, DIVISION_COST)
+rem = _binary(  # with the sign of x; exact for floats, too
+    "rem",
+    "iuf",
+    Pointwise((lambda r, x, y: full_like(x, 1), lambda r, x, y: neg(round_(div(sub(x, r), y))))),
+    2 * DIVISION_COST,
+)
 
 
 def reciprocal(x: Value) -> Value:
@@ -384,9 +390,12 @@ atanh = _elementary("atanh", lambda y, x: reciprocal(_one_minus_square(x)))
 
 
 def _over_squared_length(part: Value, x: Value, y: Value) -> Value:
-    """part / (x² + y²), scaled so that neither overflows nor vanishes."""
-    size = maximum(abs_(x), abs_(y))
-    return div(div(part, size), fma(x, div(x, size), mul(y, div(y, size))))
+    """part / (x² + y²), scaled so that neither overflows nor vanishes, and 0 at the origin."""
+    size, zero, one = maximum(abs_(x), abs_(y)), zeros_like(x), full_like(x, 1)
+    origin = eq(size, zero)
+    size = select(origin, one, size)
+    length = select(origin, one, fma(x, div(x, size), mul(y, div(y, size))))
+    return select(origin, zero, div(div(part, size), length))
 
 
 atan2 = _binary(

@@ -29,7 +29,7 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.ast import cast as convert
 from nacre.ops.pointwise import add, cast, div, eq, fill, mul
-from nacre.ops.rules import require_axes, require_axis, require_kind, without
+from nacre.ops.rules import require_axis, require_kind, require_some_axes, without
 from nacre.ops.shape import front, permute, reduce_batch, reshape, spread, sum_
 from nacre.ops.view import concatenate, slice_axis
 from nacre.trace.bind import bind
@@ -44,7 +44,7 @@ def _reduction(name: str, kinds: str, derivative: Derivative) -> Reduction:
     def type_rule(x: TensorType, axes: tuple[int, ...]) -> TensorType:
         """The type without the reduced axes."""
         require_kind(name, x, kinds)
-        require_axes(name, axes, x.rank)
+        require_some_axes(name, axes, x.rank)
         return x.with_shape(without(x.shape, axes))
 
     def reduce(x: Value, axes: Sequence[int]) -> Value:

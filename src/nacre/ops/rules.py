@@ -61,6 +61,13 @@ def require_axes(operation: str, axes: Sequence[int], rank: int) -> None:
         )
 
 
+def require_some_axes(operation: str, axes: Sequence[int], rank: int) -> None:
+    """Raise ShapeError unless axes are increasing, distinct, within [0, rank), and at least one."""
+    require_axes(operation, axes, rank)
+    if not axes:
+        raise ShapeError(f"{operation}: an axis to reduce is required; got none, which is the operand itself")
+
+
 def require_axis(operation: str, axis: int, x: TensorType) -> None:
     """Raise ShapeError unless x has the axis."""
     if not 0 <= axis < x.rank:

@@ -16,7 +16,7 @@ from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.primitive import Element, Layout, Linear, LinearInput, Operand, Primitive, Reduce
 from nacre.kernel.ast import Apply, Const, Expr, const, index_add, index_mul, size_expr
-from nacre.ops.rules import require_axes, require_kind, show, without
+from nacre.ops.rules import require_axes, require_kind, require_some_axes, show, without
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -283,7 +283,7 @@ def sum_(x: Value, axes: Sequence[int]) -> Value:
 
 def _sum_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
     require_kind("sum", x, "iuf")
-    require_axes("sum", axes, x.rank)
+    require_some_axes("sum", axes, x.rank)
     return x.with_shape(without(x.shape, axes))
 
 

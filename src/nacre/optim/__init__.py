@@ -14,7 +14,8 @@ HOMES = {
     "clip": "clip_grad_norm_ clip_grad_value_",
     "cycle": "ChainedScheduler CyclicLR OneCycleLR ReduceLROnPlateau SequentialLR",
     "lbfgs": "LBFGS",
-    "optimiser": "Adam AdamW Optimizer ParameterGroup SGD",
+    "group": "ParameterGroup",
+    "optimiser": "Adam AdamW Optimizer SGD",
     "rate": (
         "ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts ExponentialLR LambdaLR LinearLR MultiStepLR "
         "MultiplicativeLR PolynomialLR Schedule StepLR warm_up"
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
         ReduceLROnPlateau,
         SequentialLR,
     )
+    from nacre.optim.group import (
+        ParameterGroup,
+    )
     from nacre.optim.lbfgs import (
         LBFGS,
     )
@@ -53,7 +57,6 @@ if TYPE_CHECKING:
         Adam,
         AdamW,
         Optimizer,
-        ParameterGroup,
     )
     from nacre.optim.rate import (
         ConstantLR,

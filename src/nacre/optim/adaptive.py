@@ -12,7 +12,8 @@ from typing import Any
 from nacre.api.operands import constant, filled, spread
 from nacre.api.primitives import pointwise, reduce
 from nacre.base.dtypes import float64
-from nacre.optim.optimiser import Moments, Optimizer, ParameterGroup, Updated, prepared, unbias, zeros_for
+from nacre.optim.group import Clock, ParameterGroup
+from nacre.optim.optimiser import Moments, Optimizer, Updated, prepared, unbias, zeros_for
 from nacre.trace.variable import Variable
 
 
@@ -35,7 +36,7 @@ class Adagrad(Optimizer):
     """Adagrad (Duchi et al. 2011): s += g²;  p −= lr / (1 + (t − 1) · lr_decay) · g / (√s + eps).
 
     >>> p = nn.Parameter([1.0]); opt = optim.Adagrad([p], lr=0.5)
-    >>> p.grad = nc.tensor([2.0]); opt.step(); p.value
+    >>> p.grad = nc.tensor([2.0]); opt.step(); p.data
     Tensor([0.5], f32[1])
     """
 
@@ -101,6 +102,8 @@ class RMSprop(Optimizer):
         """−lr."""
         return {"rate": pointwise.neg(group.rate.value), **group.varied("momentum")}
 
+    occasional = frozenset({"grad_avg", "momentum_buffer"})
+
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
         """The running mean of squares; that of the gradient where centred, and the momentum, if there is to be one."""
         names = ["square_avg"] + ["grad_avg"] * group["centered"]
@@ -118,7 +121,7 @@ class RMSprop(Optimizer):
             mean = new["grad_avg"] = _towards(state["grad_avg"], g, group["alpha"])
             spread_out = pointwise.sub(spread_out, pointwise.mul(mean, mean))
         step = pointwise.div(g, pointwise.add(pointwise.sqrt(spread_out), filled(g, group["eps"])))
-        if "momentum_buffer" in state:
+        if group["momentum"] > 0 or "momentum" in group.varying:
             factor = scalars["momentum"] if "momentum" in scalars else filled(g, group["momentum"])
             step = new["momentum_buffer"] = pointwise.fma(state["momentum_buffer"], factor, step)
         return pointwise.fma(step, scalars["rate"], p), new
@@ -231,12 +234,13 @@ class NAdam(Moments):
         """The product of all momenta so far."""
         return {"mu_product": Variable(constant(1.0, float64), name="mu_product")}
 
-    def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
+    def advance(self, group: ParameterGroup, clock: Clock) -> dict[str, Any]:
         """The factors of the gradient and of its mean, from the momenta of this step and of the next."""
+        count = clock.ticked()
         t = pointwise.cast(count, float64)
         one, rate = constant(1.0, float64), pointwise.neg(group.rate.value)
         now, after = (self._momentum(t + n, group) for n in (0.0, 1.0))
-        made = group.shared["mu_product"]
+        made = clock.numbers["mu_product"]
         whole = pointwise.mul(made.value, now)
         made.assign(whole)
         return {
@@ -334,7 +338,7 @@ class Lion(Optimizer):
     """Lion (Chen et al. 2023): p −= lr · (sign(β₁m + (1 − β₁)g) + weight_decay · p);  m = β₂m + (1 − β₂)g.
 
     >>> p = nn.Parameter([1.0]); opt = optim.Lion([p], lr=0.25)
-    >>> p.grad = nc.tensor([3.0]); opt.step(); p.value
+    >>> p.grad = nc.tensor([3.0]); opt.step(); p.data
     Tensor([0.75], f32[1])
     """
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, StateError
 from nacre.optim.optimiser import Optimizer
-from nacre.optim.rate import Schedule
+from nacre.optim.rate import Schedule, no_numbers, rates, require_state
 
 PerGroup = float | Sequence[float]
 
@@ -85,7 +86,10 @@ class OneCycleLR(_Cycling):
         if total_steps is None and epochs is not None and steps_per_epoch is not None:
             total_steps = epochs * steps_per_epoch
         if total_steps is None or total_steps < 1:
-            raise ArgumentError("OneCycleLR: positive total_steps, or epochs and steps_per_epoch, are required")
+            raise ArgumentError(
+                "OneCycleLR: positive total_steps, or epochs and steps_per_epoch, are required; "
+                f"got total_steps={total_steps!r}"
+            )
         if not 0.0 <= pct_start <= 1.0 or anneal_strategy not in ("cos", "linear"):
             raise ArgumentError(
                 'OneCycleLR: a pct_start in [0, 1] and an anneal_strategy "cos" or "linear" are required; got '
@@ -93,12 +97,17 @@ class OneCycleLR(_Cycling):
             )
         self.total_steps, self.anneal_strategy = total_steps, anneal_strategy
         self.max_lrs = _numbers("OneCycleLR", optimizer, max_lr)
+        if not (div_factor > 0 and final_div_factor > 0):
+            raise ArgumentError(
+                f"OneCycleLR: a div_factor and a final_div_factor above 0 are required; got {div_factor} and "
+                f"{final_div_factor}; write 1 to leave the rate as it is"
+            )
         self.div_factor, self.final_div_factor = div_factor, final_div_factor
         self.momenta = [_numbers("OneCycleLR", optimizer, m) for m in (base_momentum, max_momentum)]
         up = pct_start * total_steps - 1
         self.ends = [up, 2 * pct_start * total_steps - 2, total_steps - 1] if three_phase else [up, total_steps - 1]
         for group, high in zip(optimizer.param_groups, self.max_lrs, strict=True):
-            group["initial_lr"] = high / div_factor
+            group["lr"] = group["initial_lr"] = high / div_factor
         super().__init__(optimizer, cycle_momentum)
 
     def _between(self, epoch: int, values: Sequence[float]) -> float:
@@ -159,7 +168,7 @@ class CyclicLR(_Cycling):
         self.lows, self.highs = (_numbers("CyclicLR", optimizer, v) for v in (base_lr, max_lr))
         self.momenta = [_numbers("CyclicLR", optimizer, m) for m in (base_momentum, max_momentum)]
         for group, low in zip(optimizer.param_groups, self.lows, strict=True):
-            group["initial_lr"] = low
+            group["lr"] = group["initial_lr"] = low
         super().__init__(optimizer, cycle_momentum)
 
     def _height(self, epoch: int) -> float:
@@ -198,6 +207,7 @@ class SequentialLR(Schedule):
                 f"{len(milestones)}"
             )
         self.schedulers, self.milestones = _of_one("SequentialLR", optimizer, schedulers), list(milestones)
+        _begin_anew(optimizer)
         super().__init__(optimizer)
 
     def rate(self, base: float, epoch: int, group: int) -> float:
@@ -208,7 +218,7 @@ class SequentialLR(Schedule):
 
 
 class ChainedScheduler(Schedule):
-    """Several schedules at once: lr times what each makes of 1.
+    """Several schedules at once, each going on from the rate that the one before it gave: their factors multiply.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> parts = [optim.ConstantLR(opt, 0.5, total_iters=9), optim.ExponentialLR(opt, 0.5)]
@@ -221,19 +231,43 @@ class ChainedScheduler(Schedule):
             raise ArgumentError("ChainedScheduler: schedules are required; got none")
         owner = optimizer or schedulers[0].optimizer
         self.schedulers = _of_one("ChainedScheduler", owner, schedulers)
+        self.reached: dict[tuple[float, int], tuple[int, float]] = {}  # by base and group: a step, and the rate there
+        _begin_anew(owner)
         super().__init__(owner)
 
     def rate(self, base: float, epoch: int, group: int) -> float:
-        """base · Π (rate / base)."""
-        if base == 0.0:
-            return 0.0
-        return base * math.prod(s.rate(base, epoch, group) / base for s in self.schedulers)
+        """What the schedules make of the rate of the step before."""
+        done, lr = self.reached.get((base, group), (-1, base))
+        if done > epoch:
+            done, lr = -1, base
+        for k in range(done + 1, epoch + 1):
+            lr = self.chained(lr, base, k, group)
+        self.reached[base, group] = epoch, lr
+        return lr
+
+    def chained(self, lr: float, base: float, epoch: int, group: int) -> float:
+        """The rate after a step, from the one before it: each schedule goes on from what the one before it gave."""
+        for schedule in self.schedulers:
+            lr = schedule.chained(lr, base, epoch, group)
+        return lr
 
 
 def _of_one(kind: str, optimizer: Optimizer, schedulers: Sequence[Schedule]) -> list[Schedule]:
-    if any(s.optimizer is not optimizer for s in schedulers):
+    """The schedules, which must be of one optimiser, and have rates in closed form."""
+    listed: list[Any] = list(schedulers)
+    wrong = [type(s).__name__ for s in listed if not isinstance(s, Schedule)]
+    if wrong:
+        raise ArgumentError(f"{kind}: schedules that need no measure are required; got {', '.join(wrong)}; step it "
+                            "beside this one")
+    if any(s.optimizer is not optimizer for s in listed):
         raise ArgumentError(f"{kind}: schedules of one optimiser are required; got others")
-    return list(schedulers)
+    return listed
+
+
+def _begin_anew(optimizer: Optimizer) -> None:
+    """Take back what the schedules that others are made of have set when they were made."""
+    for group in optimizer.param_groups:
+        group["lr"] = group.get("initial_lr", group["lr"])
 
 
 class ReduceLROnPlateau:
@@ -284,7 +318,8 @@ class ReduceLROnPlateau:
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+            for k, group in enumerate(self.optimizer.param_groups):
+                least = self.min_lrs[min(k, len(self.min_lrs) - 1)]  # a group that was added since has the last one's
                 new = max(group["lr"] * self.factor, least)
                 if group["lr"] - new > self.eps:
                     group["lr"] = new
@@ -301,13 +336,26 @@ class ReduceLROnPlateau:
 
     def state_dict(self) -> dict[str, Any]:
         """What is needed to go on."""
-        return {k: getattr(self, k) for k in _PLATEAU} | {"lrs": self.get_last_lr()}
+        return {"kind": type(self).__name__} | {k: getattr(self, k) for k in _PLATEAU} | {"lrs": self.get_last_lr()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Go on from what `state_dict` gave, or PyTorch's; the groups get the rates that they had then.
+
+        Raises StateError for the state of another kind of schedule, or for other groups; nothing is changed then.
+        """
+        require_state("ReduceLROnPlateau", saved, _PLATEAU)
+        try:
+            lrs = rates(saved.get("lrs", saved.get("_last_lr", self.get_last_lr())))
+            held = {k: float(saved[k]) if k == "best" else operator.index(saved[k]) for k in _PLATEAU}
+        except (TypeError, ValueError, OverflowError) as fault:
+            raise no_numbers("ReduceLROnPlateau", fault) from None
+        count = len(self.optimizer.param_groups)
+        if len(lrs) != count:
+            raise StateError(f"ReduceLROnPlateau.load_state_dict: rates of {count} groups are required; got {len(lrs)}"
+                             "; load it for an optimiser with the groups that it was saved with")
         for k in _PLATEAU:
-            setattr(self, k, saved[k])
-        for group, lr in zip(self.optimizer.param_groups, saved.get("lrs", self.get_last_lr()), strict=True):
+            setattr(self, k, held[k])
+        for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
             group["lr"] = lr
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from nacre.api.creation import zeros
+from nacre.api.foreign import array_of
 from nacre.api.functions import abs as abs_
 from nacre.api.manipulation import concat
 from nacre.api.operands import as_tensor
-from nacre.base.dtypes import float64, int64
-from nacre.base.errors import ArgumentError, TraceError, explain
+from nacre.base.dtypes import float64
+from nacre.base.errors import ArgumentError, StateError, TraceError, explain
 from nacre.base.state import STATE, gradients
 from nacre.optim.optimiser import Optimizer
+from nacre.optim.saved import planned
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 
@@ -139,7 +142,6 @@ class LBFGS(Optimizer):
                 or abs(loss - before) < group["tolerance_change"]
             ):
                 break
-        group.count.assign(as_tensor(memory.steps, int64))
         return first
 
     def _along(self, closure: Callable[[], Any], start: Any, direction: Any, step: float) -> tuple[float, Any]:
@@ -155,9 +157,57 @@ class LBFGS(Optimizer):
         return {**super().state_dict(), "state": {0: dict(vars(self.memory))}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
-        super().load_state_dict({**saved, "state": {}})
-        vars(self.memory).update(saved["state"][0])
+        """Go on from what `state_dict` gave, or that of PyTorch's.
+
+        Raises StateError for what is neither, or of other parameters; nothing is changed then.
+        """
+        plan = planned(self, {**saved, "state": {}} if isinstance(saved, Mapping) else saved)  # pyright: ignore
+        try:
+            if not isinstance(saved["state"], Mapping):
+                raise TypeError(f"the state is {cast('object', saved['state'])!r:.60}")
+            memory = _remembered(cast("Mapping[Any, Any]", saved["state"]), sum(int(p.type.size) for p in self._params))
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as fault:
+            raise StateError(f"LBFGS.load_state_dict: numbers and vectors are required as state_dict gives them; "
+                             f"{fault}; load what a state_dict gave") from fault
+        plan.apply(self)
+        self.memory = memory
+
+
+def _remembered(state: Mapping[Any, Any], size: int) -> _Memory:
+    """The memory that a state tells of, for parameters of so many numbers."""
+    made = _Memory()
+    if not state:  # PyTorch's before its first step
+        return made
+    held = state.get(0)
+    if isinstance(held, Mapping) and set(cast("Any", held)) == set(vars(made)):
+        vars(made).update(cast("Any", held))
+    elif isinstance(held, Mapping) and set(cast("Any", held)) >= PYTORCH:
+        theirs = cast("Mapping[str, Any]", held)
+        made.steps, made.gradient = int(theirs["n_iter"]), theirs["prev_flat_grad"]
+        made.changes, made.moves = list(theirs["old_dirs"]), list(theirs["old_stps"])
+        made.scale = float(theirs["H_diag"])
+        made.moved = _vector(theirs["d"]) * float(theirs["t"])
+    else:
+        raise StateError(f"LBFGS.load_state_dict: a state with {', '.join(vars(made))}, or PyTorch's, is required; got "
+                         f"{sorted(map(str, cast('Any', held))) if isinstance(held, Mapping) else held}; load it into "
+                         "the kind of optimiser that it was saved from")
+    made.steps, made.scale = operator.index(made.steps), float(made.scale)
+    made.gradient, made.moved = (None if v is None else _vector(v) for v in (made.gradient, made.moved))
+    made.changes, made.moves = [_vector(v) for v in made.changes], [_vector(v) for v in made.moves]
+    vectors = [v for v in (made.gradient, made.moved, *made.changes, *made.moves) if v is not None]
+    wrong = [v.shape for v in vectors if v.shape != (size,)]
+    if wrong or len(made.changes) != len(made.moves):
+        raise StateError(f"LBFGS.load_state_dict: vectors of {size} numbers, as many as parameters have, are required; "
+                         f"got {list(wrong[0]) if wrong else 'changes and moves of other numbers'}")
+    return made
+
+
+PYTORCH = {"n_iter", "prev_flat_grad", "old_dirs", "old_stps", "H_diag", "d", "t"}
+
+
+def _vector(x: Any) -> Any:
+    """A saved vector, of whatever library."""
+    return _flat(array_of(x))
 
 
 def _flat(x: Any) -> Any:

@@ -7,6 +7,8 @@ step depends on.
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -15,74 +17,60 @@ import numpy as np
 from nacre.api.creation import zeros_like
 from nacre.api.operands import as_tensor, constant, filled, spread
 from nacre.api.primitives import pointwise
+from nacre.base.arguments import is_flag
 from nacre.base.dtypes import DType, bool_, float32, float64, int64
-from nacre.base.errors import ArgumentError, StateError
+from nacre.base.errors import ArgumentError
 from nacre.base.state import STATE, gradients
-from nacre.trace.guards import report
+from nacre.optim.group import Clock, ParameterGroup, plain
+from nacre.optim.saved import planned
+from nacre.trace.guards import renew, report
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 
-
-class ParameterGroup(dict[str, Any]):
-    """Parameters with their hyper-parameters, as a dict; `lr` is also held in the variable `rate`.
-
-    `count` is a variable too: the number of steps taken.  So are other numbers that the steps share (`shared`), and
-    the entries that a schedule changes (`varying`).
-
-    >>> group = optim.SGD([nn.Parameter(1.0)], lr=0.1).param_groups[0]
-    >>> group["lr"] = 0.01
-    >>> group.rate.value
-    Tensor(0.01, f64[])
-    """
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        super().__init__(settings)
-        self.rate = Variable(constant(float(settings["lr"]), float64), name="lr")
-        self.count = Variable(constant(0, int64), name="step")  # steps taken
-        self.shared: dict[str, Variable] = {"step": self.count}  # with what else the group's steps share
-        self.varying: dict[str, Variable] = {}
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, value)
-        if name == "lr":
-            self.rate.assign(as_tensor(value, float64))
-        elif name in self.varying:
-            self.varying[name].assign(as_tensor(_first(value), float64))
-
-    def vary(self, name: str) -> None:
-        """Hold an entry (of a pair, the first) in a variable, so that changing it does not compile anything again."""
-        if name not in self.varying:
-            self.varying[name] = Variable(constant(float(_first(self[name])), float64), name=name)
-
-    def varied(self, name: str) -> dict[str, Any]:
-        """An entry as a tensor by its name, if it is held in a variable."""
-        return {name: self.varying[name].value} if name in self.varying else {}
-
-    def update(self, *others: Any, **more: Any) -> None:
-        """Set several entries."""
-        for name, value in dict(*others, **more).items():
-            self[name] = value
-
-    @property
-    def params(self) -> list[Variable]:
-        """The parameters."""
-        return self["params"]
-
-    @property
-    def settings(self) -> Hashable:
-        """The hyper-parameters that are plain, as a value to compare."""
-        held = ("params", "lr", *self.varying)
-        plain = [(k, tuple(cast("list[Any]", v)) if isinstance(v, list) else v)
-                 for k, v in self.items() if k not in held]
-        return tuple(plain + [(f"rest of {k}", self[k][1:]) for k in self.varying if isinstance(self[k], tuple)])
+POSITIVE = ("lr", "weight_decay", "momentum", "eps", "lr_decay", "momentum_decay", "initial_accumulator_value")
 
 
-def _first(value: Any) -> Any:
-    """The first of a pair, or the number itself."""
-    return cast("tuple[Any, ...]", value)[0] if isinstance(value, tuple) else value
+def is_number(value: Any) -> bool:
+    """Whether a hyper-parameter is a real number."""
+    return isinstance(value, int | float | np.integer | np.floating)
 
 
+def _storable(value: Any) -> bool:
+    """Whether a setting is a number that a float can be, a text, or a tuple of these."""
+    if isinstance(value, tuple):
+        return all(map(_storable, cast("tuple[Any, ...]", value)))
+    return not is_number(value) or isinstance(value, float) or abs(value) <= sys.float_info.max
+
+
+Stepping = tuple[Variable, Any]  # a parameter and its gradient
 Updated = tuple[Any, dict[str, Any]]  # the new value of a parameter, and of its state by name
+
+
+class ParameterStates(dict[Variable, dict[str, Variable]]):
+    """The state of each parameter by name; what is taken away is counted, as compiled steps depend on it."""
+
+    def __init__(self, *given: Any, removals: int = 0) -> None:
+        super().__init__(*given)
+        self.removals = removals
+
+    def __delitem__(self, p: Variable) -> None:
+        self.removals += 1
+        super().__delitem__(p)
+
+    def pop(self, *args: Any) -> Any:
+        """Take the state of a parameter away."""
+        self.removals += 1
+        return super().pop(*args)
+
+    def popitem(self) -> tuple[Variable, dict[str, Variable]]:
+        """Take the latest away."""
+        self.removals += 1
+        return super().popitem()
+
+    def clear(self) -> None:
+        """Take all away: the next step is as a first one."""
+        self.removals += 1
+        super().clear()
 
 
 class Optimizer:
@@ -105,10 +93,15 @@ class Optimizer:
     [0.5, -1.5]
     """
 
+    occasional: frozenset[str] = frozenset()  # names of state that a parameter has with some settings only
+    optional: frozenset[str] = frozenset()  # names of state that may be missing where it is loaded
+    decoupled = False  # whether weight decay leaves the gradient alone in this kind
+
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.param_groups: list[ParameterGroup] = []
-        self.state: dict[Variable, dict[str, Variable]] = {}
+        self.state = {}
+        self.version = 0  # of the variables that state and counts are in
         listed = list(params)
         if not listed:
             raise ArgumentError(f"{type(self).__name__}: parameters are required; got none")
@@ -127,37 +120,55 @@ class Optimizer:
             if id(p) in known:
                 raise ArgumentError(f"{type(self).__name__}: each parameter once is required; got {p.name!r} again")
             known.add(id(p))
-        settings = {**self.defaults, **group, "params": variables}
-        unknown = sorted(set(settings) - {*self.defaults, "params", "initial_lr"})
-        if unknown:
-            known_settings = sorted(self.defaults)
-            raise ArgumentError(f"{type(self).__name__}: settings of {known_settings} are required; got {unknown}")
+        settings = {k: plain(v) for k, v in {**self.defaults, **group}.items() if k != "params"}
+        settings["params"] = variables
         self.check(settings)
-        made = ParameterGroup(settings)
-        made.shared |= self.shared()
-        self.param_groups.append(made)
+        self.param_groups.append(ParameterGroup(settings, self.check))
+
+    @property
+    def state(self) -> ParameterStates:
+        """The state of each parameter that has taken a step, in variables by name."""
+        return self._state
+
+    @state.setter
+    def state(self, held: Mapping[Variable, dict[str, Variable]]) -> None:
+        before: ParameterStates | None = vars(self).get("_state")
+        self._state = ParameterStates(held, removals=0 if before is None else before.removals + 1)
 
     def shared(self) -> dict[str, Variable]:
-        """What the steps of a group share beside their count, before the first."""
+        """What parameters that step together share beside their count, before the first step."""
         return {}
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Raise ArgumentError for hyper-parameters outside their range."""
-        if "betas" in settings and not all(0.0 <= b < 1.0 for b in settings["betas"]):
-            raise ArgumentError(f"{type(self).__name__}: betas in [0, 1) are required; got {settings['betas']}")
+        """Raise ArgumentError for hyper-parameters that there are not, and for those outside their range."""
+        kind = type(self).__name__
+        unknown = sorted(set(settings) - {*self.defaults, "params", "initial_lr"}, key=str)
+        if unknown:
+            raise ArgumentError(f"{kind}: settings of {sorted(self.defaults)} are required; got {unknown}")
+        if "betas" in settings:
+            betas = settings["betas"]
+            if not (isinstance(betas, tuple | list) and len(cast("list[Any]", betas)) == 2
+                    and all(is_number(b) and 0.0 <= b < 1.0 for b in cast("list[Any]", betas))):
+                raise ArgumentError(f"{kind}: two betas in [0, 1) are required; got {betas}")
         for name in ("alpha", "rho"):
-            if name in settings and not 0.0 <= settings[name] <= 1.0:
-                raise ArgumentError(f"{type(self).__name__}: a {name} in [0, 1] is required; got {settings[name]}")
-        for name in ("lr", "weight_decay", "momentum", "eps", "lr_decay", "momentum_decay"):
-            if name in settings and not settings[name] >= 0:
-                raise ArgumentError(
-                    f"{type(self).__name__}: a {name} that is not negative is required; got {settings[name]}"
-                )
+            if name in settings and not (is_number(settings[name]) and 0.0 <= settings[name] <= 1.0):
+                raise ArgumentError(f"{kind}: a {name} in [0, 1] is required; got {settings[name]}")
+        for name in POSITIVE:
+            if name in settings and not (is_number(settings[name]) and settings[name] >= 0):
+                traced = "; in a traced function assign to group.rate" if isinstance(settings[name], Value) else ""
+                raise ArgumentError(f"{kind}: a {name} that is a number and not negative is required; got "
+                                    f"{settings[name]!r}{traced}")
+        for name in set(settings) - {"params"}:
+            default, value = self.defaults.get(name, 1.0), plain(settings[name])
+            wanted = "True or False" if isinstance(default, bool) else "a number that a float can be"
+            if (isinstance(default, bool) and not (value is None or is_flag(value))) or (
+                    type(default) in (int, float) and not is_number(value)) or not _storable(value):
+                raise ArgumentError(f"{kind}: {wanted} is required as {name}; got {value!r:.60}")
 
     @property
     def fingerprint(self) -> Hashable:
-        """The plain settings that a compiled step depends on."""
-        return tuple([(len(g.params), g.settings) for g in self.param_groups])
+        """What a compiled step depends on: plain settings, and which parameters and state there are."""
+        return (self.version, self.state.removals, *[(len(g.params), g.settings) for g in self.param_groups])
 
     # ---- stepping
 
@@ -166,7 +177,7 @@ class Optimizer:
 
         >>> p = nn.Parameter([1.0])
         >>> opt = optim.SGD([p], lr=0.5)
-        >>> (p * p).sum().backward(); opt.step(); p.value
+        >>> (p * p).sum().backward(); opt.step(); p.data
         Tensor([0.], f32[1])
         """
         loss = closure() if closure is not None else None
@@ -182,32 +193,75 @@ class Optimizer:
         present = [(p, g) for p, g in given if g is not None]
         if not present:
             return
-        count: Any = pointwise.add(group.count.value, constant(1, int64))
-        group.count.assign(count)
-        scalars = self.scalars(group, count)
+        if group.settled != group.settings:
+            self._settle(group)
+        for clock, members in self._together(group, present):
+            scalars = self.advance(group, clock)
+            for p, g in members:
+                self._step_parameter(p, g, scalars, group)
+
+    def _settle(self, group: ParameterGroup) -> None:
+        """Complete the state of parameters where the settings have changed since it was made."""
+        for p in group.clocks:
+            if p in self.state:
+                self.state[p] = self.completed(self.state[p], self.fresh(p, group))
+        group.settled = group.settings
+
+    def _together(self, group: ParameterGroup, present: Sequence[Stepping]) -> list[tuple[Clock, list[Stepping]]]:
+        """The parameters that step now by the clock that they share; those that part from others get one of their own.
+
+        Clocks are told apart by identity only, so what a step gives does not depend on who shares one.
+        """
+        found: dict[Clock | None, list[Stepping]] = {}
         for p, g in present:
-            held = self.state.get(p)
-            if held is None:
-                held = self.state[p] = self.fresh(p, group)
-            value, wide = stripped(p.value), _computing(p)
-            new, states = self.update(
-                as_tensor(value, wide),
-                as_tensor(stripped(g), wide),
-                {k: v.value for k, v in held.items()},
-                {k: spread(as_tensor(s, wide), p.shape) for k, s in scalars.items()},
-                group,
-            )
-            p.assign(as_tensor(new, p.dtype))
-            for k, v in states.items():
-                held[k].assign(v)
+            found.setdefault(group.clocks.get(p) if p in self.state else None, []).append((p, g))
+        sizes = Counter(group.clocks.values())
+        together: list[tuple[Clock, list[Stepping]]] = []
+        for held, members in found.items():
+            clock = held
+            if clock is None:
+                clock = Clock({"step": Variable(constant(0, int64), name="step"), **self.shared()})
+            elif len(members) < sizes[clock]:
+                clock, at_once = clock.copy()
+                self.version += 1
+                if at_once:
+                    renew(self, "fingerprint")
+            if clock is not held:
+                group.clocks.update({p: clock for p, _ in members})
+            together.append((clock, members))
+        return together
+
+    def _step_parameter(self, p: Variable, g: Any, scalars: Mapping[str, Any], group: ParameterGroup) -> None:
+        held = self.state.get(p)
+        if held is None:
+            held = self.state[p] = self.fresh(p, group)
+        value, wide = stripped(p.value), computing(p)
+        new, states = self.update(
+            as_tensor(value, wide),
+            as_tensor(stripped(g), wide),
+            {k: v.value for k, v in held.items()},
+            {k: spread(as_tensor(s, wide), p.shape) for k, s in scalars.items()},
+            group,
+        )
+        p.assign(as_tensor(new, p.dtype))
+        for k, v in states.items():
+            held[k].assign(v)
+
+    def advance(self, group: ParameterGroup, clock: Clock) -> dict[str, Any]:
+        """Let a clock go on by one step; gives its `scalars`."""
+        return self.scalars(group, clock.ticked())
 
     def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
-        """Rank-0 float64 tensors that the step of number `count` shares among a group's parameters."""
+        """Rank-0 float64 tensors that parameters whose step of number `count` this is have in common."""
         raise NotImplementedError
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
         """The state of a parameter before its first step."""
         raise NotImplementedError
+
+    def completed(self, held: Mapping[str, Variable], fresh: Mapping[str, Variable]) -> dict[str, Variable]:
+        """A parameter's state, with what settings that were changed since need beside it."""
+        return {**fresh, **held}
 
     def update(
         self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
@@ -230,8 +284,9 @@ class Optimizer:
         """All variables of the optimiser's own: state, learning rates, counts of steps."""
         for group in self.param_groups:
             yield group.rate
-            yield from group.shared.values()
             yield from group.varying.values()
+            for clock in dict.fromkeys(group.clocks.values()):
+                yield from clock.numbers.values()
         for held in self.state.values():
             yield from held.values()
 
@@ -239,58 +294,48 @@ class Optimizer:
         """State and hyper-parameters, parameters by number, in PyTorch's form."""
         number = {id(p): k for k, p in enumerate(p for g in self.param_groups for p in g.params)}
         groups = [{**g, "params": [number[id(p)] for p in g.params]} for g in self.param_groups]
-        steps = {id(p): {k: v.value for k, v in g.shared.items()} for g in self.param_groups for p in g.params}
         state = {
-            number[id(p)]: {**steps[id(p)], **{k: v.value for k, v in held.items()}} for p, held in self.state.items()
+            number[id(p)]: {k: v.value for k, v in {**g.clocks[p].numbers, **self.state[p]}.items()}
+            for g in self.param_groups for p in g.params if p in self.state
         }
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take what `state_dict` gave, for parameters in the same order.
+        """Take what `state_dict` gave, or that of PyTorch's optimiser, for parameters in the same order.
 
-        Raises StateError where groups differ in number or size.
+        Raises StateError for groups of other numbers of parameters, and for state and hyper-parameters that are not
+        this kind's, or are not all there; nothing is changed then.
         """
-        groups: Sequence[Mapping[str, Any]] = saved["param_groups"]
-        sizes, own = [len(g["params"]) for g in groups], [len(g.params) for g in self.param_groups]
-        if sizes != own:
-            raise StateError(f"load_state_dict: groups of {own} parameters are required; got {sizes}")
-        for mine, theirs in zip(self.param_groups, groups, strict=True):
-            mine.update({k: v for k, v in theirs.items() if k in mine and k != "params"})
-        self._forget_steps(groups, saved["state"])
-        places = [n for g in groups for n in g["params"]]
-        owners = [(p, g) for g in self.param_groups for p in g.params]
-        for number, (p, group) in zip(places, owners, strict=True):
-            if number not in saved["state"]:
-                self.state.pop(p, None)
-                continue
-            held = self.state.setdefault(p, self.fresh(p, group))
-            for k, v in saved["state"][number].items():
-                cell = group.shared.get(k) or held.get(k)
-                if cell is not None and v is not None:
-                    array = v.detach().numpy() if not isinstance(v, Value) and hasattr(v, "detach") else v
-                    cell.assign(as_tensor(array, cell.dtype))
+        planned(self, saved).apply(self)
 
-    def _forget_steps(self, groups: Sequence[Mapping[str, Any]], state: Mapping[int, Any]) -> None:
-        """Groups of which nothing was saved have taken no step."""
-        for mine, theirs in zip(self.param_groups, groups, strict=True):
-            if not any(n in state for n in theirs["params"]):
-                first = {"step": Variable(constant(0, int64)), **self.shared()}
-                for name, cell in mine.shared.items():
-                    cell.assign(first[name].value)
+    def __getstate__(self) -> dict[str, Any]:
+        held = {k: v for k, v in vars(self).items() if k not in ("param_groups", "_state")}
+        groups = [(dict(g), [*g.varying]) for g in self.param_groups]
+        return {**held, "saved": (groups, Optimizer.state_dict(self))}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        groups, saved = held.pop("saved")
+        vars(self).update(held)
+        self.param_groups, self.state = [], {}
+        for settings, varying in groups:
+            self.param_groups.append(ParameterGroup(settings, self.check))
+            for name in varying:
+                self.param_groups[-1].vary(name)
+        Optimizer.load_state_dict(self, saved)
 
     def __repr__(self) -> str:
         groups = [", ".join(f"{k}={v}" for k, v in g.items() if k != "params") for g in self.param_groups]
         return f"{type(self).__name__}({'; '.join(groups)})"
 
 
-def _computing(p: Variable) -> DType:
+def computing(p: Variable) -> DType:
     """The dtype in which a parameter's update is computed."""
     return float32 if p.dtype.bits == 16 else p.dtype
 
 
 def zeros_for(p: Variable, name: str, value: float = 0.0) -> Variable:
     """A variable of zeros, or another number, for a parameter; it is made at once, even while tracing."""
-    numbers = np.full(p.shape, value, _computing(p).numpy)  # type: ignore[arg-type]
+    numbers = np.full(p.shape, value, computing(p).numpy)  # type: ignore[arg-type]
     return Variable(as_tensor(numbers), name=f"{p.name}.{name}")
 
 
@@ -321,6 +366,9 @@ class SGD(Optimizer):
             "nesterov": nesterov, "maximize": maximize,
         })  # fmt: skip
 
+    occasional = frozenset({"momentum_buffer", "started"})
+    optional = frozenset({"step", "momentum_buffer", "started"})  # PyTorch's has no count, and at first None
+
     def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
         """−lr, and the momentum where a schedule changes it."""
         return {"rate": pointwise.neg(group.rate.value), **group.varied("momentum")}
@@ -339,7 +387,7 @@ class SGD(Optimizer):
     ) -> Updated:
         """One step of gradient descent."""
         g = prepared(p, g, group)
-        if "momentum_buffer" not in state:
+        if not group["momentum"] and "momentum" not in group.varying:
             return pointwise.fma(g, scalars["rate"], p), {}
         factor = scalars["momentum"] if "momentum" in scalars else filled(g, group["momentum"])
         new: dict[str, Any] = {}
@@ -352,12 +400,11 @@ class SGD(Optimizer):
         step = pointwise.fma(moved, factor, g) if group["nesterov"] else moved
         return pointwise.fma(step, scalars["rate"], p), new
 
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """As every optimiser's; a momentum that was saved has had its first value."""
-        super().load_state_dict(saved)
-        for held in self.state.values():
-            if "started" in held:
-                held["started"].assign(constant(True, bool_))
+    def completed(self, held: Mapping[str, Variable], fresh: Mapping[str, Variable]) -> dict[str, Variable]:
+        """As every optimiser's; a momentum that was there without dampening has had its first value."""
+        if "started" in fresh and "momentum_buffer" in held and "started" not in held:
+            return {**held, "started": Variable(constant(True, bool_), name=fresh["started"].name)}
+        return super().completed(held, fresh)
 
 
 def prepared(p: Any, g: Any, group: ParameterGroup) -> Any:
@@ -378,14 +425,12 @@ class Moments(Optimizer):
 class Adam(Moments):
     """Adam (Kingma and Ba 2015), as in PyTorch; the weights' decay is added to the gradient.
 
-    m += (1 − β₁)(g − m);  v = β₂v + (1 − β₂)g²;  p −= lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps).  The count t of
-    steps is the group's.  With amsgrad v is the largest so far (Reddi et al. 2018).
+    m += (1 − β₁)(g − m);  v = β₂v + (1 − β₂)g²;  p −= lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps).  The count t is
+    that of a parameter's own steps.  With amsgrad v is the largest so far (Reddi et al. 2018).
 
     >>> optim.Adam([nn.Parameter(1.0)]).param_groups[0]["betas"]
     (0.9, 0.999)
     """
-
-    decoupled = False
 
     def __init__(
         self,
@@ -415,6 +460,8 @@ class Adam(Moments):
         if varied:
             found["share"] = pointwise.sub(filled(rate, 1.0), varied["betas"])
         return found
+
+    occasional = frozenset({"max_exp_avg_sq"})
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
         """The running means of the gradient and of its square; with amsgrad also the largest of those."""

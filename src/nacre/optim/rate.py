@@ -1,23 +1,28 @@
 """Schedules of the learning rate.
 
-A schedule gives each group's rate in closed form from the number of steps, so it can be gone on with anywhere, and
-schedules can be put together.  Rates, and the momenta that two of them move too, are held in variables: a compiled
-training step stays as it is.
+A schedule gives each group's rate in closed form from the number of steps, so it can be gone on with anywhere.  Where
+several set one optimiser's rate, or a hand does, each goes on from the rate that is there.  Rates, and the momenta that
+two of them move too, are held in variables: a compiled training step stays as it is.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from nacre.base.errors import ArgumentError
+from nacre.base.errors import ArgumentError, StateError
 from nacre.optim.optimiser import Optimizer
 
 
 class Schedule:
     """Sets each group's learning rate from the number of times `step` was called.  A kind defines `rate`.
+
+    A schedule that is alone gives the rate of its formula.  Where another schedule, or a hand, has set the rate, it
+    goes on from there: it multiplies the rate's distance from `floor` by what its own rate's has changed by.  So
+    several schedules of one optimiser, each stepped in turn, have PyTorch's chained form: their factors multiply.
 
     >>> class Halving(optim.Schedule):
     ...     def rate(self, base, epoch, group): return base / 2**epoch
@@ -25,13 +30,18 @@ class Schedule:
     >>> schedule = Halving(opt)
     >>> schedule.step(); opt.param_groups[0]["lr"]
     0.05
+    >>> opt.param_groups[0]["lr"] = 1.0
+    >>> schedule.step(); opt.param_groups[0]["lr"]
+    0.5
     """
+
+    floor = 0.0  # the rate that the schedule goes down to
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        for group in optimizer.param_groups:
-            group.setdefault("initial_lr", group["lr"])
-        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs: list[float] = []
+        self.given: list[float] = []  # what this schedule has set last
+        self.alone: list[bool] = []  # whether nothing else has set the rate since the schedule was made
         self.last_epoch = 0
         self._set()
 
@@ -39,14 +49,41 @@ class Schedule:
         """The learning rate of a group after so many steps, from the one it started with."""
         raise NotImplementedError
 
+    def chained(self, lr: float, base: float, epoch: int, group: int) -> float:
+        """The rate after a step, from the one before it, whoever has set that."""
+        now = self.rate(base, epoch, group)
+        before = self.rate(base, epoch - 1, group) if epoch else base
+        if before == self.floor:
+            return lr + (now - before)
+        return self.floor + (lr - self.floor) * ((now - self.floor) / (before - self.floor))
+
     def step(self) -> None:
         """Go on by one."""
         self.last_epoch += 1
         self._set()
 
     def _set(self) -> None:
-        for k, (group, base) in enumerate(zip(self.optimizer.param_groups, self.base_lrs, strict=True)):
-            group["lr"] = self.rate(base, self.last_epoch, k)
+        for k, group in enumerate(self.optimizer.param_groups):
+            lr = float(group["lr"])
+            if k == len(self.base_lrs):  # at first, and where a group was added since
+                base = float(group.setdefault("initial_lr", lr))
+                self.base_lrs.append(base)
+                self.given.append(base if self.last_epoch == 0 else math.nan)
+                self.alone.append(True)
+            self.alone[k] = self.alone[k] and lr == self.given[k]
+            group["lr"] = self.given[k] = self._next(k, lr)
+
+    def _next(self, group: int, lr: float) -> float:
+        """The rate of a group, from the one it has."""
+        base = self.base_lrs[group]
+        try:
+            return self.rate(base, self.last_epoch, group) if self.alone[group] else self.chained(
+                lr, base, self.last_epoch, group)
+        except (IndexError, ArgumentError) as fault:
+            if not isinstance(fault.__cause__ or fault, IndexError):
+                raise
+            raise ArgumentError(f"{type(self).__name__}: an argument for each group is required; group {group} was "
+                                "added later; make the schedule when the optimiser has all its groups") from None
 
     def get_last_lr(self) -> list[float]:
         """Each group's learning rate now."""
@@ -54,12 +91,54 @@ class Schedule:
 
     def state_dict(self) -> dict[str, Any]:
         """What is needed to go on."""
-        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+        return {"kind": type(self).__name__, "last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs),
+                "given": list(self.given), "alone": list(self.alone), "lrs": self.get_last_lr()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
-        self.last_epoch, self.base_lrs = saved["last_epoch"], list(saved["base_lrs"])
-        self._set()
+        """Go on from what `state_dict` gave, or PyTorch's; the groups get the rates that they had then.
+
+        Raises StateError for the state of another kind of schedule, or for other groups; nothing is changed then.
+        """
+        kind, count = type(self).__name__, len(self.optimizer.param_groups)
+        require_state(kind, saved, ("last_epoch", "base_lrs"))
+        try:
+            epoch, bases = operator.index(saved["last_epoch"]), [float(v) for v in saved["base_lrs"]]
+            lrs = rates(saved.get("lrs", saved.get("_last_lr", bases)))
+            given = [float(v) for v in saved.get("given", lrs)]
+            alone = [bool(v) for v in saved.get("alone", [False] * count)]
+        except (TypeError, ValueError, OverflowError) as fault:
+            raise no_numbers(kind, fault) from None
+        sizes = {len(bases), len(lrs), len(given), len(alone)}
+        if sizes != {count}:
+            raise StateError(f"{kind}.load_state_dict: rates of {count} groups are required; got {len(bases)}; load it "
+                             "for an optimiser with the groups that it was saved with")
+        self.last_epoch, self.base_lrs, self.given, self.alone = epoch, bases, given, alone
+        for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
+            group["lr"] = lr
+
+
+def rates(values: Any) -> list[float]:
+    """Learning rates that groups can have.  Raises ValueError, or what float raises, for others."""
+    found = [float(v) for v in values]
+    if not all(v >= 0 for v in found):
+        raise ValueError(f"a rate that is not negative is required; got {found}")
+    return found
+
+
+def no_numbers(kind: str, fault: object) -> StateError:
+    """What is raised for the state of a schedule in which something else stands for a number."""
+    return StateError(f"{kind}.load_state_dict: numbers are required as state_dict gives them; {fault}; load what its "
+                      "own state_dict gave")
+
+
+def require_state(kind: str, saved: object, names: Sequence[str]) -> None:
+    """Raise StateError for what is no state of a kind of schedule."""
+    held: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
+    missing = [name for name in names if name not in held]
+    if missing or held.get("kind", kind) != kind:
+        got = f"one of a {held['kind']}" if "kind" in held else f"one without {', '.join(missing)}"
+        raise StateError(f"{kind}.load_state_dict: the state of a {kind} is required; got {got}; load what its own "
+                         "state_dict gave")
 
 
 class StepLR(Schedule):
@@ -93,6 +172,7 @@ class CosineAnnealingLR(Schedule):
         if T_max < 1:
             raise ArgumentError(f"CosineAnnealingLR: a positive T_max is required; got {T_max}")
         self.T_max, self.eta_min = T_max, eta_min
+        self.floor = eta_min
         super().__init__(optimizer)
 
     def rate(self, base: float, epoch: int, group: int) -> float:
@@ -268,6 +348,7 @@ class CosineAnnealingWarmRestarts(Schedule):
                 f"CosineAnnealingWarmRestarts: positive T_0 and T_mult are required; got {T_0}, {T_mult}"
             )
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        self.floor = eta_min
         super().__init__(optimizer)
 
     def rate(self, base: float, epoch: int, group: int) -> float:

@@ -17,12 +17,13 @@ from collections.abc import Generator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from nacre.base.errors import DeviceError
 from nacre.native import cache as objects
+from nacre.native import trust
 from nacre.native.engine import host_target
 
 Option = TypeVar("Option")
 FILE = "tuned.json"
+LARGEST = 16 << 20  # bytes of it
 
 _trying: dict[str, Any] = {}  # while a search is on, what it tries
 _asked: list[dict[str, tuple[Any, ...]]] = []  # while it looks for choices, those it has met
@@ -78,24 +79,16 @@ def best() -> dict[str, Any]:
 
 
 def keep(found: Mapping[str, Any]) -> None:
-    """Use these options from now on, in this process and in later ones.
-
-    Raises DeviceError where the cache's folder cannot be written.
-    """
+    """Use these options from now on, in this process and, where the cache's folder can be written, in later ones."""
     best().update({name: _plain(option) for name, option in found.items()})
     path = _path()
     if path is None:
         return
-    whole = {**_read(), _processor(): best()}
-    temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(temporary, "w") as file:
-            json.dump(whole, file)
-        os.replace(temporary, path)
+        trust.replace(path, json.dumps({**_read(), _processor(): best()}).encode())
     except OSError as fault:
-        raise DeviceError(f"tune: a folder that can be written is required to keep what was found; got {path}: "
-                          f"{fault.strerror}; set NACRE_CACHE_DIR to another") from None
+        trust.warn(f"tune: a folder that can be written is required to keep what was found; got {path}: "
+                   f"{fault.strerror}; set NACRE_CACHE_DIR to another")
 
 
 def forget() -> int:
@@ -122,10 +115,14 @@ def _processor() -> str:
 
 
 def _read() -> dict[str, Any]:
+    """What the file says; nothing where it is damaged, or where others could have written it."""
     path = _path()
+    kept = None if path is None else trust.read(path, LARGEST)
+    if kept is None:
+        return {}
     try:
-        with open(path or os.devnull) as file:
-            found = json.load(file)
-    except (OSError, ValueError):
+        found = json.loads(kept[0])
+        json.dumps(found)  # as it will be written again
+    except (ValueError, RecursionError, MemoryError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

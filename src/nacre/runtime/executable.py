@@ -17,6 +17,7 @@ import numpy as np
 
 from nacre.base.dims import Dim
 from nacre.base.errors import ShapeError
+from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.native import cache as objects
@@ -94,6 +95,7 @@ class Executable:
             texts = {text for c in self.codes for text in c.texts}
             if texts:
                 texts.add(self.driver_text)
+            progress("compiling units", len(texts))
             objects.compile_all(sorted(texts, key=lambda text: (-len(text), text)), self.target)
             self.held = [_held(c) for c in self.constants]
             self.libraries = [self._library(c) for c in self.codes]

@@ -120,7 +120,7 @@ def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, An
             k = 2 * node.level + 1
             if k > key:
                 key, handler = k, PARTS.tape
-        data = x.data
+        data = x.content
         if isinstance(data, Payload):
             k = 2 * data.level
             if k > key:

@@ -80,9 +80,21 @@ def all_hold(guards: Sequence[Guard]) -> Callable[[], bool] | None:
     return hold if watched else None
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An attribute that was set to a traced value: where, and what it was before."""
+
+    owner: weakref.ref[Any]
+    name: str
+    line: str
+    before: Any
+
+
 class _Recorder(threading.local):
     def __init__(self) -> None:
         self.stack: list[dict[tuple[int, tuple[str, ...]], Guard]] = []
+        self.kept: list[list[Kept]] = []  # as many
+        self.made: dict[int, Any] = {}  # by identity, what stands for other objects in the outermost trace
 
 
 _RECORDER = _Recorder()
@@ -93,19 +105,56 @@ def recording() -> Generator[list[Guard]]:
     """Collect what is reported inside; the list is filled at the end."""
     found: list[Guard] = []
     _RECORDER.stack.append({})
+    _RECORDER.kept.append([])
     try:
         yield found
     finally:
         last = _RECORDER.stack.pop()
+        _RECORDER.kept.pop()
         found.extend(last.values())
         if _RECORDER.stack:
             _RECORDER.stack[-1].update(last)
+        else:
+            _RECORDER.made.clear()
 
 
 def report(owner: Any, *path: str) -> None:
     """Say that a plain attribute is read; costs nothing to speak of while nothing is traced."""
-    if STATE.word and _RECORDER.stack:
+    if STATE.word and _RECORDER.stack and id(owner) not in _RECORDER.made:
         key = (id(owner), path)
         seen = _RECORDER.stack[-1]
         if key not in seen:
             seen[key] = Guard(weakref.ref(owner), path, _get(owner, path))
+
+
+def renew(owner: Any, *path: str) -> None:
+    """Say that an attribute that was read is another one from now on, and that what is traced is for that."""
+    for seen in _RECORDER.stack:
+        if (id(owner), path) in seen:
+            seen[id(owner), path] = Guard(weakref.ref(owner), path, _get(owner, path))
+
+
+def keep(owner: Any, name: str, line: str, before: Any) -> None:
+    """Say that an attribute is about to be set to a traced value."""
+    if _RECORDER.kept:
+        _RECORDER.kept[-1].append(Kept(weakref.ref(owner), name, line, before))
+
+
+def kept() -> list[Kept]:
+    """The attributes that were set to traced values inside the innermost `recording`, in order."""
+    return list(_RECORDER.kept[-1])
+
+
+def reported() -> list[Any]:
+    """The objects that were asked inside the innermost `recording`, and those that stand for others."""
+    asked = [g.owner() for g in _RECORDER.stack[-1].values()]
+    return [*{id(x): x for x in (*asked, *_RECORDER.made.values()) if x is not None}.values()]
+
+
+def stands_for(made: Any) -> None:
+    """Say that an object was made of another one, whose attributes were reported: its own ones need no guard.
+
+    It is gone when the function has been traced, and made anew when it is traced again.
+    """
+    if STATE.word and _RECORDER.stack:
+        _RECORDER.made[id(made)] = made

@@ -10,10 +10,12 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, TypeVar
+from weakref import ref
 
+from nacre.base.arguments import require_flag
 from nacre.base.dtypes import DType
 from nacre.base.errors import DTypeError, ShapeError, StateError, TraceError, explain
 from nacre.base.locks import forkable
@@ -79,7 +81,7 @@ class Updating(Payload):
 
 def settled(x: Value) -> Value:
     """x itself, or what the variable holds for which x stands, once it has been updated."""
-    return x.data.variable.settled() if type(x.data) is Updating else x
+    return x.content.variable.settled() if type(x.content) is Updating else x
 
 
 def placeholders(variables: Sequence[Variable]) -> list[Value]:
@@ -127,43 +129,71 @@ class Variable:
     7.0
     """
 
-    __slots__ = ("__weakref__", "cell", "gradient_cell", "leaf", "name", "number", "requires_grad")
+    __slots__ = ("__weakref__", "cell", "gradient_cell", "leaf", "name", "number", "wants_gradient")
 
     def __init__(self, value: Value, *, requires_grad: bool = False, name: str = "") -> None:
         if not is_concrete(value):
             raise _traced(value)
         self.cell = fresh(value)
         self.gradient_cell: Value | None = None
-        self.requires_grad = requires_grad
+        self.wants_gradient = False
         self.name = name
         self.number = next(_numbers)
         self.leaf: Leaf | None = None
+        if requires_grad is not False:
+            self.requires_grad_(requires_grad)
 
     @property
     def type(self) -> TensorType:
         """The type of the contents."""
-        return self.cell.type
+        held = STATE.held.get(self) if STATE.word else None
+        return (self.cell if held is None else held).type
 
     @property
     def shape(self) -> Shape:
         """The shape of the contents."""
-        return self.cell.type.shape
+        return self.type.shape
 
     @property
     def dtype(self) -> DType:
         """The dtype of the contents."""
-        return self.cell.type.dtype
+        return self.type.dtype
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on it are recorded for `backward`; setting it is `requires_grad_`."""
+        return self.wants_gradient
+
+    @requires_grad.setter
+    def requires_grad(self, required: bool) -> None:
+        self.requires_grad_(required)
+
+    def requires_grad_(self, required: bool = True) -> Self:
+        """Record operations on it for `backward`, or stop that.  Returns itself."""
+        require_flag(required, "requires_grad_")
+        if required and not self.dtype.is_float:
+            raise DTypeError(f"requires_grad_: a floating-point dtype is required; got {self.dtype.name}")
+        self.wants_gradient = bool(required)
+        if not required:
+            self.cell = stripped(self.cell)
+        return self
 
     @property
     def value(self) -> Any:
         """The tensor it holds now."""
-        inside = scope()
-        if inside is not None:
-            return inside.read(self)
+        if STATE.word:
+            inside = scope()
+            if inside is not None:
+                return inside.read(self)
+            if self in STATE.held:
+                held = STATE.held[self]
+                return held if self.wants_gradient else fresh(stripped(held))
         held = self.cell
-        if type(held.data) is Updating:
+        if type(held.content) is Updating:
             held = self.settled()
-        if not self.requires_grad:
+        if not self.wants_gradient:
+            if held.node is not None and held.node is self.leaf:  # from when it required one
+                self.cell = held = stripped(held)
             return fresh(held)
         if self.leaf is None:
             self.leaf = Leaf(0, self)
@@ -180,19 +210,42 @@ class Variable:
             inside.write(self, value)
         elif is_concrete(value):
             self.cell = fresh(stripped(value))
+            if self in STATE.held:
+                STATE.held[self] = _with_leaf(self.cell, STATE.held[self].node)
         else:
             raise _outlived(self, value)
 
     def settled(self) -> Value:
         """What it holds, after an update in place that another thread is at."""
         held = self.cell
-        while type(held.data) is Updating:
+        while type(held.content) is Updating:
             if UPDATER.value == threading.get_ident():
                 raise StateError(f"variable {self.name or self.number}: a variable that is not being updated by the "
                                  "same thread is required; read it before or after the call that updates it")
             with UPDATES:
                 held = self.cell
         return held
+
+    def lend(self) -> Any:
+        """What it holds without a record, as an object through which `x[i] = v` changes the variable, too."""
+        x = self.value
+        x = make(x.type, x.content, x.layout)
+        key = id(x)
+        _LENT[key] = ref(x, lambda _: _LENT.pop(key, None)), self
+        return x
+
+    def take_back(self, x: Value, held: Value) -> None:
+        """Hold another value, and let x, which was lent, hold it.  Raises StateError where x is of earlier times."""
+        now = self.value
+        if now.content is not x.content or now.layout != x.layout:
+            raise StateError(f"x[i] = v: what variable {self.name or self.number} holds now is required; x is what it "
+                             "held before it was given another value; take `.data` anew, or change `x.copy()`")
+        self.assign(held)
+        now = self.value
+        x.content, x.layout = now.content, now.layout
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (type(self), stripped(self.value), self.wants_gradient, self.name)
 
     def hold(self, value: Value) -> None:
         """`assign` of a result of this type that nobody else has, outside of staging."""
@@ -220,6 +273,44 @@ class Variable:
             self.gradient_cell = value
         else:
             raise _outlived(self, value)
+
+
+V = TypeVar("V", bound=Variable)
+
+
+def restored(cls: type[V], value: Value, requires_grad: bool, name: str) -> V:
+    """A variable that was pickled or copied, without its gradient."""
+    made = cls.__new__(cls)
+    Variable.__init__(made, value, requires_grad=requires_grad, name=name)
+    return made
+
+
+_LENT: dict[int, tuple[ref[Value], Variable]] = {}  # by the identity of the object that a variable lent
+
+
+def lender(x: Value) -> Variable | None:
+    """The variable that lent an object, if one did."""
+    found = _LENT.get(id(x))
+    return found[1] if found is not None and found[0]() is x else None
+
+
+@contextmanager
+def standing_in(values: Mapping[Variable, Value]) -> Generator[None]:
+    """Let this thread find other values in variables, nodes included; what the block assigns to them stays.
+
+    Other threads find what the variables hold.
+    """
+    before = STATE.held
+    given = {v: x if x.node is not None else _with_leaf(x, v.leaf or Leaf(0, v)) for v, x in values.items()}
+    inner = {**before, **given}
+    try:
+        STATE.held = dict(inner)
+        yield
+    finally:
+        after, STATE.held = STATE.held, before
+        for v in before:
+            if after[v].content is not inner[v].content:  # assigned
+                before[v] = _with_leaf(after[v], before[v].node)
 
 
 def _traced(value: Value) -> TraceError:
@@ -250,5 +341,5 @@ def _outlived(variable: Variable, value: Value) -> TraceError:
 def _with_leaf(held: Value, leaf: Leaf) -> Value:
     cls = type(held)
     v = cls.__new__(cls)
-    v.type, v.data, v.layout, v.node = held.type, held.data, held.layout, leaf
+    v.type, v.content, v.layout, v.node = held.type, held.content, held.layout, leaf
     return v

@@ -11,14 +11,15 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from nacre import __version__
 from nacre.base.errors import ArgumentError, DeviceError, Error, StateError
 from nacre.base.records import dataclass
-from nacre.formats.safetensors import load, save
+from nacre.formats.safetensors import load, reading, save
 from nacre.nn.module import Module
 from nacre.train import folder
 from nacre.train.state import Tensors, packed, unpacked
@@ -160,8 +161,8 @@ def _put_aside(path: Path) -> Path:
 
 def _facts(path: Path) -> dict[str, Any]:
     """A file's size and SHA-256."""
-    with open(path, "rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    with reading(path) as file:
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def read(path: str | os.PathLike[str]) -> Checkpoint:
@@ -180,19 +181,27 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
         wrong = [name for name in FILES if _facts(found / name) != manifest["files"].get(name)]
         if wrong:
             raise _damaged(found, f"{', '.join(wrong)} has not the bytes that were written")
-        document = json.loads((found / DOCUMENT).read_bytes())
+        document = _document(found / DOCUMENT)
         state = unpacked(document["state"], load(found / STATE))
-        return Checkpoint(found, document["step"], load(found / MODEL), state)
+        if type(document["step"]) is not int or not isinstance(state, dict):
+            raise _damaged(found, "it says no step, or no state by name")
+        return Checkpoint(found, document["step"], load(found / MODEL), cast("dict[str, Any]", state))
     except DamagedCheckpoint:
         raise
-    except (Error, OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+    except (Error, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
         raise _damaged(found, f"it cannot be read: {fault}") from None
+
+
+def _document(path: Path) -> Any:
+    """What a file says in JSON."""
+    with reading(path) as file:
+        return json.loads(file.read())
 
 
 def _manifest(found: Path) -> dict[str, Any]:
     """What a checkpoint says of itself."""
     try:
-        listed: object = json.loads((found / MANIFEST).read_bytes())
+        listed: object = _document(found / MANIFEST)
     except FileNotFoundError:
         raise _damaged(found, f"it has no {MANIFEST}") from None
     except (OSError, ValueError, RecursionError) as fault:
@@ -207,6 +216,19 @@ def _manifest(found: Path) -> dict[str, Any]:
 def _damaged(found: Path, text: str) -> DamagedCheckpoint:
     return DamagedCheckpoint(f"checkpoint: every byte as it was written is required; {found} is damaged: "
                              f"{text}; put it back, or resume, which takes the one before it")
+
+
+@contextmanager
+def taking(checkpoint: Checkpoint) -> Generator[None]:
+    """A block that takes the state of a checkpoint: StateError where that has not the form that this version writes."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as fault:
+        if isinstance(fault, Error):
+            raise
+        raise StateError(f"checkpoint: a state as this version writes it is required; that of {checkpoint.path} is "
+                         f"another: {type(fault).__name__}: {fault}; read it with what wrote it, or begin anew in "
+                         "another folder") from fault
 
 
 def restore_model(model: Module, path: str | os.PathLike[str]) -> None:

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
+
+from nacre.base.arguments import is_number
+from nacre.base.errors import ArgumentError, Error
+from nacre.train.state import COUNT
 
 VALID = "valid_"  # before the names of what was measured on the validation data
 
 
+def _is_row(row: object) -> bool:
+    return isinstance(row, Mapping) and all(isinstance(k, str) for k in cast("Mapping[object, object]", row)) and \
+        _is_measure(cast("Mapping[str, object]", row).get("epoch"))
+
+
+def _is_measure(value: Any) -> bool:
+    """Whether a value is a number that a float can be."""
+    return is_number(value) and (not isinstance(value, int) or -COUNT < value < COUNT)
+
+
+class MissingColumn(Error, KeyError):
+    """A column of a history that was not measured."""
+
+    __str__ = Error.__str__
+
+
 class History:
     """The rows of a training's epochs: `history["valid_loss"]` is a column, `history[-1]` the last row.
+
+    Raises ArgumentError for rows that are no dicts by name with the number of an "epoch".
 
     >>> history = train.History([{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
     >>> history["loss"], history[-1]["epoch"], len(history)
@@ -18,12 +40,19 @@ class History:
     """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]] = ()) -> None:
+        wrong = [row for row in cast("Sequence[object]", rows) if not _is_row(row)]
+        if wrong:
+            raise ArgumentError("History: rows with values by name, and the number of an epoch, are required; got "
+                                f"{wrong[0]!r:.60}")
         self.rows: list[dict[str, Any]] = [dict(row) for row in rows]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, str) and self.rows and key not in self.names:
+            raise MissingColumn(f"History: a column that was measured is required; got {key!r}; there are "
+                                f"{', '.join(self.names)}")
         return [row.get(key) for row in self.rows] if isinstance(key, str) else self.rows[key]
 
     def __repr__(self) -> str:
@@ -36,8 +65,8 @@ class History:
 
     def points(self, name: str) -> list[tuple[float, float]]:
         """(epoch, value) where a column has a finite value."""
-        found = [(row["epoch"], row.get(name)) for row in self.rows]
-        return [(float(e), float(v)) for e, v in found if v is not None and math.isfinite(v)]
+        found: list[tuple[Any, Any]] = [(row["epoch"], row.get(name)) for row in self.rows]
+        return [(float(e), float(v)) for e, v in found if _is_measure(v) and math.isfinite(v)]
 
     def compared(self) -> list[str]:
         """What was measured on both the training data and the validation data."""

@@ -14,9 +14,12 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
-from nacre.base.errors import ArgumentError, DeviceError, StateError
+from nacre.base.errors import ArgumentError, DeviceError, Error, StateError
+from nacre.formats.safetensors import reading
+from nacre.train.folder import replace
+from nacre.train.state import COUNT
 
 Row = Mapping[str, Any]
 
@@ -59,7 +62,7 @@ class _Lines:
 
     def begin(self, position: Any) -> None:
         """Open the file, without the lines after a position."""
-        size = 0 if position is None else int(position["bytes"])
+        size = 0 if position is None else saved_number(position, "bytes", self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.file = open(self.path, "ab")  # noqa: SIM115 - close() closes it
@@ -68,16 +71,23 @@ class _Lines:
                 raise StateError(f"Trainer: a log of at least {size} bytes, as it was at the checkpoint, is required; "
                                  f"{self.path} is shorter; put it back, or begin anew in another folder")
             self.file.truncate(size)
-        except OSError as fault:
-            raise DeviceError(f"Trainer: a log that can be written is required; got {self.path}: "
-                              f"{fault.strerror}") from None
+        except (OSError, ValueError) as fault:
+            if isinstance(fault, Error):
+                raise
+            raise DeviceError(f"Trainer: a log that can be written is required; got {str(self.path)!r}: "
+                              f"{getattr(fault, 'strerror', None) or fault}") from None
 
     def add(self, text: str) -> None:
         """Write text at the end, at once."""
+        file = self.opened()
+        file.write(text.encode())
+        file.flush()
+
+    def opened(self) -> BinaryIO:
+        """The file; raises StateError where it is not open."""
         if self.file is None:
             raise StateError(f"log: a writer that has begun is required; {self.path} has not; call begin(None) first")
-        self.file.write(text.encode())
-        self.file.flush()
+        return self.file
 
     def position(self) -> Any:
         """The file's size, once it is on the disk."""
@@ -114,7 +124,7 @@ class JsonLines(_Lines):
 class Csv(_Lines):
     """The rows of one kind as comma-separated values, under a line with their names.
 
-    Raises ArgumentError for a row with a name that the first one had not.
+    A row with a name that those before it had not adds a column, which is empty in them; the file is written anew then.
 
     >>> log = train.Csv("epochs.csv", "epoch")
     >>> log.begin(None)
@@ -130,26 +140,58 @@ class Csv(_Lines):
         self.columns: list[str] = []
 
     def begin(self, position: Any) -> None:
-        """Open the file, without the lines after a position."""
+        """Open the file, without the lines after a position, and without the columns that came after it."""
+        columns: object = [] if position is None else cast("dict[str, object]", position).get("columns") \
+            if isinstance(position, Mapping) else None
+        if not isinstance(columns, list) or not all(isinstance(c, str) for c in cast("list[object]", columns)):
+            raise no_position(cast("object", position), "columns", self.path)
+        self.columns = list(cast("list[str]", columns))
+        if self.columns and self.path.is_file():
+            self._arrange()
         super().begin(position)
-        self.columns = [] if position is None else list(position["columns"])
 
     def write(self, kind: str, row: Row) -> None:
-        """Write a row; the first one says which columns there are."""
+        """Write a row."""
         if kind != self.kind:
             return
-        if not self.columns:
-            self.columns = list(row)
-            self.add(_line(self.columns))
-        elif not set(row) <= set(self.columns):
-            raise ArgumentError(f"Trainer: rows with the names {self.columns} are required; got "
-                                f"{sorted(set(row) - set(self.columns))} too; return the same names from every step")
+        new = [name for name in row if name not in self.columns]
+        if new and not self.columns:
+            self.columns = new
+            self.add(_line(new))
+        elif new:
+            self.opened().close()
+            self.columns += new
+            self._arrange()
+            super().begin({"bytes": self.path.stat().st_size})
         self.add(_line([row.get(name) for name in self.columns]))
+
+    def _arrange(self) -> None:
+        """Write the file anew with the columns that there are now, where it has others; it is whole at any time."""
+        text = self.path.read_bytes().decode(errors="replace")  # a killed process may have cut a line off anywhere
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+        if rows and rows[0] != self.columns:
+            named = [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]
+            text = "".join(_line([row.get(name) for name in self.columns]) for row in named)
+            replace(self.path, (_line(self.columns) + text).encode())
 
     def position(self) -> Any:
         """The file's size and columns."""
         found = super().position()
         return None if found is None else {**found, "columns": list(self.columns)}
+
+
+def saved_number(position: Any, name: str, where: object, least: int = 0) -> int:
+    """A count of a writer's position, from `least` on.  Raises StateError where it has none."""
+    held: object = cast("Mapping[str, object]", position).get(name) if isinstance(position, Mapping) else None
+    if type(held) is not int or not least <= held < COUNT:
+        raise no_position(cast("object", position), name, where)
+    return held
+
+
+def no_position(position: object, name: str, where: object) -> StateError:
+    """What is raised for a position that a writer cannot have given."""
+    return StateError(f"Trainer: a writer's position with {name} is required for {where}; got {position!r:.60}; read "
+                      "the checkpoint with what wrote it, or begin anew in another folder")
 
 
 def _plain(value: Any) -> Any:
@@ -165,12 +207,32 @@ def _line(values: Sequence[Any]) -> str:
 def read_json_lines(path: str | os.PathLike[str], kind: str = "epoch") -> list[dict[str, Any]]:
     """The rows of a kind in a file that `JsonLines` wrote.
 
+    Raises DeviceError for a file that cannot be read, ArgumentError for one with other lines.
+
     >>> _ = open("one.jsonl", "w").write('{"kind": "epoch", "step": 44, "loss": "nan"}')
     >>> train.read_json_lines("one.jsonl")
     [{'step': 44, 'loss': nan}]
     """
-    rows: list[dict[str, Any]] = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    try:
+        with reading(Path(path)) as file:
+            lines = file.read().decode().splitlines()
+    except (OSError, ValueError) as fault:
+        raise DeviceError(f"read_json_lines: a text file that can be read is required; got {os.fspath(path)!r}: "
+                          f"{getattr(fault, 'strerror', None) or fault}") from None
+    rows = [_row(line, number, path) for number, line in enumerate(lines, 1)]
     return [{k: _number(v) for k, v in row.items() if k != "kind"} for row in rows if row["kind"] == kind]
+
+
+def _row(line: str, number: int, path: object) -> dict[str, Any]:
+    """A row of a log.  Raises ArgumentError for what is none."""
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or "kind" not in found:
+        raise ArgumentError(f"read_json_lines: a JSON object with a kind is required on each line; line {number} of "
+                            f"{path} is {line!r:.60}")
+    return cast("dict[str, Any]", found)
 
 
 def _number(value: Any) -> Any:
@@ -193,7 +255,7 @@ class Writers:
 
     def begin(self, positions: Any) -> None:
         """Go on from positions; a writer that has none begins at the beginning."""
-        held: dict[str, Any] = positions or {}
+        held: Mapping[str, Any] = positions or {}
         for name, writer in self._named().items():
             writer.begin(held.get(name))
 

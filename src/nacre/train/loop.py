@@ -12,13 +12,16 @@ from typing import Any, cast
 
 from rich.console import Console
 
+from nacre.api.analysis import isfinite, isnan
 from nacre.api.random import generator
+from nacre.api.reductions import all as all_
+from nacre.base.arguments import is_whole, shown
 from nacre.base.errors import ArgumentError, StateError
 from nacre.nn.module import Module
 from nacre.optim.cycle import ReduceLROnPlateau
 from nacre.optim.optimiser import Optimizer
 from nacre.train.batches import begin_epoch, length, place, remaining
-from nacre.train.checkpoint import Checkpoint, Checkpoints
+from nacre.train.checkpoint import Checkpoint, Checkpoints, taking
 from nacre.train.curves import drawn
 from nacre.train.display import Display
 from nacre.train.folder import locked, replace, sweep
@@ -27,11 +30,12 @@ from nacre.train.interrupt import Ear, Interrupted, listening
 from nacre.train.log import Writer, Writers, files
 from nacre.train.metrics import Means, Metric, means
 from nacre.train.report import page
-from nacre.train.state import beside, put_beside
+from nacre.train.state import beside, put_beside, require_form
 from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
 
 EPOCH, STEP = "epoch", "step"
+_ADVICE = "lower the learning rate, clip gradients (clip_norm), or look at the data"
 
 
 class Trainer:
@@ -139,6 +143,19 @@ class Trainer:
                 raise ArgumentError(f"Trainer: an object with state_dict and load_state_dict is required as {name}; "
                                     f"got {type(thing).__name__}")
 
+        if not self.own_step:
+            self._require_own(self.optimizer, "the optimizer")
+            for schedule in self.schedules:
+                self._require_own(getattr(schedule, "optimizer", self.optimizer), "the schedule's optimizer")
+
+    def _require_own(self, optimizer: Any, what: str) -> None:
+        """Raise ArgumentError for an optimiser that would leave the model as it is."""
+        own = {id(p) for p in self.model.parameters()}
+        groups: list[Any] = getattr(optimizer, "param_groups", [])
+        if own and groups and not any(id(p) in own for group in groups for p in group.params):
+            raise ArgumentError(f"Trainer: parameters of the model are required in {what}; got others only; make it "
+                                "from model.parameters()")
+
     # ---- fitting
 
     def fit(self, training: Iterable[Any], validation: Iterable[Any] | None = None, epochs: int = 1, *,
@@ -148,6 +165,9 @@ class Trainer:
         Raises StateError for a loss that is not finite, and for checkpoints of another training; ArgumentError for a
         folder that holds a training, unless with `resume`.
         """
+        if not is_whole(epochs) or epochs < 1:
+            raise ArgumentError(f"Trainer.fit: a number of epochs of 1 or more is required; got {shown(epochs)}; it "
+                                "counts all epochs, those before included")
         if self.monitor is None:
             self.monitor = LOSS if validation is None else VALID + LOSS
         with ExitStack() as stack:
@@ -263,8 +283,27 @@ class Trainer:
     def _require_finite(self, found: Mapping[str, tuple[float, float]]) -> None:
         total, _ = found.get(LOSS, (0.0, 0.0))
         if not math.isfinite(total):
-            raise StateError(f"Trainer: a finite loss is required; got {total} in update {self.updates}; lower the "
-                             "learning rate, clip gradients (clip_norm), or look at the data; what was saved is sound")
+            raise StateError(f"Trainer: a finite loss is required; got {total} in update {self.updates}; {_ADVICE}; "
+                             f"{self._saved()}")
+
+    def _require_sound(self) -> None:
+        """Raise StateError where what is trained, or the optimiser's state, could not be gone on with."""
+        named = {id(p): name for name, p in self.model.named_parameters()}
+        for group in self.optimizer.param_groups:
+            for p in group.params:
+                found = [("weights", p.value)] + [(k, v.value) for k, v in self.optimizer.state.get(p, {}).items()]
+                for what, value in found:
+                    if value.dtype.is_float and not bool(all_(isfinite(value) if what == "weights" else ~isnan(value))):
+                        raise StateError(
+                            f"Trainer: finite weights are required to save them; got {what} of "
+                            f"{named.get(id(p), p.name)!r} with NaN or infinity after update {self.updates}: a "
+                            f"gradient had it, though the loss was finite; {_ADVICE}; {self._saved()}"
+                        )
+
+    def _saved(self) -> str:
+        """What was saved before."""
+        held = self.checkpoints.paths() if self.checkpoints is not None else []
+        return f"the last sound checkpoint is {held[-1]}" if held else "nothing was saved"
 
     def _report(self) -> None:
         """Write the curves so far."""
@@ -289,9 +328,13 @@ class Trainer:
     # ---- saving
 
     def save(self) -> Path | None:
-        """Save all that a resumed training needs; the checkpoint's folder, or None without `out`."""
+        """Save all that a resumed training needs; the checkpoint's folder, or None without `out`.
+
+        Raises StateError for weights that are not finite; the checkpoints that are there stay as they are.
+        """
         if self.checkpoints is None:
             return None
+        self._require_sound()
         return self.checkpoints.save(self.updates, self.model.state_dict(), self.state_dict(), self.watch.best_step)
 
     def state_dict(self) -> dict[str, Any]:
@@ -328,8 +371,23 @@ class Trainer:
         Raises StateError where it is one of another training; nothing is changed then.
         """
         state = checkpoint.state
+        require_form(state, checkpoint.path)
         self._require_alike(checkpoint)
-        self.model.load_state_dict(checkpoint.model)
+        before = self.model.state_dict(), self.state_dict()
+        try:
+            self._take(checkpoint.model, state)
+        except BaseException:
+            self._take(*before)
+            raise
+        own = self._notes()
+        changed = [f"{k} was {v}, is {own.get(k)}" for k, v in state["notes"].items() if own.get(k) != v]
+        if changed:
+            self.display.say(f"resumed with other settings, so not to the same bits: {'; '.join(changed)}")
+        return state["writers"]
+
+    def _take(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Take the model's state dict and one of the trainer's own."""
+        self.model.load_state_dict(model)
         put_beside(self.model, state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         for schedule, saved in zip(self.schedules, state["schedules"], strict=True):
@@ -342,11 +400,6 @@ class Trainer:
         self.means.sums, self.rates = dict(state["means"]), dict(state["rates"])
         self.epochs, self.updates, self.batches = state["epochs"], state["updates"], state["batches"]
         self.passed, self.stopped, self._place = state["passed"], state["stopped"], state["place"]
-        own = self._notes()
-        changed = [f"{k} was {v}, is {own.get(k)}" for k, v in state["notes"].items() if own.get(k) != v]
-        if changed:
-            self.display.say(f"resumed with other settings, so not to the same bits: {'; '.join(changed)}")
-        return state["writers"]
 
     def _require_alike(self, checkpoint: Checkpoint) -> None:
         own, saved = self._settings(), checkpoint.state["settings"]
@@ -372,7 +425,8 @@ class Trainer:
                                     f"holds one up to {held[-1].name}; {self.hint}, or name another folder")
             checkpoint = self.checkpoints.latest(self.display.say) if resume else None
             if checkpoint is not None:
-                positions = self.load(checkpoint)
+                with taking(checkpoint):
+                    positions = self.load(checkpoint)
                 self.checkpoints.arrange(self.watch.best_step)
                 self.display.say(f"resumed after update {self.updates}, {self.epochs} epochs done, from "
                                  f"{checkpoint.path.name}")

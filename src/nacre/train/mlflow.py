@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from nacre.base.errors import MissingExtra, StateError
+from nacre.train.log import no_position
+from nacre.train.state import is_named
 
 
 class MLflow:
@@ -37,7 +39,9 @@ class MLflow:
         """Go on with a run, or begin one."""
         self.written = {}
         if position is not None:
-            self.run = str(position["run"])
+            if not is_named(position) or not isinstance(position.get("run"), str):
+                raise no_position(position, "run", self.experiment)
+            self.run = position["run"]
             for key in self.client.get_run(self.run).data.metrics:
                 self.written[key] = max(m.step for m in self.client.get_metric_history(self.run, key))
             self.client.update_run(self.run, status="RUNNING")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -67,6 +67,90 @@ def unpacked(document: Any, tensors: Mapping[str, Any]) -> Any:
     raise StateError(f"checkpoint: a state as this version writes it is required; got {shown!r}")
 
 
+# ---- the form of what a training saves
+
+COUNT = 1 << 63  # what is counted stays below
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number that something can have been counted to."""
+    return type(value) is int and 0 <= value < COUNT
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number that a float can be."""
+    return type(value) is float or (type(value) is int and -COUNT <= value < COUNT)
+
+
+def is_named(value: object, *kinds: type) -> bool:
+    """Whether a value is a dict by texts, with values of some kinds where there are any."""
+    if not isinstance(value, dict):
+        return False
+    entries = cast("dict[object, object]", value)
+    return all(isinstance(k, str) for k in entries) and (not kinds or all(isinstance(v, kinds)
+                                                                          for v in entries.values()))
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is a number, a text, a bool, None, or a list of these."""
+    if isinstance(value, list):
+        return all(map(_is_plain, cast("list[object]", value)))
+    return value is None or isinstance(value, bool | str) or is_number(value) or (
+        isinstance(value, Value) and value.type.shape == ())
+
+
+def _is_row(value: object) -> bool:
+    """Whether a value is the row of an epoch."""
+    if not is_named(value):
+        return False
+    row = cast("dict[str, object]", value)
+    return is_count(row.get("epoch")) and is_count(row.get("step")) and all(map(_is_plain, row.values()))
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple) and len(cast("tuple[object, ...]", value)) == 2 and \
+        all(map(is_number, cast("tuple[object, ...]", value)))
+
+
+def _all(value: object, kind: type, fits: Callable[[object], bool]) -> bool:
+    """Whether a value is a list, or a dict by texts, all of whose entries fit."""
+    if kind is list:
+        return isinstance(value, list) and all(map(fits, cast("list[object]", value)))
+    return is_named(value) and all(map(fits, cast("dict[str, object]", value).values()))
+
+
+def _is_beside(value: object) -> bool:
+    return is_named(value) and set(cast("dict[str, object]", value)) == {"variables", "gradients"} and \
+        all(is_named(v, Value) for v in cast("dict[str, object]", value).values())
+
+
+FORM: dict[str, tuple[str, Callable[[object], bool]]] = {
+    **dict.fromkeys(("epochs", "updates", "batches"), ("a count", is_count)),
+    **dict.fromkeys(("passed", "stopped"), ("True or False", lambda v: isinstance(v, bool))),
+    **dict.fromkeys(("settings", "notes"), ("plain values by name", lambda v: _all(v, dict, _is_plain))),
+    "means": ("pairs of numbers by name", lambda v: _all(v, dict, _is_pair)),
+    "rates": ("numbers by name", lambda v: _all(v, dict, is_number)),
+    "history": ("rows by name with epoch and step", lambda v: _all(v, list, _is_row)),
+    "model": ("variables and gradients by name", _is_beside),
+    "optimizer": ("a state by name", lambda v: isinstance(v, dict)),
+    "schedules": ("a list of states by name", lambda v: _all(v, list, is_named)),
+    "random": ("a tensor", lambda v: isinstance(v, Value)),
+    **dict.fromkeys(("watch", "also", "writers"), ("states by name", is_named)),
+    "place": ("a loader's place", lambda _: True),
+}  # fmt: skip
+
+
+def require_form(state: Mapping[str, Any], path: object) -> None:
+    """Raise StateError for a training's state that has not the form that this version writes."""
+    wrong = [f"{name} is {state[name]!r:.60}, not {what}" if name in state else f"it has no {name}"
+             for name, (what, fits) in FORM.items() if name not in state or not fits(state[name])]
+    if not wrong and len(state["history"]) != state["epochs"]:
+        wrong = [f"it has {len(state['history'])} rows of {state['epochs']} epochs"]
+    if wrong:
+        raise StateError(f"checkpoint: a state as this version writes it is required; that of {path} is another: "
+                         f"{'; '.join(wrong)}; read it with what wrote it, or begin anew in another folder")
+
+
 # ---- what a model holds beside its state dict
 
 
@@ -75,7 +159,7 @@ def named_variables(model: Module) -> dict[str, Variable]:
     found: dict[str, Variable] = {}
     seen: set[int] = set()
     for path, module in model.named_modules():
-        for name, value in vars(module).items():
+        for name, value in vars(module).copy().items():
             if isinstance(value, Variable) and id(value) not in seen:
                 seen.add(id(value))
                 found[f"{path}.{name}" if path else name] = value
@@ -97,6 +181,9 @@ def put_beside(model: Module, saved: Mapping[str, Any]) -> None:
     unknown = sorted({*saved["variables"], *saved["gradients"]} - set(variables))
     if unknown:
         raise StateError(f"checkpoint: a model with the variables {unknown} is required; it has none of these names")
+    wrong = sorted(k for k, v in saved["gradients"].items() if v.type.shape != variables[k].shape)
+    if wrong:
+        raise StateError(f"checkpoint: gradients of their variables' shapes are required; {wrong} have others")
     for name, value in saved["variables"].items():
         variables[name].assign(value)
     for name, variable in variables.items():

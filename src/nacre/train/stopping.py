@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from nacre.base.errors import ArgumentError
+from nacre.base.arguments import is_number as is_real
+from nacre.base.arguments import is_whole, shown
+from nacre.base.errors import ArgumentError, KindError, StateError
 from nacre.base.records import dataclass
+from nacre.train.state import is_count, is_number
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class EarlyStopping:
     restore_best: bool = False
 
     def __post_init__(self) -> None:
+        if not is_whole(self.patience) or not is_real(self.min_delta):
+            raise KindError(f"EarlyStopping: a whole number as patience and a number as min_delta are required; got "
+                            f"{shown(self.patience)}, {shown(self.min_delta)}")
         if self.patience < 1 or not self.min_delta >= 0:
             raise ArgumentError("EarlyStopping: a positive patience and a min_delta that is not negative are required; "
                                 f"got {self.patience}, {self.min_delta}")
@@ -63,7 +69,11 @@ class Watch:
         return {k: getattr(self, k) for k in _STATE}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Go on from what `state_dict` gave.  Raises StateError for what it cannot have given."""
+        if not all(k in saved and is_number(saved[k]) for k in _STATE) or not is_count(saved["bad"]) or not (
+                is_count(saved["best_step"] + 1)):
+            raise StateError(f"checkpoint: numbers {', '.join(_STATE)} are required of what was watched; got "
+                             f"{saved!r:.90}; read it with what wrote it, or begin anew in another folder")
         for k in _STATE:
             setattr(self, k, saved[k])
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from nacre.base.errors import MissingExtra, StateError
+from nacre.train.log import saved_number
 
 
 class TensorBoard:
@@ -33,7 +34,7 @@ class TensorBoard:
 
     def begin(self, position: Any) -> None:
         """Go on from a position: events of later steps are void."""
-        self.step = -1 if position is None else int(position["step"])
+        self.step = -1 if position is None else saved_number(position, "step", self.folder, -1)
         self.writer = self.module.SummaryWriter(self.folder, purge_step=self.step + 1,
                                                 filename_suffix=f".{os.getpid()}.{self.step + 1}")
 

@@ -3,20 +3,34 @@ by variables."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from nacre.base import tree
-from nacre.base.dtypes import as_dtype
+from nacre.base.conversion import element, natural_dtype
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.records import dataclass
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import holding
 from nacre.trace.guards import report
-from nacre.trace.value import Value, stripped
-from nacre.trace.variable import Leaf, Variable
+from nacre.trace.value import Value
+from nacre.trace.variable import Variable
+
+
+def name_of(f: Any, otherwise: str = "") -> str:
+    """The name of a function, where it has one that is a string; else the other one, or its type's."""
+    found = getattr(f, "__name__", None)
+    return found if isinstance(found, str) else otherwise or type(f).__name__
+
+
+def like(f: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`functools.wraps`, without names and annotations that a function cannot have, as those of a mock."""
+    kinds = {"__name__": str, "__qualname__": str, "__annotations__": dict}
+    taken = [n for n in functools.WRAPPER_ASSIGNMENTS if isinstance(getattr(f, n, None), kinds.get(n, object))]
+    return functools.wraps(f, assigned=taken)
 
 
 def as_value(x: Any, operation: str = "tensor") -> Value:
@@ -26,7 +40,7 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
     if isinstance(x, Variable):
         return x.value
     if isinstance(x, bool | int | float):
-        return from_numpy(np.array(x, as_dtype(type(x)).numpy))
+        return from_numpy(element(x, natural_dtype(x), operation))
     if isinstance(x, np.ndarray | np.generic):
         return from_numpy(np.asarray(cast("np.ndarray", x)))
     raise DTypeError(
@@ -53,6 +67,8 @@ def normal_argnums(argnums: int | Sequence[int], count: int, operation: str) -> 
                 f"{operation}: argnums within the {count} positional arguments are required; got "
                 f"{n}"
             )
+    if len({n % count for n in listed}) < len(listed):
+        raise ArgumentError(f"{operation}: each of argnums once is required; got {argnums}")
     return tuple(n % count for n in listed)
 
 
@@ -102,7 +118,7 @@ class Arguments:
             if not leaf.requires_grad:
                 return None
             if leaf not in self.variables:
-                self.variables[leaf] = self._add(_own(leaf))
+                self.variables[leaf] = self._add(leaf.value)
             return self.variables[leaf]
         x = as_value(leaf, self.operation)
         if self.floats_only and not x.type.dtype.is_float:
@@ -126,7 +142,7 @@ class Arguments:
                     leaf if isinstance(leaf, Variable) or place is None else values[place]
                     for leaf, place in zip(a.leaves, a.places, strict=True)
                 ]
-                args[n] = tree.unflatten(a.structure, filled)
+                args[n] = tree.replaced(a.original, iter(filled), [])
         with holding({v: values[place] for v, place in self.variables.items()}):
             return f(*args, **self.kwargs)
 
@@ -181,9 +197,3 @@ class Arguments:
             )
             for a in self.arguments.values()
         )
-
-
-def _own(variable: Variable) -> Value:
-    """A variable's value, without the leaf that would collect its gradient."""
-    x = variable.value
-    return stripped(x) if isinstance(x.node, Leaf) else x

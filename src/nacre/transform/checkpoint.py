@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from nacre.base import tree
-from nacre.interpret.flow import Recomputed
+from nacre.interpret.linearise import Recomputed
 from nacre.ops.control import call
+from nacre.transform.arguments import like, name_of
 from nacre.transform.surroundings import Operands, Surroundings, stage_function
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, of which reverse mode keeps the inputs only and computes the rest again.
 
-    Results and gradients have the same bits as without it.  f is staged; what it captures and the
-    variables that it reads count among the inputs.
+    Results, gradients and tangents of both have the same bits as without it; gradients of gradients
+    go through both computations and are the same but for rounding.  f is staged; what it captures
+    and the variables that it reads count among the inputs.
 
     >>> import nacre as nc
     >>> block = nc.checkpoint(lambda x: nc.sin(nc.exp(x)))
@@ -24,7 +25,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     Tensor([ 0.5403023, -2.4783497], f32[2])
     """
 
-    @functools.wraps(f)
+    @like(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         """The function, recomputed in the backward pass."""
         given = Operands("checkpoint", [list(args), kwargs])
@@ -38,7 +39,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         around = Surroundings("checkpoint", (trace,))
         graph = around.graph(trace)
         kept = Recomputed(
-            graph.inputs, graph.equations, graph.outputs, getattr(f, "__name__", "checkpoint")
+            graph.inputs, graph.equations, graph.outputs, name_of(f, "checkpoint")
         )
         found = call(kept, *given.values, *around.operands())
         around.put_back(found[trace.results :])

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from nacre.base import tree
 from nacre.base.records import dataclass
+from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.compile.executor import EXECUTOR
 from nacre.interpret.stage import Trace
+from nacre.interpret.tape import Superseded
 from nacre.ir.graph import Graph
 from nacre.runtime.executable import Executable
 from nacre.trace.guards import Guard, all_hold
@@ -80,6 +82,7 @@ class ConcreteFunction:
     guards: tuple[Guard, ...]
     tracked: bool  # results that depend on variables' gradients through the call
     changed: tuple[int, ...] = ()  # the arguments that `x[i] = v` changes, whose new values follow the results
+    superseded: tuple[int, ...] = ()  # the results computed from variables alone that the call then overwrites
     calls: int = 0
     plain: Callable[..., Any] | None = None  # the native entry, for calls on plain tensors
     donating: Callable[..., Any] | None = None  # the same, updating variables in place
@@ -126,8 +129,8 @@ class ConcreteFunction:
         return (
             (self.guards_hold is None or self.guards_hold())
             and all([(v.gradient is None) == was for v, was in self.gradient_none])
-            and all([v.requires_grad == was for v, was in self.gradient_wanted])
-            and all([v.cell.type is type for v, type in self.variable_types])
+            and all([v.wants_gradient == was for v, was in self.gradient_wanted])
+            and all([(v.type if STATE.word else v.cell.type) is type for v, type in self.variable_types])
         )
 
     @cached_property
@@ -137,6 +140,9 @@ class ConcreteFunction:
 
     def answer(self, results: Sequence[Value]) -> Any:
         """What a call returns: its results, and what are plain Python values, in the structure of the function's."""
+        if self.superseded and STATE.gradients and not STATE.word:
+            for k in self.superseded:
+                results[k].node = results[k].node or Superseded()
         if self.structure == tree.LEAF and not self.statics:
             return results[0]
         found: list[Any] = list(results)

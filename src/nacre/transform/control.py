@@ -15,7 +15,7 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from nacre.base.types import TensorType
-from nacre.ir.graph import Graph
+from nacre.ir.graph import Graph, Var
 from nacre.ops import control
 from nacre.ops.pointwise import add, cast, lt
 from nacre.transform.arguments import as_value
@@ -91,7 +91,7 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
     """`carry = body(carry)` from `init` on, as long as `condition(carry)` holds.
 
     The carry is a tree whose structure and types stay.  Forward mode works; reverse mode does not:
-    use `scan`.
+    use `scan`.  Raises ArgumentError where the body leaves all that the condition reads as it is.
 
     >>> import nacre as nc
     >>> nc.while_loop(lambda x: x < 100, lambda x: x * 2, nc.tensor(3.0))
@@ -117,9 +117,26 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
             results += tuple(around.outputs(traced, more))
         inputs = (*traced.graph.inputs[: traced.arguments], *more)
         graphs.append(Graph(inputs, traced.graph.equations, results, traced.graph.name))
+    _require_progress(*graphs)
     found = control.while_loop(graphs[0], graphs[1], *given.values, *around.operands())
     around.put_back(around.changed(found[t.results :]))
     return given.filled(found[: t.results])
+
+
+def _require_progress(test: Graph, body: Graph) -> None:
+    """Raise ArgumentError where nothing that the condition reads is ever changed: such a loop would not end."""
+    if any(e.primitive.effects for e in test.equations):
+        return
+    read = {v for v in test.outputs if isinstance(v, Var)}
+    for e in reversed(test.equations):
+        if not read.isdisjoint(e.outputs):
+            read.update(v for v in e.inputs if isinstance(v, Var))
+    places = [k for k, v in enumerate(test.inputs) if v in read]
+    if all(body.outputs[k] is body.inputs[k] for k in places):
+        raise ArgumentError(
+            "while_loop: a body that changes what the condition reads is required; got one that leaves it as it is, so "
+            "that the loop would never end; return the new carry from the body, or use cond for a single decision"
+        )
 
 
 def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:

@@ -52,7 +52,7 @@ def _slots(variables: tuple[Variable, ...], name: str) -> list[tuple[Variable, s
 def _finish(concrete: ConcreteFunction) -> object:
     """What makes a call's answer of the tuple of its results, as `step_entry` wants it."""
     structure = concrete.structure
-    if concrete.statics:
+    if concrete.statics or concrete.superseded:
         return concrete.answer
     if structure == tree.LEAF:
         return None

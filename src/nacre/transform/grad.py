@@ -7,21 +7,23 @@ values of those that require a gradient.
 
 from __future__ import annotations
 
-import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base import tree
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
-from nacre.base.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from nacre.base.errors import ArgumentError, DepthError, DTypeError, Error, GradientError, ShapeError
 from nacre.base.types import TensorType
 from nacre.interpret import forward, tape
 from nacre.interpret.batch import batch, to_axis
+from nacre.interpret.evaluate import to_numpy
 from nacre.ops.pointwise import cast, eq, full_like, iota, zeros_like
 from nacre.ops.view import reshape
-from nacre.trace.value import Value
-from nacre.transform.arguments import Arguments, as_value, is_tensor, normal_argnums
+from nacre.trace.value import Value, is_concrete
+from nacre.trace.variable import scope
+from nacre.transform.arguments import Arguments, as_value, is_tensor, like, normal_argnums
 
 Function = Callable[..., Any]
 
@@ -40,7 +42,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     """
     inner = value_and_grad(f, argnums, has_aux)
 
-    @functools.wraps(f)
+    @like(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         """The gradient at the arguments, with the auxiliary result where there is one."""
         value, found = inner(*args, **kwargs)
@@ -60,11 +62,19 @@ def value_and_grad(
     (Tensor(5., f32[]), Tensor([2., 4.], f32[2]))
     """
 
-    @functools.wraps(f)
+    @like(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         """The value and the gradient at the arguments."""
         arguments = Arguments("grad", args, kwargs, normal_argnums(argnums, len(args), "grad"))
-        outputs, pull = tape.vjp(arguments.flat(f, has_aux, _require_scalar), arguments.primals)
+        try:
+            outputs, pull = tape.vjp(arguments.flat(f, has_aux, _require_scalar), arguments.primals)
+        except RecursionError as fault:
+            if isinstance(fault, Error) or scope() is not None:  # what is being compiled says it for all of itself
+                raise
+            raise DepthError(
+                "grad: calls within Python's limit are required; derivatives in each other, or f itself, went deeper "
+                f"than {sys.getrecursionlimit()}; nest fewer, or raise the limit by sys.setrecursionlimit"
+            ) from None
         loss = outputs[0]
         cotangents = pull([full_like(loss, 1), *(None for _ in outputs[1:])], retain_graph=False)
         gradients = arguments.restore(_filled(cotangents, arguments.primals))
@@ -145,8 +155,8 @@ def _like(
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """f's result at the primals and its tangent along the given ones, by forward mode.
 
-    `primals` and `tangents` are tuples of f's arguments.  With `has_aux` f returns `(result, aux)`;
-    aux comes third.
+    `primals` and `tangents` are tuples of f's arguments; None in the tree of a tangent is zero.
+    With `has_aux` f returns `(result, aux)`; aux comes third.
 
     >>> import nacre as nc
     >>> nc.jvp(lambda x: x * x, (nc.tensor(3.0),), (nc.tensor(1.0),))
@@ -172,16 +182,23 @@ def _tangents(arguments: Arguments, tangents: Sequence[Any]) -> list[Value | Non
         )
     found: list[Value | None] = [None] * len(arguments.primals)
     for a, tangent in zip(arguments.arguments.values(), tangents, strict=True):
-        leaves, _ = tree.flatten(tangent)
-        if len(leaves) != len(a.places):
-            raise ArgumentError(
-                f"jvp: a tangent of structure {a.structure} is required; got {len(leaves)} leaves"
-            )
+        leaves = tree.leaves_as(a.structure, tangent, "jvp: a tangent")
         for place, leaf in zip(a.places, leaves, strict=True):
-            if place is not None:
-                primal = arguments.primals[place]
-                found[place] = _like("jvp: a tangent", leaf, tree.LEAF, [primal])[0]
+            if place is not None and leaf is not None:
+                primal, before = arguments.primals[place], found[place]
+                found[place] = given = _like("jvp: a tangent", leaf, tree.LEAF, [primal])[0]
+                if before is not None and not _equal(before, given):
+                    raise ArgumentError(
+                        "jvp: one tangent for a variable that stands at several places is required; got different ones"
+                    )
     return found
+
+
+def _equal(x: Value, y: Value) -> bool:
+    """Whether two values are known to be equal."""
+    if x.content is y.content and x.layout is y.layout:
+        return True
+    return is_concrete(x) and is_concrete(y) and bool((to_numpy(x) == to_numpy(y)).all())
 
 
 # ---- Jacobians
@@ -199,7 +216,7 @@ def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     [[2.0, 0.0], [0.0, 4.0]]
     """
 
-    @functools.wraps(f)
+    @like(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         """The Jacobian at the arguments, column by column."""
         arguments = Arguments("jacfwd", args, kwargs, normal_argnums(argnums, len(args), "jacfwd"))
@@ -238,7 +255,7 @@ def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     [2.0, 4.0]
     """
 
-    @functools.wraps(f)
+    @like(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         """The Jacobian at the arguments, row by row."""
         arguments = Arguments("jacrev", args, kwargs, normal_argnums(argnums, len(args), "jacrev"))

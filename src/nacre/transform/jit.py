@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import starmap
@@ -18,9 +19,10 @@ import numpy as np
 
 from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
-from nacre.base.errors import ArgumentError, ShapeError, TraceError, explain
+from nacre.base.errors import ArgumentError, Error, TraceError, explain
 from nacre.base.garbage import uncollected
-from nacre.base.locks import forkable
+from nacre.base.locks import Turns, forkable
+from nacre.base.progress import compiling
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
@@ -28,23 +30,28 @@ from nacre.codegen.entry import begin_step, entry
 from nacre.compile.executor import EXECUTOR
 from nacre.compile.tune import tune, wanted
 from nacre.interpret.evaluate import from_numpy
-from nacre.interpret.stage import stage
-from nacre.interpret.tape import rebind, require_no_leaf
+from nacre.interpret.randomness import differs, operand
+from nacre.interpret.stage import Staging, note_line, refuse_sweep, stage
+from nacre.interpret.tape import rebind, require_no_leaf, sources
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
 from nacre.runtime.executable import solve
 from nacre.trace.guards import recording, report
 from nacre.trace.value import GivenUp, Value, give_up, is_concrete
-from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, settled
+from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, scope, settled
+from nacre.transform.arguments import name_of
 from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Prepared, Static
 from nacre.transform.direct import direct
+from nacre.transform.dynamic import checked, dynamic_type
+from nacre.transform.leftover import require_nothing_kept, require_plain, require_unchanged
 from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
 
 if TYPE_CHECKING:
     from nacre.compile.explanation import Explanation
 
 _first = forkable()
+_turns = Turns()  # one thread traces and compiles a signature
 MANY = 8  # concrete functions that differ in nothing but Python numbers before a warning
 
 
@@ -55,12 +62,16 @@ class Jitted:
                  donate: Sequence[str] = ()) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self.name = getattr(function, "__name__", type(function).__name__)
-        self.dynamic_shapes = {k: dict(v) for k, v in (dynamic_shapes or {}).items()}
+        self.name = name_of(function)
         self.donate = frozenset(donate)
         called = getattr(function, "forward", function)  # a module has the parameters of its `forward`
-        self.parameters = inspect.signature(called) if self.dynamic_shapes or donate else None
-        self._check_names()
+        self.parameters = inspect.signature(called) if dynamic_shapes or donate else None
+        names: tuple[str, ...] = tuple(self.parameters.parameters) if self.parameters is not None else ()
+        self.dynamic_shapes = checked("jit", self.name, names, dynamic_shapes)
+        for name in self.donate:
+            if name not in names:
+                raise ArgumentError(f"jit: names of {self.name}'s parameters are required in donate; got {name!r}; "
+                                    f"it has {', '.join(names)}")
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
         self.fast_ambient: object = None  # that of the first one in `fast`, which stays
@@ -106,9 +117,11 @@ class Jitted:
             if isinstance(leaf, np.ndarray):
                 leaf = from_numpy(leaf)
             if isinstance(leaf, Value):
-                if isinstance(leaf.data, GivenUp):
-                    leaf.data.process()
-                type = self._dynamic_type(leaf.type, names[k]) if self.dynamic_shapes else leaf.type
+                if isinstance(leaf.content, GivenUp):
+                    leaf.content.process()
+                type = leaf.type
+                if self.dynamic_shapes:
+                    type = dynamic_type(self.name, names[k], type, self.dynamic_shapes.get(names[k]))
                 values.append(leaf)
                 types.append(type)
                 key.append(type)
@@ -119,17 +132,34 @@ class Jitted:
     def _find(self, key: Hashable, values: list[Value], types: list[TensorType], args: Any, kwargs: Any,
               names: list[str]) -> ConcreteFunction:
         variants = self.known.setdefault(key, [])
+        return self._known(variants) or _turns.take(
+            id(variants), lambda: self._make(variants, key, values, types, args, kwargs, names))
+
+    def _known(self, variants: Sequence[ConcreteFunction]) -> ConcreteFunction | None:
+        """The variant for which all that it read is as it was."""
         for concrete in variants:
             if concrete.holds():
                 for g in concrete.guards:  # what it depends on, a function that calls it depends on
                     report(g.owner(), *g.path)
                 return concrete
+        return None
+
+    def _make(self, variants: list[ConcreteFunction], key: Hashable, values: list[Value], types: list[TensorType],
+              args: Any, kwargs: Any, names: list[str]) -> ConcreteFunction:
+        """A new variant, or that which another thread has made meanwhile."""
+        found = self._known(variants)
+        if found is not None:
+            return found
         solve(types, [v.type.shape for v in values])  # type: ignore[misc]
-        reason = self._reason(key, variants)
-        with uncollected():
+        reason, before = self._reason(key, variants), len(variants)
+        with uncollected(), compiling(self.name):
             concrete = self._trace(key, types, args, kwargs, reason)
+        found = self._known(variants[before:])  # where two threads wait for each other, both have traced
+        if found is not None:
+            return found
         variants.append(concrete)
         self.order.append(concrete)
+        self._prefer(concrete)
         self._warn()
         return concrete
 
@@ -139,10 +169,12 @@ class Jitted:
         results: dict[str, Any] = {}
 
         def flat(*staged: Value) -> Sequence[Value]:
-            given, given_data = iter(staged), [x.data for x in staged]
+            given, given_data = iter(staged), [x.content for x in staged]
             filled = [next(given) if isinstance(x, Value | np.ndarray) else x for x in leaves]
             inner_args, inner_kwargs = tree.replaced((args, kwargs), iter(filled), rebuilt)
+            before = [tree.opened(x) for x in rebuilt]
             answer = self.function(*inner_args, **inner_kwargs)
+            require_unchanged(self.name, rebuilt, before, answer)
             out_leaves, results["structure"] = tree.flatten(answer)
             tensors: list[Value] = []
             plain: list[tuple[int, Any]] = []
@@ -151,20 +183,31 @@ class Jitted:
                 if isinstance(leaf, Value):
                     tensors.append(leaf)
                 else:
+                    require_plain(self.name, leaf)
                     plain.append((k, leaf))
             results["statics"] = plain
-            results["tracked"] = any(_alive(x.node) for x in tensors)
-            results["changed"] = changed = [k for k, x in enumerate(staged) if x.data is not given_data[k]]
+            results["tracked"], results["superseded"] = _followed(cast("Staging", scope()), tensors)
+            results["changed"] = changed = [k for k, x in enumerate(staged) if x.content is not given_data[k]]
             return tensors + [staged[k] for k in changed]
 
-        with recording() as found:
-            trace = stage(flat, types, self.name)
+        try:
+            with recording() as found:
+                trace = stage(flat, types, self.name)
+                require_nothing_kept(self.name, self.function)
+        except Error as fault:
+            note_line(fault, self.name)
+            raise
+        except RecursionError as fault:
+            endless = _endless(self.name)
+            endless.with_traceback(fault.__traceback__)
+            note_line(endless, self.name)
+            raise endless from None
         within = set(map(id, rebuilt))  # what was made for the trace is described by the key
         guards = [g for g in found if (owner := g.owner()) is not None and id(owner) not in within]
         shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
         concrete = ConcreteFunction(
             f"{self.name}({shown})", reason, key, trace, results["structure"], results["statics"],
-            tuple(guards), results["tracked"], tuple(results["changed"]))
+            tuple(guards), results["tracked"], tuple(results["changed"]), results["superseded"])
         concrete.variable_types = tuple((r.variable, r.variable.type) for r in trace.variables)
         concrete.variable_inputs = tuple(trace.variable_inputs)
         concrete.variable_outputs = tuple(trace.variable_outputs)
@@ -205,7 +248,6 @@ class Jitted:
             concrete.quick = concrete.plain
         elif concrete.direct is not None:
             concrete.quick = direct(concrete, functools.partial(self._otherwise, concrete), guarded=True)
-        self._prefer(concrete)
 
     def _prefer(self, concrete: ConcreteFunction) -> None:
         """Let calls with arguments of these types begin with its native code, which looks at all else by itself."""
@@ -257,9 +299,11 @@ class Jitted:
                                     "tensor is given twice; pass x.detach() for the other one")
 
     def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
+        for k in concrete.trace.swept:
+            refuse_sweep(self.name, values[k])
         inputs = [*values, *concrete.trace.captures]
         if STATE.word or not all(map(is_concrete, values)):  # the latter left over from a trace, which says so
-            inputs += [v.value for v in concrete.variable_inputs]
+            inputs += map(operand, concrete.variable_inputs)
             inputs += [v.gradient for v in concrete.gradient_inputs]
             return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
         tracked = STATE.gradients and (concrete.tracked or any(x.node is not None for x in inputs))
@@ -336,7 +380,8 @@ class Jitted:
             rebind(values[k], held)
         hold = Variable.assign if STATE.word else Variable.hold
         for v in concrete.variable_outputs:
-            hold(v, outputs[at])
+            if not STATE.word or not differs(v):
+                hold(v, outputs[at])
             at += 1
         for v in concrete.gradient_outputs:
             v.gradient = outputs[at]
@@ -346,19 +391,6 @@ class Jitted:
         return concrete.answer(results)
 
     # ---- dynamic shapes
-
-    def _check_names(self) -> None:
-        if self.parameters is None:
-            return
-        for name in (*self.dynamic_shapes, *self.donate):
-            if name not in self.parameters.parameters:
-                raise ArgumentError(f"jit: names of {self.name}'s parameters are required in dynamic_shapes and "
-                                    f"donate; got {name!r}")
-        for name, axes in self.dynamic_shapes.items():
-            for axis, dim in cast("Mapping[int, object]", axes).items():
-                if not isinstance(dim, Dim):
-                    raise ArgumentError(f"jit: a Dim is required for axis {axis} of {name}; got {dim!r}; "
-                                        'write nc.Dim("batch", max=512)')
 
     def _leaf_names(self, args: Any, kwargs: Any) -> list[str]:
         assert self.parameters is not None
@@ -372,23 +404,18 @@ class Jitted:
             by_id += [name] * len(tree.flatten(a)[0])
         return by_id
 
-    def _dynamic_type(self, type: TensorType, name: str) -> TensorType:
-        axes = self.dynamic_shapes.get(name)
-        if not axes:
-            return type
-        shape: list[Size] = list(type.shape)
-        for axis, dim in axes.items():
-            if not -len(shape) <= axis < len(shape):
-                raise ShapeError(f"{self.name}: {name} must have an axis {axis}; got {type}")
-            actual = shape[axis]
-            low, high = dim.bounds()
-            if isinstance(actual, int) and not low <= actual <= high:
-                raise ShapeError(f"{self.name}: a size from {low} to {high} is required in axis {axis} of {name} "
-                                 f"({dim}); got {actual}; widen the bounds of the Dim")
-            shape[axis] = dim
-        return TensorType(shape, type.dtype)
-
     # ---- what users look at
+
+    def __reduce__(self) -> Any:
+        name: str = getattr(self.function, "__qualname__", "")
+        found: Any = sys.modules.get(self.function.__module__)
+        for word in name.split("."):
+            found = getattr(found, word, None)
+        return name if found is self else (_again, (self.function, self.dynamic_shapes, tuple(self.donate)))
+
+    def __repr__(self) -> str:
+        count = len(self.order)
+        return f"<jit {self.name}: {count} concrete function{'' if count == 1 else 's'}>"
 
     @property
     def concrete_functions(self) -> list[ConcreteFunction]:
@@ -473,7 +500,7 @@ class Jitted:
         if len(self.order) == MANY and len(types) == 1:
             warnings.warn(
                 f"{self.name} was compiled {MANY} times for the same tensor types; {self.order[-1].reason}; pass "
-                "changing numbers as tensors, or see .concrete_functions", stacklevel=5)
+                "changing numbers as tensors, or see .concrete_functions", stacklevel=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,7 +514,7 @@ class _Fallback:
         types = self.concrete.graph.input_types
         if len(args) != len(types) or any(getattr(x, "type", None) is not t for x, t in zip(args, types, strict=True)):
             return self.jitted.slow(*args)
-        if any(isinstance(x, Value) and type(x.data) is Updating for x in args):
+        if any(isinstance(x, Value) and type(x.content) is Updating for x in args):
             args = tuple(map(settled, args))  # variables that another thread is updating
         elif STATE.word or any(not _plain(x) for x in args):
             return self.jitted.slow(*args)
@@ -520,8 +547,22 @@ def _bare(x: Value) -> Value:
     if dense.node is None:
         return dense
     bare = type(dense).__new__(type(dense))
-    bare.type, bare.data, bare.layout, bare.node = dense.type, dense.data, None, None
+    bare.type, bare.content, bare.layout, bare.node = dense.type, dense.content, None, None
     return bare
+
+
+def _followed(staging: Staging, results: Sequence[Value]) -> tuple[bool, tuple[int, ...]]:
+    """Whether a call is recorded for a later `backward`, and the results from which that cannot come back.
+
+    The latter are those computed from nothing but variables that the function then writes, as training steps do.
+    """
+    alive = tuple(k for k, x in enumerate(results) if _alive(x.node))
+    written = {r.leaf for r in staging.records.values() if r.written}
+    if any(_alive(g.node) for g in staging.written_gradients()):
+        return True, ()
+    if all(sources(results[k].node) <= written for k in alive):
+        return False, alive
+    return True, ()
 
 
 def _alive(node: Any) -> bool:
@@ -542,7 +583,20 @@ def _static(leaf: Any, name: str) -> Hashable:
             "for x, y in data_loader:\n    step(x, y)")) from None
     if isinstance(leaf, float):
         return Static((type(leaf).__name__, leaf.hex()), repr(leaf))
+    if isinstance(leaf, np.generic):
+        number = cast("np.generic[Any]", leaf)
+        return Static((number.dtype.str, number.tobytes()), repr(number))
     return Static((type(leaf).__name__, leaf), repr(leaf)) if isinstance(leaf, bool | int) else Static(leaf)
+
+
+def _endless(name: str) -> TraceError:
+    return TraceError(explain(
+        f"{name}: recursion that ends while the function is traced is required; it went deeper than Python's limit of "
+        f"{sys.getrecursionlimit()} calls",
+        "@nc.jit\ndef power(x, n):\n    return power(x, n - 1) * x if n > 0 else nc.ones_like(x)\n"
+        "power(x, nc.tensor(3))", "While a function is traced, tensors have no numbers by which it could stop calling "
+        "itself; plain Python values have.",
+        "def power(x, n):\n    return nc.fori_loop(0, n, lambda k, y: y * x, nc.ones_like(x))"))
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int:
@@ -551,6 +605,11 @@ def _number(size: Size, sizes: Mapping[str, int]) -> int:
 
 def _nbytes(type: TensorType, sizes: Mapping[str, int]) -> int:
     return _number(type.nbytes, sizes)
+
+
+def _again(function: Any, dynamic_shapes: Mapping[str, Mapping[int, Dim]], donate: Sequence[str]) -> Jitted:
+    """A jitted function that was pickled or copied: it compiles anew."""
+    return Jitted(function, dynamic_shapes, donate)
 
 
 def jit(function: Callable[..., Any] | None = None, *,

@@ -35,14 +35,14 @@ class _Probe:
     """Stands for a variable, and for its value, to learn how many references a call itself holds."""
 
     cell: Any
-    data: Any
+    content: Any
 
     def __init__(self, **slots: Any) -> None:
         self.__dict__.update(slots)
 
 
 def _calibrate() -> tuple[int, int]:
-    probe = _Probe(cell=_Probe(data=_Probe()))
+    probe = _Probe(cell=_Probe(content=_Probe()))
     cells = [probe.cell]
     gathered = [x for x in cells]
     probe.cell = None
@@ -50,7 +50,7 @@ def _calibrate() -> tuple[int, int]:
     found: list[tuple[int, int]] = []
 
     def ask(cell: Any) -> bool:
-        found.append((getrefcount(cell), getrefcount(cell.data)))
+        found.append((getrefcount(cell), getrefcount(cell.content)))
         return True
 
     asked = all(map(ask, cells))
@@ -63,9 +63,9 @@ _ALONE = _calibrate()  # interpreters differ in how many references a call holds
 
 def sole_owner(cell: Value) -> bool:
     """Whether nobody holds the value taken from a variable but the call itself, in three lists."""
-    return getrefcount(cell) <= _ALONE[0] and getrefcount(cell.data) <= _ALONE[1] and cell.layout is None
+    return getrefcount(cell) <= _ALONE[0] and getrefcount(cell.content) <= _ALONE[1] and cell.layout is None
 
 
 def own_memory(x: Value) -> bool:
     """Whether no other tensor, view or export shares a value's memory."""
-    return getrefcount(x.data) <= _ALONE[1]
+    return getrefcount(x.content) <= _ALONE[1]

@@ -9,11 +9,12 @@ from nacre.base import tree
 from nacre.base.errors import ArgumentError, GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret.stage import Trace, VariableRecord, stage
+from nacre.interpret.randomness import differs, operand
+from nacre.interpret.stage import Trace, VariableRecord, refuse_sweep, stage
 from nacre.ir.graph import Atom, Graph, Var
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
-from nacre.transform.arguments import as_value, is_pair, is_tensor
+from nacre.transform.arguments import as_value, is_pair, is_tensor, name_of
 
 Function = Callable[..., Any]
 
@@ -22,6 +23,7 @@ class Operands:
     """A tree of tensors and of plain Python values, which stay as they are."""
 
     def __init__(self, operation: str, given: Any, numbers: bool = False) -> None:
+        self.given = given
         self.leaves, self.structure = tree.flatten(given)
         wanted = (Value, Variable, bool, int, float) if numbers else ()
         self.places = [
@@ -41,7 +43,7 @@ class Operands:
         leaves = list(self.leaves)
         for k, x in zip(self.places, values, strict=True):
             leaves[k] = x
-        return tree.unflatten(self.structure, leaves)
+        return tree.replaced(self.given, iter(leaves), [])
 
 
 @dataclass
@@ -90,7 +92,10 @@ def stage_function(
             outputs += [as_value(leaf, operation) for leaf in leaves]
         return outputs
 
-    trace = stage(flat, types, getattr(f, "__name__", operation))
+    trace = stage(flat, types, name_of(f, operation))
+    given = [x for a in arguments for x in a.values]
+    for k in trace.swept:
+        refuse_sweep(operation, given[k])
     return StagedFunction(trace, structures, counts)
 
 
@@ -118,7 +123,7 @@ class Surroundings:
 
     def operands(self) -> list[Value]:
         """The values of it all, as they are now."""
-        values = [*self.captures.values(), *(v.value for v in self.variables)]
+        values = [*self.captures.values(), *map(operand, self.variables)]
         return values + [v.gradient for v in self.gradients]
 
     def inputs(self, t: Trace) -> list[Var]:
@@ -170,21 +175,29 @@ class Surroundings:
         rest = iter(values)
         for v in self.variables:
             if v in self.written:
-                v.assign(next(rest))
+                written = next(rest)
+                if not differs(v):
+                    v.assign(written)
         for v in self.gradients:
             if v in self.written_gradients:
                 v.gradient = next(rest)
 
 
 def _identity(x: Value) -> object:
-    return id(x.data), id(x.node), x.layout, x.type
+    return id(x.content), id(x.node), x.layout, x.type
 
 
 def _require_settled(operation: str, r: VariableRecord) -> None:
     if r.gradient_written and (r.gradient_output is None) != (r.variable.gradient is None):
+        v = r.variable
+        shown = v.name or f"variable {v.number}"
+        if v.gradient is None:
+            raise GradientError(
+                f"{operation}: a gradient that is a tensor before the call is required for {shown}, to which "
+                f"`backward` adds inside; it is None; set it before, as in `p.grad = nc.zeros_like(p)`, or call "
+                f"`backward` outside of {operation}"
+            )
         raise GradientError(
-            f"{operation}: a gradient that is None, or is a tensor, both before and after is "
-            "required for variable "
-            f"{r.variable.name or r.variable.number}; clear gradients at the end of the function "
-            "that fills them"
+            f"{operation}: a gradient that is a tensor after the call, too, is required for {shown}; it is one before, "
+            "and is set to None inside; do that outside, or use `zero_grad(set_to_none=False)`"
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 from nacre.base import tree
 from nacre.base.dims import Size
@@ -13,12 +12,15 @@ from nacre.base.types import normal_axis
 from nacre.interpret.batch import batch, to_axis
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
-from nacre.transform.arguments import as_value, is_tensor
+from nacre.transform.arguments import as_value, is_tensor, like
 
-Axes = Any  # an int, None, or a tree of them that is a prefix of the arguments' tree
+Randomness = Literal["error", "same", "different"]
+MappedAxes = Any  # an int, None, or a tree of them that is a prefix of the arguments' tree
 
 
-def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callable[..., Any]:
+def vmap(
+    f: Callable[..., Any], in_axes: MappedAxes = 0, out_axes: MappedAxes = 0, randomness: Randomness = "error"
+) -> Callable[..., Any]:
     """The function that applies f to every example of a batch, in one go and with the same bits.
 
     `in_axes` says, for each positional argument, which axis is the batch (None: every example gets
@@ -26,12 +28,21 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callab
     that is a prefix of theirs. Variables, plain Python values and keyword arguments are not
     batched.  Raises ShapeError where sizes differ.
 
+    `randomness` says what random numbers are that f draws without a key, as dropout does: the
+    "same" for all examples, or "different" ones; with "error" drawing any raises StateError.  A key
+    that f is given is a tensor like others: one for all, or with a batch axis one for each.
+
     >>> import nacre as nc
     >>> nc.vmap(lambda x: x.sum())(nc.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [3.0, 7.0]
     """
 
-    @functools.wraps(f)
+    if randomness not in get_args(Randomness):
+        raise ArgumentError(
+            f'vmap: a randomness of "error", "same" or "different" is required; got {randomness!r}'
+        )
+
+    @like(f)
     def batched(*args: Any, **kwargs: Any) -> Any:
         """The function applied to every element along the mapped axes."""
         leaves, structure = tree.flatten(list(args))
@@ -53,11 +64,11 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callab
             filled = list(leaves)
             for k, x in zip(places, values, strict=True):
                 filled[k] = x
-            results, answer = tree.flatten(f(*tree.unflatten(structure, filled), **kwargs))
+            results, answer = tree.flatten(f(*tree.replaced(list(args), iter(filled), []), **kwargs))
             found.append(answer)
             return [as_value(y, "vmap") for y in results]
 
-        ys, where = batch(flat, inputs, chosen, size)
+        ys, where = batch(flat, inputs, chosen, size, randomness)
         targets = _spread("vmap: out_axes", out_axes, found[-1])
         return tree.unflatten(
             found[-1], [_placed(y, a, t, size) for y, a, t in zip(ys, where, targets, strict=True)]
@@ -66,7 +77,7 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callab
     return batched
 
 
-def _spread(what: str, axes: Axes, structure: tree.Structure) -> list[int | None]:
+def _spread(what: str, axes: MappedAxes, structure: tree.Structure) -> list[int | None]:
     """One axis for each leaf."""
     given: object = axes
     if axes is None or isinstance(axes, int):

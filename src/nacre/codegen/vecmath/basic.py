@@ -37,8 +37,8 @@ def maximum(a: Real, b: Real) -> Real:
 
 
 def sign(x: Real) -> Real:
-    """−1 or 1; zeros and NaN as they are."""
-    return where(x > 0.0, 1.0, where(x < 0.0, -1.0, x))
+    """−1 or 1; +0 for zeros, NaN as it is."""
+    return where(x > 0.0, 1.0, where(x < 0.0, -1.0, x + 0.0))
 
 
 def sqrt(x: Real) -> Real:

@@ -97,8 +97,8 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 
     def compute(v: Any) -> Any:
         """The value on raw values: v above zero, alpha * expm1(v) below."""
-        low = pointwise.le(v, filled(v, 0.0))
-        curved = pointwise.expm1(pointwise.minimum(v, filled(v, 0.0)))
+        low, zero = pointwise.le(v, filled(v, 0.0)), filled(v, 0.0)
+        curved = pointwise.expm1(pointwise.select(low, v, zero))
         return pointwise.select(low, pointwise.mul(curved, filled(v, alpha)), v)
 
     return composite("elu", x, compute)
@@ -153,8 +153,19 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 def _soft(v: Any) -> Any:
     """log(1 + exp(v)) as max(v, 0) + log1p(exp(-|v|))."""
-    high = pointwise.select(pointwise.le(v, filled(v, 0.0)), filled(v, 0.0), v)
-    return pointwise.add(high, pointwise.log1p(pointwise.exp(pointwise.neg(pointwise.abs_(v)))))
+    return pointwise.add(positive(v), soft_tail(v))
+
+
+def positive(v: Any) -> Any:
+    """max(v, 0), with derivative 0 at 0."""
+    zero = filled(v, 0.0)
+    return pointwise.select(pointwise.le(v, zero), zero, v)
+
+
+def soft_tail(v: Any) -> Any:
+    """log(1 + exp(-|v|)), which is log(1 + exp(v)) up to 0 and has its derivatives at 0, as `positive` has none."""
+    size = pointwise.select(pointwise.le(v, filled(v, 0.0)), v, pointwise.neg(v))
+    return pointwise.log1p(pointwise.exp(size))
 
 
 def tanh(x: TensorLike) -> Tensor:
@@ -193,16 +204,36 @@ def softmax(x: TensorLike, dim: int = -1) -> Tensor:
     def compute(v: Any) -> Any:
         """The exponentials over their sum."""
         raised, total = exponentials(v, at)
-        return pointwise.mul(raised, along(pointwise.div(filled(total, 1.0), total), v, at))
+        return pointwise.mul(raised, along(share(total), v, at))
 
     return composite("softmax", held, compute)
 
 
-def exponentials(v: Any, axis: int) -> tuple[Any, Any]:
-    """exp(v − max) and its sum along an axis.  The result of softmax does not depend on max, so max has no node."""
+def exponentials(v: Any, axis: int, empties: bool = False) -> tuple[Any, Any]:
+    """exp(v − max) and its sum along an axis.  The result of softmax does not depend on max, so max has no node.
+
+    With `empties` a row of −∞ gives zeros, whose sum is 0; else NaN.
+    """
     high = detach(reduce.max_(v, (axis,)))
+    if empties:
+        high = pointwise.select(pointwise.eq(high, filled(high, -math.inf)), filled(high, 0.0), high)
     raised = pointwise.exp(pointwise.sub(v, along(high, v, axis)))
     return raised, reduce.sum_(raised, (axis,))
+
+
+def share(total: Any, empties: bool = False) -> Any:
+    """1 / total, for the sum of `exponentials`; 1 in a row without any."""
+    one = filled(total, 1.0)
+    if empties:
+        total = pointwise.select(pointwise.eq(total, filled(total, 0.0)), one, total)
+    return pointwise.div(one, total)
+
+
+def masked_softmax(v: Any) -> Any:
+    """softmax along the last axis, and zeros with derivative 0 for a row of −∞."""
+    last = len(v.type.shape) - 1
+    raised, total = exponentials(v, last, True)
+    return pointwise.mul(raised, along(share(total, True), v, last))
 
 
 def logsigmoid(x: TensorLike) -> Tensor:
@@ -232,8 +263,9 @@ def selu(x: TensorLike) -> Tensor:
 
     def compute(v: Any) -> Any:
         """One scale above zero, another below."""
-        curved = pointwise.expm1(pointwise.minimum(v, filled(v, 0.0)))
-        return where(v > 0.0, v * SELU_SCALE, curved * (SELU_ALPHA * SELU_SCALE))
+        high = pointwise.gt(v, filled(v, 0.0))
+        curved: Any = pointwise.expm1(pointwise.select(high, filled(v, 0.0), v))
+        return where(high, v * SELU_SCALE, curved * (SELU_ALPHA * SELU_SCALE))
 
     return composite("selu", x, compute)
 
@@ -249,8 +281,9 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 
     def compute(v: Any) -> Any:
         """The value above zero, a curve with slope 1 below."""
-        curved = pointwise.expm1(pointwise.minimum(v, filled(v, 0.0)) / alpha)
-        return where(v > 0.0, v, curved * alpha)
+        high = pointwise.gt(v, filled(v, 0.0))
+        curved: Any = pointwise.expm1(pointwise.select(high, filled(v, 0.0), v) / alpha)
+        return where(high, v, curved * alpha)
 
     return composite("celu", x, compute)
 
@@ -389,7 +422,10 @@ def rrelu(x: TensorLike, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
 
     def compute(v: Any) -> Any:
         """The slope is drawn for each element."""
-        slope: Any = random.uniform(v.type.shape, lower, upper, v.type.dtype) if training else (lower + upper) / 2
+        slope: Any = (
+            random.uniform(v.type.shape, lower, upper, v.type.dtype) if training and lower != upper
+            else (lower + upper) / 2
+        )
         return where(v > 0.0, v, v * slope)
 
     return composite("rrelu", x, compute)
@@ -408,7 +444,7 @@ def glu(x: TensorLike, dim: int = -1) -> Tensor:
 
     def compute(v: Any) -> Any:
         """The first half times the sigmoid of the second."""
-        first, second = split(v, 2, axis=at)
+        first, second = split(v, sections=2, axis=at)
         return pointwise.mul(first, pointwise.sigmoid(second))
 
     return composite("glu", held, compute)

@@ -13,7 +13,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes
-from nacre.nn.functions.activations import exponentials
+from nacre.nn.functions.activations import exponentials, share
 from nacre.nn.functions.dropout import kept, scaled
 
 __all__ = ["scaled_dot_product_attention"]
@@ -27,12 +27,17 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """softmax(query · keyᵀ · scale + mask) · value, over the last two axes ([..., L, E] and [..., S, E]).
 
-    A bool mask says which keys take part; a floating-point one is added.  The scale is 1/√E unless given.  The sum
+    A bool mask says which keys take part; a floating-point one is added.  A query whose keys are all masked, by false
+    or −∞, gives 0, and has derivative 0.  The scale is 1/√E unless given.  The sum
     of the exponentials divides the product with `value`, not each weight.  Half types are cast up, computed in float32,
     and cast down.  `numerics("fast")` takes long rows of scores in blocks.
+
+    With `enable_gqa` keys and values [..., G, S, E] may have fewer heads than queries [..., H, L, E]: each serves H / G
+    heads in a row, for the bits of keys and values that are repeated.
 
     >>> F.scaled_dot_product_attention([[1.0]], [[1.0]], [[2.0]])
     Tensor([[2.]], f32[1, 1])
@@ -45,23 +50,60 @@ def scaled_dot_product_attention(
             f"{q.type}, {k.type} and {v.type}"
         )
     q, k, v = (reductions.wide_float(x) for x in (q, k, v))
+    heads = q.type.shape
+    if enable_gqa:
+        q, k, v, attn_mask = _grouped(q, k, v, attn_mask)
+    found = _attended(q, k, v, attn_mask, dropout_p, is_causal, scale)
+    if enable_gqa:
+        found = view.reshape(found, (*heads[:-1], found.type.shape[-1]))
+    return as_tensor(found, dtype)
+
+
+def _attended(
+    q: Any, k: Any, v: Any, attn_mask: TensorLike | None, dropout_p: float, is_causal: bool, scale: float | None
+) -> Any:
+    """Attention of operands of one floating-point dtype."""
     factor = 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
     if attending.chosen(q.type, k.type, v.type, is_causal, factor) and dropout_p == 0.0:
-        return as_tensor(_by_blocks(q, k, v, attn_mask, is_causal, factor), dtype)
+        return _by_blocks(q, k, v, attn_mask, is_causal, factor)
     scores: Any = linalg.matmul(q, view.permute(k, _swapped(k)))
     scores = pointwise.mul(scores, filled(scores, factor))
     scores = _masked(scores, attn_mask, is_causal)
     last = len(scores.type.shape) - 1
-    raised, total = exponentials(scores, last)
+    raised, total = exponentials(scores, last, attn_mask is not None)
     if dropout_p > 0.0:
         raised = pointwise.select(kept(raised.type.shape, dropout_p, None), *scaled(raised, dropout_p))
     mixed: Any = linalg.matmul(raised, v)
-    return as_tensor(_divided(mixed, total), dtype)
+    return _divided(mixed, total, attn_mask is not None)
 
 
-def _divided(mixed: Any, total: Any) -> Any:
-    share = pointwise.div(filled(total, 1.0), total)
-    return pointwise.mul(mixed, view.broadcast(share, mixed.type.shape, tuple(range(len(total.type.shape)))))
+def _grouped(q: Any, k: Any, v: Any, mask: TensorLike | None) -> tuple[Any, Any, Any, Any]:
+    """Queries, keys and values with heads [..., G, H / G], the last two as views, and the mask for such scores."""
+    shapes = [x.type.shape for x in (q, k, v)]
+    heads, groups, other = (s[-3] if len(s) > 2 else 0 for s in shapes)
+    if not heads or not groups or groups != other or heads % groups:
+        raise ShapeError(
+            "attention: with enable_gqa the queries' heads are a multiple of those of keys and values, on the third "
+            f"axis from the end; got {q.type}, {k.type} and {v.type}"
+        )
+    q = view.reshape(q, (*shapes[0][:-3], groups, heads // groups, *shapes[0][-2:]))
+    k, v = (
+        view.broadcast(x, (*s[:-2], heads // groups, *s[-2:]), (*range(len(s) - 2), len(s) - 1, len(s)))
+        for x, s in zip((k, v), shapes[1:], strict=True)
+    )
+    if mask is not None:
+        held: Any = as_tensor(mask)
+        shape = held.type.shape
+        if len(shape) > 2 and shape[-3] not in (1, heads):
+            raise ShapeError(f"attention: a mask of 1 or {heads} heads is required; got {held.type}")
+        split = (1, 1) if len(shape) < 3 or shape[-3] == 1 else (groups, heads // groups)
+        mask = view.reshape(held, (*shape[:-3], *split, *shape[-2:])) if len(shape) > 2 else held
+    return q, k, v, mask
+
+
+def _divided(mixed: Any, total: Any, masked: bool) -> Any:
+    part = share(total, masked)
+    return pointwise.mul(mixed, view.broadcast(part, mixed.type.shape, tuple(range(len(total.type.shape)))))
 
 
 def _by_blocks(q: Any, k: Any, v: Any, mask: TensorLike | None, causal: bool, factor: float) -> Any:
@@ -70,7 +112,7 @@ def _by_blocks(q: Any, k: Any, v: Any, mask: TensorLike | None, causal: bool, fa
     shape = (*batch, q.type.shape[-2], k.type.shape[-2])
     held = None if mask is None else spread(_mask(mask, shape, q.type.dtype), shape)
     mixed, _, total = attending.online_attention(q, k, v, held, causal, factor)
-    return _divided(mixed, total)
+    return _divided(mixed, total, mask is not None)
 
 
 def _swapped(x: Any) -> tuple[int, ...]:

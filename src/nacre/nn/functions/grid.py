@@ -18,6 +18,7 @@ from nacre.api.operands import TensorLike, as_tensor, scalar
 from nacre.api.primitives import pointwise
 from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
@@ -171,7 +172,7 @@ def affine_grid(theta: TensorLike, size: Sequence[int], align_corners: bool = Fa
     [[1.0, -1.0], [1.0, 1.0]]
     """
     held = as_tensor(theta)
-    wanted = tuple(int(n) for n in size)
+    wanted = whole_numbers(size, "affine_grid", "size")
     rank = len(wanted) - 2
     if rank not in (2, 3) or tuple(held.type.shape) != (wanted[0], rank, rank + 1):
         raise ShapeError("affine_grid: maps [N, 2, 3] and a size [N, C, H, W], or [N, 3, 4] and [N, C, D, H, W], are "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from nacre.api import reductions
 from nacre.api.functions import where
 from nacre.api.indexing import take
-from nacre.api.operands import TensorLike, as_tensor, filled, meet, numbers, spread
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, meet, numbers, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
@@ -135,6 +136,8 @@ def bilinear(
             "bilinear: inputs [..., in1] and [..., in2] for a weight [out, in1, in2] are required; got "
             f"{a.type}, {b.type} and {w.type}"
         )
+    if is_half(a):
+        return in_single(partial(bilinear, bias=bias), a, b, w)
     rank = len(a.type.shape)
     mixed = contract.dot(a, w, ((rank - 1,), (1,)), ((), ()))  # [..., out, in2]
     y = reduce.sum_(pointwise.mul(mixed, view.broadcast(b, mixed.type.shape, (*range(rank - 1), rank))), (rank,))

@@ -15,7 +15,7 @@ from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.ops.detach import detach
 from nacre.trace.value import is_concrete
@@ -77,15 +77,24 @@ def log_softmax(x: TensorLike, dim: int = -1) -> Tensor:
 def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
     """Integers as vectors (int64) that are 1 at their index and 0 elsewhere, along a new last axis.
 
-    Without `num_classes` there are as many as the largest integer needs, which must be known.
+    Without `num_classes` there are as many as the largest integer needs, which must be known.  Integers outside
+    raise ArgumentError where they are known, and give zeros in compiled functions.
 
     >>> F.one_hot([1, 0], 3)
     Tensor([[0, 1, 0],
             [1, 0, 0]], i64[2, 3])
     """
-    held = as_tensor(x, int64)
+    given = as_tensor(x)
+    if given.type.dtype.is_float and given.type.size != 0:  # an empty list has no integers to say so
+        raise DTypeError(f"one_hot: integers are required; got {given.type}; convert them with astype(nc.int64)")
+    held = as_tensor(given, int64)
     if isinstance(num_classes, int) and num_classes < 0:
         num_classes = int(numbers(held, "one_hot").max(initial=-1)) + 1
+    if is_concrete(held) and isinstance(num_classes, int):
+        listed = numbers(held, "one_hot")
+        outside = listed[(listed < 0) | (listed >= num_classes)]
+        if outside.size:
+            raise ArgumentError(f"one_hot: integers in [0, {num_classes}) are required; got {outside[0]}")
     shape = (*held.type.shape, num_classes)
     rank = len(held.type.shape)
     wide = view.broadcast(held, shape, tuple(range(rank)))

@@ -19,6 +19,7 @@ from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.activations import logsigmoid
 from nacre.nn.functions.losses import check_target, picked, reduced
+from nacre.trace.value import is_concrete
 from nacre.transform.control import scan
 
 __all__ = [
@@ -135,7 +136,8 @@ def ctc_loss(
     """The negative log-likelihood of label sequences over all alignments (Graves et al. 2006).
 
     `log_probs` is [T, N, C] or [T, C], `targets` [N, S] padded, [S], or one after the other [ΣS].  The mean is that of
-    each loss divided by its target's length.  Impossible targets give infinity, or 0 with `zero_infinity`.
+    each loss divided by its target's length.  Impossible targets give infinity, or 0 with `zero_infinity`, and
+    derivative 0; without frames only the empty target is possible, with loss 0.
 
     >>> F.ctc_loss(nc.zeros((1, 1, 2)) - 0.5, [[1]], [1], [1])
     Tensor(0.5, f32[])
@@ -154,13 +156,26 @@ def ctc_loss(
         view.broadcast(view.reshape(as_tensor(n, int64), (-1,)) if single else as_tensor(n, int64), (count,), (0,))
         for n in (input_lengths, target_lengths)
     )
+    _check_lengths("input", frames, logs.type.shape[0])
     labels = _padded(targets, sizes, count)
-    losses = _alignments(logs, labels, frames, sizes, blank)
+    _check_lengths("target", sizes, labels.type.shape[1])
+    losses = filled(frames.astype(logs.type.dtype), 0.0)
+    if logs.type.shape[0] != 0:
+        losses = where(frames > 0, _alignments(logs, labels, frames, sizes, blank), losses)
+    losses = where((frames == 0) & (sizes > 0), filled(losses, -_IMPOSSIBLE), losses)
     infinite = losses > -0.1 * _IMPOSSIBLE
     losses = where(infinite, filled(losses, 0.0 if zero_infinity else np.inf), losses)
     if reduction == "mean":
         losses = losses / where(sizes > 0, sizes, filled(sizes, 1)).astype(losses.type.dtype)
     return _finished(losses, single, reduction, held)
+
+
+def _check_lengths(what: str, lengths: Any, most: Any) -> None:
+    """Raise ArgumentError for lengths out of range, where they are known."""
+    if is_concrete(lengths) and isinstance(most, int):
+        array = numbers(lengths, "ctc_loss")
+        if not ((array >= 0) & (array <= most)).all():
+            raise ArgumentError(f"ctc_loss: {what} lengths in [0, {most}] are required; got {array.tolist()}")
 
 
 def _padded(targets: TensorLike, sizes: Any, count: Any) -> Any:
@@ -183,6 +198,7 @@ def _padded(targets: TensorLike, sizes: Any, count: Any) -> Any:
 
 def _alignments(logs: Any, labels: Any, frames: Any, sizes: Any, blank: int) -> Any:
     """−log of the sum over all alignments, by the forward recursion over labels with blanks between them."""
+    labels = pad(labels, ((0, 0), (0, 1)), blank)  # there is a place, also where all targets are empty
     count, longest = labels.type.shape
     spaced = view.reshape(
         concat([labels[:, :, None], view.broadcast(constant(blank, int64), (count, longest, 1), ())], axis=2),

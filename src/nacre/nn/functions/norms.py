@@ -14,7 +14,9 @@ from nacre.api.creation import finfo
 from nacre.api.functions import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, filled, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view, window
+from nacre.api.slope import power_root, root
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, ShapeError
@@ -71,7 +73,7 @@ def layer_norm(
     Tensor([[-1.,  1.]], f32[1, 2])
     """
     held = as_tensor(x)
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = whole_numbers(normalized_shape, "layer_norm", "normalized_shape")
     rank = len(held.type.shape)
     if not shape or held.type.shape[rank - len(shape) :] != shape:
         raise ShapeError(f"layer_norm: a shape ending in {list(shape)} is required; got {list(held.type.shape)}")
@@ -113,7 +115,7 @@ def rms_norm(
     Tensor([[1., 1.]], f32[1, 2])
     """
     held = as_tensor(x)
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = whole_numbers(normalized_shape, "rms_norm", "normalized_shape")
     rank = len(held.type.shape)
     if not shape or held.type.shape[rank - len(shape) :] != shape:
         raise ShapeError(f"rms_norm: a shape ending in {list(shape)} is required; got {list(held.type.shape)}")
@@ -169,7 +171,8 @@ def batch_norm(
     """(x − mean) · (weight / √(variance + eps)) + bias for each channel of x [N, C, ...].
 
     Training, the statistics are the batch's, and the running ones (variables) move towards them by momentum, the
-    variance without bias; else the statistics are the running ones.
+    variance without bias; else the statistics are the running ones.  A batch without examples leaves them alone; one
+    value a channel has no variance, and is refused.
 
     >>> F.batch_norm([[1.0], [3.0]], training=True, eps=0.0)
     Tensor([[-1.],
@@ -180,16 +183,22 @@ def batch_norm(
     if rank < 2:
         raise ShapeError(f"batch_norm: a shape [N, C, ...] is required; got {list(held.type.shape)}")
     _require_channels("batch_norm", held, running_mean, running_var, weight, bias)
+    own = training or running_mean is None or running_var is None
+    values = product([s for k, s in enumerate(held.type.shape) if k != 1])
+    if own and values == 1:
+        raise ShapeError(f"batch_norm: more than one value for each channel is required; got {held.type}; use the "
+                         "running statistics (`eval`)")
 
     def compute(v: Any) -> Any:
         """The values normalised by the batch's or the running moments."""
-        if training or running_mean is None or running_var is None:
+        if own:
             axes = (0, *range(2, rank))
             mean, centred, variance = _moments(v, axes)
-            if training and running_mean is not None and running_var is not None:
+            if training and values != 0 and running_mean is not None and running_var is not None:
                 _move(running_mean, mean, momentum)
                 _move(running_var, _unbiased(variance, v, axes), momentum)
         else:
+            assert running_mean is not None and running_var is not None
             variance = as_tensor(running_var, v.type.dtype)
             centred = pointwise.sub(v, view.broadcast(as_tensor(running_mean, v.type.dtype), v.type.shape, (1,)))
         scale = _inverse_root(variance, eps)
@@ -260,7 +269,7 @@ def instance_norm(
     def compute(v: Any) -> Any:
         """The values normalised by the moments of each channel of each instance."""
         mean, centred, variance = _moments(v, axes)
-        if running_mean is not None and running_var is not None:
+        if running_mean is not None and running_var is not None and held.type.shape[0] != 0:
             for running, found in ((running_mean, mean), (running_var, _unbiased(variance, v, axes))):
                 share = spread(_part(v.type.shape[0], v.type.dtype), running.shape)
                 _move(running, pointwise.mul(reduce.sum_(found, (0,)), share), momentum)
@@ -315,9 +324,9 @@ def norm(v: Any, p: float, axis: int) -> Any:
     if not p > 0:
         raise ArgumentError(f"norm: a positive p is required; got {p}")
     if p == 2.0:
-        return pointwise.sqrt(reduce.sum_(pointwise.mul(v, v), (axis,)))
+        return root(reduce.sum_(pointwise.mul(v, v), (axis,)))
     sizes = pointwise.abs_(v)
     if p in (1.0, math.inf):
         return (reduce.sum_ if p == 1.0 else reduce.max_)(sizes, (axis,))
     total = reduce.sum_(pointwise.pow_(sizes, filled(sizes, p)), (axis,))
-    return pointwise.pow_(total, filled(total, 1.0 / p))
+    return power_root(total, p)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from nacre.api.functions import where
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, operands, scalar, spread
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.reductions import wide_float
+from nacre.api.slope import root, with_slope
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, float32
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis
+from nacre.nn.functions.activations import positive, soft_tail
 from nacre.nn.functions.losses import reduced
 from nacre.nn.functions.norms import norm
 
@@ -36,6 +38,8 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
+
+_SATURATED: Final = 1e-12  # a probability below has no steeper logarithm
 
 Distance = Callable[[Any, Any], Any]
 
@@ -120,8 +124,9 @@ def huber_loss(
 
     def compute(a: Any, b: Any) -> Any:
         """Half the square up to delta, a line beyond."""
-        size = pointwise.abs_(pointwise.sub(a, b))
-        square = pointwise.mul(pointwise.mul(size, size), filled(a, 0.5))
+        difference = pointwise.sub(a, b)
+        size = pointwise.abs_(difference)
+        square = pointwise.mul(pointwise.mul(difference, difference), filled(a, 0.5))
         line = pointwise.mul(pointwise.sub(size, filled(a, 0.5 * delta)), filled(a, delta))
         return pointwise.select(pointwise.le(size, filled(a, delta)), square, line)
 
@@ -141,8 +146,9 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean
 
     def compute(a: Any, b: Any) -> Any:
         """A parabola up to beta, a line beyond."""
-        size: Any = pointwise.abs_(pointwise.sub(a, b))
-        return where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
+        difference: Any = pointwise.sub(a, b)
+        size: Any = pointwise.abs_(difference)
+        return where(size < beta, difference * difference * (0.5 / beta), size - 0.5 * beta)
 
     return _pairwise("smooth_l1_loss", input, target, reduction, compute)
 
@@ -153,7 +159,7 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean
 def binary_cross_entropy(
     input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """−target · log(input) − (1 − target) · log(1 − input), each logarithm at least −100.
+    """−target · log(input) − (1 − target) · log(1 − input), each logarithm at least −100, its slope at most 10¹².
 
     >>> F.binary_cross_entropy([0.5], [1.0])
     Tensor(0.6931472, f32[])
@@ -161,9 +167,15 @@ def binary_cross_entropy(
 
     def compute(x: Any, t: Any) -> Any:
         """The logarithms are limited, so that 0 and 1 give a number."""
-        low = filled(x, -100.0)
-        yes = pointwise.maximum(pointwise.log(x), low)
-        no = pointwise.maximum(pointwise.log1p(pointwise.neg(x)), low)
+        low, least, most = (filled(x, bound) for bound in (-100.0, _SATURATED, 1.0))
+        nearly = pointwise.and_(pointwise.lt(x, least), pointwise.ge(x, filled(x, 0.0)))
+        yes = with_slope(lambda v: pointwise.maximum(pointwise.log(v), low), x, nearly, 1 / _SATURATED)
+        no = with_slope(
+            lambda v: pointwise.maximum(pointwise.log1p(pointwise.neg(v)), low),
+            x,
+            pointwise.eq(x, most),
+            -1 / _SATURATED,
+        )
         return (t - 1.0) * no - t * yes
 
     return _pairwise("binary_cross_entropy", input, target, reduction, compute, weight)
@@ -185,14 +197,13 @@ def binary_cross_entropy_with_logits(
 
     def compute(x: Any, t: Any) -> Any:
         """max(x, 0) - x t + log1p(exp(-|x|)), which does not overflow."""
-        zero = filled(x, 0.0)
-        tail = pointwise.log1p(pointwise.exp(pointwise.neg(pointwise.abs_(x))))
+        tail = soft_tail(x)
         if pos_weight is not None:
             share = (_spread(operation, pos_weight, x) - 1.0) * t + 1.0
+            zero = filled(x, 0.0)
             high = pointwise.select(pointwise.le(x, zero), pointwise.neg(x), zero)
             return (1.0 - t) * x + share * (tail + high)
-        high = pointwise.select(pointwise.le(x, zero), zero, x)
-        return pointwise.add(pointwise.fma(pointwise.neg(x), t, high), tail)
+        return pointwise.add(pointwise.fma(pointwise.neg(x), t, positive(x)), tail)
 
     return _pairwise(operation, input, target, reduction, compute, weight)
 
@@ -301,8 +312,8 @@ def hinge_embedding_loss(
 
 
 def _positive(x: Any) -> Any:
-    """max(x, 0) with derivative 0 at 0."""
-    return where(x > 0.0, x, filled(x, 0.0))
+    """max(x, 0) with derivative 1 at 0."""
+    return where(x < 0.0, filled(x, 0.0), x)
 
 
 def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
@@ -315,7 +326,7 @@ def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "me
     def compute(x: Any, t: Any) -> Any:
         """Written so that it does not overflow."""
         z = pointwise.neg(t * x)
-        return _positive(z) + pointwise.log1p(pointwise.exp(pointwise.neg(pointwise.abs_(z))))
+        return positive(z) + soft_tail(z)
 
     return _pairwise("soft_margin_loss", input, target, reduction, compute)
 
@@ -353,7 +364,7 @@ def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float =
     """
     a, b = _wide("cosine_similarity", x1, x2)
     axes = (normal_axis(dim, len(a.type.shape), "cosine_similarity"),)
-    lengths = (pointwise.sqrt(reduce.sum_(pointwise.mul(v, v), axes)) for v in (a, b))
+    lengths = (root(reduce.sum_(pointwise.mul(v, v), axes)) for v in (a, b))
     first, second = (pointwise.maximum(n, filled(n, eps)) for n in lengths)
     return _narrow(reduce.sum_(pointwise.mul(a, b), axes) / (first * second), x1)
 
@@ -434,8 +445,9 @@ def triplet_margin_with_distance_loss(
     Tensor(0., f32[])
     """
     distance = distance_function or pairwise_distance
-    xs, _ = meet("triplet_margin_loss", (anchor, positive, negative))
+    xs, dtype = meet("triplet_margin_loss", (anchor, positive, negative))
+    xs = [wide_float(x) for x in xs]
     near, far = distance(xs[0], xs[1]), distance(xs[0], xs[2])
     if swap:
         far = pointwise.minimum(far, distance(xs[1], xs[2]))
-    return reduced(_positive(margin + near - far), reduction)
+    return as_tensor(reduced(_positive(margin + near - far), reduction), dtype if dtype.is_float else None)

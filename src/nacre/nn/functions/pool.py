@@ -11,9 +11,10 @@ from typing import Any
 from nacre.api.creation import zeros
 from nacre.api.functions import REAL, require
 from nacre.api.indexing import index_update
-from nacre.api.operands import TensorLike, as_tensor, numbers
-from nacre.api.primitives import pointwise, view, window
+from nacre.api.operands import TensorLike, as_tensor, filled, numbers
+from nacre.api.primitives import picking, pointwise, sorting, view, window
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import whole_numbers
 from nacre.base.dims import product
 from nacre.base.dtypes import float64, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
@@ -38,11 +39,7 @@ _SHAPES = {1: "[N, C, L] or [C, L]", 2: "[N, C, H, W] or [C, H, W]", 3: "[N, C, 
 
 def sizes(value: Sizes, rank: int, operation: str, what: str) -> Row:
     """One number for all axes, or one for each."""
-    found = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
-    found = found * rank if len(found) == 1 else found
-    if len(found) != rank:
-        raise ArgumentError(f"{operation}: one number or {rank} are required as {what}; got {value!r}")
-    return found
+    return tuple(map(int, whole_numbers(value, operation, what, rank)))
 
 
 def batched(x: TensorLike, rank: int, operation: str, what: str = "") -> tuple[Any, bool]:
@@ -232,6 +229,21 @@ def max_pool3d(
     return max_over("max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+def _placed(values: Any, places: Any, total: int) -> Any:
+    """Values at places that are being traced, the last one where places are equal, among zeros; −1 is no place."""
+    count = int(values.type.size)
+    if not count or not total:
+        return zeros(total, values.type.dtype)
+    order = sorting.argsort(places, 0)  # equal places keep their order
+    held = picking.take(places, order, 0)
+    following = view.concatenate([view.slice_axis(held, 0, 1, count), filled(view.slice_axis(held, 0, 0, 1), -1)], 0)
+    last = pointwise.ne(held, following)
+    number = pointwise.select(last, pointwise.add(order, filled(order, 1)), filled(order, 0))
+    whose = picking.take_add(zeros(total, int64), held, number, 0)  # 1 and up; 0 for nobody
+    found = picking.take(values, pointwise.maximum(pointwise.sub(whose, filled(whose, 1)), filled(whose, 0)), 0)
+    return pointwise.select(pointwise.gt(whose, filled(whose, 0)), found, filled(found, 0))
+
+
 def _max_unpool(
     operation: str,
     rank: int,
@@ -259,12 +271,21 @@ def _max_unpool(
             raise ShapeError(f"{operation}: an output_size near {list(spatial)} is required; got {list(wanted)}")
         spatial = wanted
     outer, count = held.type.shape[:2], product(spatial)
-    if is_concrete(places) and not (numbers(places, operation) < count).all():
-        raise ArgumentError(f"{operation}: places below {count} are required for {list(spatial)}; give the output_size")
+    if is_concrete(places):
+        listed = numbers(places, operation)
+        if not ((listed >= 0) & (listed < count)).all():
+            raise ArgumentError(
+                f"{operation}: places from 0 to below {count} are required for {list(spatial)}; give the output_size"
+            )
     first = view.reshape(pointwise.iota((outer[0] * outer[1],), 0, int64) * count, outer)
     whole = places + view.broadcast(first, places.type.shape, (0, 1))
-    empty = zeros(outer[0] * outer[1] * count, held.type.dtype)
-    found = index_update(empty, whole.flatten(), held.flatten())
+    total = outer[0] * outer[1] * count
+    if is_concrete(whole):
+        found: Any = index_update(zeros(total, held.type.dtype), whole.flatten(), held.flatten())
+    else:
+        end = filled(places, int(count))
+        inside = pointwise.and_(pointwise.ge(places, filled(places, 0)), pointwise.lt(places, end))
+        found = _placed(held.flatten(), pointwise.select(inside, whole, filled(whole, -1)).flatten(), int(total))
     return alone(view.reshape(found, (*outer, *spatial)), single)
 
 

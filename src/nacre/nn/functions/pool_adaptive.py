@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nacre.api.functions import REAL, require
 from nacre.api.indexing import take
-from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import few
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.pool import Row, Windows, alone, batched, max_over
 from nacre.nn.functions.pool_mean import mean_over
@@ -31,7 +33,7 @@ OptionalSizes = int | Sequence[int | None] | None
 
 def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
     """The number of windows along each axis; None keeps the axis as it is."""
-    listed = (value,) * len(spatial) if value is None or isinstance(value, int) else tuple(value)
+    listed = (value,) * len(spatial) if value is None or isinstance(value, int) else few(value, operation)
     listed = listed * len(spatial) if len(listed) == 1 else listed
     if len(listed) != len(spatial) or any(v is not None and v < 1 for v in listed):
         raise ArgumentError(f"{operation}: {len(spatial)} positive sizes are required as output_size; got {value!r}")
@@ -72,6 +74,8 @@ def _adaptive_avg(operation: str, rank: int, x: TensorLike, output_size: Optiona
     """Pooling where the windows are of one size; else axis by axis, each window summed up by itself."""
     held, single = batched(x, rank, operation)
     require(operation, held.type.dtype, REAL)
+    if is_half(held):
+        return alone(in_single(partial(_adaptive_avg, operation, rank, output_size=output_size), held), single)
     spatial = held.type.shape[2:]
     counts = _wanted(output_size, spatial, operation)
     if not any(s % n for s, n in zip(spatial, counts, strict=True)):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nacre.api.functions import REAL, require
-from nacre.api.operands import TensorLike, as_tensor, filled
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, view, window
+from nacre.api.slope import power_root, root
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
 from nacre.nn.functions.pool import Margins, Row, Sizes, Windows, alone, batched, pick, planes
@@ -32,6 +34,11 @@ def mean_over(
 ) -> Any:
     """The sums of a batch's windows times the reciprocal of what they count, or by division where numbers differ."""
     require(operation, held.type.dtype, REAL)
+    if is_half(held):
+        return in_single(
+            partial(mean_over, operation, w=w, count_include_pad=count_include_pad, divisor_override=divisor_override),
+            held,
+        )
     if divisor_override == 0:
         raise ArgumentError(f"{operation}: a divisor_override other than 0 is required; got 0")
     total = _window_sums(held, w.size, w.stride, w.margins)
@@ -136,16 +143,21 @@ def avg_pool3d(
 def _lp_pool(
     operation: str, rank: int, x: TensorLike, p: float, kernel_size: Sizes, stride: Sizes | None, ceil_mode: bool
 ) -> Tensor:
+    if not p:
+        raise ArgumentError(f"{operation}: a norm_type that is not 0 is required; got {p}")
     held, single = batched(x, rank, operation)
     require(operation, held.type.dtype, REAL)
+    if is_half(held):
+        whole = partial(_lp_pool, operation, rank, p=p, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode)
+        return alone(in_single(whole, held), single)
     w = Windows(operation, held.type.shape[2:], kernel_size, stride, 0, 1, ceil_mode)
     powers = pointwise.mul(held, held) if p == 2 else pointwise.pow_(held, filled(held, p))
     total: Any = _window_sums(powers, w.size, w.stride, w.margins)
     if any(w.over):  # the mean over what is there, times the size of a whole window
         mean: Any = mean_over(operation, powers, w)
         total = mean * float(np.prod(w.size))
-    positive = pointwise.maximum(total, filled(total, 0.0))
-    return alone(pointwise.sqrt(positive) if p == 2 else pointwise.pow_(positive, filled(total, 1.0 / p)), single)
+    positive = pointwise.select(pointwise.le(total, filled(total, 0.0)), filled(total, 0.0), total)
+    return alone(root(positive) if p == 2 else power_root(positive, p), single)
 
 
 def lp_pool1d(

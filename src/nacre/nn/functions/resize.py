@@ -15,9 +15,11 @@ from nacre.api.operands import TensorLike, as_tensor, constant
 from nacre.api.primitives import pointwise, view
 from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import whole_numbers
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.pool import Sizes, batched, sizes
 from nacre.nn.functions.pool_adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from nacre.runtime.buffer import allocate
 from nacre.transform.grad import vjp
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "unfold",
 ]
 
+
+BYTES_OF_PLACE = 96  # while an axis is resized: places and weights as int64 and float64, and what is between
 
 # ---- padding
 
@@ -45,9 +49,10 @@ def pad(x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float 
     """
     held: Any = as_tensor(x)
     rank = len(held.type.shape)
-    margins = [(int(a), int(b)) for a, b in zip(pad[::2], pad[1::2], strict=False)]
-    if len(pad) % 2 or len(margins) > rank:
-        raise ArgumentError(f"pad: two margins for each of at most {rank} axes are required; got {list(pad)}")
+    found = whole_numbers(pad, "pad", "pad")
+    if len(found) % 2 or len(found) > 2 * rank:
+        raise ArgumentError(f"pad: two margins for each of at most {rank} axes are required; got {list(found)}")
+    margins = list(zip(found[::2], found[1::2], strict=True))
     if mode == "constant":
         return _filled_margins(held, margins, 0 if value is None else value)
     if mode not in _PLACES:
@@ -125,6 +130,7 @@ def interpolate(
         raise ArgumentError(f"interpolate: no align_corners is required with mode {mode!r}; got {align_corners}")
     spatial = held.type.shape[2:]
     counts, steps = _counts(spatial, size, scale_factor, bool(recompute_scale_factor))
+    _require_room(max(counts))
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](held, counts)
     if mode not in ("nearest", "nearest-exact"):
@@ -159,6 +165,12 @@ def _counts(spatial: Any, size: Sizes | None, factor: Any, again: bool) -> tuple
     if factors is None or again:
         return counts, [s / n for s, n in zip(spatial, counts, strict=True)]
     return counts, [1.0 / f for f in factors]
+
+
+def _require_room(count: int) -> None:
+    """Raise OutOfMemory where the places along an axis could not be held."""
+    if count > 1 << 16:
+        allocate(min(count, 1 << 48) * BYTES_OF_PLACE)
 
 
 Taps = list[tuple[np.ndarray, np.ndarray | None]]
@@ -220,6 +232,7 @@ def unfold(
         sizes(v, 2, "unfold", what)
         for v, what in ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"), (stride, "stride"))
     )
+    _require_margins("unfold", margin)
     whole: Any = pad(held, (margin[1], margin[1], margin[0], margin[0]))
     counts = tuple(_patches(whole.shape[k + 2], size[k], spacing[k], steps[k], "unfold") for k in (0, 1))
     for k in (0, 1):
@@ -231,6 +244,12 @@ def unfold(
         view.permute(parts, (0, 1, 2, 4, 3, 5)), (count, channels * size[0] * size[1], counts[0] * counts[1])
     )
     return view.reshape(columns, columns.type.shape[1:]) if single else columns
+
+
+def _require_margins(operation: str, margin: Sequence[int]) -> None:
+    if min(margin) < 0:
+        raise ArgumentError(f"{operation}: a padding of 0 or more is required; got {tuple(margin)}; slice the images "
+                            "to leave their edges out")
 
 
 def _patches(length: int, size: int, dilation: int, stride: int, operation: str) -> int:
@@ -261,6 +280,7 @@ def fold(
     size = sizes(kernel_size, 2, "fold", "kernel_size")
     if len(held.type.shape) != 3 or held.type.shape[1] % (size[0] * size[1]):
         raise ShapeError(f"fold: columns [N, C · {size[0] * size[1]}, patches] are required; got {held.type}")
+    _require_margins("fold", sizes(padding, 2, "fold", "padding"))
     channels = held.type.shape[1] // (size[0] * size[1])
     image = zeros((held.type.shape[0], channels, *sizes(output_size, 2, "fold", "output_size")), held.type.dtype)
 

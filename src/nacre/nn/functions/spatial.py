@@ -6,33 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from nacre.api.functions import REAL, require
-from nacre.api.operands import TensorLike, as_tensor, meet
+from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.pool import Sizes, alone, batched
+from nacre.nn.functions.pool import Sizes, alone, batched, sizes
 
 Pair = tuple[int, int]
-_NUMBERS = {1: "one number is", 2: "one or two numbers are", 3: "one or three numbers are"}
-
-
-def each(value: Sizes, rank: int, operation: str, what: str) -> tuple[int, ...]:
-    """One number for all axes, or one for each."""
-    found = (value,) * rank if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(found) != rank:
-        raise ArgumentError(f"{operation}: {_NUMBERS[rank]} required as {what}; got {value!r}")
-    return found
 
 
 def pair(value: Sizes, operation: str, what: str) -> Pair:
     """One number for both axes, or one for each."""
-    rows, columns = each(value, 2, operation, what)
+    rows, columns = sizes(value, 2, operation, what)
     return rows, columns
 
 
 def one(value: Sizes, operation: str, what: str) -> int:
     """One number, given as it is or as a sequence of one."""
-    return each(value, 1, operation, what)[0]
+    return sizes(value, 1, operation, what)[0]
 
 
 def margins(
@@ -49,7 +40,7 @@ def margins(
         return tuple((n // 2, n - n // 2) for n in totals)
     if isinstance(value, str):
         raise ArgumentError(f'{operation}: a padding of numbers, "same" or "valid" is required; got {value!r}')
-    return tuple((n, n) for n in each(value, rank, operation, "padding"))
+    return tuple((n, n) for n in sizes(value, rank, operation, "padding"))
 
 
 def with_bias(y: Any, bias: TensorLike | None, operation: str) -> Any:
@@ -149,13 +140,18 @@ def conv_transpose2d(
     spatial = tuple(
         (sizes[k] - 1) * steps[k] - 2 * margin[k] + spacing[k] * (kernel[k] - 1) + more[k] + 1 for k in (0, 1)
     )
+    # whole steps of output_padding are rows that the margin would cut off, and beyond those rows of zeros
+    whole = tuple(m // s * s for m, s in zip(more, steps, strict=True))
+    beyond = tuple(max(0, w - m) for w, m in zip(whole, margin, strict=True))
     y = winograd.correlate_input_grad(
         images,
         filters,
-        shape=(count, filters.type.shape[1] * groups, *spatial),
+        shape=(count, filters.type.shape[1] * groups, *(n - b for n, b in zip(spatial, beyond, strict=True))),
         stride=steps,
-        padding=((margin[0], margin[0]), (margin[1], margin[1])),
+        padding=tuple((m, max(0, m - w)) for m, w in zip(margin, whole, strict=True)),
         dilation=spacing,
         groups=groups,
     )
+    if any(beyond):
+        y = view.pad(y, constant(0.0, y.type.dtype), (0,) * 4, (0, 0, *beyond), (0,) * 4)
     return alone(with_bias(y, bias, operation), single)

@@ -15,15 +15,15 @@ from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.pool import Sizes, alone, batched
-from nacre.nn.functions.spatial import conv_transpose2d, each, margins, one, with_bias
+from nacre.nn.functions.pool import Sizes, alone, batched, sizes
+from nacre.nn.functions.spatial import conv_transpose2d, margins, one, with_bias
 
 Triple = tuple[int, int, int]
 
 
 def triple(value: Sizes, operation: str, what: str) -> Triple:
     """One number for all three axes, or one for each."""
-    depth, rows, columns = each(value, 3, operation, what)
+    depth, rows, columns = sizes(value, 3, operation, what)
     return depth, rows, columns
 
 

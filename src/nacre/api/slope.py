@@ -1,0 +1,34 @@
+"""Derivatives at the points where a formula's own has none: 0 · ∞ at the root of 0, ∞ at the logarithm of 0.
+
+The value keeps its bits.  The condition chooses on both sides of the function, so that neither a tangent going in nor
+a cotangent coming back meets the infinite slope, in any order of derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nacre.api.operands import filled
+from nacre.api.primitives import pointwise
+from nacre.ops.detach import detach
+
+
+def with_slope(f: Callable[[Any], Any], x: Any, fixed: Any, slope: float = 0.0) -> Any:
+    """f(x), elementwise and finite where `fixed` holds, with `slope` as its derivative there."""
+    constant = detach(x)
+    y = f(pointwise.select(fixed, constant, x))
+    flat = detach(y)
+    if slope:
+        flat = pointwise.fma(pointwise.sub(x, constant), filled(x, slope), flat)
+    return pointwise.select(fixed, flat, y)
+
+
+def root(x: Any) -> Any:
+    """The square root with derivative 0 at 0, as a norm's of nothing and a deviation's of constants are."""
+    return with_slope(pointwise.sqrt, x, pointwise.eq(x, filled(x, 0.0)))
+
+
+def power_root(x: Any, p: float) -> Any:
+    """x to the power 1/p with derivative 0 at 0."""
+    return with_slope(lambda v: pointwise.pow_(v, filled(v, 1.0 / p)), x, pointwise.eq(x, filled(x, 0.0)))

@@ -1,0 +1,316 @@
+"""Which arguments a public function takes, read off its annotations and its parameters' names.
+
+An annotation says what kind of value is meant (`int | None`, `Sequence[int]`, `Module`); a name that means the same
+everywhere (`kernel_size`, `lr`) also says in which range.  `check` raises where a value is of another kind or outside
+its range.  An annotation that is not in the table here takes anything.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from numbers import Integral, Real
+from operator import index
+from typing import Any, Final, cast
+
+from nacre.base.dims import Dim
+from nacre.base.errors import ArgumentError, KindError
+from nacre.base.records import dataclass
+
+Test = Callable[[Any], bool]
+BYTES_SHOWN: Final = 60
+MOST: Final = 1 << 24  # numbers in an argument that is a list of them
+FEW: Final = 1024  # sizes, axes and the like
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What values are meant: in words, and as a test."""
+
+    words: str
+    holds: Test
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is an integer or a symbolic size; True and False are not.
+
+    >>> is_whole(3), is_whole(True), is_whole(1.0)
+    (True, False, False)
+    """
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, Integral | Dim):
+        return True
+    if isinstance(value, Real) or not hasattr(type(value), "__index__"):
+        return False
+    try:
+        return index(value) is not None  # type: ignore[arg-type]  # integer tensors of shape []
+    except TypeError:
+        return False
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number, a symbolic size, or an array or tensor of shape []."""
+    if isinstance(value, Real | Dim):
+        return True
+    if not hasattr(type(value), "__float__") or getattr(value, "shape", None) != ():
+        return False
+    return getattr(getattr(value, "dtype", None), "kind", "f") in "biufV"  # V: NumPy does not know bfloat16
+
+
+def is_flag(value: object) -> bool:
+    """Whether a value is True or False, as Python's, NumPy's, or 0 or 1."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or (is_whole(value) and value in (0, 1))
+
+
+def require_flag(value: object, operation: str) -> None:
+    """Raise KindError for what is neither True nor False."""
+    if not is_flag(value):
+        raise KindError(f"{operation}: True or False is required; got {shown(value)}")
+
+
+def few(values: Iterable[Any], operation: str) -> tuple[Any, ...]:
+    """Sizes or axes as a tuple; raises KindError for more than there can be, before they are all asked for.
+
+    >>> few(iter([3, 4]), "zeros")
+    (3, 4)
+    """
+    listed = tuple(islice(values, FEW + 1))
+    if len(listed) > FEW:
+        raise KindError(f"{operation}: at most {FEW} numbers are required; got {shown(values)}; write a tuple")
+    return listed
+
+
+def whole_numbers(value: object, operation: str, what: str, count: int | None = None) -> tuple[int, ...]:
+    """Whole numbers given as one or as several, as a tuple; where `count` are wanted, one stands for all of them.
+
+    Symbolic sizes stay as they are.  Raises KindError for other values, ArgumentError for another number of them.
+
+    >>> whole_numbers(3, "max_pool2d", "stride", 2), whole_numbers([1, 2], "roll", "shift")
+    ((3, 3), (1, 2))
+    """
+    held = cast("Any", value)
+    listed: tuple[Any, ...] = (held,)
+    if type(held) is not int and not is_whole(held) and not isinstance(held, str | bytes) and _is_iterable(held):
+        listed = few(held, operation) if count is None else tuple(islice(held, count + 1))
+    for v in listed:
+        if type(v) is not int and not is_whole(v):
+            raise KindError(f"{operation}: whole numbers are required as {what}; got {shown(v)}; write int(n)")
+    found: tuple[Any, ...] = tuple(v if isinstance(v, int | Dim) else index(v) for v in listed)
+    if count is None:
+        return found
+    if len(found) == 1:
+        return found * count
+    if len(found) != count:
+        raise ArgumentError(f"{operation}: one number or {count} are required as {what}; got {shown(value)}")
+    return found
+
+
+def _several(test: Test, most: int = MOST) -> Test:
+    def holds(value: Any) -> bool:
+        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+            return False
+        try:
+            if not hasattr(cast("object", value), "__len__"):
+                return True
+            listed = cast("Sequence[Any]", value)
+            return len(listed) <= most and all(map(test, islice(listed, most)))
+        except (TypeError, OverflowError, ValueError):  # an array of shape [], a length that is none
+            return False
+
+    return holds
+
+
+def _one_or_several(test: Test, most: int = MOST) -> Test:
+    several = _several(test, most)
+    return lambda value: test(value) or several(value)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) or hasattr(type(value), "__fspath__")
+
+
+def _is_iterable(value: object) -> bool:
+    return hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__")
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping) or hasattr(type(value), "keys")
+
+
+_NUMBERS: Final = Kind("a whole number or several", _one_or_several(is_whole, FEW))
+_KINDS: Final = {
+    "None": Kind("None", lambda value: value is None),
+    "int": Kind("a whole number", is_whole),
+    "Size": Kind("a whole number", is_whole),
+    "float": Kind("a number", is_number),
+    "Scalar": Kind("a number", is_number),
+    "bool": Kind("True or False", is_flag),
+    "str": Kind("a string", lambda value: isinstance(value, str)),
+    "os.PathLike[str]": Kind("a path", _is_path),
+    "Sizes": _NUMBERS,
+    "Pair": _NUMBERS,
+    "Sequence[int]": Kind("whole numbers", _several(is_whole)),
+    "Sequence[Size]": Kind("whole numbers", _several(is_whole)),
+    "tuple[int, ...]": Kind("whole numbers", _several(is_whole)),
+    "Sequence[float]": Kind("numbers", _several(is_number)),
+    "tuple[float, float]": Kind("two numbers", lambda v: _several(is_number)(v) and len(v) == 2),
+    "PerGroup": Kind("a number, or one for each group", _one_or_several(is_number)),
+    "Axes": Kind("a whole number, several, or None", lambda v: v is None or _one_or_several(is_whole, FEW)(v)),
+    "DynamicShapes": Kind("a mapping", _is_mapping),
+    "Function": Kind("a function", callable),
+}
+_FAMILIES: Final = {  # by the word before the bracket
+    "Callable": Kind("a function", callable),
+    "Mapping": Kind("a mapping", _is_mapping),
+    "dict": Kind("a dict", _is_mapping),
+    "Sequence": Kind("a sequence", _is_iterable),
+    "Iterable": Kind("an iterable", _is_iterable),
+}
+_BOUNDS: Final = {"_Filled": "Variable"}  # of type variables
+_CLASSES: Final = (
+    "PackedSequence", "Value", "Tensor", "Module", "Variable", "Parameter", "Optimizer", "Schedule", "Dim"
+)  # fmt: skip
+
+WORDS_OF_RANGE: Final[dict[str, Kind]] = {
+    "layers": Kind("between 1 and 4096", lambda v: 1 <= v <= 4096),
+    "positive": Kind("at least 1", lambda v: v >= 1),
+    "natural": Kind("at least 0", lambda v: v >= 0),
+    "fraction": Kind("in [0, 1)", lambda v: 0 <= v < 1),
+    "chance": Kind("in [0, 1]", lambda v: 0 <= v <= 1),
+    "finite": Kind("finite", math.isfinite),
+    "rate": Kind("finite and at least 0", lambda v: math.isfinite(v) and v >= 0),
+}
+_RANGES: Final = {
+    name: WORDS_OF_RANGE[word]
+    for word, names in {
+        "layers": "num_layers num_encoder_layers num_decoder_layers",
+        "positive": "kernel_size stride dilation groups num_heads nhead num_groups upscale_factor "
+        "downscale_factor batch_size step_size T_0 T_mult num_replicas history_size max_iter "
+        "d_model embed_dim n_classes prefetch_factor accumulate hidden_size",
+        "natural": "in_features out_features in1_features in2_features in_channels out_channels num_embeddings "
+        "embedding_dim num_features normalized_shape num_channels input_size num_parameters "
+        "output_padding dim_feedforward kdim vdim proj_size num_workers cooldown total_iters "
+        "output_size num_samples buffer_size size repeats count length",
+        "rate": "lr weight_decay eps lr_decay clip_norm clip_value max_norm initial_accumulator_value "
+        "tolerance_grad tolerance_change eta_min layer_norm_eps base_lr max_lr min_lr std",
+        "finite": "mean low high gain",
+        "chance": "label_smoothing dropout dropout_p sparsity pct_start",
+        "fraction": "betas",
+    }.items()
+    for name in names.split()
+}
+
+
+def _atoms(annotation: str) -> list[str]:
+    """The members of a union as written, as `int` and `None` of `int | None`."""
+    parts: list[str] = []
+    depth, start = 0, 0
+    for k, letter in enumerate(annotation):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and depth == 0:
+            parts.append(annotation[start:k])
+            start = k + 1
+    return [part.strip() for part in (*parts, annotation[start:])]
+
+
+def _of_class(name: str) -> Kind:
+    return Kind(f"a {name}", lambda value: any(base.__name__ == name for base in type(value).__mro__))
+
+
+_known: dict[str, Kind | None] = {}
+
+
+def kind_of(annotation: str) -> Kind | None:
+    """What an annotation as written means, or None where it takes anything.
+
+    >>> kind_of("int | None").words
+    'a whole number or None'
+    """
+    if annotation in _known:
+        return _known[annotation]
+    found: list[Kind] = []
+    for atom in _atoms(annotation):
+        atom = _BOUNDS.get(atom, atom)
+        kind = _KINDS.get(atom) or _FAMILIES.get(atom.partition("[")[0])
+        kind = _of_class(atom) if kind is None and atom in _CLASSES else kind
+        if kind is None:
+            _known[annotation] = None
+            return None
+        found.append(kind)
+    made = found[0] if len(found) == 1 else Kind(
+        " or ".join(kind.words for kind in found), lambda value: any(kind.holds(value) for kind in found)
+    )
+    return _known.setdefault(annotation, made)
+
+
+def shown(value: object) -> str:
+    """A value in an error: short, and without its numbers where it is an array."""
+    if hasattr(value, "shape"):
+        return f"{type(value).__name__} of shape {getattr(value, 'shape', None)!s}"
+    try:
+        text = repr(value)
+    except Exception:  # a repr of a user's own
+        text = f"an object of {type(value).__name__}"
+    return text if len(text) <= BYTES_SHOWN else f"{text[:BYTES_SHOWN]}…"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter that says what it takes."""
+
+    name: str
+    kind: Kind | None
+    range: Kind | None
+    several: bool  # *args
+
+
+class Parameters:
+    """The parameters of a function, as far as their annotations and names say what they take."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(function)
+        self.listed = [
+            Parameter(p.name, kind_of(str(p.annotation)), _range_of(p), p.kind is p.VAR_POSITIONAL)
+            for p in self.signature.parameters.values()
+            if p.kind is not p.VAR_KEYWORD and p.annotation is not p.empty
+        ]
+
+    def limit(self, operation: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise for more layers than could be made: the one range that is looked at before a call."""
+        if any(parameter.range is WORDS_OF_RANGE["layers"] for parameter in self.listed):
+            self.check(operation, args, kwargs)
+
+    def check(self, operation: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise for the first argument of another kind (KindError) or out of range (ArgumentError)."""
+        try:
+            given = self.signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return  # Python says it at the call
+        for parameter in self.listed:
+            if parameter.name in given:
+                held = given[parameter.name]
+                for value in held if parameter.several else (held,):
+                    _check(operation, parameter, value)
+
+
+def _range_of(parameter: inspect.Parameter) -> Kind | None:
+    """The range of a name that stands for numbers."""
+    kind = kind_of(str(parameter.annotation))
+    return _RANGES.get(parameter.name) if kind is not None else None
+
+
+def _check(operation: str, parameter: Parameter, value: Any) -> None:
+    if parameter.kind is not None and not parameter.kind.holds(value):
+        raise KindError(f"{operation}: {parameter.kind.words} is required for {parameter.name}; got {shown(value)}")
+    if parameter.range is None or value is None or isinstance(value, str | Dim):
+        return
+    held: Any = value
+    numbers: Sequence[Any] = held if isinstance(value, Sequence) else (held,)
+    for number in numbers:
+        if isinstance(number, Real) and not parameter.range.holds(number):
+            raise ArgumentError(
+                f"{operation}: a value {parameter.range.words} is required for {parameter.name}; got {shown(held)}"
+            )

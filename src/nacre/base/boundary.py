@@ -1,0 +1,213 @@
+"""The edge between a user's call and the package: whose fault an error is, and names that users bring along.
+
+A public function is called as it is.  Only where it raises what is no error of Nacre's are the arguments looked at: a
+keyword of another library's spelling (`dim` for `axis`) is read as Nacre's where the meaning is the same; where it is
+not, the error says what to write; and an argument of the wrong kind is named.  What else Python finds wrong with the
+arguments is told as an error of theirs; errors that arise in a caller's own functions pass through unchanged.
+Arguments of constructors, and of functions that are not called in loops, are looked at in any case.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from types import FunctionType, ModuleType
+from typing import Any, Final, TypeGuard, cast
+
+from nacre.base.arguments import Parameters, shown
+from nacre.base.errors import ArgumentError, Error, KindError
+
+SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has those, of the array API's
+    "dim": ("axis", "axes"),
+    "dims": ("axis", "axes", "dim"),
+    "axis": ("dim",),
+    "keepdim": ("keepdims",),
+    "keepdims": ("keepdim",),
+    "start_dim": ("start_axis",),
+    "end_dim": ("end_axis",),
+    "shifts": ("shift",),
+}
+
+_PAIRS = (
+    "PyTorch's gives values and positions, this one the values only; write {name}(x, axis=1), and arg{name} for the "
+    "positions"
+)
+_SPREAD = (
+    "PyTorch's divides by one less, this one by the number of elements; "
+    "write {name}(x, axis=0, correction=1) for PyTorch's"
+)
+DIFFERENT: Final = {  # public functions whose namesakes in PyTorch give other results, and what to write
+    "max": _PAIRS,
+    "min": _PAIRS,
+    "sort": _PAIRS,
+    "std": _SPREAD,
+    "var": _SPREAD,
+    "split": (
+        "NumPy's number is of sections, PyTorch's the size of each; write split(x, sections=2, axis=0) for two, or "
+        "split(x, range(k, x.shape[0], k), axis=0) for sections of size k"
+    ),
+    "repeat": (
+        "NumPy's repeats elements, PyTorch's the whole; write repeat(x, 2, axis=0) for elements, or tile(x, (2, 3)) "
+        "for the whole"
+    ),
+}
+
+OF_ARGUMENTS: Final = (TypeError, ValueError, OverflowError, IndexError, AttributeError, RecursionError)
+OURS: Final = ("nacre", "numpy")  # packages whose code runs for a caller, and is none of theirs
+TENSORS: Final = ("TensorLike", "TensorLike | None")
+Function = Callable[..., Any]
+
+_parameters: dict[Function, Parameters] = {}
+_made: set[Function] = set()  # by this file
+
+
+def parameters(function: Function) -> Parameters:
+    """The parameters of a function, remembered."""
+    found = _parameters.get(function)
+    return found if found is not None else _parameters.setdefault(function, Parameters(function))
+
+
+def public(function: Function, checked: bool = False) -> Function:
+    """A public function or method; with `checked` its arguments are looked at where it did not fail, too."""
+    operation = function.__name__
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = function(*args, **kwargs)
+        except Error:
+            raise
+        except Exception as fault:
+            return _refused(function, operation, args, kwargs, fault)
+        if checked:
+            parameters(function).check(operation, args, kwargs)
+        return result
+
+    _made.add(called)
+    return update_wrapper(called, function)
+
+
+def _refused(
+    function: Function, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], fault: Exception
+) -> Any:
+    """The result of the call as it was meant, or an error that says what was wrong with it."""
+    held = parameters(function)
+    if isinstance(fault, TypeError) and not _fits(held, args, kwargs):
+        names = held.signature.parameters
+        foreign = [name for name in kwargs if name not in names and name in SPELLINGS]
+        if operation in DIFFERENT and (foreign or _bare(args)) and not ("correction" in kwargs and foreign):
+            advice = DIFFERENT[operation].format(name=operation)
+            given = ", ".join(f"{name}={kwargs[name]!r}" for name in foreign) or f"{args[-1]!r} by position"
+            raise KindError(f"{operation}: axis, by name, is required; got {given}; {advice}") from None
+        meant = {_spelt(name, names): value for name, value in kwargs.items()}
+        if foreign and len(meant) == len(kwargs) and _fits(held, args, meant):
+            return public(function)(*args, **meant)
+        raise fault
+    held.check(operation, args, kwargs)
+    given = [*args, *kwargs.values()]
+    if _of_arguments(fault):
+        raise ArgumentError(
+            f"{operation}: arguments that go together are required; got {', '.join(map(shown, given))}; "
+            f"Python's words are: {fault}"
+        ) from fault
+    raise fault
+
+
+def _of_arguments(fault: Exception) -> bool:
+    """Whether an error is one that wrong arguments make, and arose in the package: not in code of the caller's."""
+    if not isinstance(fault, OF_ARGUMENTS) and type(fault).__module__.partition(".")[0] != "numpy":
+        return False
+    at = fault.__traceback__
+    while at is not None:
+        if at.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in OURS:
+            return False
+        at = at.tb_next
+    return True
+
+
+def _fits(held: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a signature takes so many arguments of these names."""
+    try:
+        held.signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _bare(args: tuple[Any, ...]) -> bool:
+    return len(args) > 1 and isinstance(args[-1], int | tuple)
+
+
+def _spelt(name: str, names: Mapping[str, Any]) -> str:
+    """A keyword in the spelling of the function's own."""
+    return next((other for other in SPELLINGS.get(name, ()) if other in names), name) if name not in names else name
+
+
+def _constructor(function: Function) -> Function:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        parameters(function).limit(name, (self, *args), kwargs)
+        try:
+            function(self, *args, **kwargs)
+        except Error:
+            raise
+        except Exception as fault:
+            _refused(function, name, (self, *args), kwargs, fault)
+        parameters(function).check(name, (self, *args), kwargs)
+
+    _made.add(__init__)
+    return update_wrapper(__init__, function)
+
+
+def _speaks(function: object) -> TypeGuard[FunctionType]:
+    """Whether this is a function, not made here, that takes more than tensors, which know what they are made of."""
+    if not isinstance(function, FunctionType) or function in _made:
+        return False
+    return any(a not in TENSORS for name, a in function.__annotations__.items() if name != "return")
+
+
+def _is_static(held: object) -> bool:
+    return isinstance(held, staticmethod | classmethod)
+
+
+def public_class(cls: type) -> None:
+    """Have a class's constructor check what it is given, and its methods name what does not fit."""
+    for base in cls.__mro__:
+        made = vars(base).get("__init__")
+        if base.__module__.startswith("nacre.") and _speaks(made):
+            type.__setattr__(base, "__init__", _constructor(made))
+    for name, held in list(vars(cls).items()):
+        if name.startswith("_") or name == "forward":
+            continue
+        if _is_static(held):
+            if _speaks(held.__func__):
+                type.__setattr__(cls, name, type(held)(public(held.__func__)))
+        elif _speaks(held):
+            type.__setattr__(cls, name, public(held))
+
+
+UNCHECKED: Final = ("nacre.api.", "nacre.nn.functions.")  # called in loops; looked at where they fail
+CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
+
+
+def publish(home: ModuleType, name: str) -> Any:
+    """A public name of a module as users get it, which then also stands in the module."""
+    held: object = getattr(home, name)
+    if _speaks(held):
+        module = home.__name__
+        made = public(held, module in CHECKED or not module.startswith(UNCHECKED))
+        setattr(home, name, made)
+        return made
+    if isinstance(held, type) and not issubclass(held, BaseException):
+        public_class(cast("type[Any]", held))
+    return cast("object", held)
+
+
+def publish_all(package: str, names: Sequence[str] | None = None) -> None:
+    """Publish names of a package that it takes from elsewhere, or, without names, what a module defines itself."""
+    here = sys.modules[package]
+    if names is None:
+        names = [n for n, held in vars(here).items() if n[0] != "_" and getattr(held, "__module__", "") == package]
+    for name in names:
+        home = sys.modules.get(getattr(getattr(here, name), "__module__", package), here)
+        setattr(here, name, publish(home, name))

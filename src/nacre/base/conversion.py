@@ -1,0 +1,191 @@
+"""The one conversion of numbers that have no dtype, Python's and lists of them, to elements of a dtype.
+
+An integer dtype takes whole numbers in its range and refuses all others; a floating-point dtype takes the nearest
+number, rounded once, ties to even, infinite past its largest; bool is x ≠ 0.  What has a dtype of its own, a tensor or
+a NumPy array, is converted as `astype` does instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from nacre.base.dtypes import DType, bfloat16, bool_, float32, int64
+from nacre.base.errors import DTypeError
+
+Number = bool | int | float
+EXACT = 1 << 53  # whole numbers up to here are exact in float64
+
+
+def plain(value: object) -> Number:
+    """A number of Python's own kinds: of NumPy's scalars and arrays of rank 0, of other real numbers.
+
+    Raises DTypeError for what is no number.
+
+    >>> import numpy as np
+    >>> plain(np.float32(0.5)), plain(np.int8(3)), plain(np.array(True))
+    (0.5, 3, True)
+    """
+    given: Any = value
+    kind = type(value).__name__
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, np.ndarray | np.generic) and given.shape == ():
+        held: Any = given.item()
+        return held if isinstance(held, bool | int | float) else float(held)
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        return float(given)
+    if hasattr(given, "__index__"):
+        return index(given)
+    raise DTypeError(f"number: a real number is required; got {kind}")
+
+
+def natural_dtype(value: object) -> DType:
+    """The dtype of a Python number by itself: bool, int64 or float32."""
+    if isinstance(value, bool):
+        return bool_
+    return float32 if isinstance(value, float) else int64
+
+
+def bounds(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an integer dtype."""
+    low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+    return low, low + (1 << dtype.bits) - 1
+
+
+def fits(value: Number, dtype: DType) -> bool:
+    """Whether an integer dtype has the number."""
+    low, high = bounds(dtype)
+    return low <= value <= high and value == int(value)
+
+
+def number(value: Number, dtype: DType, operation: str = "constant") -> Number:
+    """A Python number as one of the dtype's kind; rounding it to the dtype is left to `element`.
+
+    Raises DTypeError where the dtype does not hold it.
+    """
+    value = plain(value)
+    if dtype.kind == "b":
+        return bool(value)
+    if dtype.is_integer:
+        if not fits(value, dtype):
+            raise refused(operation, value, dtype)
+        return int(value)
+    try:
+        return float(value) if isinstance(value, float) or dtype.bits == 64 else _to_odd(int(value))
+    except OverflowError:
+        raise refused(operation, value, dtype) from None
+
+
+def refused(operation: str, value: object, dtype: DType) -> DTypeError:
+    """The error for a number that a dtype does not hold."""
+    shown = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and abs(value) >> 128 else repr(value)
+    held, remedy = "its range", "a float"
+    if dtype.is_integer:
+        held, remedy = "whole, {} to {}".format(*bounds(dtype)), "a wider dtype"
+    return DTypeError(
+        f"{operation}: a number that {dtype.name} holds ({held}) is required; got {shown}; give {remedy}, or convert "
+        "the tensor first, as in `x.astype(nacre.int64)`"
+    )
+
+
+def _to_odd(value: int) -> float:
+    """An integer in float64, cut to an odd last bit where that is inexact: rounding again then rounds right."""
+    extra = abs(value).bit_length() - 53
+    if extra <= 0:
+        return float(value)
+    kept = abs(value) >> extra
+    kept |= kept << extra != abs(value)
+    return float((kept if value > 0 else -kept) << extra)
+
+
+def element(value: Number, dtype: DType, operation: str = "constant") -> np.ndarray:
+    """A Python number as an array of rank 0.  Raises DTypeError where the dtype does not hold it."""
+    held = number(value, dtype, operation)
+    return rounded(np.array(held, np.float64), dtype) if dtype.is_float else np.array(held, dtype.numpy)
+
+
+def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """float64 numbers rounded once to a floating-point dtype."""
+    with np.errstate(all="ignore"):
+        return (_single_to_odd(x) if dtype is bfloat16 else x).astype(dtype.numpy)
+
+
+def _single_to_odd(x: np.ndarray) -> np.ndarray:
+    """float64 as float32; where that is inexact, the neighbour with an odd last bit."""
+    near = x.astype(np.float32)
+    words, back = near.view(np.uint32), near.astype(np.float64)
+    moved = np.where(np.abs(back) > np.abs(x), words - np.uint32(1), words + np.uint32(1))
+    even = (back != x) & ~np.isnan(x) & (words & np.uint32(1) == 0)
+    return np.where(even, moved, words).view(np.float32)
+
+
+def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, operation: str) -> np.ndarray:
+    """Nested lists of Python numbers in a dtype, by default their natural one.
+
+    `array` is what NumPy made of them, and `leaves` are the numbers in order.
+    Raises DTypeError where the dtype does not hold one of them, or one is no real number.
+    """
+    kind = array.dtype.kind
+    types = set(map(type, leaves))
+    whole = bool(types) and all(issubclass(t, int) for t in types)
+    if kind not in "biuf" and not all(issubclass(t, int | float) for t in types):
+        raise DTypeError(f"{operation}: real numbers are required; got elements of NumPy's {array.dtype}")
+    if dtype is None:
+        dtype = bool_ if kind == "b" else int64 if whole or kind in "iu" else float32
+    if dtype.kind == "b":
+        return array != 0
+    if dtype.is_integer and kind in "biu":
+        return _within(array, dtype, operation)
+    if dtype.is_integer or kind == "O" or (kind in "iuf" and dtype.bits < 64 and _beyond(array)):
+        # one by one: NumPy has mixed integers with floats, or has no dtype for them
+        held = [element(v, dtype, operation) for v in leaves]
+        return np.array(held, dtype.numpy).reshape(array.shape)
+    return rounded(array.astype(np.float64), dtype)
+
+
+def _beyond(array: np.ndarray) -> bool:
+    """Whether an integer of these may be inexact in float64."""
+    return bool((np.abs(array.astype(np.float64)) >= EXACT).any())
+
+
+def _within(array: np.ndarray, dtype: DType, operation: str) -> np.ndarray:
+    low, high = bounds(dtype)
+    for value in (int(array.min()), int(array.max())) if array.size else ():
+        if not low <= value <= high:
+            raise refused(operation, value, dtype)
+    return array.astype(dtype.numpy)
+
+
+def unchanged(array: np.ndarray, dtype: DType, operation: str) -> None:
+    """Raise DTypeError unless an integer or bool dtype has every number of an array, whatever the array's own dtype."""
+    if dtype.is_float or not array.size or array.dtype == dtype.numpy:
+        return
+    low, high = bounds(dtype) if dtype.is_integer else (0, 1)
+    wide = array if array.dtype.kind in "biu" else array.astype(np.float64)
+    wrong = ~((wide >= low) & (wide <= high) & (wide == np.floor(wide)) & (wide != 2.0**dtype.bits))
+    if wrong.any():
+        raise refused(operation, wide[wrong][0].item(), dtype)
+
+
+def converted(array: np.ndarray, dtype: DType, operation: str) -> np.ndarray:
+    """float64 numbers in a dtype, each one as a Python number is.  Raises DTypeError where the dtype lacks one."""
+    if dtype.is_float:
+        return rounded(array, dtype)
+    unchanged(array, dtype, operation)
+    return array.astype(dtype.numpy)
+
+
+def integers(x: Any, operation: str) -> np.ndarray:
+    """Whole numbers in a list or an array, as int64.  Raises DTypeError for others."""
+    array = np.asarray(x)
+    if not array.size:
+        return np.zeros(array.shape, np.int64)
+    if array.dtype.kind not in "biuf":
+        raise DTypeError(f"{operation}: integers are required; got elements of NumPy's {array.dtype}")
+    unchanged(array, int64, operation)
+    return array.astype(np.int64)

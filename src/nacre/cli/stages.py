@@ -1,0 +1,27 @@
+"""What a command that takes long says: at the start how long, and on a terminal what it is at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+
+def duration(seconds: float) -> str:
+    """About how long something takes, in words.
+
+    >>> duration(20), duration(271)
+    ('less than a minute', 'about 5 minutes')
+    """
+    return "less than a minute" if seconds < 50 else f"about {round(seconds / 60 + 0.49)} minutes"
+
+
+@contextmanager
+def stages(console: Console) -> Generator[Callable[[str], None]]:
+    """A function that shows what is being done, on a terminal only, until the block ends."""
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("starting") as status:
+        yield status.update

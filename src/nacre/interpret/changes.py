@@ -1,0 +1,53 @@
+"""Tensors from outside that `x[i] = v` changes inside of a transformation: they stay as they were, and it refuses."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+from weakref import ref
+
+from nacre.base.errors import TraceError, explain
+from nacre.base.types import TensorType
+from nacre.trace.value import Payload, Value
+
+
+class Changes:
+    """What objects of lower levels held before an interpreter's values were put into them."""
+
+    level: int
+    name: str
+
+    def __init__(self) -> None:
+        self.changed: list[tuple[ref[Value], Any, Any, Any]] = []
+
+    def rebound(self, x: Value) -> None:
+        """Note that an object is about to hold another value."""
+        if not isinstance(x.content, Payload) or x.content.level < self.level:
+            self.changed.append((ref(x), x.content, x.layout, x.node))
+
+    def restore(self) -> list[Value]:
+        """Let objects of lower levels hold again what they held; those that still exist are from outside."""
+        found: list[Value] = []
+        for place, content, layout, node in reversed(self.changed):
+            x = place()
+            if x is not None:
+                x.content, x.layout, x.node = content, layout, node
+                found.append(x)
+        return found
+
+    def require_none_outside(self) -> None:
+        """Restore what was changed; raise TraceError where objects from outside are among it."""
+        if self.restore():
+            gc.collect()  # what the function made for itself may be part of a cycle
+            outside = self.restore()
+            if outside:
+                raise self.from_outside(outside[0].type)
+
+    def from_outside(self, type: TensorType) -> TraceError:
+        """The refusal of a tensor that the interpreter's function does not have as an argument."""
+        return TraceError(explain(
+            f"x[i] = v: a tensor made inside of the function of {self.name} is required; got one of type {type} from "
+            "outside",
+            f"seen = nc.zeros(3)\ndef f(x):\n    seen[0] = x.sum()\n    return x\nnc.{self.name}(f)",
+            "Inside, values stand for those of a batch, or have tangents; they mean nothing outside.",
+            f"def f(x):\n    seen = nc.zeros(3)\n    seen[0] = x.sum()\n    return x, seen\nnc.{self.name}(f)"))

@@ -1,0 +1,104 @@
+"""Whether an equation has the operands and parameters that its primitive's type rule declares.
+
+Rules trust the functions of `ops`, which give them what their signatures say; text that was read is not to be trusted.
+So an equation of a text is held against the signature first: how many operands, which parameters, of which kinds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, cast
+
+from nacre.base.dims import Dim
+from nacre.base.dtypes import DType
+from nacre.base.errors import Error, GraphError
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Primitive
+
+BOUND = 1 << 62  # of whole numbers, so that sums of a few of them are numbers of 64 bits
+Kind = Callable[[Any], bool]
+
+
+def _integer(x: Any) -> bool:
+    return type(x) is int and -BOUND <= x <= BOUND
+
+
+def _size(x: Any) -> bool:
+    return _integer(x) or isinstance(x, Dim)
+
+
+def _several(kind: Kind, count: int | None = None) -> Kind:
+    """Tuples of a kind, of any length or of one."""
+    return lambda x: isinstance(x, tuple) and count in (None, len(cast("tuple[Any, ...]", x))) and \
+        all(map(kind, cast("tuple[Any, ...]", x)))
+
+
+_PAIR = _several(_integer, 2)
+KINDS: dict[str, tuple[Kind, str]] = {  # by the annotation in a rule's signature
+    "TensorType": (lambda x: isinstance(x, TensorType), "an operand"),
+    "int": (_integer, "a whole number"),
+    "bool": (lambda x: type(x) is bool, "True or False"),
+    "float": (lambda x: type(x) in (float, int), "a number"),
+    "Number": (lambda x: type(x) is float or type(x) is bool or type(x) is int, "a number"),
+    "DType": (lambda x: isinstance(x, DType), "a dtype"),
+    "Size": (_size, "a size"),
+    "Shape": (_several(_size), "a tuple of sizes"),
+    "Sizes": (_several(_size), "a tuple of sizes"),
+    "tuple[int, ...]": (_several(_integer), "a tuple of whole numbers"),
+    "tuple[str, ...]": (_several(lambda x: isinstance(x, str)), "a tuple of names"),
+    "Pair": (_PAIR, "a pair of whole numbers"),
+    "Padding": (_several(_PAIR, 2), "two pairs of whole numbers"),
+    "Pairs": (_several(_several(_integer), 2), "two tuples of axes"),
+    "Graph": (lambda x: hasattr(x, "equations"), "a graph"),
+}
+NAMED = {  # by the name of a parameter whose rule does not say: those of windows, and of rules that are a line
+    "size": "Pair", "stride": "Pair", "padding": "Padding", "dilation": "Pair", "groups": "int", "dtype": "DType",
+    "x": "TensorType",
+}  # fmt: skip
+
+
+def declared_types(primitive: Primitive, types: tuple[TensorType, ...],
+                   params: Mapping[str, Any]) -> tuple[TensorType, ...]:
+    """The types of an equation's results; GraphError for operands or parameters that its rule does not declare.
+
+    What the rule itself refuses it says; what it stumbles over is a GraphError, too.
+    """
+    signature = _signature(primitive)
+    try:
+        bound = signature.bind(*types, **params)
+    except TypeError as fault:
+        raise GraphError(f"{primitive.name}'s parameters and operands {signature} are required; {fault}") from None
+    for name, value in _listed(bound):
+        parameter = signature.parameters.get(name)
+        said = None if parameter is None or parameter.annotation is inspect.Parameter.empty else parameter.annotation
+        kind = KINDS.get(said or NAMED.get(name, ""))
+        if kind is not None and not kind[0](value):
+            raise GraphError(f"{primitive.name}: {kind[1]} is required as {name}; got {str(value)[:80]}")
+    try:
+        return primitive.result_types(types, params)
+    except Error:
+        raise
+    except Exception as fault:
+        raise GraphError(f"{primitive.name}: operands and parameters that its rule takes are required; got "
+                         f"{', '.join(map(str, types))} and {str(dict(params))[:80]}: {fault}") from None
+
+
+@cache
+def _signature(primitive: Primitive) -> inspect.Signature:
+    return inspect.signature(primitive.type_rule)
+
+
+def _listed(bound: inspect.BoundArguments) -> list[tuple[str, Any]]:
+    """The arguments by name, those of `**params` among them."""
+    found: list[tuple[str, Any]] = []
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found += value.items()
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            found += [(name, each) for each in value]
+        else:
+            found.append((name, value))
+    return found

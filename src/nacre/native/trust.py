@@ -1,0 +1,214 @@
+"""Files whose bytes are run: who may have written them, and how they are opened, read and replaced.
+
+Code that is kept on disk is as dangerous as the program that runs it, so it is taken only from where nobody but this
+user and the system's (root) can write: every folder on the way, the folder itself, and the file.  A folder that keeps
+none of this is not used; a private one, which later processes find again, takes its place (`docs/security.md`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import warnings
+from functools import cache
+
+SYSTEM = 0  # root, whom nobody can be protected from
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+OPEN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) if hasattr(os, "O_CLOEXEC") else 0
+UNMAPPED = 65534  # whom the system names as the owner where the real one is not known in this user namespace
+
+_said: set[str] = set()
+
+
+def folder(path: str) -> str | None:
+    """The folder to use for a path, made if it is not there: itself, or a private one where others could write it.
+
+    None where there is neither.  Never raises; warns, once, where it is another one than was asked for.
+    """
+    path = os.path.abspath(path)
+    try:
+        there = _deepest(path)
+        flaw = next(filter(None, (_flaw(at, among_others=there != path) for at in (there, os.path.realpath(there)))),
+                    None)
+        made = path if flaw else _made(path)  # nothing is made in what is another's
+        flaw = flaw or _flaw(path) or _flaw(made)
+    except (OSError, ValueError) as fault:
+        warn(f"cache: a directory that can be written is required to keep code between processes; could not use "
+             f"{path}: {fault}; set NACRE_CACHE_DIR to another, or to off")
+        return None
+    if flaw is None:
+        return made
+    private = _private(os.path.basename(path))
+    instead = f"{private} is used instead" if private else "nothing is kept between processes"
+    warn(f"cache: a directory that only you can write is required, for code in it is run; {flaw}; {instead}; take the "
+         "others' right to write, or set NACRE_CACHE_DIR to another, or to off")
+    return private
+
+
+def read(path: str, most: int) -> tuple[bytes, os.stat_result] | None:
+    """The bytes of a regular file of at most `most` that nobody else could write, and its status; None for others."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | OPEN)
+    except (OSError, ValueError):
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not _owned(status) or _shared(status) or status.st_size > most:
+            return None
+        data = os.read(descriptor, status.st_size + 1)
+        return (data, status) if len(data) == status.st_size else None
+    except (OSError, MemoryError):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: str, data: bytes) -> None:
+    """Write a file whole or not at all, for this user alone, whatever others do meanwhile.  Raises OSError."""
+    temporary = f"{path}.{os.urandom(8).hex()}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN, PRIVATE_FILE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def touch(path: str) -> None:
+    """Make a file if it is not there, and give it this moment as its time; its bytes stay.  Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | OPEN, PRIVATE_FILE)
+    try:
+        os.utime(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def warn(message: str) -> None:
+    """Warn, once for each message, and go on even where warnings are errors: a cache never stops a program."""
+    if message in _said:
+        return
+    _said.add(message)
+    try:
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    except RuntimeWarning:
+        print(f"nacre: {message}", file=sys.stderr)
+
+
+# ---- who may write
+
+
+def _deepest(path: str) -> str:
+    """A path, or the deepest folder above it, that is there."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _made(path: str) -> str:
+    """The path without links; what is missing of it is made, for this user alone."""
+    there, at = _deepest(path), path
+    missing: list[str] = []
+    while at != there:
+        missing.append(at)
+        at = os.path.dirname(at)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.mkdir(each, PRIVATE_FOLDER)
+    if not os.path.isdir(path):
+        raise NotADirectoryError(20, "Not a directory", path)
+    return os.path.realpath(path)
+
+
+def _flaw(path: str, among_others: bool = False) -> str | None:
+    """Why somebody else could write a folder, or exchange it; None where nobody could.
+
+    `among_others`: the folder itself may be one such as /tmp, in which each may remove and rename only what is theirs.
+    """
+    at = path
+    while True:
+        status = os.lstat(at)
+        if not _owned(status) and not (_unmapped(status.st_uid) and (at != path or among_others)):
+            return f"{at} belongs to another user ({status.st_uid})"
+        sticky = bool(status.st_mode & stat.S_ISVTX) and (at != path or among_others)
+        if _shared(status) and not sticky and not stat.S_ISLNK(status.st_mode):
+            return f"others may write {at} (its mode is {stat.S_IMODE(status.st_mode):o})"
+        above = os.path.dirname(at)
+        if above == at:
+            return None
+        at = above
+
+
+def _owned(status: os.stat_result) -> bool:
+    """Whether a file is this user's or the system's."""
+    return not hasattr(os, "geteuid") or status.st_uid in (SYSTEM, os.geteuid())
+
+
+def _shared(status: os.stat_result) -> bool:
+    """Whether others than its owner may write a file; the group of this user alone is no other."""
+    if not hasattr(os, "geteuid"):
+        return False
+    return bool(status.st_mode & stat.S_IWOTH) or (bool(status.st_mode & stat.S_IWGRP)
+                                                   and not _alone_in(status.st_gid))
+
+
+@cache
+def _alone_in(group: int) -> bool:
+    """Whether a group is the system's or this user's own, which nobody else is in, by its list or their own entry."""
+    import grp  # noqa: PLC0415 - is on some systems only, and seldom asked for
+    import pwd  # noqa: PLC0415
+
+    try:
+        name, members = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group).gr_mem
+    except KeyError:
+        return False
+    if group not in (SYSTEM, os.geteuid()) or not set(members) <= {name, "root"}:
+        return False
+    return all(user.pw_gid != group or user.pw_uid in (SYSTEM, os.geteuid()) for user in pwd.getpwall())
+
+
+@cache
+def _unmapped(user: int) -> bool:
+    """Whether a number stands for the users that are not known in this user namespace, the system's among them."""
+    if user != UNMAPPED:
+        return False
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            ranges = [tuple(map(int, line.split())) for line in file]
+    except (OSError, ValueError):
+        return False
+    return not any(first <= user < first + count for first, _, count in ranges)
+
+
+def _private(name: str) -> str | None:
+    """A folder of a name within this user's private one, which is found again among the temporary files."""
+    import tempfile  # noqa: PLC0415 - only where it is needed: it costs milliseconds
+
+    try:
+        place = os.path.realpath(tempfile.gettempdir())
+        if _flaw(place, among_others=True):
+            return None
+        prefix = f"nacre-{os.geteuid()}-"
+        with os.scandir(place) as entries:
+            candidates = sorted(entry.path for entry in entries if entry.name.startswith(prefix))
+        mine = next(filter(_is_private, candidates), None) or tempfile.mkdtemp(prefix=prefix, dir=place)
+        made = os.path.join(mine, name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(made, PRIVATE_FOLDER)
+        return made if _is_private(made) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _is_private(path: str) -> bool:
+    """Whether a path is a folder, and no link to one, that is this user's alone."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return (stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            and stat.S_IMODE(status.st_mode) == PRIVATE_FOLDER)

@@ -1,0 +1,88 @@
+"""Clipping of gradients, by their norm together or one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from nacre.api.operands import as_tensor, constant, filled, numbers, spread
+from nacre.api.primitives import pointwise, reduce
+from nacre.api.tensor import Tensor
+from nacre.base.dtypes import float32, float64
+from nacre.base.errors import ArgumentError, StateError
+from nacre.base.state import gradients
+from nacre.trace.value import stripped
+from nacre.trace.variable import Variable
+
+
+def _gradients(parameters: Variable | Iterable[Variable]) -> list[tuple[Variable, Any]]:
+    listed = [parameters] if isinstance(parameters, Variable) else list(parameters)
+    found = ((p, p.gradient) for p in listed)
+    return [(p, stripped(g)) for p, g in found if g is not None]
+
+
+def clip_grad_norm_(
+    parameters: Variable | Iterable[Variable],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """Scale the gradients so that their norm together is at most max_norm; gives the norm they had.
+
+    The norm is float32, and float64 where a gradient is.  `norm_type` is a positive number or infinity.  With
+    `error_if_nonfinite`, which needs numbers and so cannot be compiled, raises StateError for a norm that is infinite
+    or no number.
+
+    >>> p = nn.Parameter([0.0, 0.0]); p.grad = nc.tensor([3.0, 4.0])
+    >>> optim.clip_grad_norm_([p], 1.0), p.grad
+    (Tensor(5., f32[]), Tensor([0.5999999 , 0.79999983], f32[2]))
+    """
+    if not norm_type > 0:
+        raise ArgumentError(f"clip_grad_norm_: a positive norm_type is required; got {norm_type}")
+    given = _gradients(parameters)
+    if not given:
+        return constant(0.0, float32)
+    with gradients(False):
+        wide = float64 if any(g.type.dtype.bits == 64 for _, g in given) else float32
+        parts = [_norm_part(as_tensor(g, wide), norm_type) for _, g in given]
+        norm = parts[0]
+        for part in parts[1:]:
+            norm = pointwise.maximum(norm, part) if norm_type == math.inf else pointwise.add(norm, part)
+        if norm_type == 2.0:
+            norm = pointwise.sqrt(norm)
+        elif norm_type not in (1.0, math.inf):
+            norm = pointwise.pow_(norm, filled(norm, 1.0 / norm_type))
+        if error_if_nonfinite and not math.isfinite(numbers(norm, "clip_grad_norm_").item()):
+            raise StateError(f"clip_grad_norm_: a finite norm is required; got {norm.item()}; look at the loss")
+        factor = pointwise.div(filled(norm, max_norm), pointwise.add(norm, filled(norm, 1e-6)))
+        factor = pointwise.minimum(factor, filled(norm, 1.0))
+        for p, g in given:
+            p.gradient = pointwise.mul(g, spread(as_tensor(factor, p.dtype), p.shape))
+    return norm
+
+
+def _norm_part(g: Any, norm_type: float) -> Any:
+    axes = tuple(range(len(g.type.shape)))
+    if norm_type == 2.0:
+        squares = pointwise.mul(g, g)
+        return reduce.sum_(squares, axes) if axes else squares
+    sizes = pointwise.abs_(g)
+    if norm_type not in (1.0, math.inf):
+        sizes = pointwise.pow_(sizes, filled(sizes, norm_type))
+    fold = reduce.max_ if norm_type == math.inf else reduce.sum_
+    return fold(sizes, axes) if axes else sizes
+
+
+def clip_grad_value_(parameters: Variable | Iterable[Variable], clip_value: float) -> None:
+    """Limit every element of the gradients to ±clip_value.
+
+    >>> p = nn.Parameter([0.0]); p.grad = nc.tensor([3.0])
+    >>> optim.clip_grad_value_([p], 1.0); p.grad
+    Tensor([1.], f32[1])
+    """
+    if not clip_value >= 0:
+        raise ArgumentError(f"clip_grad_value_: a value that is not negative is required; got {clip_value}")
+    with gradients(False):
+        for p, g in _gradients(parameters):
+            p.gradient = pointwise.minimum(pointwise.maximum(g, filled(g, -clip_value)), filled(g, clip_value))

@@ -1,0 +1,49 @@
+"""Where in a model an error arose: a note (PEP 678) with the path of the layer, as tracebacks print it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Place(str):
+    """The note, as it reads from the outermost module that the error has come to so far."""
+
+    __slots__ = ("module", "path")
+    module: Any
+    path: str  # from that module to the layer
+
+    @classmethod
+    def seen_from(cls, module: Any, path: str, layer: str) -> Place:
+        """The note of a layer at a path from a module."""
+        made = cls(f"in {type(module).__name__}{path}" + (f" ({layer})" if path else ""))
+        made.module, made.path = module, path
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return str, (str(self),)  # an error that goes to another process leaves the module behind
+
+    @property
+    def layer(self) -> str:
+        """The class of the layer."""
+        return self.rpartition("(")[2].rstrip(")") if self.path else type(self.module).__name__
+
+
+def note_place(fault: Exception, module: Any) -> None:
+    """Note on an error that it came through a module's `forward`; each module around the layer calls this in turn."""
+    notes: list[str] = list(getattr(fault, "__notes__", ()))
+    for k, note in enumerate(notes):
+        if isinstance(note, Place):
+            if note.module is not module:
+                notes[k] = Place.seen_from(module, _path(module, note.module) + note.path, note.layer)
+            break
+    else:
+        notes.append(Place.seen_from(module, "", type(module).__name__))
+    fault.__notes__ = notes
+
+
+def _path(module: Any, inner: Any) -> str:
+    """How a module's `forward` reaches another one: `.encoder.layers[0]`."""
+    for name, found in module.named_modules():
+        if found is inner:
+            return "".join(f"[{word}]" if word.isdigit() else f".{word}" for word in name.split("."))
+    return f" > {type(inner).__name__}"

@@ -1,0 +1,55 @@
+"""Parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nacre.api.manipulation import concat
+from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.tensor import Tensor
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.state import gradients
+from nacre.trace.value import stripped
+from nacre.trace.variable import Variable
+
+
+def _listed(operation: str, parameters: Iterable[Any]) -> list[Any]:
+    listed = list(parameters)
+    wrong = [type(p).__name__ for p in listed if not isinstance(p, Variable | Tensor)]
+    if wrong or not listed:
+        raise ArgumentError(f"{operation}: parameters are required; got {wrong[0] if wrong else 'none'}")
+    return listed
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
+    """The numbers of all parameters, one after the other: [n].  Gradients go through it.
+
+    Raises ArgumentError without parameters.
+
+    >>> nn.utils.parameters_to_vector([nn.Parameter([[1.0, 2.0]]), nn.Parameter(3.0)]).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    held: list[Any] = [as_tensor(p) for p in _listed("parameters_to_vector", parameters)]
+    return concat([p.reshape(-1) for p in held])
+
+
+def vector_to_parameters(vec: TensorLike, parameters: Iterable[Any]) -> None:
+    """Give parameters the numbers of a vector, as `parameters_to_vector` lists them.
+
+    Raises ShapeError for a vector of another length; nothing is changed then.
+
+    >>> p, q = nn.Parameter([[1.0, 2.0]]), nn.Parameter(3.0)
+    >>> nn.utils.vector_to_parameters(nc.tensor([4.0, 5.0, 6.0]), [p, q]); p.tolist(), q.tolist()
+    ([[4.0, 5.0]], 6.0)
+    """
+    held, listed = as_tensor(vec), _listed("vector_to_parameters", parameters)
+    sizes = [int(p.type.size) for p in listed]
+    if held.shape != (sum(sizes),):
+        raise ShapeError(f"vector_to_parameters: a vector of {sum(sizes)} numbers is required; got shape "
+                         f"{list(held.shape)}")
+    at = 0
+    with gradients(False):
+        for p, size in zip(listed, sizes, strict=True):
+            p.assign(stripped(as_tensor(held[at : at + size].reshape(p.shape), p.dtype)))
+            at += size

@@ -1,0 +1,160 @@
+"""`ParameterGroup`: parameters with their hyper-parameters, and the clocks that count the steps they have taken."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, cast
+
+from nacre.api.operands import as_tensor, constant
+from nacre.api.primitives import pointwise
+from nacre.base.dtypes import float64, int64
+from nacre.base.errors import ArgumentError, TraceError, explain
+from nacre.interpret.stage import is_written
+from nacre.trace.value import Value, is_concrete
+from nacre.trace.variable import Variable, scope
+
+Check = Callable[[Mapping[str, Any]], None]
+
+
+class Clock:
+    """What parameters share that have taken the same steps: their count, "step", and what else depends on it alone."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers: dict[str, Variable]) -> None:
+        self.numbers = numbers
+
+    def copy(self) -> tuple[Clock, bool]:
+        """Another one that stands where this one does, in a trace too; and whether it did so when the trace began."""
+        made = Clock({k: Variable(v.settled(), name=k) for k, v in self.numbers.items()})
+        moved = [k for k, v in self.numbers.items() if is_written(v)]
+        for k in moved:
+            made.numbers[k].assign(self.numbers[k].value)
+        return made, not moved
+
+    def ticked(self) -> Any:
+        """The count, one higher than it was."""
+        held = self.numbers["step"]
+        count = pointwise.add(held.value, constant(1, int64))
+        held.assign(count)
+        return count
+
+
+class ParameterGroup(dict[str, Any]):
+    """Parameters with their hyper-parameters, as a dict; `lr` is also held in the variable `rate`.
+
+    Entries may be set at any time, and count from the next step on.  Those that a schedule changes are held in
+    variables too (`varying`).  Parameters have a clock of their own, or share one, as long as they step together.
+
+    Raises ArgumentError for an entry that the optimiser does not have, for a number outside of its range, and for one
+    that is taken away; TraceError where an entry is set in a function that is being compiled.
+
+    >>> group = optim.SGD([nn.Parameter(1.0)], lr=0.1).param_groups[0]
+    >>> group["lr"] = 0.01
+    >>> group.rate.value
+    Tensor(0.01, f64[])
+    """
+
+    def __init__(self, settings: Mapping[str, Any], check: Check | None = None) -> None:
+        super().__init__({k: v if k == "params" else plain(v) for k, v in settings.items()})
+        self.check = None if check is None else weakref.WeakMethod(check)
+        self.rate = Variable(constant(float(self["lr"]), float64), name="lr")
+        self.varying: dict[str, Variable] = {}
+        self.clocks: dict[Variable, Clock] = {}  # of those that have taken a step
+        self.settled: Hashable = None  # the settings that the parameters' state is for
+        self._settings: Hashable = None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if scope() is not None:
+            raise _set_once(name)
+        value = value if name == "params" else plain(value)
+        check = self.check() if self.check is not None else None
+        if check is not None:
+            check({**self, name: value})
+        super().__setitem__(name, value)
+        self._settings = None
+        if name == "lr":
+            self.rate.assign(as_tensor(value, float64))
+        elif name in self.varying:
+            self.varying[name].assign(as_tensor(_first(value), float64))
+
+    def vary(self, name: str) -> None:
+        """Hold an entry (of a pair, the first) in a variable, so that changing it does not compile anything again."""
+        if name not in self.varying:
+            self.varying[name] = Variable(constant(float(_first(self[name])), float64), name=name)
+            self._settings = None
+
+    def varied(self, name: str) -> dict[str, Any]:
+        """An entry as a tensor by its name, if it is held in a variable."""
+        return {name: self.varying[name].value} if name in self.varying else {}
+
+    def update(self, *others: Any, **more: Any) -> None:
+        """Set several entries."""
+        for name, value in dict(*others, **more).items():
+            self[name] = value
+
+    def __ior__(self, other: Any) -> ParameterGroup:  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """An entry, which is set where there is none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def _keep(self, *_: Any) -> Any:
+        raise ArgumentError("param_groups: entries that stay are required; got one to take away; set it to another "
+                            "value")
+
+    __delitem__ = pop = popitem = clear = _keep
+
+    @property
+    def params(self) -> list[Variable]:
+        """The parameters."""
+        return self["params"]
+
+    @property
+    def settings(self) -> Hashable:
+        """The hyper-parameters that are plain, as a value to compare."""
+        if self._settings is None:
+            held = ("params", "lr", "initial_lr", *self.varying)
+            found = [(k, v) for k, v in self.items() if k not in held]
+            rest = [(f"rest of {k}", self[k][1:]) for k in self.varying if isinstance(self[k], tuple)]
+            self._settings = tuple(found + rest)
+        return self._settings
+
+    def __reduce__(self) -> Any:
+        return ParameterGroup, (dict(self),)
+
+
+def _set_once(name: str) -> TraceError:
+    return TraceError(
+        explain(
+            f"param_groups: an entry is set outside of compiled functions; {name!r} was set while one was traced",
+            "@nc.jit\ndef step(x):\n    loss(x).backward(); optimizer.step(); optimizer.zero_grad()\n"
+            "    schedule.step()",
+            "Hyper-parameters and schedules are Python numbers: this line would run once, in the first call alone.",
+            "@nc.jit\ndef step(x):\n    loss(x).backward(); optimizer.step(); optimizer.zero_grad()\n"
+            "for x in batches:\n    step(x)\n    schedule.step()",
+        )
+    )
+
+
+def plain(value: Any) -> Any:
+    """A hyper-parameter as a number or a tuple of them; a text, or what is traced, stays as it is."""
+    if isinstance(value, str | bool | int | float) or value is None or (
+            isinstance(value, Value) and not is_concrete(value)):
+        return value
+    held = cast("Any", value)
+    if hasattr(held, "item") and not getattr(held, "shape", ()):
+        return held.item()
+    if isinstance(value, list | tuple):
+        return tuple(plain(v) for v in cast("Sequence[Any]", value))
+    return value
+
+
+def _first(value: Any) -> Any:
+    """The first of a pair, or the number itself."""
+    return cast("tuple[Any, ...]", value)[0] if isinstance(value, tuple) else value

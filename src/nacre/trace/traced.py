@@ -1,0 +1,83 @@
+"""Finding traced values in what a function keeps or returns: they mean nothing once its trace has ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import islice
+from types import FunctionType, ModuleType
+from typing import Any, Final, cast
+
+from nacre.trace.value import Payload, Value
+from nacre.trace.variable import Variable
+
+MOST: Final = 1000  # objects that are looked at
+PLAIN: Final = str, bytes, int, float, complex, ModuleType, Variable, type(None)
+CONTAINERS: Final = list, dict, set, deque
+
+
+def find_traced(x: object, ended: bool = False, seen: set[int] | None = None) -> Value | None:
+    """A value of an interpreter, x itself or held by it: in a container, an attribute, a function's closure.
+
+    With `ended` it is one whose interpreter has ended.  What is in `seen`, by identity, was looked at before.
+    """
+    seen = set[int]() if seen is None else seen
+    if id(x) in seen:
+        return None
+    seen.add(id(x))
+    waiting, most = deque([x]), len(seen) + MOST
+    while waiting:
+        x = waiting.popleft()
+        if isinstance(x, Value):
+            if isinstance(x.content, Payload) and x.content.interpreter is not x.content \
+                    and (not ended or getattr(x.content.interpreter, "ended", False)):
+                return x
+        elif not isinstance(x, PLAIN):
+            for part in islice(_parts(x), max(most - len(seen), 0)):
+                if id(part) not in seen:
+                    seen.add(id(part))
+                    waiting.append(part)
+    return None
+
+
+def _parts(x: Any) -> Iterable[Any]:
+    """What an object holds, as far as that is seen without running code of its own."""
+    if isinstance(x, Mapping):
+        return cast("Mapping[Any, Any]", x).values()
+    if isinstance(x, list | tuple | set | frozenset | deque):
+        return cast("Iterable[Any]", x)
+    if isinstance(x, partial):
+        return *x.args, *x.keywords.values()
+    if isinstance(x, FunctionType):
+        return [value for cell in x.__closure__ or () for value in contents(cell)]
+    if isinstance(x, type):
+        return shared(cast("type[Any]", x))
+    cls = cast("type[Any]", type(x))
+    if _own(cls):
+        return ()  # the package's own objects keep what they must
+    slots = [name for c in cls.__mro__ for name in _slots(c) if name != "__weakref__"]
+    held = *getattr(x, "__dict__", {}).values(), *(getattr(x, name) for name in slots if hasattr(x, name))
+    return *held, *shared(cls)
+
+
+def shared(cls: type) -> list[Any]:
+    """The containers among the attributes of a class and its bases, those of the package left out."""
+    return [v for c in cls.__mro__ if not _own(c) for v in vars(c).values() if isinstance(v, CONTAINERS)]
+
+
+def _own(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def contents(cell: Any) -> list[Any]:
+    """What a closure's cell holds, if anything yet."""
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def _slots(cls: type) -> Iterable[str]:
+    slots: str | Iterable[str] = vars(cls).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else slots

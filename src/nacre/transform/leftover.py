@@ -1,0 +1,143 @@
+"""What a function must not leave behind when its trace ends: traced values, changes to copies of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from types import CodeType, FunctionType, MethodType
+from typing import Any, cast
+
+from nacre.base import tree
+from nacre.base.errors import TraceError, explain
+from nacre.trace.guards import kept, reported
+from nacre.trace.traced import contents, find_traced, shared
+from nacre.trace.value import Value
+
+Opened = tuple[list[Any], Hashable] | None
+
+
+def require_plain(name: str, leaf: Any) -> None:
+    """Raise TraceError where a result that is no tensor holds one: it would be handed out without numbers."""
+    found = find_traced(leaf)
+    if found is not None:
+        raise TraceError(explain(
+            f"{name}: results in tensors, dataclasses, tuples, lists and dicts are required; got a "
+            f"{type(leaf).__name__} that holds a traced tensor of type {found.type}",
+            "class Output:\n    def __init__(self, y): self.y = y\n@nc.jit\ndef f(x):\n    return Output(x * 2)",
+            "What a compiled function returns is made anew in every call, from the tensors that are found in it.",
+            "@dataclass\nclass Output:\n    y: nc.Tensor\n@nc.jit\ndef f(x):\n    return Output(x * 2)"))
+
+
+def require_nothing_kept(name: str, function: Any) -> None:
+    """Raise TraceError where an attribute of a module, or what the function names, holds a value of an ended trace.
+
+    The attribute is what it was before, then.
+    """
+    left = [k for k in kept() if find_traced(getattr(k.owner(), k.name, None)) is not None]
+    for k in reversed(left):
+        setattr(k.owner(), k.name, k.before)
+    for k in left:
+        attribute = f"{type(k.owner()).__name__}.{k.name}"
+        raise TraceError(explain(
+            f"{name}: attributes that are no traced tensors are required when the function ends; got {attribute}, set "
+            f"at {k.line}",
+            f"def forward(self, x):\n    self.{k.name} = ...\n    return x",
+            "A compiled function runs without Python: calls would not set the attribute, and what the trace set it to "
+            "has no numbers.",
+            f"self.register_buffer({k.name!r}, nc.zeros(...))    # in __init__; assigning keeps its type\n\n"
+            f"def forward(self, x):\n    return x, ...    # or return it, or `del self.{k.name}` after its last use"))
+
+
+    owners = reported()[::-1]  # the inner ones first
+    seen = set(map(id, owners))
+    for place, held in _places(function, owners):
+        found = find_traced(held, ended=True, seen=seen)
+        if found is not None:
+            raise TraceError(explain(
+                f"{name}: names that hold no traced tensors are required when the function ends; got {place}, which "
+                f"holds one of type {found.type}",
+                "kept = []\n@nc.jit\ndef f(x):\n    kept.append(x * 2)\n    return x\nf(x); kept[0] + 1",
+                "While a function is traced, its values stand for numbers that do not exist yet; they mean nothing "
+                "outside, and later calls add none.",
+                "@nc.jit\ndef f(x):\n    return x, x * 2\nx, doubled = f(x); doubled + 1"))
+
+
+def _places(function: Any, owners: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """What a traced function could have put its values into, with the names of the places."""
+    for owner in owners:
+        for hook in getattr(owner, "_hooks", ()):
+            yield from _around(hook.call)
+        yield from _around(getattr(cast("type[Any]", type(owner)), "forward", None))
+        yield from _attributes(owner)
+    yield from _around(function)
+
+
+def _attributes(x: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of an object, and the containers among those of its class."""
+    cls = cast("type[Any]", type(x))
+    held = getattr(x, "__dict__", {}).items()  # a tensor itself is told by `kept`, or x only stands for another object
+    yield from ((f"{cls.__name__}.{k}", v) for k, v in held if not isinstance(v, Value))
+    yield from ((f"a container of the class {cls.__name__}", v) for v in shared(cls))
+
+
+def _around(function: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of a method's object, and what a function and the functions that it names refer to."""
+    while isinstance(function, partial):
+        yield "the arguments of a partial", (function.args, function.keywords)
+        function = function.func
+    if isinstance(function, MethodType):
+        yield from _attributes(function.__self__)
+    elif not isinstance(function, FunctionType):
+        yield from _attributes(function)
+    for place, held in _named(function):
+        yield place, held
+        if isinstance(held, FunctionType):
+            yield from _named(held)
+
+
+def _named(function: Any) -> list[tuple[str, Any]]:
+    """What a function's code, and the functions inside of it, name of its closure and of its module's globals."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        return []
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    found = [(name, held) for name, cell in cells for held in contents(cell)]
+    known: dict[str, Any] = function.__globals__
+    codes = [code]
+    for inner in codes:
+        found += [(name, known[name]) for name in inner.co_names if name in known]
+        codes += [c for c in inner.co_consts if isinstance(c, CodeType)]
+    return found
+
+
+def require_unchanged(name: str, containers: Sequence[Any], before: Sequence[Opened], answer: Any) -> None:
+    """Raise TraceError where a list, dict or dataclass among the arguments was changed and is not returned."""
+    returned: set[int] | None = None
+    for held, was in zip(containers, before, strict=True):
+        now = tree.opened(held)
+        if now is None or was is None or (now[1] == was[1] and len(now[0]) == len(was[0])
+                                          and all(map(_same, now[0], was[0]))):
+            continue
+        returned = _containers(answer) if returned is None else returned
+        if id(held) not in returned:
+            raise TraceError(explain(
+                f"{name}: arguments that stay as they are, or are returned, are required; got a "
+                f"{type(held).__name__} that the function changes",
+                "@nc.jit\ndef f(state, x):\n    state['sum'] = state['sum'] + x\n    return x\nf(state, x)",
+                "Inside, a container of tensors is a copy that holds what stands for them; changes to it are lost.",
+                "@nc.jit\ndef f(state, x):\n    return x, {**state, 'sum': state['sum'] + x}\n"
+                "y, state = f(state, x)"))
+
+
+def _same(a: object, b: object) -> bool:
+    return a is b
+
+
+def _containers(answer: Any) -> set[int]:
+    """The identities of the containers in a result."""
+    found, waiting = {id(answer)}, [answer]
+    while waiting:
+        for child in (tree.opened(waiting.pop()) or ((), None))[0]:
+            found.add(id(child))
+            waiting.append(child)
+    return found

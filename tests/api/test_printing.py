@@ -1,0 +1,111 @@
+"""How tensors, parameters and compiled functions show themselves, and the options of printing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import nacre as nc
+from nacre import nn
+
+X = nc.tensor([1.23456789, 1000.0, 0.000012])
+
+
+@pytest.fixture(autouse=True)
+def _default() -> Iterator[None]:
+    yield
+    nc.set_printoptions(profile="default")
+
+
+def test_what_requires_a_gradient_says_so() -> None:
+    x = nc.tensor([1.0, 2.0]).requires_grad_()
+    assert repr(x) == "Tensor([1., 2.], f32[2], requires_grad=True)"
+    assert repr(x * 2) == "Tensor([2., 4.], f32[2], requires_grad=True)"
+    assert repr((x * 2).detach()) == "Tensor([2., 4.], f32[2])"
+    with nc.no_grad():
+        assert "requires_grad" not in repr(x * 2)
+    assert str(x) == "[1. 2.]"
+    p = nn.Parameter([1.0])
+    p.name = "weight"
+    assert repr(p) == "Parameter weight: Tensor([1.], f32[1], requires_grad=True)"
+    assert repr(p.requires_grad_(False)) == "Parameter weight: Tensor([1.], f32[1])"
+    assert repr(nn.Buffer([1.0])) == "Buffer: Tensor([1.], f32[1])"
+
+
+def test_compiled_functions_say_what_they_are() -> None:
+    @nc.jit
+    def f(x: Any) -> Any:
+        return x * 2
+
+    assert repr(f) == "<jit f: 0 concrete functions>"
+    f(X)
+    assert repr(f) == "<jit f: 1 concrete function>"
+    f(X[:2])
+    assert repr(f) == "<jit f: 2 concrete functions>"
+    assert repr(nc.jit(nn.Linear(2, 2))) == "<jit Linear: 0 concrete functions>"
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ({"precision": 2}, "Tensor([1.23e+00, 1.00e+03, 1.20e-05], f32[3])"),
+    ({"precision": 3, "sci_mode": False}, "Tensor([   1.235, 1000.   ,    0.   ], f32[3])"),
+    ({"precision": 1, "sci_mode": True}, "Tensor([1.2e+00, 1.0e+03, 1.2e-05], f32[3])"),
+    ({"profile": "short", "sci_mode": False}, "Tensor([   1.23, 1000.  ,    0.  ], f32[3])"),
+    ({"linewidth": 30, "precision": 0, "sci_mode": False}, "Tensor([   1., 1000.,    0.], f32[3])"),
+    ({"linewidth": 20, "precision": 0, "sci_mode": False}, "Tensor([   1.,\n        1000.,\n           0.], f32[3])"),
+])  # fmt: skip
+def test_options(options: dict[str, Any], text: str) -> None:
+    before = repr(X)
+    with nc.printoptions(**options):
+        assert repr(X) == text
+        assert str(nc.tensor([1, 2])) == "[1 2]"
+    assert repr(X) == before
+    nc.set_printoptions(**options)
+    assert repr(X) == text
+    nc.set_printoptions(profile="default")
+    assert repr(X) == before
+
+
+def test_long_tensors_are_shortened() -> None:
+    x = nc.arange(10)
+    nc.set_printoptions(threshold=5, edgeitems=2)
+    assert str(x) == "[0 1 ... 8 9]"
+    nc.set_printoptions(edgeitems=1)  # the threshold stays
+    assert repr(x) == "Tensor([0, ..., 9], i64[10])"
+    nc.set_printoptions(threshold=math.inf)
+    assert str(x) == "[0 1 2 3 4 5 6 7 8 9]"
+    assert "..." not in str(nc.arange(3000)) and len(str(nc.arange(3000)).strip('[]').split()) == 3000
+
+
+def test_options_nest_and_end_with_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), nc.printoptions(precision=1):
+        with nc.printoptions(edgeitems=1, threshold=1):
+            assert repr(nc.tensor([1.25, 2.0, 3.0])) == "Tensor([1.2, ..., 3. ], f32[3])"
+        assert repr(nc.tensor([1.25, 2.0, 3.0])) == "Tensor([1.2, 2. , 3. ], f32[3])"
+        1 / 0  # noqa: B018
+    assert repr(nc.tensor([1.25])) == "Tensor([1.25], f32[1])"
+
+
+@pytest.mark.parametrize("wrong", [
+    {"precision": -1}, {"precision": 1.5}, {"precision": "a"}, {"threshold": -1}, {"threshold": math.nan},
+    {"edgeitems": 0}, {"linewidth": True}, {"profile": "long"}, {"sci_mode": 1},
+])  # fmt: skip
+def test_wrong_options_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(nc.ArgumentError, match="set_printoptions: "):
+        nc.set_printoptions(**wrong)
+    assert repr(nc.tensor([1.25])) == "Tensor([1.25], f32[1])"
+
+
+def test_notebooks_get_tables() -> None:
+    assert nc.tensor([[1, 2], [3, 4]])._repr_html_() == (
+        "<table><tr><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></table><small>Tensor, i64[2, 2]</small>")
+    wide = nc.arange(5000).reshape(50, 100).astype(nc.float32)._repr_html_()
+    assert wide.count("<tr>") == 7 and wide.count("<td>") == 49 and wide.count("⋯") == 13
+    assert nc.tensor([0.5]).requires_grad_()._repr_html_().endswith("f32[1], requires_grad=True</small>")
+    for x in (nc.tensor(1.5), nc.zeros((2, 2, 2)), nc.zeros((0, 3))):
+        assert x._repr_html_() == f"<pre>{x!r}</pre>"
+    shown: list[str] = []
+    nc.jit(lambda x: (shown.append(x._repr_html_()), x)[1])(X)
+    assert shown == ["<pre>Tensor(f32[3], traced)</pre>"]

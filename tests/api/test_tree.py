@@ -1,0 +1,65 @@
+"""Trees as users take them apart and put them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+
+import nacre as nc
+from nacre import nn
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class State:
+    w: Any
+    more: Any = None
+
+
+TREE = {"b": [1, (2, None)], "a": Pair(3, State(4, {"x": 5}))}
+
+
+def test_flatten_and_back() -> None:
+    leaves, structure = nc.tree.flatten(TREE)
+    assert leaves == nc.tree.leaves(TREE) == [1, 2, 3, 4, 5]
+    assert structure == nc.tree.structure(TREE) and hash(structure) == hash(nc.tree.structure(TREE))
+    assert nc.tree.unflatten(structure, (k * 10 for k in leaves)) == {
+        "b": [10, (20, None)], "a": Pair(30, State(40, {"x": 50}))}
+
+
+def test_map() -> None:
+    assert nc.tree.map(lambda x: -x, TREE) == {"b": [-1, (-2, None)], "a": Pair(-3, State(-4, {"x": -5}))}
+    assert nc.tree.map(lambda *xs: sum(xs), [1, (2,)], [10, (20,)], [100, (200,)]) == [111, (222,)]
+    assert nc.tree.map(str, 3) == "3" and nc.tree.map(str, []) == [] and nc.tree.map(str, None) is None
+    assert nc.tree.structure(State(1)) == nc.tree.structure(State(2)) != nc.tree.structure(State(1, 2))
+
+
+def test_gradients_as_trees() -> None:
+    weights = {"w": nc.tensor([1.0, 2.0]), "b": State(nc.tensor([3.0]))}
+    grads = nc.jit(nc.grad(lambda t: nc.sum(t["w"] ** 2) + nc.sum(t["b"].w)))(weights)
+    stepped = nc.jit(lambda w, g: nc.tree.map(lambda x, y: x - 0.5 * y, w, g))(weights, grads)
+    assert stepped["w"].tolist() == [0.0, 0.0] and stepped["b"].w.tolist() == [2.5]
+
+
+def test_modules_are_trees() -> None:
+    layer = nn.Linear(2, 3)
+    assert [p.shape for p in nc.tree.leaves(layer)] == [(3, 2), (3,)]
+    sizes = nc.tree.map(lambda p: p.size, layer)
+    assert isinstance(sizes, nn.Linear) and (sizes.weight, sizes.bias) == (6, 3)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(nc.ArgumentError, match=r"tree\.map: trees of one structure are required; got .* and "):
+        nc.tree.map(lambda x, y: x, [1, 2], (1, 2))
+    with pytest.raises(nc.ArgumentError, match=r"tree\.unflatten: 2 leaves are required; got 1"):
+        nc.tree.unflatten(nc.tree.structure([1, 2]), [1])
+    with pytest.raises(nc.DTypeError, match=r"tree\.map: a function is required first"):
+        nc.tree.map([1], lambda x: x)
+    with pytest.raises(nc.DTypeError, match=r"tree\.unflatten: a structure is required first"):
+        nc.tree.unflatten([1, 2], nc.tree.structure([0, 0]))

@@ -1,0 +1,56 @@
+"""CTC at its ends: no frames, no labels, impossible targets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+
+F = nc.nn.functional
+
+
+def losses(frames: list[int], sizes: list[int], time: int = 3, width: int = 2, **more: Any) -> tuple[Any, Any]:
+    """The loss of each of some sequences, all of whose classes are equally likely, and the derivative."""
+    logits = nc.zeros((time, len(frames), 3), dtype=nc.float64)
+    targets = nc.asarray(np.tile(np.array([1, 2, 1])[:width], (len(frames), 1)).astype(np.int64))
+
+    def f(x: Any) -> Any:
+        return F.ctc_loss(F.log_softmax(x, 2), targets, nc.tensor(frames), nc.tensor(sizes), **more)
+
+    each = f(logits) if "reduction" in more else None
+    eager, compiled = (run(nc.grad(lambda x: nc.sum(f(x))))(logits).numpy() for run in (lambda g: g, nc.jit))
+    np.testing.assert_array_equal(eager, compiled)
+    return None if each is None else each.numpy(), eager
+
+
+def test_without_frames_only_the_empty_target_is_possible() -> None:
+    found, slopes = losses([0, 0, 3], [0, 2, 0], reduction="none")
+    assert found[0] == 0.0 and found[1] == math.inf
+    assert math.isclose(found[2], 3 * math.log(3), rel_tol=1e-12)
+    assert np.isfinite(slopes).all() and not slopes[:, :2].any() and slopes[:, 2].any()
+
+
+def test_impossible_targets() -> None:
+    found, slopes = losses([1, 3], [2, 2], reduction="none")
+    assert found[0] == math.inf and math.isfinite(found[1])
+    assert np.isfinite(slopes).all() and not slopes[:, 0].any()
+    found, slopes = losses([1, 0, 3], [2, 1, 2], reduction="none", zero_infinity=True)
+    assert found[0] == found[1] == 0.0 and found[2] > 0 and np.isfinite(slopes).all()
+    assert np.isfinite(losses([1, 0, 3], [2, 0, 2], zero_infinity=True)[1]).all()
+
+
+def test_no_time_and_no_labels_at_all() -> None:
+    found, slopes = losses([0, 0], [0, 1], time=0, reduction="none")
+    assert found.tolist() == [0.0, math.inf] and slopes.shape == (0, 2, 3)
+    found, slopes = losses([3, 0], [0, 0], width=0, reduction="none")
+    assert math.isclose(found[0], 3 * math.log(3), rel_tol=1e-12) and found[1] == 0.0 and np.isfinite(slopes).all()
+
+
+def test_lengths_out_of_range_are_refused() -> None:
+    for frames, sizes in (([4], [1]), ([-1], [1]), ([3], [3]), ([3], [-1])):
+        with pytest.raises(nc.ArgumentError, match="lengths in"):
+            losses(frames, sizes)
