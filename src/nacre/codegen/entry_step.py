@@ -691,7 +691,7 @@ def words(program: np.ndarray, results: int, around: Surroundings, holds: Callab
     `program` is the program's record; `finish` is None for one result that is the answer, `tuple` for a tuple of all,
     else a function that makes the answer of that tuple.
     """
-    places = {name: slot_offset(Variable, name) for name in ("cell", "gradient_cell", "requires_grad")}
+    places = {name: slot_offset(Variable, name) for name in ("cell", "gradient_cell", "wants_gradient")}
 
     def address(slot: Slot) -> int:
         """Where a variable has one of its slots."""

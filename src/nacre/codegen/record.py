@@ -7,6 +7,7 @@ back.  A set that is not known yet goes to the entry's fallback, which is Python
 from __future__ import annotations
 
 import ctypes
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -186,6 +187,8 @@ fail:
 def slot_offset(cls: type, name: str) -> int:
     """Where a slot of a class lies in its instances: PyMemberDescrObject → PyMemberDef.offset."""
     descriptor = cls.__dict__[name]
+    if type(descriptor) is not types.MemberDescriptorType:
+        raise TypeError(f"{cls.__name__}.{name} is no slot")
     member = ctypes.c_void_p.from_address(id(descriptor) + 40).value
     assert member is not None
     return ctypes.c_ssize_t.from_address(member + 16).value

@@ -11,7 +11,8 @@ from nacre.codegen.entry_step import Surroundings
 from nacre.trace.variable import Variable
 from nacre.transform.concrete import ConcreteFunction
 
-_SLOTS = ("cell", "gradient_cell", "gradient", "requires_grad")  # which native code reads and sets by itself
+# what native code reads and sets by itself
+_SLOTS = ("cell", "gradient_cell", "gradient", "requires_grad", "wants_gradient")
 
 
 def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
@@ -36,7 +37,7 @@ def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
         written=_slots(concrete.variable_outputs, "cell") + _slots(concrete.gradient_outputs, "gradient_cell"),
         cleared=_slots(concrete.cleared, "gradient_cell"),
         kept=[((v, "gradient_cell"), None, was) for v, was in concrete.gradient_none]
-        + [((v, "requires_grad"), was, True) for v, was in concrete.gradient_wanted],
+        + [((v, "wants_gradient"), was, True) for v, was in concrete.gradient_wanted],
         hidden={number[v]: place for v, place in hidden},
     )
     seen = number.keys() >= {*concrete.variable_outputs, *concrete.gradient_outputs}
