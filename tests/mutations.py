@@ -525,7 +525,7 @@ def work(kind: str, folder: Path, seed: int, first: int, last: int) -> None:
             except nc.Error:
                 outcome = "refused"
             except BaseException as fault:
-                shown = traceback.extract_tb(fault.__traceback__)[-1]
+                shown = [f for f in traceback.extract_tb(fault.__traceback__) if f.name != late.__name__][-1]
                 place = f"{Path(shown.filename).name}:{shown.lineno}"
                 outcome = f"FAULT {type(fault).__name__}: {str(fault)[:200]!r} at {place}"
                 if isinstance(fault, KeyboardInterrupt):
