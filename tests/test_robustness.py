@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from interrupts import interrupted
 from nacre import nn, optim
 from nacre.base.errors import Error, OutOfMemory
 from nacre.runtime import buffer
@@ -156,20 +157,16 @@ def test_an_interrupt_ends_a_long_program_between_its_steps(threads: int) -> Non
         return x
 
     f, x = nc.jit(long), nc.zeros((500, 500))
-    before, handler = nc.get_threads(), signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = nc.get_threads()
     nc.set_threads(threads)
     try:
         f.concrete(x)
         held = buffer.statistics().buffers
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted():
             f(x)
-        timer.join()
         assert buffer.statistics().buffers == held
         assert nc.jit(lambda x: x @ x + 1)(x).sum().item() == 250_000
     finally:
-        signal.signal(signal.SIGINT, handler)
         nc.set_threads(before)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from interrupts import interrupted
 from nacre.codegen.entry import rebind
 from nacre.native.pool import pool
 
@@ -202,19 +202,15 @@ def test_gradients_of_a_matrix_that_every_round_reads(side: str) -> None:
 def test_a_loop_without_an_end_stops_at_an_interrupt(threads: int) -> None:
     f = nc.jit(lambda x, w: nc.while_loop(lambda c: c.sum() > -1.0, lambda c: nc.abs(c @ w), x))
     x, w = nc.zeros((64, 64)), nc.zeros((64, 64))
-    killer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
-    killer.start()
     start = time.perf_counter()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted():
         f(x, w)
     assert time.perf_counter() - start < 30
     assert float(nc.jit(lambda x: nc.while_loop(lambda c: c < 5, lambda c: c + 1, x))(nc.tensor(0))) == 5
 
 
 def test_a_small_loop_stops_at_an_interrupt(threads: int) -> None:
-    killer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
-    killer.start()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted():
         nc.while_loop(lambda c: c < 5, lambda c: c * 1, nc.tensor(0))
 
 
