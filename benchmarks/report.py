@@ -6,8 +6,8 @@
 Each RESULTS.json comes from the benchmark: timed cases, or fresh processes.  BENCH.json comes from `nacre bench
 --json` on the same machine.  What they hold of a processor is kept in docs/figures/speed.json.  The tables of all
 processors go between the `measured` markers of docs/performance.md.  With a roofline each case also has its floor:
-the least time that its floating-point operations, inputs and outputs take.  docs/figures/speed.svg shows how much
-faster Nacre is than the best other framework, on the first processor.
+the least time that its floating-point operations, inputs and outputs take.  The chart, docs/figures/speed.svg, shows
+how much faster Nacre is than the best other framework, on the first processor.
 """
 
 from __future__ import annotations

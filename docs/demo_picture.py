@@ -62,7 +62,8 @@ def draw(console: Console) -> str:
     assert found is not None
     colours = "\n".join(line.strip() for line in found[1].splitlines() if "fill:" in line)
     scheme = f"@media (prefers-color-scheme: dark) {{\n{colours}\n}}\n</style>"
-    whole = re.sub(r' clip-path="[^"]*"|<text[^>]*>\s*</text>', "", light.replace("</style>", scheme))
+    whole = re.sub(r' clip-path="[^"]*"', "", light.replace("</style>", scheme))  # no line is cut off
+    whole = re.sub(r"<text[^>]*>\s*</text>", "\n", whole)
     return "\n".join(line.strip() for line in whole.splitlines() if line.strip()) + "\n"
 
 
