@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from nacre.cli import demo
+from nacre.examples import digits
 from nacre.native.engine import host_target
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,23 +68,20 @@ def draw(console: Console) -> str:
     return "\n".join(line.strip() for line in whole.splitlines() if line.strip()) + "\n"
 
 
-def play(epochs: int | None, into: Path) -> tuple[Console, int]:
+def play(epochs: int, into: Path) -> tuple[Console, int]:
     """Run the demo; a console that has recorded it, and its exit status."""
+    words = "nacre demo" if epochs == digits.EPOCHS else f"nacre demo --epochs {epochs}"
     console = Console(record=True, file=io.StringIO(), width=WIDTH, color_system="truecolor", force_terminal=False,
                       highlight=False)
-    console.print(f"[dim]$[/] [bold]nacre demo[/]{'' if epochs is None else f' --epochs {epochs}'}"
-                  f"   [dim]# processor: {host_target().cpu}[/]")
-    command = argparse.ArgumentParser(description="")
-    demo.arguments(command)
-    words = ["--json", str(into), *([] if epochs is None else ["--epochs", str(epochs)])]
-    return console, demo.run(command.parse_args(words), console)
+    console.print(f"[dim]$[/] [bold]{words}[/]   [dim]# processor: {host_target().cpu}[/]")
+    return console, demo.run(argparse.Namespace(json=into, epochs=epochs), console)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the demo and write its picture; nothing is written unless the demo passes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "figures", help="where the files are written")
-    parser.add_argument("--epochs", type=int, help="passes over the training set (default: those of the demo)")
+    parser.add_argument("--epochs", type=int, default=digits.EPOCHS, help="passes over the training set")
     given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=given.folder) as made:
