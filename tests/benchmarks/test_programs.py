@@ -21,14 +21,39 @@ def test_growth_runs(tmp_path: Path) -> None:
     assert all((tmp_path / name).read_text().startswith("<svg") for name in ("growth.svg", "compilation.svg"))
 
 
+RESULTS = {
+    "versions": {"nacre@x:Y": "0.1", "torch": "2", "ort": "1"},
+    "cases": {"W1": {"torch": {"min": 3.0, "median": 3.3, "ok": True}, "ort": {"error": "no training"},
+                     "nacre@x:Y": {"min": 2.0, "median": 2.2, "ok": True}},
+              "W9.add": {"torch": {"min": 3.0, "median": 3.3, "ok": True},
+                         "ort": {"min": 1, "median": 1, "ok": False}}},
+    "fresh": {"nacre@x:Y": {"import_s": [0.02, 0.01], "W1.cold": [{"time_to_first": 0.5, "peak_mib": 99.6}],
+                            "W1.warm": [{"error": "none"}]}},
+}
+BENCH = {"workloads": {"mlp": {"floor": 0.0009}},
+         "ceilings": {"flops": {"f32": 4e11}, "bandwidths": [[16384, 8e11], [1 << 20, 4e11]]}}
+
+
 def test_the_report_has_floors_and_ratios() -> None:
     report = program("report")
-    good = {"min": 3.0, "median": 3.3, "ok": True}
-    ours = {"min": 2.0, "median": 2.2, "ok": True}
-    results = {"versions": {"torch": "2", "ort": "1", "nacre@x:Y": "0.1"},
-               "cases": {"W1": {"torch": good, "nacre@x:Y": ours, "ort": {"error": "no training"}},
-                         "W9.add": {"torch": good}}}
-    lines = report.timed(results, {"mlp": 0.0009})
-    assert lines[2].endswith("| 3 / 3.3 | – | 2 / 2.2 | 1.50 (1.50) | 0.9 | 45% |")
-    assert lines[3].endswith("| 3 / 3.3 | – | – | – | – | – |")
-    assert "floor" not in report.timed(results, {})[0]
+    lines = list(report.tables(report.kept(RESULTS, BENCH)))
+    assert [line for line in lines if "MLP" in line or "torch" in line or "nacre" in line][:5] == [
+        "| least / median | 784-512-512-10 MLP, batch 128, Adam |", "| torch 2 | 3 / 3.3 |", "| nacre 0.1 | 2 / 2.2 |",
+        "| **nacre, times as fast as the best other** | 1.50 (1.50) |",
+        "| floor (share of the roof that nacre reaches) | 0.9 (45%) |"]
+    assert "| ort 1 | wrong |" in lines and "| import, s | 0.01 |" in lines
+    assert "| first result of the MLP step, nothing cached / cached, s | 0.50 / – |" in lines
+    assert "Floors: 400 GFLOP/s in float32; by the bytes that move, in GB/s: 16 KiB 800, 1 MiB 400." in lines
+    assert not any("floor" in line.lower() for line in report.tables(report.kept(RESULTS, None)))
+
+
+def test_the_report_writes_each_processor_and_charts_the_first() -> None:
+    report = program("report")
+    data = {name: report.kept(RESULTS, None) for name in ("One", "Two")}
+    page = report.page("Before.\n<!-- measured -->\nold\n<!-- end -->\nAfter.\n", data)
+    assert page.startswith("Before.\n") and page.endswith("\nAfter.\n") and "old" not in page
+    assert page.index("### One") < page.index("### Two")
+    assert report.page(page, data) == page
+    drawn = report.chart("One <core>", data["One"])
+    assert "1.50 × PyTorch" in drawn and "One &lt;core&gt;" in drawn and "prefers-color-scheme: dark" in drawn
+    assert json.loads(report.as_json(data)) == data
