@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from nacre import __version__
@@ -130,13 +130,12 @@ def run(given: argparse.Namespace, console: Console) -> int:
     start = time.perf_counter()
     report = Report(__version__, host_target().isa, get_threads(), given.epochs)
     training, held = digits.split()
-    layout.show(console, f"Nacre {__version__}", "bold")
-    layout.show(console, layout.wrapped(
-        f"A convolutional network learns to read {len(training):,} handwritten digits ({report.isa}, "
-        f"{_threads(report.threads)}).", console.width))
+    layout.show(console, f"Nacre {__version__} on {report.isa}, {_threads(report.threads)}", "bold")
+    layout.show(console, layout.wrapped(f"A convolutional network learns to read {len(training):,} handwritten digits.",
+                                        console.width))
     console.print()
     columns = (TextColumn("  {task.description}"), BarColumn(bar_width=BAR),
-               TextColumn("{task.elapsed:>5.1f} s", justify="right"), TextColumn("{task.fields[note]}"))
+               Seconds(), TextColumn("{task.fields[note]}"))
     with tempfile.TemporaryDirectory(prefix="nacre-demo-") as folder, Progress(*columns, console=console) as progress:
         work = Demo(report, held, Path(folder), progress)
         work.steps()
@@ -150,12 +149,19 @@ def run(given: argparse.Namespace, console: Console) -> int:
     show(report, console)
     if report.misread:
         console.print()
-        layout.show(console, f"The network misreads {len(report.misread)} of {digits.HELD_BACK} digits. "
-                    f"{'These are some' if len(report.misread) > DRAWN else 'These are they'}:\n")
+        layout.show(console, "Misread digits\n", "bold")
         layout.show(console, misread(report, held, console))
     if given.json is not None:
         write(report, given.json)
     return report.status
+
+
+class Seconds(ProgressColumn):
+    """The time that a task has taken so far, or took."""
+
+    def render(self, task: Task) -> Text:
+        """The time in seconds."""
+        return Text(f"{(task.finished_time if task.finished else task.elapsed) or 0:5.1f} s")
 
 
 class Demo:

@@ -27,6 +27,7 @@ class Table:
 
     def add(self, name: str, *numbers: str) -> None:
         """Add a row; numbers that are left out are empty."""
+        name = name.replace("…", "+more")  # how the label of a kernel with many operations ends
         self.rows.append((name, *numbers, *[""] * (len(self.heads) - len(numbers))))
 
     def rule(self) -> None:

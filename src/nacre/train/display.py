@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from nacre.train.metrics import means
 
-BETWEEN = 0.1  # seconds between two looks of the bar
+BETWEEN = 0.1  # seconds between two updates of the bar
 PLACES = ("epoch", "step")
 WIDE = 9  # characters of a column of values
 BESIDE = 45  # characters of the bar and the numbers beside it
@@ -73,7 +74,7 @@ class Columns:
 
 
 class Display:
-    """A training on a console; nothing without one."""
+    """Shows a training on a console; shows nothing without one."""
 
     def __init__(self, console: Console | None) -> None:
         self.console = console
@@ -83,17 +84,18 @@ class Display:
         self.columns = Columns(0, NARROW)
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Print a text; it breaks at words where the console ends."""
         if self.console is not None:
-            self.console.print(escape(text), soft_wrap=True)
+            lines = textwrap.wrap(text, self.console.width, break_long_words=False, break_on_hyphens=False)
+            self.console.print(escape("\n".join(lines)), soft_wrap=True)
 
     def show(self, drawn: Any) -> None:
-        """Something that is drawn."""
+        """Print a drawing."""
         if self.console is not None:
             self.console.print(drawn, soft_wrap=True)
 
     def begin(self, epochs: int) -> None:
-        """The training begins."""
+        """Begin a training."""
         self.epochs = epochs
         if self.console is not None:
             self.columns = Columns(epochs, self.console.width)
@@ -104,7 +106,7 @@ class Display:
             self.progress.start()
 
     def epoch_begins(self, epoch: int, total: int | None, done: int) -> None:
-        """An epoch of so many batches begins, of which some are done."""
+        """Begin an epoch of `total` batches, of which `done` are done."""
         self.began, self.done, self.next = time.perf_counter(), done, 0.0
         if self.progress is not None:
             if self.task is not None:
@@ -112,7 +114,7 @@ class Display:
             self.task = self.progress.add_task(f"epoch {epoch}/{self.epochs}", total=total, completed=done, values="")
 
     def step(self, batches: int, values: Mapping[str, tuple[float, float]]) -> None:
-        """So many batches of the epoch are done."""
+        """Show that so many batches of the epoch are done, with their values."""
         if self.progress is None or (now := time.perf_counter()) < self.next:
             return
         self.next = now + BETWEEN
@@ -125,12 +127,12 @@ class Display:
         self.progress.refresh()
 
     def epoch(self, row: Mapping[str, Any], best: bool) -> None:
-        """An epoch's row."""
+        """Print the lines of an epoch."""
         for line in self.columns.lines(row, best):
             self.say(line)
 
     def close(self) -> None:
-        """The training ends."""
+        """End the training."""
         if self.progress is not None:
             self.progress.stop()
             self.progress = self.task = None
