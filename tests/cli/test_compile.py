@@ -11,7 +11,8 @@ import pytest
 
 import nacre as nc
 from deploy.calls import can_link
-from nacre.cli.main import DONE, MISUSED, main
+from nacre.cli.grammar import MISUSED
+from nacre.cli.main import DONE, main
 from nacre.cli.source import load
 
 SOURCE = """
@@ -39,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_from_source_to_results(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "model.py:model", "f32[batch:64, 6]", "--no-color"]) == DONE
     told = capfd.readouterr().out
-    assert "model: executable for host" in told and "input x: f32[batch, 6]" in told
+    assert "model: executable for host" in told and "input x        f32[batch, 6]" in told
     assert main(["run", "model", "x.npy", "-o", "y.npy", "--json"]) == DONE
     assert json.loads(capfd.readouterr().out)["outputs"] == [{"file": "y.npy", "type": "f32[3, 3]"}]
     assert main(["run", "model", "none.npy", "-o", "y.npy"]) == MISUSED
@@ -63,15 +64,18 @@ def test_objects_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize(("line", "message"), [
-    ("compile model.py:split", "examples of all arguments of split are required"),
+    ("compile model.py:split", "compile: a TYPE for each argument (x) is required"),
     ("compile model.py:split f32[3] f32[3]", "1 types (x) are required; got 2"),
     ("compile model.py:split f32[3] --target pdp11", "a target of host"),
     ("compile model.py:split f32[3] -o none/split", "a folder that exists is required"),
     ("compile none.safetensors", "a file that can be read is required"),
     ("compile x.safetensors f32[3]", "no types are required"),
-    ("run none.safetensors x.npy", "a file that can be read is required"),
-    ("run model.py x.npy -o y.npy", "an executable of this machine"),
-    ("run model.py x.npy", "a file for each output is required"),
+    ("run none.safetensors x.npy", "none.safetensors does not exist"),
+    ("run nofile x.npy -o y.npy", "nofile does not exist"),
+    ("run . x.npy -o y.npy", ". is a folder"),
+    ("run x.npy x.npy -o y.npy", "an executable of this machine"),
+    ("run x.npy x.npy", "a file for each output is required"),
+    ("run model.py x.npy -o y.npy", "nacre compile model.py:NAME"),
 ])
 def test_wrong_lines(folder: Path, line: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == MISUSED
@@ -121,7 +125,7 @@ def test_what_is_wrong_is_told_in_a_sentence(folder: Path, capfd: pytest.Capture
     (folder / "broken.py").write_text("def f(:")
     assert main(line) == MISUSED
     said = capfd.readouterr().err
-    assert re.search(words, said) and said.startswith("nacre: ") and len(said) < 600, said
+    assert re.search(words, said) and said.startswith(f"nacre {line[0]}: ") and len(said) < 600, said
 
 
 def test_a_folder_named_like_an_object_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

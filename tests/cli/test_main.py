@@ -6,7 +6,8 @@ import pytest
 
 from nacre import __version__
 from nacre.cli import demo, main
-from nacre.cli.main import DONE, INTERRUPTED, MISUSED
+from nacre.cli.grammar import MISUSED
+from nacre.cli.main import DONE, INTERRUPTED
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,7 +26,8 @@ def test_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit) as end:
         main.main([command, "--help"])
     assert end.value.code == 0
-    assert "NACRE_ISA" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert shown.index("examples:") < shown.index("usage:") and "NACRE_" not in shown
 
 
 @pytest.mark.parametrize("epochs", ["0", "-1", "many"])

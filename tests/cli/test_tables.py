@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -14,25 +15,37 @@ from nacre.inspect import ceilings
 NUMBERS = ["123456.7", "987654.3", "1234567.8", "100%", "12345.6", "98765.4", "100%", "100%"]
 
 
+NAME = "max+sub+exp+sum+div+a very long name of a kernel"
+
+
 def printed(width: int, terminal: bool, name: str) -> str:
-    table = tables.numbers("a title", "kernel", [f"head {k}" for k in range(len(NUMBERS))])
-    table.add_row(name, *NUMBERS)
+    table = tables.Table("a title", "kernel", tuple(f"head {k}" for k in range(len(NUMBERS))))
+    table.add(name, *NUMBERS)
+    table.rule()
+    table.add("all", NUMBERS[0])
     out = io.StringIO()
     tables.show(Console(file=out, width=width, force_terminal=terminal, color_system=None), table)
     return out.getvalue()
 
 
-@pytest.mark.parametrize("width", [200, 120, 80, 60, 20])
+@pytest.mark.parametrize("width", [200, 120, 100, 80, 60, 20])
 @pytest.mark.parametrize("terminal", [True, False])
-def test_numbers_are_whole_at_any_width(width: int, terminal: bool) -> None:
-    shown = printed(width, terminal, "max+sub+exp+sum+div+a very long name of a kernel")
-    assert all(number in shown for number in NUMBERS) and "head 7" in shown
+def test_tables_fit_and_cut_nothing_at_any_width(width: int, terminal: bool) -> None:
+    shown = printed(width, terminal, NAME)
+    assert all(number in shown for number in NUMBERS) and "head 7" in shown and "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert all(word in shown for word in re.split(r"[+ ]", NAME))
 
 
-def test_names_give_way_to_numbers_on_a_terminal() -> None:
-    shown = printed(100, True, "a" * 40)
-    assert "…" in shown and max(map(len, shown.splitlines())) <= 100
-    assert "a" * 40 in printed(80, False, "a" * 40)
+def test_long_names_break_before_a_plus() -> None:
+    table = tables.Table("t", "kernel", ("ms",))
+    table.add("contract+tanh+add+exp", "1.5")
+    assert table.lines(20)[2:] == ["contract+tanh    1.5", "  +add+exp"]
+
+
+def test_rows_become_blocks_where_a_line_has_no_room() -> None:
+    shown = printed(40, True, "softmax")
+    assert shown.splitlines()[1:3] == ["softmax", "  head 0 123456.7  head 1 987654.3"]
 
 
 @pytest.fixture

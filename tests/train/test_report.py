@@ -13,7 +13,8 @@ from nacre import train
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.inspect.plot import Chart, LinearAxis, Series
 from nacre.train.curves import HEIGHT, WIDTH, drawn
-from nacre.train.display import Display, shown
+from nacre.train.display import Columns, Display, shown
+from nacre.train.history import overfits
 from nacre.train.metrics import batch_size
 from nacre.train.report import charts, page
 
@@ -24,16 +25,37 @@ def history(training: list[float], validation: list[float | None]) -> train.Hist
     return train.History(rows)
 
 
-OVERFIT = history([0.9, 0.5, 0.3, 0.1], [0.8, 0.6, 0.7, 0.9])
+OVERFIT = history([0.9, 0.5, 0.3, 0.1], [0.6, 0.7, 0.8, 0.9])
 
 
 def test_verdicts() -> None:
-    assert OVERFIT.verdict().startswith("overfitting: the validation loss was least after epoch 2 (0.6)")
+    assert OVERFIT.verdict().startswith("overfitting: the validation loss rose from 0.6 after epoch 1 to 0.9")
     assert "still falling" in history([3.0, 2.0, 1.0], [3.0, 2.0, 1.0]).verdict()
     assert "level" in history([3.0, 2.0, 1.9], [3.0, 2.0, 2.01]).verdict()
     assert "too few" in history([3.0], [3.0]).verdict()
     assert "too few" in history([3.0, 2.0], [None, None]).verdict()
-    assert "level" in history([1.0, 2.0, 3.0], [1.0, 0.5, 3.0]).verdict()  # training got worse too: it diverges
+    assert "diverges" in history([1.0, 2.0, 3.0], [1.0, 0.5, 3.0]).verdict()
+
+
+FALLING = [(k, 1 / k) for k in range(1, 9)]
+RISES: dict[str, tuple[list[float], bool]] = {
+    "over several epochs": ([0.8, 0.6, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8], True),
+    "with noise": ([0.8, 0.5, 0.6, 0.55, 0.7, 0.65, 0.8, 0.75], True),
+    "over one epoch": ([0.9, 0.8, 0.7, 0.6, 0.5, 0.45, 0.4, 0.6], False),
+    "over two epochs": ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.6, 0.7], False),
+    "by a jump, then level": ([0.9, 0.5, 0.4, 0.6, 0.6, 0.6, 0.6, 0.6], False),
+    "and falls again": ([0.9, 0.5, 0.7, 0.9, 0.8, 0.7, 0.6, 0.55], False),
+    "by little": ([0.9, 0.5, 0.501, 0.502, 0.503, 0.504, 0.505, 0.506], False),
+    "not": ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2], False),
+}
+
+
+@pytest.mark.parametrize(("losses", "wanted"), RISES.values(), ids=RISES)
+def test_overfitting_is_a_rise_over_several_epochs(losses: list[float], wanted: bool) -> None:
+    validation = [(float(k), v) for k, v in enumerate(losses, 1)]
+    assert overfits(FALLING, validation) == wanted
+    rising = [(k, v) for (k, _), v in zip(FALLING, reversed([v for _, v in FALLING]), strict=True)]
+    assert not overfits(rising, validation)  # the training loss rises too
 
 
 def test_a_column_has_the_finite_points_of_its_epochs() -> None:
@@ -93,8 +115,25 @@ def test_a_console_that_is_no_terminal_gets_a_line_for_each_epoch() -> None:
     display.step(1, {"loss": (1.0, 1.0)})
     display.epoch({"epoch": 1, "step": 3, "loss": 0.25, "valid_loss": 0.5}, True)
     display.close()
-    assert console.export_text() == "epoch 1/2  loss 0.25  | validation loss 0.5  best so far\n"
+    assert console.export_text() == "epoch       loss  valid_loss\n  1/2     0.2500      0.5000  best\n"
     assert shown({"epoch": 1, "loss": 0.123456}) == "loss 0.1235"
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_epochs_are_aligned_and_fit(width: int) -> None:
+    row = {"epoch": 9, "step": 9, "loss": 12.34567, "accuracy": 1.0, "lr": 1e-5, "valid_loss": 0.5,
+           "valid_accuracy": 0.25, "gradient_norm": 3.0, "a_metric_of_one": 1e-8}
+    columns = Columns(100, width)
+    lines = [*columns.lines(row, True), *columns.lines({**row, "epoch": 100, "valid_loss": None}, False)]
+    assert max(map(len, lines)) <= width and not any("…" in line for line in lines)
+    each = len(lines) // 3
+    assert each == {40: 5, 80: 2, 120: 1}[width]
+    for head, first, second in zip(lines[:each], lines[each:2 * each], lines[2 * each:], strict=True):
+        ends = [k + 1 for k, c in enumerate(head) if c != " " and head[k + 1:k + 2] in ("", " ")]
+        assert all(line[end - 1] != " " and line[end:end + 1] in ("", " ") for end in ends[each > 1:]
+                   for line in (first.removesuffix("  best"), second))
+    assert sum(line.endswith("  best") for line in lines) == 1
+    assert len(columns.lines({**row, "new": 1.0}, False)) >= 2 * each  # a new column has a new head
 
 
 def test_a_terminal_has_a_bar() -> None:

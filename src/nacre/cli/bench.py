@@ -5,40 +5,68 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, DeviceError
+from nacre.cli import layout
+from nacre.cli.grammar import Parser
 from nacre.cli.stages import duration, stages
-from nacre.cli.tables import numbers, show
+from nacre.cli.suggestions import nearest
+from nacre.cli.tables import Table, show
 from nacre.inspect import machine, roofline
 from nacre.inspect.ceilings import Ceilings, measure
 from nacre.inspect.profile import Profile, Row, measured
 from nacre.inspect.timing import Times, interleaved
 from nacre.inspect.workloads import WORKLOADS, Workload, chosen
+from nacre.native.pool import pool
 
 GIGA = 1e9
 LIMITS, EACH, TINY = 20, 15, 1  # seconds for the machine's limits, and to compile and profile a workload
 ROWS = 12  # kernels of a workload that are shown, those that take longest
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
+BUSY = 0.5  # the load for each processor above which other programs are at work
+OVER = 1.005  # a share of the roof that is shown as more than 100 %
+WORDS = (
+    ("least, median", "the shortest and the middle time of a call, in milliseconds"),
+    ("spread", "how far the times differ: the distance between their quartiles, as a share of the median"),
+    ("calls", "how many calls were timed"),
+    ("floor", "the time that the machine's limits allow at best"),
+    ("roof", "the floor divided by the least time: 100 % is the best that this machine can do"),
+    ("times", "how many kernels with the same work there are"),
+    ("ms", "the time of the kernels in the quickest run"),
+    ("of it", "their share of the whole time"),
+    ("busy", "the part of the threads' time in which they compute, instead of waiting"),
+    ("without stamps", "the whole program, without the clock that times each kernel"),
+)
+EXAMPLES = (
+    ("nacre bench mlp softmax", "time two workloads"),
+    ("nacre bench --tiny", "run every workload with tiny sizes, as a quick check"),
+    ("nacre bench gpt --json gpt.json --svg gpt.svg", "also write the numbers and the roofline picture"),
+)
+
+
+def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)} (default: all)")
-    command.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds (default: %(default)s)")
+    command.add_argument("workloads", nargs="*", default=[], metavar="WORKLOAD",
+                         help=f"of {', '.join(WORKLOADS)} (default: all)")
+    command.add_argument("--rounds", type=int, default=5, metavar="N", help="how often all workloads are timed in turn "
+                         "(default: %(default)s)")
     command.add_argument("--seconds", type=float, default=0.3, metavar="S",
                          help="time for a workload in a round (default: %(default)s)")
-    command.add_argument("--tiny", action="store_true", help="tiny sizes: to see that everything runs")
+    command.add_argument("--tiny", action="store_true", help="use tiny sizes: a quick check that everything runs")
     command.add_argument("--rows", type=int, default=ROWS, metavar="N",
-                         help="kernels to show of each workload (default: %(default)s)")
-    command.add_argument("--json", type=Path, metavar="FILE", help="also write all that was measured to a file")
+                         help="kernels to show for each workload (default: %(default)s)")
+    command.add_argument("--json", type=Path, metavar="FILE", help="also write all measurements to a file")
     command.add_argument("--svg", type=Path, metavar="FILE", help="also write the roofline as a picture")
+    command.sections.append(("words in the tables", WORDS))
 
 
 def run(given: argparse.Namespace, console: Console) -> int:
@@ -46,8 +74,14 @@ def run(given: argparse.Namespace, console: Console) -> int:
     if given.rounds < 1 or not 0 <= given.seconds < math.inf or given.rows < 0:
         raise ArgumentError("bench: positive rounds, and seconds and rows that are finite and not negative, are "
                             f"required; got {given.rounds}, {given.seconds} and {given.rows}")
+    unknown = next((name for name in given.workloads if name not in WORKLOADS), None)
+    if unknown is not None:
+        raise ArgumentError(f"bench: a workload of {', '.join(WORKLOADS)} is required; got {unknown!r}"
+                            f"{nearest(unknown, WORKLOADS)}")
     names = chosen(given.workloads)
-    console.print(_expected(len(names), given))
+    load = os.getloadavg()[0]
+    layout.show(console, layout.wrapped(_expected(len(names), given), console.width))
+    _warn(console, busy_before(load, pool().threads))
     with stages(console) as stage:
         made: dict[str, tuple[Callable[[], Any], Callable[[], Profile]]] = {}
         for w in names:
@@ -62,12 +96,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
         stage("measuring the machine's limits")
         limits = measure()  # once more: what disturbed the machine the first time may have gone
     told = {n: p.under(limits) for n, p in told.items()}
-    console.print(ceilings_line(limits), soft_wrap=True)
-    for w in names:
-        console.print()
-        show(console, kernels(w, told[w.name], given.rows))
-    console.print()
-    show(console, totals(names, told, taken))
+    report(console, names, told, taken, given.rows)
     if given.json:
         _write(given.json, json.dumps(document(told, taken), indent=1) + "\n")
     if given.svg:
@@ -75,8 +104,45 @@ def run(given: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def report(console: Console, names: list[Workload], told: dict[str, Profile], taken: dict[str, Times],
+           rows: int) -> None:
+    """Print the limits, the tables, a warning where the numbers disagree, and what the words mean."""
+    limits = next(iter(told.values())).ceilings
+    layout.show(console, layout.wrapped(ceilings_line(limits), console.width, 0, 2))
+    for w in names:
+        console.print()
+        show(console, kernels(w, told[w.name], rows))
+    console.print()
+    show(console, totals(names, told, taken))
+    _warn(console, busy_after(told, taken))
+    layout.show(console, ["", *layout.definitions(WORDS, min(console.width, layout.WIDEST))])
+
+
+def busy_before(load: float, processors: int) -> str | None:
+    """A warning where other programs were at work before the start, by the load average of the last minute."""
+    if load <= BUSY * processors:
+        return None
+    return (f"warning: the machine is busy: the load average of the last minute is {load:.1f} on {processors} "
+            f"processor{'s' if processors != 1 else ''}. Times may be too long.")
+
+
+def busy_after(told: dict[str, Profile], taken: dict[str, Times]) -> str | None:
+    """A warning where something was quicker than the machine's limits, which were measured too low then."""
+    over = [n for n, p in told.items() if p.floor > OVER * taken[n].least or p.share > OVER
+            or any(r.share > OVER for r in p.rows)]
+    if not over:
+        return None
+    return (f"warning: shares of the roof above 100 % in {', '.join(over)}: the machine was busy while its limits were "
+            "measured. Run this again when it is idle.")
+
+
+def _warn(console: Console, text: str | None) -> None:
+    if text is not None:
+        layout.show(console, layout.wrapped(text, console.width), "yellow")
+
+
 def _expected(count: int, given: argparse.Namespace) -> str:
-    """What is to come, and about how long it takes."""
+    """What comes, and about how long it takes."""
     seconds = LIMITS + count * (given.rounds * given.seconds + (TINY if given.tiny else EACH))
     return f"{count} workload{'s' if count != 1 else ''}: {duration(seconds)}"
 
@@ -93,9 +159,10 @@ def _made(workload: Workload, tiny: bool) -> tuple[Callable[[], Any], Callable[[
 
 def ceilings_line(limits: Ceilings) -> str:
     """The machine's limits as a line."""
-    steps = ", ".join(f"{_size(n)} {rate / GIGA:.0f}" for n, rate in limits.bandwidths)
-    return (f"{limits.isa}, threads: {limits.threads}; float32 {limits.flops['f32'] / GIGA:.0f} GFLOP/s, float64 "
-            f"{limits.flops['f64'] / GIGA:.0f}; GB/s by size: {steps}")
+    steps = ", ".join(f"{_size(n)}: {rate / GIGA:.0f}" for n, rate in limits.bandwidths)
+    return (f"Limits of this machine ({limits.isa}, threads: {limits.threads}): float32 "
+            f"{limits.flops['f32'] / GIGA:.0f} GFLOP/s, float64 {limits.flops['f64'] / GIGA:.0f} GFLOP/s; GB/s by size "
+            f"of the data: {steps}")
 
 
 def _size(nbytes: int) -> str:
@@ -104,23 +171,23 @@ def _size(nbytes: int) -> str:
 
 def kernels(workload: Workload, told: Profile, limit: int) -> Table:
     """A workload's kernels, the longest first, equal ones on one line; the last lines are the whole."""
-    table = numbers(f"{workload.name}: {workload.title}", "kernel",
+    table = Table(f"{workload.name}: {workload.title}", "kernel",
                     ("times", "ms", "median", "of it", "GFLOP/s", "GB/s", "roof", "busy"))
     ranked = sorted(_alike(told.rows), key=lambda rows: -sum(r.seconds for r in rows))
     for rows in ranked[:limit]:
         spent, floor = sum(r.seconds for r in rows), sum(r.floor for r in rows)
-        table.add_row(rows[0].label, str(len(rows)), _ms(spent), _ms(sum(r.typical for r in rows)),
+        table.add(rows[0].label, str(len(rows)), _ms(spent), _ms(sum(r.typical for r in rows)),
                       f"{spent / told.walked:.0%}", _giga(sum(r.flops for r in rows), spent),
                       _giga(sum(r.bytes for r in rows), spent), f"{floor / spent:.0%}",
                       f"{sum(r.busy * r.seconds for r in rows) / spent:.0%}")
     rest = [r for rows in ranked[limit:] for r in rows]
     if rest:
         spent = sum(r.seconds for r in rest)
-        table.add_row("the rest", str(len(rest)), _ms(spent), "", f"{spent / told.walked:.0%}")
-    table.add_section()
-    table.add_row("all kernels", str(len(told.rows)), _ms(told.walked), "", "",
+        table.add("the rest", str(len(rest)), _ms(spent), "", f"{spent / told.walked:.0%}")
+    table.rule()
+    table.add("all kernels", str(len(told.rows)), _ms(told.walked), "", "",
                   _giga(told.flops, told.walked), _giga(told.bytes, told.walked))
-    table.add_row("without stamps", "", _ms(told.whole), _ms(told.typical), "",
+    table.add("without stamps", "", _ms(told.whole), _ms(told.typical), "",
                   _giga(told.flops, told.whole), "", f"{told.share:.0%}")
     return table
 
@@ -145,10 +212,10 @@ def _alike(rows: Sequence[Row]) -> list[list[Row]]:
 
 def totals(names: list[Workload], told: dict[str, Profile], taken: dict[str, Times]) -> Table:
     """A line for each workload: its calls' times, and how near they are to the floor."""
-    table = numbers("Calls from Python, ms", "workload", ("least", "median", "spread", "calls", "floor", "roof"))
+    table = Table("Calls from Python, ms", "workload", ("least", "median", "spread", "calls", "floor", "roof"))
     for w in names:
         t, p = taken[w.name], told[w.name]
-        table.add_row(w.name, _ms(t.least), _ms(t.median), f"{t.spread:.0%}", str(len(t.seconds)), _ms(p.floor),
+        table.add(w.name, _ms(t.least), _ms(t.median), f"{t.spread:.0%}", str(len(t.seconds)), _ms(p.floor),
                       f"{p.floor / t.least:.0%}")
     return table
 

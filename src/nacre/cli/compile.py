@@ -16,7 +16,10 @@ from typing import Any
 from rich.console import Console
 
 from nacre.base.errors import ArgumentError
+from nacre.cli import layout
+from nacre.cli.grammar import Parser
 from nacre.cli.source import TYPES, given, load
+from nacre.cli.suggestions import nearest
 from nacre.deploy.compile import KINDS, Deployed, compile
 from nacre.deploy.target import names
 from nacre.formats.frozen import load_program
@@ -27,23 +30,36 @@ from nacre.runtime.buffer import readable
 ENDINGS = {"executable": "", "shared": ".so", "object": ".o"}
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
+EXAMPLES = (
+    ("nacre compile model.py:model 'f32[batch:512, 64]' -o digits", "make an executable for any batch up to 512"),
+    ("nacre compile model.py:model 'f32[1, 64]' --kind shared", "make a shared library with a C header"),
+    ("nacre compile program.safetensors --target aarch64 --kind object",
+     "make an object file of a saved program for another machine"),
+)
+
+
+def arguments(command: Parser) -> None:
     """Add this command's arguments."""
     command.add_argument("source", metavar="FILE.py:NAME|FILE.safetensors",
-                         help="a function or model of a file, or a program written by nc.save_program")
-    command.add_argument("types", nargs="*", metavar="TYPE",
-                         help=f"of a function the arguments' types, such as {TYPES}")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write (default: the name)")
-    command.add_argument("--kind", choices=KINDS, default=KINDS[0], help="(default: %(default)s)")
+                         help="a function or model of a file, or a program that nc.save_program wrote")
+    command.add_argument("types", nargs="*", default=[], metavar="TYPE",
+                         help=f"the type of each argument of a function or model, such as {TYPES}")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE",
+                         help="the file to write (default: the name of the function or model)")
+    command.add_argument("--kind", choices=KINDS, default=KINDS[0], metavar="KIND",
+                         help=f"one of {', '.join(KINDS)} (default: %(default)s)")
     command.add_argument("--target", default="host", metavar="TARGET",
                          help=f"one of {', '.join(names())} (default: %(default)s)")
-    command.add_argument("--static", action="store_true", help="an executable that needs no libc")
-    command.add_argument("--json", action="store_true", help="tell what was written as JSON")
+    command.add_argument("--static", action="store_true", help="make an executable that needs no libc")
+    command.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
 def run(line: argparse.Namespace, console: Console) -> int:
-    """Compile, and tell what was written."""
+    """Compile, and print what was written."""
     start = time.perf_counter()
+    if line.target not in names():
+        raise ArgumentError(f"compile: a target of {', '.join(names())} is required; got {line.target!r}"
+                            f"{nearest(line.target, names())}")
     program, name = source(line.source, line.types)
     path: Path = line.output or Path(name + ENDINGS[line.kind])
     with _ended_by_signals():
@@ -52,13 +68,11 @@ def run(line: argparse.Namespace, console: Console) -> int:
     if line.json:
         print(json.dumps(told, indent=2))
         return 0
-    console.print(f"[bold]{path}[/]: {made.kind} for {made.target}, {readable(made.size)}, in {told['seconds']} s",
-                  soft_wrap=True)
-    for kind in ("inputs", "outputs"):
-        for value in told[kind]:
-            console.print(f"  {kind[:-1]} {value['name']}: {value['type']}", markup=False, soft_wrap=True)
-    if made.header is not None:
-        console.print(f"  header {made.header}", soft_wrap=True)
+    layout.show(console, f"{path}: {made.kind} for {made.target}, {readable(made.size)}, in {told['seconds']} s")
+    rows = [(f"{kind[:-1]} {value['name']}", str(value["type"])) for kind in ("inputs", "outputs")
+            for value in told[kind]]
+    rows += [] if made.header is None else [("header", str(made.header))]
+    layout.show(console, layout.definitions(rows, console.width))
     return 0
 
 

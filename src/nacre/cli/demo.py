@@ -1,4 +1,4 @@
-"""`nacre demo`: a network learns real digits; is killed and resumed; is compiled to an executable; its bits stay."""
+"""`nacre demo`: train on real digits, kill and resume, make an executable, and compare the bits of all ways."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 from nacre import __version__
 from nacre.api.creation import asarray
@@ -24,8 +24,9 @@ from nacre.api.settings import get_threads, set_threads
 from nacre.base.errors import CompileError, DeviceError, MissingExtra
 from nacre.base.records import dataclass
 from nacre.base.state import gradients
-from nacre.cli import demo_program, demo_training, drawing
+from nacre.cli import demo_program, demo_training, drawing, layout
 from nacre.cli.demo_training import KILLED_AFTER, elsewhere, hashed, killed, ready, trained
+from nacre.cli.grammar import Parser
 from nacre.data import TensorDataset
 from nacre.examples import Run, digits
 from nacre.inspect import machine
@@ -39,6 +40,9 @@ DONE, FAILED, UNCHECKED = 0, 1, 3
 REQUIRED_ACCURACY = 0.97
 TIMED_STEPS = 30
 DRAWN = 4  # misread digits that are shown
+BAR = 16  # characters of a progress bar
+NAME, VALUE = 17, 11  # characters of the columns of what was found
+MARKS: dict[bool | None, tuple[str, str]] = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}
 
 Show = Callable[..., object]
 
@@ -86,24 +90,32 @@ class Report:
 
     @property
     def status(self) -> int:
-        """The exit status: 0 all is as promised; 3 all that could be checked is; 1 something is not."""
+        """The exit status: 0 for passed; 1 for failed; 3 where checks were skipped and all others passed."""
         if self.passed:
             return DONE
         return UNCHECKED if self.bits_agree is None and self.accuracy >= REQUIRED_ACCURACY else FAILED
 
     def judge(self) -> None:
-        """Say whether the bits agree."""
+        """Decide whether the bits agree."""
         agree = len(set(self.weights.values())) == 1 and len(set(self.scores.values())) == 1
         self.bits_agree = (None if self.not_checked else True) if agree else False
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
+EXAMPLES = (
+    ("nacre demo", "train for 20 epochs and check everything"),
+    ("nacre demo --epochs 8 --json demo.json", "take less time, and write the results to a file"),
+)
+
+
+def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.description = (f"{command.description} Exit status 0: the accuracy is at least {REQUIRED_ACCURACY} and all "
-                           "bits agree; 1: not so; 3: all that could be checked is so, but something could not be.")
     command.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
     command.add_argument("--epochs", type=_positive, default=digits.EPOCHS, metavar="N",
-                         help="passes over the training set (default: %(default)s)")
+                         help="passes over the training images (default: %(default)s)")
+    command.sections.append(("exit status", (
+        ("0", f"the accuracy is at least {REQUIRED_ACCURACY} and all bits agree"),
+        ("1", "the accuracy is too low, or bits differ"),
+        ("3", "some checks were skipped, such as the executable without a linker; all others passed"))))
 
 
 def _positive(text: str) -> int:
@@ -118,10 +130,12 @@ def run(given: argparse.Namespace, console: Console) -> int:
     start = time.perf_counter()
     report = Report(__version__, host_target().isa, get_threads(), given.epochs)
     training, held = digits.split()
-    console.print(f"[bold]Nacre {__version__}[/] on {report.isa}, {_threads(report.threads)}: a convolutional network "
-                  f"learns {len(training)} handwritten digits\n", soft_wrap=True)
-    columns = (TextColumn("  {task.description}"), BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn(),
-               TextColumn("{task.fields[note]}"))
+    layout.show(console, f"Nacre {__version__} on {report.isa}, {_threads(report.threads)}", "bold")
+    layout.show(console, layout.wrapped(f"A convolutional network learns to read {len(training):,} handwritten digits.",
+                                        console.width))
+    console.print()
+    columns = (TextColumn("  {task.description}"), BarColumn(bar_width=BAR),
+               Seconds(), TextColumn("{task.fields[note]}"))
     with tempfile.TemporaryDirectory(prefix="nacre-demo-") as folder, Progress(*columns, console=console) as progress:
         work = Demo(report, held, Path(folder), progress)
         work.steps()
@@ -132,13 +146,22 @@ def run(given: argparse.Namespace, console: Console) -> int:
     report.judge()
     report.total_seconds = time.perf_counter() - start
     console.print()
-    if report.misread:
-        console.print(misread(report, held, console), markup=False)
-        console.print()
     show(report, console)
+    if report.misread:
+        console.print()
+        layout.show(console, "Misread digits\n", "bold")
+        layout.show(console, misread(report, held, console))
     if given.json is not None:
         write(report, given.json)
     return report.status
+
+
+class Seconds(ProgressColumn):
+    """The time that a task has taken so far, or took."""
+
+    def render(self, task: Task) -> Text:
+        """The time in seconds."""
+        return Text(f"{(task.finished_time if task.finished else task.elapsed) or 0:5.1f} s")
 
 
 class Demo:
@@ -149,7 +172,7 @@ class Demo:
         self.images, self.classes = held.arrays
 
     def _task(self, name: str, total: float, note: str = "") -> Show:
-        """A bar; what is returned moves it to a place, with a note."""
+        """A progress bar; the returned function moves it to a place and sets its note."""
         task = self.progress.add_task(name, total=total, note=note)
 
         def move(done: float, note: str = "") -> None:
@@ -163,7 +186,7 @@ class Demo:
 
     def steps(self) -> None:
         """A few steps, eagerly and compiled in turn: their times, and the compiled one's memory."""
-        report, move = self.report, self._task("a few steps", TIMED_STEPS + 1)
+        report, move = self.report, self._task("time single steps", TIMED_STEPS + 1)
         eager, compiled = ready(report.epochs, compiled=False), ready(report.epochs)
         batch = next(iter(eager.training))
         report.eager_first_step_ms, report.jit_first_step_ms = (_timed(r, batch) for r in (eager, compiled))
@@ -186,7 +209,7 @@ class Demo:
         made: list[Run] = []
         for name in ("eager", "compiled"):
             start = time.perf_counter()
-            made.append(self._training(f"training {name}", name == "compiled"))
+            made.append(self._training(f"train, {name}", name == "compiled"))
             report.train_seconds = time.perf_counter() - start
             report.weights[name] = hashed(made[-1].trainer.model)
         compiled = made[-1].trainer
@@ -203,16 +226,16 @@ class Demo:
         return trained(made, self.report.epochs)
 
     def kill_and_resume(self) -> None:
-        """Train in another process, kill it on the way, and have one more go on from what it has saved."""
+        """Train in another process, kill it midway, and resume in a third process."""
         report, folder = self.report, self.folder / "killed"
-        move = self._task("killed and resumed", report.updates)
+        move = self._task("train, kill, resume", report.updates)
         after = max(demo_training.SAVE_EVERY, int(KILLED_AFTER * report.updates)) if report.updates > 1 else 1
         report.killed_after_update = killed(folder, report.epochs, min(after, report.updates - 1), move)
-        move(report.killed_after_update, f"killed after update {report.killed_after_update}")
+        move(report.killed_after_update, f"killed at step {report.killed_after_update}")
         found = elsewhere(folder, report.epochs)
         report.resumed_after_update, report.second_process_first_step_ms = found.began_after, found.first_step_ms
         report.weights["killed and resumed"] = found.weights
-        move(report.updates, f"killed after update {report.killed_after_update}, resumed")
+        move(report.updates, f"killed at step {report.killed_after_update}, resumed")
 
     def train_otherwise(self) -> None:
         """Train with other numbers of threads, and with another instruction set if this machine has one."""
@@ -220,13 +243,13 @@ class Demo:
         try:
             for count in (1, max(2, before)):
                 set_threads(count)
-                made = self._training(f"with {_threads(count)}")
+                made = self._training(f"train, {_threads(count)}")
                 self.report.weights[_threads(count)] = hashed(made.trainer.model)
         finally:
             set_threads(before)
         other = machine.other_isa()
         if other is not None:
-            move = self._task(f"with {other}", 1)
+            move = self._task(f"train, {other}", 1)
             found = elsewhere(self.folder / other, self.report.epochs, NACRE_ISA=other)
             self.report.weights[other] = found.weights
             move(1)
@@ -234,9 +257,9 @@ class Demo:
     # ---- answers
 
     def answer(self, model: Module) -> None:
-        """What the network answers for the test images: eagerly, compiled, and as an executable."""
+        """The network's answers for the test images: eager, compiled, and from an executable."""
         report = self.report
-        move = self._task("executable", 3, "compiling")
+        move = self._task("make an executable", 3, "compiling")
         model.eval()
         with gradients(False):
             answers = {"eager": _scores(model, self.images), "compiled": _scores(jit(model), self.images)}
@@ -249,7 +272,7 @@ class Demo:
             made = demo_program.compiled(model, self.folder)
         except (MissingExtra, CompileError) as fault:  # nothing here links
             report.not_checked["executable"] = str(fault)
-            move(3, "not made")
+            move(3, "not possible here")
         else:
             report.compile_seconds = time.perf_counter() - start
             report.executable_bytes = made.size
@@ -301,37 +324,60 @@ def misread(report: Report, held: TensorDataset, console: Console) -> str:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print the report as a table."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+    """Print what was found: the checks first, then speed and size."""
     right = report.accuracy >= REQUIRED_ACCURACY
-    table.add_row("test accuracy", f"{_mark(right)} {report.accuracy:.4f}", f"{len(report.misread)} of "
-                  f"{digits.HELD_BACK} digits held back are misread; {REQUIRED_ACCURACY} is required")
-    for name, hashes in (("weights' bits", report.weights), ("answers' bits", report.scores)):
+    read = f"{digits.HELD_BACK - len(report.misread)} of {digits.HELD_BACK} unseen digits are read correctly"
+    rows: list[tuple[bool | None, str, str, str]] = [
+        (right, "test accuracy", f"{report.accuracy:.4f}", f"{read}; at least {REQUIRED_ACCURACY} is required")]
+    for name, verb, hashes in (("same weights", "trained", report.weights),
+                               ("same answers", "answered", report.scores)):
         agree = len(set(hashes.values())) == 1
-        table.add_row(name, f"{_mark(agree)} {'agree' if agree else 'differ'}",
-                      f"{', '.join(hashes)}\nSHA-256 {next(iter(hashes.values()))[:12]}…")
-    table.add_row("resumed", f"update {report.resumed_after_update}", f"of {report.updates}, after SIGKILL; its first "
-                  f"step took {report.second_process_first_step_ms:.0f} ms, kernels from the cache")
-    table.add_row("step, eager", f"{report.eager_step_ms:.2f} ms", f"the first {report.eager_first_step_ms:.0f} ms")
-    table.add_row("step, compiled", f"{report.jit_step_ms:.2f} ms", f"the first {report.jit_first_step_ms:.0f} ms; "
-                  f"{report.eager_step_ms / report.jit_step_ms:.1f} × as fast as eager")
-    table.add_row("memory of a step", readable(report.predicted_peak_bytes),
-                  f"known before it ran; measured {readable(report.measured_peak_bytes)}")
-    if report.executable_bytes is not None:
-        table.add_row("executable", readable(report.executable_bytes), f"made in {report.compile_seconds:.1f} s; "
-                      f"starts and answers in {report.executable_ms:.1f} ms")
+        rows.append((agree, name, "to the bit" if agree else "no", f"{verb} in {len(hashes)} ways: {', '.join(hashes)}"
+                     + (f"; SHA-256 {next(iter(hashes.values()))[:12]}" if agree else "")))
     for name, reason in report.not_checked.items():
-        table.add_row(name, "[yellow]not checked[/]", reason)
-    table.add_row("time", f"{report.total_seconds:.1f} s", f"a training {report.train_seconds:.1f} s")
-    console.print(table)
+        rows.append((None, name, "not checked", reason))
+    rows.append((True, "kill and resume", f"step {report.resumed_after_update:,}",
+                 f"killed by SIGKILL, resumed at this step of {report.updates:,}; the first step took "
+                 f"{report.second_process_first_step_ms:.0f} ms with kernels from the cache"))
+    _section(console, "Checks", rows)
+    faster = report.eager_step_ms / report.jit_step_ms
+    told = [("step, eager", f"{report.eager_step_ms:.2f} ms", f"the first: {report.eager_first_step_ms:.0f} ms"),
+            ("step, compiled", f"{report.jit_step_ms:.2f} ms",
+             f"{faster:.1f} × as fast as eager; the first, with compilation: {report.jit_first_step_ms:.0f} ms"),
+            ("memory of a step", readable(report.predicted_peak_bytes),
+             f"known before the first run; measured: {readable(report.measured_peak_bytes)}")]
+    if report.executable_bytes is not None:
+        told.append(("executable", readable(report.executable_bytes), f"needs no Python; compiled in "
+                     f"{report.compile_seconds:.1f} s; starts and reads a digit in {report.executable_ms:.1f} ms"))
+    told.append(("time", f"{report.total_seconds:.1f} s", f"of the demo; one training: {report.train_seconds:.1f} s"))
+    console.print()
+    _section(console, "Speed and size", [(None, *row) for row in told], marked=False)
     if report.bits_agree is False:
+        console.print()
+        _section(console, "Hashes", [])
         for kind, hashes in (("weights", report.weights), ("answers", report.scores)):
             for name, value in hashes.items():
-                console.print(f"  {kind}, {name}: {value}", soft_wrap=True)
+                layout.show(console, f"  {kind}, {name}:\n    {value}")
 
 
-def _mark(good: bool) -> str:
-    return "[green]✓[/]" if good else "[red]✗[/]"
+def _section(console: Console, title: str, rows: Sequence[tuple[bool | None, str, str, str]],
+             marked: bool = True) -> None:
+    """Rows of a mark, a name, a value and a remark, under a title; remarks wrap in their column."""
+    layout.show(console, title, "bold")
+    width = min(console.width, layout.WIDEST)
+    for good, name, value, remark in rows:
+        mark, style = MARKS[good]
+        line = Text("  ")
+        if marked:
+            line.append(f"{mark} ", style)
+        line.append(name.ljust(NAME))
+        line.append(value.rjust(VALUE), style if marked else "bold")
+        column = line.cell_len + layout.GAP
+        first, *rest = layout.wrapped(remark, width, column)
+        line.append(" " * layout.GAP + first.lstrip())
+        console.print(line, soft_wrap=True)
+        if rest:
+            layout.show(console, rest)
 
 
 def write(report: Report, path: Path) -> None:

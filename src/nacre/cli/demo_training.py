@@ -1,7 +1,7 @@
 """The demo's trainings: in this process, in others, and in one that is killed and resumed.
 
-`python -m nacre.cli.demo_training FOLDER EPOCHS` trains in a folder, or goes on with the training that is there, and
-prints what became of it as JSON.
+`python -m nacre.cli.demo_training FOLDER EPOCHS` trains in a folder, or resumes the training that is there, and prints
+the result as JSON.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Seen = Callable[[int, float], object]
 
 @dataclass(frozen=True)
 class Trained:
-    """What became of a training: its weights' hash, the update it began after, the time of its first step."""
+    """The result of a training: its weights' hash, the update it began after, the time of its first step."""
 
     weights: str
     began_after: int
@@ -45,30 +45,30 @@ class Trained:
 
 
 class Watcher:
-    """A log that tells each update's number and loss to a function."""
+    """A log that calls a function with each update's number and loss."""
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
 
     def begin(self, position: Any) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
     def write(self, kind: str, row: Mapping[str, Any]) -> None:
-        """Tell an update."""
+        """Call the function for an update."""
         if kind == "step":
             self.seen(row["step"], row["loss"])
 
     def position(self) -> Any:
-        """Nothing is kept."""
+        """Does nothing."""
         return None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
 
 def ready(epochs: int, *, compiled: bool = True, seen: Seen = lambda update, loss: None,
           folder: Path | None = None) -> Run:
-    """The training of the digits at its beginning; `seen` is told each update, checkpoints are kept in a folder."""
+    """The training of the digits at its beginning; `seen` gets each update; a folder gets checkpoints."""
     options = {"jit": compiled, "progress": False, "log_every": 1, "writers": [Watcher(seen)], "out": folder,
                "save_every": None if folder is None else SAVE_EVERY}
     return digits.build(Settings(SEED, epochs, options))
@@ -92,7 +92,7 @@ def hashed(model: Module) -> str:
 
 
 def elsewhere(folder: Path, epochs: int, **environment: str) -> Trained:
-    """Train in another process, with variables set, and in a folder, where it goes on with what is there."""
+    """Train in another process with these environment variables; resume the training in the folder if there is one."""
     child = _started(folder, epochs, environment)
     try:
         out, err = child.communicate(timeout=LONGEST)
@@ -110,7 +110,7 @@ def elsewhere(folder: Path, epochs: int, **environment: str) -> Trained:
 def killed(folder: Path, epochs: int, after: int, seen: Callable[[int], object]) -> int:
     """Train in another process and kill it (SIGKILL) once it has saved so many updates; the last update saved.
 
-    `seen` is told the last update saved, again and again.
+    `seen` is called with the last update saved, again and again.
     """
     child = _started(folder, epochs, {})
     kept = Checkpoints(folder / "checkpoints")
@@ -141,7 +141,7 @@ def _saved(kept: Checkpoints) -> int:
 
 
 def main(folder: Path, epochs: int) -> Trained:
-    """Train in a folder, or go on there."""
+    """Train in a folder, or resume there."""
     times: list[tuple[int, float]] = []
     run = ready(epochs, folder=folder, seen=lambda update, loss: times.append((update, time.perf_counter())))
     start = time.perf_counter()

@@ -8,10 +8,11 @@ import time
 from dataclasses import asdict
 
 from rich.console import Console
-from rich.table import Table
 
 from nacre import __version__
 from nacre.base.errors import Error
+from nacre.cli import layout
+from nacre.cli.grammar import Parser
 from nacre.deploy.link import linker
 from nacre.deploy.target import aim
 from nacre.inspect import machine
@@ -23,21 +24,28 @@ def version_line() -> str:
     return f"nacre {__version__}"
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
+EXAMPLES = (
+    ("nacre doctor", "check this machine"),
+    ("nacre doctor --json > doctor.json", "write everything to a file, to attach to a bug report"),
+)
+CACHE_EXAMPLES = (
+    ("nacre cache", "show the folder and its size"),
+    ("nacre cache --clear", "remove all compiled code"),
+)
+
+
+def arguments(command: Parser) -> None:
     """Add the arguments of `doctor`."""
-    command.description = (f"{command.description} The self-test takes a second or two; exit status 1 where bits "
-                           "differ.")
-    command.add_argument("--json", action="store_true", help="tell it all as JSON")
+    command.about = "The self-test runs the same computations in every way that this machine can, and compares bits."
+    command.add_argument("--json", action="store_true", help="print everything as JSON")
+    command.sections.append(("exit status", (("0", "all bits agree"), ("1", "bits differ"))))
 
 
 def run(given: argparse.Namespace, console: Console) -> int:
     """Print the facts and the checks; 1 where bits differ."""
     facts = {**machine.facts(), "executables": linked_by()}
     if not given.json:
-        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        for name, value in facts.items():
-            table.add_row(name, value)
-        console.print(table)
+        layout.show(console, layout.definitions(facts.items(), console.width, indent=0))
         console.print()
     start = time.perf_counter()
     found = machine.checks()
@@ -48,7 +56,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
                           "seconds": round(taken, 3), "bits_agree": agree}, indent=2))
         return 0 if agree else 1
     for check in found:
-        console.print(check_line(check))
+        console.print(check_line(check), soft_wrap=True)
     console.print(f"self-test: {taken:.1f} s")
     return 0 if agree else 1
 
@@ -70,12 +78,12 @@ def check_line(check: Check) -> str:
     return f"[green]same bits[/]     {check.name}"
 
 
-def cache_arguments(command: argparse.ArgumentParser) -> None:
+def cache_arguments(command: Parser) -> None:
     """Add the arguments of `cache`."""
-    command.description = (f"{command.description} NACRE_CACHE_DIR says where it is (off: nowhere), NACRE_CACHE_SIZE "
-                           "how large it may get (200M, 1G); what was used longest ago goes first.")
-    command.add_argument("--clear", action="store_true", help="remove it all")
-    command.add_argument("--json", action="store_true", help="tell what is, or was, there as JSON")
+    command.about = ("Nacre keeps compiled code on disk for the next process. nacre help environment explains how to "
+                     "choose the folder and its size limit.")
+    command.add_argument("--clear", action="store_true", help="remove all compiled code")
+    command.add_argument("--json", action="store_true", help="print the contents (with --clear: before it) as JSON")
 
 
 def run_cache(given: argparse.Namespace, console: Console) -> int:
@@ -86,6 +94,6 @@ def run_cache(given: argparse.Namespace, console: Console) -> int:
     elif kept.directory is None:
         console.print("The code cache is off (NACRE_CACHE_DIR).")
     else:
-        console.print(f"Removed {kept} from {kept.directory}" if given.clear else f"{kept.directory}: {kept}",
-                      soft_wrap=True)
+        rows = [("folder", kept.directory), ("removed" if given.clear else "contents", str(kept))]
+        layout.show(console, layout.definitions(rows, console.width, indent=0))
     return 0

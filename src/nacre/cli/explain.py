@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,10 @@ from typing import Any
 from rich.console import Console
 
 from nacre.base.records import dataclass
-from nacre.cli.source import TYPES, Given, example, load
+from nacre.cli import layout
+from nacre.cli.grammar import Parser
+from nacre.cli.source import TYPES, Given, given, load
+from nacre.cli.tables import Table
 from nacre.inspect.explain import Explanation
 from nacre.inspect.work import Step, steps
 from nacre.runtime.buffer import readable
@@ -41,40 +44,68 @@ PARTS: dict[str, Callable[[Told], str]] = {
     "general": lambda t: _each(t, t.explanation.general),
     "llvm": lambda t: _each(t, t.explanation.llvm),
     "assembly": lambda t: _each(t, t.explanation.assembly),
-    "work": lambda t: _work(t.steps),
+    "work": lambda t: "\n".join(work(t.steps).lines(layout.WIDEST)),
     "plan": lambda t: f"{t.explanation.plan}\n{_memory(t.memory)}",
 }
 USUAL = ("graph", "simplified", "clusters", "kernels", "work", "plan")
-ABOUT = """parts: graph (as traced, with your lines), simplified (after the passes), clusters (what is fused), kernels
-(the loops, with operations and bytes), general (the kernel for every size), llvm, assembly, work (a table of all
-kernels; a loop whose end is not known counts one round), plan (launches, barriers, memory)"""
+ABOUT = (
+    ("graph", "the graph as traced, with your source lines"),
+    ("simplified", "the graph after the passes"),
+    ("clusters", "which operations are fused into one kernel"),
+    ("kernels", "the loops of each kernel, with operations and bytes"),
+    ("general", "each kernel as it is for every size"),
+    ("llvm", "each kernel as LLVM text"),
+    ("assembly", "each kernel as assembly"),
+    ("work", "a table of all kernels; a loop whose end is not known counts as one round"),
+    ("plan", "launches, barriers and memory"),
+)
+EXAMPLES = (
+    ("nacre explain model.py:affine 'f32[4, 3]' 'f32[3, 2]'", "show the usual parts for these argument types"),
+    ("nacre explain model.py:model 'f32[batch:512, 6]' --show graph", "show the graph for any batch size up to 512"),
+    ("nacre explain model.py:model 'f32[8, 6]' --show assembly", "show the assembly of each kernel"),
+)
+LISTINGS = {"clusters", "plan"}  # lists in words, which wrap; the other parts are code or tables
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
+def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.description = f"{command.description} The {ABOUT}."
-    command.add_argument("function", metavar="FILE.py:FUNCTION", help="a function or model of a file, jitted or not")
-    command.add_argument("types", nargs="*", metavar="TYPE", help=f"its arguments' types, such as {TYPES}")
+    command.add_argument("function", metavar="FILE.py:FUNCTION", help="a function or model of a file")
+    command.add_argument("types", nargs="*", default=[], metavar="TYPE",
+                         help=f"the type of each argument, such as {TYPES}")
     command.add_argument("--show", metavar="PART", action="append", choices=[*PARTS, "all"],
-                         help=f"one of {', '.join(PARTS)}, all; may be repeated (default: {', '.join(USUAL)})")
-    command.add_argument("--json", action="store_true", help="tell it all as JSON: the parts as text, the work and "
-                         "the memory as numbers")
+                         help=f"a part, or all; may be repeated (default: {', '.join(USUAL)})")
+    command.add_argument("--json", action="store_true", help="print JSON: the parts as text, the work and the memory "
+                         "as numbers")
+    command.sections.append(("parts", ABOUT))
 
 
 def run(line: argparse.Namespace, console: Console) -> int:
     """Print the parts that are asked for."""
     function = load(line.function, "explain")
-    told = compiled(function, example(function, line.types, "explain"))
+    told = compiled(function, given(function, line.types, "explain"))
     asked = line.show or USUAL
     chosen = {name: part for name, part in PARTS.items() if name in asked or "all" in asked}
     if line.json:
         print(json.dumps(document(told, chosen), indent=2))
         return 0
     for name, part in chosen.items():
-        console.print(f"[bold]== {name} ==[/]")
-        console.print(part(told), markup=False, soft_wrap=True)
+        layout.show(console, f"== {name} ==", "bold")
+        if name == "work":
+            layout.show(console, work(told.steps).lines(console.width))
+        else:
+            layout.show(console, fitted(part(told), console.width) if name in LISTINGS or console.is_terminal
+                        else part(told))
         console.print()
     return 0
+
+
+def fitted(text: str, width: int) -> list[str]:
+    """Lines that are longer than the terminal is wide, broken at blanks and further in."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        lines += [line] if len(line) <= width else layout.wrapped(line, width, 0, indent + 4)
+    return lines
 
 
 def compiled(function: Any, on: Given) -> Told:
@@ -100,16 +131,16 @@ def _each(told: Told, part: Callable[[int], str]) -> str:
                        for k, s in enumerate(told.explanation.stages))
 
 
-def _work(found: list[Step]) -> str:
-    """A line for each kernel: where it begins, launches, operations, bytes, operations for each byte."""
-    rows = [("step", "launches", "operations", "bytes", "op/byte", "kernel")]
-    rows += [(str(s.first), str(s.launches), f"{s.flops:,}", f"{s.bytes:,}", _ratio(s.flops, s.bytes),
-              f"{s.label} ({s.dtype})") for s in found]
+def work(found: Sequence[Step]) -> Table:
+    """A row for each kernel: the step where it begins, launches, operations, bytes, operations for each byte."""
+    made = Table("work", "kernel", ("step", "launches", "operations", "bytes", "op/byte"))
+    for s in found:
+        made.add(f"{s.label} ({s.dtype})", str(s.first), str(s.launches), f"{s.flops:,}", f"{s.bytes:,}",
+                 _ratio(s.flops, s.bytes))
     flops, moved = sum(s.flops for s in found), sum(s.bytes for s in found)
-    rows.append(("all", str(sum(s.launches for s in found)), f"{flops:,}", f"{moved:,}", _ratio(flops, moved), ""))
-    widths = [max(len(row[k]) for row in rows) for k in range(5)]
-    return "\n".join("  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[5]]).rstrip()
-                     for row in rows)
+    made.rule()
+    made.add("all", "", str(sum(s.launches for s in found)), f"{flops:,}", f"{moved:,}", _ratio(flops, moved))
+    return made
 
 
 def _ratio(flops: int, moved: int) -> str:

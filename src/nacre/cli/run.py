@@ -16,26 +16,36 @@ from rich.console import Console
 from nacre.api.interchange import printable
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, DeviceError
+from nacre.cli.grammar import Parser
+from nacre.cli.suggestions import nearest
 from nacre.formats.frozen import load_program
 from nacre.formats.safetensors import replacing
 from nacre.interpret.evaluate import from_numpy
 from nacre.trace.value import Value
 
+EXAMPLES = (
+    ("nacre run digits images.npy -o scores.npy", "run an executable"),
+    ("nacre run program.safetensors images.npy", "run a saved program and print its outputs"),
+)
 
-def arguments(command: argparse.ArgumentParser) -> None:
+
+def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("program", type=Path, metavar="PROGRAM", help="an executable made by nacre compile, or a "
-                         "program written by nc.save_program")
-    command.add_argument("inputs", nargs="*", type=Path, metavar="INPUT.npy", help="its inputs, in order")
+    command.add_argument("program", type=Path, metavar="PROGRAM", help="an executable that nacre compile made, or a "
+                         "program that nc.save_program wrote")
+    command.add_argument("inputs", nargs="*", default=[], type=Path, metavar="INPUT.npy",
+                         help="the inputs, in order")
     command.add_argument("-o", "--output", action="append", type=Path, default=[], metavar="FILE.npy",
-                         help="where to write an output; once for each (a saved program's are printed without it)")
-    command.add_argument("--json", action="store_true", help="tell what was written as JSON")
+                         help="the file for an output; once for each output (without it, a saved program's outputs "
+                         "are printed)")
+    command.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
 def run(given: argparse.Namespace, console: Console) -> int:
     """Run the program; its own exit status where it is an executable."""
     start = time.perf_counter()
     program: Path = given.program
+    require_program(program)
     if program.suffix == ".safetensors":
         told = saved(program, given.inputs, given.output, None if given.json else console)
     else:
@@ -46,6 +56,18 @@ def run(given: argparse.Namespace, console: Console) -> int:
     if given.json:
         print(json.dumps({"outputs": told, "seconds": round(time.perf_counter() - start, 4)}, indent=2))
     return 0
+
+
+def require_program(path: Path) -> None:
+    """Raise ArgumentError for a path that cannot be a program."""
+    if path.is_dir():
+        raise ArgumentError(f"run: an executable or a .safetensors file is required; {path} is a folder")
+    if not path.exists():
+        raise ArgumentError(f"run: an executable or a .safetensors file is required; {path} does not exist"
+                            f"{nearest(path.name, (p.name for p in path.absolute().parent.glob('*')))}")
+    if path.suffix == ".py":
+        raise ArgumentError(f"run: an executable or a .safetensors file is required; {path} is a Python file; make an "
+                            f"executable of its function first: nacre compile {path}:NAME TYPE ... -o FILE")
 
 
 def saved(path: Path, inputs: Sequence[Path], outputs: Sequence[Path], console: Console | None) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import runpy
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from nacre.base import dtypes
 from nacre.base.dims import Dim
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
+from nacre.cli.suggestions import nearest
 from nacre.formats.safetensors import reading
 from nacre.nn.module import Module
 from nacre.transform.jit import Jitted
 
-BY_SHORT = {d.short: d for d in dtypes.ALL}
+BY_NAME = {name: d for d in dtypes.ALL for name in (d.short, d.name)}
 SIZE = re.compile(r"(\d+)|([A-Za-z_]\w*):(?:(\d+):)?(\d+)")
-TYPES = "'f32[64, 784]', or 'f32[batch:512, 784]' for a batch up to 512 (batch:MIN:MAX)"  # for the help of commands
+TYPES = "'f32[64, 784]', or 'f32[batch:512, 784]' for any batch up to 512 (see nacre help types)"
 DIGITS = 18  # of a size, so that it fits into 63 bits
 UNSET = 2  # the size that a symbolic axis is traced with, where its bounds admit it
 
@@ -38,19 +40,35 @@ def load(place: str, command: str) -> Any:
     """The function or model that `FILE.py:NAME` names, for a command; the file is run to get it."""
     path, colon, name = place.rpartition(":")
     if not colon or not path:
-        raise ArgumentError(f"{command}: FILE.py:NAME is required; got {place!r}")
-    try:
-        with reading(Path(path)) as file:  # a folder, which may hold a program too, is none
-            compile(file.read(), path, "exec")
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as fault:
-        raise ArgumentError(f"{command}: a Python file is required; got {path!r}: "
-                            f"{getattr(fault, 'strerror', None) or fault}") from None
-    names = runpy.run_path(path)
+        advice = f"; write such as {place}:model" if place.endswith(".py") else ""
+        raise ArgumentError(f"{command}: FILE.py:NAME is required; got {place!r}{advice}")
+    names = _run(path, command)
     if not callable(names.get(name)):
         known = sorted(k for k, v in names.items() if callable(v) and not k.startswith("_") and _made_there(v))
         raise ArgumentError(f"{command}: a function or model of {path} is required; got {name!r}; there "
-                            f"are {', '.join(known) or 'none'}")
+                            f"are {', '.join(known) or 'none'}{nearest(name, known)}")
     return names[name]
+
+
+def _run(path: str, command: str) -> dict[str, Any]:
+    """The names that a file defines; modules beside it can be imported, as by `python FILE.py`."""
+    wrong = f"{command}: a Python file is required; got {path!r}: "
+    try:
+        with reading(Path(path)) as file:  # a folder, which may hold a program too, is none
+            compile(file.read(), path, "exec")
+    except SyntaxError as fault:
+        line = f"\n    {fault.text.strip()}" if fault.text else ""
+        raise ArgumentError(f"{wrong}line {fault.lineno}: {fault.msg}{line}") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as fault:
+        raise ArgumentError(f"{wrong}{getattr(fault, 'strerror', None) or fault}") from None
+    folder = str(Path(path).resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return runpy.run_path(path)
+    except SystemExit as fault:
+        raise ArgumentError(f"{command}: a file that can be imported is required; {path} ended with "
+                            f"sys.exit({fault.code!r}); put that under if __name__ == \"__main__\"") from None
 
 
 def _made_there(value: Any) -> bool:
@@ -61,31 +79,30 @@ def _made_there(value: Any) -> bool:
 def given(function: Callable[..., Any], types: Sequence[str], command: str) -> Given:
     """The arguments that types on a command line name, for a function or model.
 
-    Raises ArgumentError for more types than it has parameters, or for a text that is no type.
+    Raises ArgumentError for a type that is missing or too many, or for a text that is no type.
     """
-    called = function.forward if isinstance(function, Module) else function
-    try:
-        parameters = list(inspect.signature(called).parameters)
-    except (TypeError, ValueError) as fault:
-        raise ArgumentError(f"{command}: a function whose parameters are known is required; {fault}") from None
-    if len(types) > len(parameters):
-        raise ArgumentError(f"{command}: {len(parameters)} types ({', '.join(parameters)}) are required; got "
+    found = parameters(function, command)
+    names = [p.name for p in found]
+    if len(types) > len(names):
+        raise ArgumentError(f"{command}: {len(names)} types ({', '.join(names)}) are required; got "
                             f"{len(types)}")
+    lacking = [p.name for p in found[len(types):]
+               if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if lacking:
+        raise ArgumentError(f"{command}: a TYPE for each argument ({', '.join(names)}) is required; there is none for "
+                            f"{', '.join(lacking)}; add such as {TYPES}")
     made = [argument(t, command) for t in types]
-    dynamic = {name: axes for name, (_, axes) in zip(parameters, made, strict=False) if axes}
+    dynamic = {name: axes for name, (_, axes) in zip(names, made, strict=False) if axes}
     return Given(tuple(x for x, _ in made), dynamic)
 
 
-def example(function: Callable[..., Any], types: Sequence[str], command: str) -> Given:
-    """The arguments for a function, of which it needs as many as have no default.  Raises ArgumentError otherwise."""
-    on = given(function, types, command)
+def parameters(function: Callable[..., Any], command: str) -> list[inspect.Parameter]:
+    """The parameters of a function, or of a model's forward.  Raises ArgumentError where they are not known."""
     called = function.forward if isinstance(function, Module) else function
-    lacking = [p.name for p in list(inspect.signature(called).parameters.values())[len(types):]
-               if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if lacking:
-        raise ArgumentError(f"{command}: a TYPE for each argument is required; there is none for {', '.join(lacking)}; "
-                            f"add such as {TYPES}")
-    return on
+    try:
+        return list(inspect.signature(called).parameters.values())
+    except (TypeError, ValueError) as fault:
+        raise ArgumentError(f"{command}: a function whose parameters are known is required; {fault}") from None
 
 
 def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
@@ -93,9 +110,11 @@ def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
     found = re.fullmatch(r"\s*(\w+)\s*\[([^\]]*)\]\s*", text)
     sizes = [s.strip() for s in found[2].split(",") if s.strip()] if found else []
     read = [SIZE.fullmatch(s) for s in sizes]
-    if found is None or found[1] not in BY_SHORT or not all(read):
+    if found is None or found[1] not in BY_NAME or not all(read):
+        unknown = found is not None and found[1] not in BY_NAME
+        advice = nearest(found[1], BY_NAME) if found is not None and unknown else ""
         raise ArgumentError(f"{command}: a type such as f32[64, 784] or f32[batch:512, 784] is required, of "
-                            f"{', '.join(BY_SHORT)}; got {text!r}")
+                            f"{', '.join(d.short for d in dtypes.ALL)}; got {text!r}{advice}")
     if any(len(digits) > DIGITS for m in read if m is not None for digits in m.groups() if digits and m[2] != digits):
         raise ArgumentError(f"{command}: sizes of at most {DIGITS} digits are required; got {text[:40]!r}…")
     shape: list[int] = []
@@ -107,4 +126,4 @@ def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
         low, high = int(size[3] or 1), int(size[4])
         axes[k] = Dim.symbol(size[2], low, high)
         shape.append(min(max(low, UNSET), high))
-    return zeros(tuple(shape), dtype=BY_SHORT[found[1]]), axes
+    return zeros(tuple(shape), dtype=BY_NAME[found[1]]), axes

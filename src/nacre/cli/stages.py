@@ -1,4 +1,4 @@
-"""What a command that takes long says: at the start how long, and on a terminal what it is at."""
+"""How long a slow command takes, and on a terminal what it is doing now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def stages(console: Console) -> Generator[Callable[[str], None]]:
-    """A function that shows what is being done, on a terminal only, until the block ends."""
+    """A function that shows the current stage until the block ends; it does nothing without a terminal."""
     if not console.is_terminal:
         yield lambda text: None
         return

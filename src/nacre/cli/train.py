@@ -1,4 +1,4 @@
-"""`nacre train`: train an example; save, and go on after an interruption with the same bits."""
+"""`nacre train`: train an example, with checkpoints, logs and a report; resume it to the same bits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from rich.console import Console
 
 from nacre import examples
 from nacre.base.errors import ArgumentError, DeviceError
+from nacre.cli import layout
+from nacre.cli.grammar import Parser
+from nacre.cli.suggestions import nearest
 from nacre.examples import Settings
 from nacre.train.log import Writer
 from nacre.train.mlflow import MLflow
@@ -20,29 +23,40 @@ from nacre.train.tensorboard import TensorBoard
 RUNS = Path("runs")
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
+EXAMPLES = (
+    ("nacre train", "list the examples"),
+    ("nacre train digits", "train a network on handwritten digits; results go to runs/digits"),
+    ("nacre train digits --resume", "continue after an interruption, to the same bits"),
+)
+
+
+def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("example", nargs="?", metavar="EXAMPLE", help=f"one of {', '.join(examples.names())}; without "
-                         "one they are listed")
+    command.add_argument("example", nargs="?", metavar="EXAMPLE",
+                         help=f"one of {', '.join(examples.names())} (without one: list them)")
     command.add_argument("--epochs", type=int, metavar="N", help="epochs in all (default: the example's)")
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="(default: %(default)s)")
+    command.add_argument("--seed", type=int, default=0, metavar="N",
+                         help="the seed of all random numbers (default: %(default)s)")
     command.add_argument("--out", type=Path, metavar="DIR", help="the folder for checkpoints, logs and the report "
                          "(default: runs/EXAMPLE)")
-    command.add_argument("--resume", action="store_true", help="go on from the folder's last checkpoint, if it has one")
-    command.add_argument("--save-every", type=int, metavar="N", help="save after every N updates too (default: after "
-                         "every epoch)")
+    command.add_argument("--resume", action="store_true",
+                         help="continue from the last checkpoint in the folder, if there is one")
+    command.add_argument("--save-every", type=int, metavar="N", help="also save after every N updates (default: after "
+                         "every epoch only)")
     command.add_argument("--tensorboard", action="store_true", help="also write events for TensorBoard into DIR/events")
-    command.add_argument("--mlflow", metavar="NAME", help="also write to this experiment of MLflow")
-    command.add_argument("--eager", action="store_true", help="do not compile; the bits are the same")
+    command.add_argument("--mlflow", metavar="NAME", help="also write to the MLflow experiment of this name")
+    command.add_argument("--eager", action="store_true", help="run without compiling; the results are the same")
     command.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
 
 
 def run(given: argparse.Namespace, console: Console) -> int:
-    """Train, and tell what the example has to tell."""
+    """Train, and print the example's results."""
     if given.example is None:
-        for name in examples.names():
-            console.print(f"{name}: {examples.title(name)}", markup=False, soft_wrap=True)
+        listed = [(name, examples.title(name)) for name in examples.names()]
+        layout.show(console, layout.definitions(listed, console.width, indent=0))
         return 0
+    if given.example not in examples.names():
+        raise ArgumentError(unknown(given.example))
     start = time.perf_counter()
     example = examples.load(given.example)
     epochs: int = example.EPOCHS if given.epochs is None else given.epochs
@@ -54,9 +68,8 @@ def run(given: argparse.Namespace, console: Console) -> int:
     ready = example.build(Settings(given.seed, epochs, options))
     history = ready.trainer.fit(ready.training, ready.validation, epochs, resume=given.resume)
     results = dict(ready.results())
-    for name, value in results.items():
-        text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        console.print(f"{name}: {text}", markup=False, soft_wrap=True)
+    rows = [(name, f"{value:.4g}" if isinstance(value, float) else str(value)) for name, value in results.items()]
+    layout.show(console, layout.definitions(rows, console.width, indent=0))
     if given.json is not None:
         document = {"example": given.example, "seed": given.seed, "epochs": len(history), "out": str(out),
                     "updates": ready.trainer.updates, "results": results, "history": history.rows,
@@ -65,8 +78,17 @@ def run(given: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def unknown(name: str) -> str:
+    """The message for a name that no example has."""
+    if name.endswith(".py") or ":" in name:
+        return (f"train: the name of an example is required: {', '.join(examples.names())}; got {name!r}; run a "
+                f"training of your own with python {name.partition(':')[0]}, and use nacre.train.Trainer in it")
+    return (f"train: the name of an example is required: {', '.join(examples.names())}; got {name!r}"
+            f"{nearest(name, examples.names())}")
+
+
 def writers(given: argparse.Namespace, out: Path) -> list[Writer]:
-    """The writers that are asked for."""
+    """The extra logs that the command line asks for."""
     found: list[Writer] = [TensorBoard(out / "events")] if given.tensorboard else []
     parameters = {"example": given.example, "seed": given.seed}
     return [*found, *([MLflow(given.mlflow, parameters=parameters)] if given.mlflow else [])]

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from nacre.cli import source
+from nacre.cli import layout, source
+from nacre.cli.grammar import Parser
 from nacre.cli.stages import duration, stages
-from nacre.cli.tables import numbers, show
+from nacre.cli.tables import Table, show
 from nacre.compile.tune import Found, tune
 from nacre.inspect.workloads import WORKLOADS, chosen
 from nacre.runtime import choice
@@ -21,13 +21,23 @@ from nacre.transform.jit import Jitted, jit
 EACH = 25  # seconds that a search takes, about
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
+EXAMPLES = (
+    ("nacre tune mlp", "tune one workload"),
+    ("nacre tune model.py:step 'f32[64, 784]'", "tune a function of your own"),
+    ("nacre tune --forget", "delete what was kept"),
+)
+
+
+def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("what", nargs="?", metavar="WORKLOAD or FILE.py:FUNCTION",
-                         help=f"a function of a file, or one of {', '.join(WORKLOADS)} (default: all of these)")
-    command.add_argument("types", nargs="*", metavar="TYPE", help="the function's arguments' types, as f32[64, 784]")
-    command.add_argument("--tiny", action="store_true", help="tiny sizes of the workloads")
-    command.add_argument("--forget", action="store_true", help="go back to the choices of the model")
+    command.about = ("Kernels can be cut into tiles and shared among threads in several ways. The choices do not "
+                     "change results. This command measures them and keeps the best beside the code cache.")
+    command.add_argument("what", nargs="?", metavar="WORKLOAD|FILE.py:FUNCTION",
+                         help=f"a function of a file, or one of {', '.join(WORKLOADS)} (default: all workloads)")
+    command.add_argument("types", nargs="*", default=[], metavar="TYPE",
+                         help=f"the type of each argument of a function, such as {source.TYPES}")
+    command.add_argument("--tiny", action="store_true", help="use tiny sizes of the workloads")
+    command.add_argument("--forget", action="store_true", help="delete all choices that were kept, and end")
 
 
 def run(given: argparse.Namespace, console: Console) -> int:
@@ -47,7 +57,8 @@ def run(given: argparse.Namespace, console: Console) -> int:
         if found:
             show(console, table(name, found))
         else:
-            console.print(f"{name}: nothing to choose; the model's way is the only one")
+            layout.show(console, layout.wrapped(f"{name}: nothing to choose; each kernel has one way to run, or was "
+                                                "tuned before", console.width))
     return 0
 
 
@@ -55,19 +66,19 @@ def _programs(given: argparse.Namespace) -> list[tuple[str, Callable[[], tuple[J
     """The functions to search by name, and what makes each with its arguments."""
     if given.what is not None and ":" in given.what:
         function = source.load(given.what, "tune")
-        values = source.example(function, given.types, "tune").values
+        values = source.given(function, given.types, "tune").values
         jitted = function if isinstance(function, Jitted) else jit(function)
         return [(given.what, lambda: (jitted, values))]
     return [(w.name, partial(w.ready, given.tiny)) for w in chosen([given.what] if given.what else [])]
 
 
 def table(name: str, found: list[Found]) -> Table:
-    """The choices that a search has met, those first that gain most time."""
-    made = numbers(name, "choice", ("options", "usual µs", "best µs", "gain"))
+    """The choices of a search; the first row gains most time."""
+    made = Table(name, "choice", ("options", "usual µs", "best µs", "gain"))
     for f in sorted(found, key=lambda f: f.least[f.taken] - f.least[0]):
-        made.add_row(f.name, str(len(f.options)), f"{f.least[0] * 1e6:.1f}", f"{f.least[f.taken] * 1e6:.1f}",
+        made.add(f.name, str(len(f.options)), f"{f.least[0] * 1e6:.1f}", f"{f.least[f.taken] * 1e6:.1f}",
                      f"{f.gain:.2f}" if f.taken else "–")
     usual, best = sum(f.least[0] for f in found), sum(f.least[f.taken] for f in found)
-    made.add_section()
-    made.add_row("all", "", f"{usual * 1e6:.1f}", f"{best * 1e6:.1f}", f"{usual / best:.2f}" if best else "–")
+    made.rule()
+    made.add("all", "", f"{usual * 1e6:.1f}", f"{best * 1e6:.1f}", f"{usual / best:.2f}" if best else "–")
     return made

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, cast
 
 from nacre.base.arguments import is_number
 from nacre.base.errors import ArgumentError, Error
 from nacre.train.state import COUNT
 
+Points = Sequence[tuple[float, float]]
+
+SEVERAL = 3  # validations after the least loss, before it may be called overfitting
+MARGIN = 1.05  # how far above the least loss the last one is then
 VALID = "valid_"  # before the names of what was measured on the validation data
 
 
@@ -73,22 +78,41 @@ class History:
         return [name for name in self.names if VALID + name in self.names]
 
     def verdict(self) -> str:
-        """What the losses of training and validation say, in a sentence.
+        """A sentence about the losses of training and validation: overfitting, level, or still falling.
 
-        >>> rows = [(1, 0.9, 0.8), (2, 0.5, 0.6), (3, 0.3, 0.5), (4, 0.2, 0.6), (5, 0.1, 0.8)]
+        >>> rows = [(1, 0.9, 0.8), (2, 0.5, 0.5), (3, 0.3, 0.6), (4, 0.2, 0.7), (5, 0.1, 0.8)]
         >>> print(train.History([{"epoch": e, "loss": a, "valid_loss": b} for e, a, b in rows]).verdict())
-        overfitting: the validation loss was least after epoch 3 (0.5) and has risen to 0.8, while the training loss \
-fell on to 0.1
+        overfitting: the validation loss rose from 0.5 after epoch 2 to 0.8, while the training loss fell to 0.1
         """
         training, validation = self.points("loss"), self.points(VALID + "loss")
         if len(validation) < 2 or len(training) < 2:
             return "too few epochs with a validation loss to say whether it overfits"
         at, least = min(validation, key=lambda p: p[1])
         last, end = validation[-1][1], training[-1][1]
-        before = dict(training).get(at, end)
-        if last > least * 1.05 and end < before:
-            return (f"overfitting: the validation loss was least after epoch {at:.0f} ({least:.4g}) and has risen to "
-                    f"{last:.4g}, while the training loss fell on to {end:.4g}")
+        if overfits(training, validation):
+            return (f"overfitting: the validation loss rose from {least:.4g} after epoch {at:.0f} to {last:.4g}, while "
+                    f"the training loss fell to {end:.4g}")
         if at == validation[-1][0]:
             return f"the validation loss is still falling ({last:.4g}); more epochs may help"
-        return f"the validation loss was least after epoch {at:.0f} ({least:.4g}), and is now {last:.4g}: level"
+        if end > max(v for e, v in training if e <= at):
+            return f"the training loss has risen to {end:.4g}, so the training diverges; lower the learning rate"
+        return f"the validation loss is level: the least was {least:.4g} after epoch {at:.0f}, the last is {last:.4g}"
+
+
+def overfits(training: Points, validation: Points) -> bool:
+    """Whether the validation loss rises over several epochs while the training loss falls; pairs (epoch, loss).
+
+    After its least value the validation loss must have at least SEVERAL values, the last of them MARGIN above the least
+    one, and the later half of them above the earlier half on average.  A loss that jumps once and stays is level.
+
+    >>> overfits([(1, 0.9), (2, 0.5), (3, 0.3), (4, 0.1)], [(1, 0.6), (2, 0.7), (3, 0.8), (4, 0.9)])
+    True
+    """
+    least = min(range(len(validation)), key=lambda k: validation[k][1])
+    at, value = validation[least]
+    after = [v for _, v in validation[least + 1:]]
+    half = len(after) // 2
+    if len(after) < SEVERAL or after[-1] <= MARGIN * value or fmean(after[-half:]) <= fmean(after[:half]):
+        return False
+    before = [v for epoch, v in training if epoch <= at]
+    return bool(before) and training[-1][1] < before[-1]

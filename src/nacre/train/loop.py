@@ -311,11 +311,18 @@ class Trainer:
             replace(self.out / "report.html", page(self.history, "Training", self.watch.best_step).encode())
 
     def _tell(self) -> None:
-        """Show the curves, and what they say."""
+        """Show the curves, what they mean, and where the results are."""
         curves = drawn(self.history) if self.history.compared() else None
         if curves is not None:
             self.display.show(curves)
             self.display.say(self.history.verdict())
+        best = next((row for row in self.history.rows if row.get(STEP) == self.watch.best_step), None)
+        if best is not None:
+            self.display.say(f"best epoch: {best[EPOCH]} ({self.monitor} {self.watch.best:.4g})")
+        if self.out is not None:
+            if best is not None:
+                self.display.say(f"best checkpoint: {self.out / 'checkpoints' / 'best'}")
+            self.display.say(f"report: {self.out / 'report.html'}")
 
     def _end(self, ear: Ear) -> None:
         """End where a signal was heard; all is saved."""

@@ -1,0 +1,57 @@
+"""Errors as a user needs them: the lines of the user's files that led there, then what is wrong."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import nacre
+from nacre.base.errors import Error
+
+PACKAGE = Path(nacre.__file__).resolve().parent
+ELSEWHERE = tuple(Path(path).resolve() for name, path in sysconfig.get_paths().items()
+                  if name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def is_users(file: str) -> bool:
+    """Whether a frame's file is the user's: neither Nacre's, nor Python's, nor an installed package's."""
+    path = Path(file)
+    if file.startswith("<") or not path.is_file():
+        return False
+    path = path.resolve()
+    return not any(path.is_relative_to(folder) for folder in (PACKAGE, *ELSEWHERE))
+
+
+def chain(fault: BaseException) -> Iterator[BaseException]:
+    """An exception, and those that it was raised from."""
+    held: BaseException | None = fault
+    while held is not None:
+        yield held
+        held = held.__cause__ or (None if held.__suppress_context__ else held.__context__)
+
+
+def frames(fault: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of the user's files, outermost first; those of a cause where the exception itself has none."""
+    for held in chain(fault):
+        found = [f for f in traceback.extract_tb(held.__traceback__) if is_users(f.filename)]
+        if found:
+            return found
+    return []
+
+
+def told(fault: Exception, command: str, traceback_too: bool = False) -> str | None:
+    """The message for an error in the user's files or in what the user asked for; None for a fault of Nacre itself."""
+    found = frames(fault)
+    if not found and not isinstance(fault, Error):
+        return None
+    if traceback_too:
+        return "".join(traceback.format_exception(fault)).rstrip()
+    if not found:
+        return f"nacre {command}: {str(fault).removeprefix(f'{command}: ')}"
+    kind = "" if isinstance(fault, Error) else f"{type(fault).__name__}: "
+    lines = [f"nacre {command}: error in {found[-1].filename}, line {found[-1].lineno}"]
+    for f in found:
+        lines += [f"  {f.filename}:{f.lineno}, in {f.name}", *([f"    {f.line}"] if f.line else [])]
+    return "\n".join([*lines, f"{kind}{fault}", "(--traceback shows every frame)"])

@@ -1,0 +1,18 @@
+"""What a mistyped word may have been meant to be."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+CLOSE = 0.55  # how alike two words must be, from 0 to 1
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of an error message about an unknown word: the known word that is most like it, if one is.
+
+    >>> nearest("comple", ["compile", "cache"]), nearest("xyz", ["compile"])
+    ('; did you mean compile?', '')
+    """
+    found = difflib.get_close_matches(word, list(known), 1, CLOSE)
+    return f"; did you mean {found[0]}?" if found else ""
