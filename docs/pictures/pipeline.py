@@ -65,6 +65,6 @@ def draw(data: Mapping[str, Any]) -> str:
         body += [code(LEFT + 10, y + 36 + LINE * n, line) for n, line in enumerate(lines)]
         y += 18 + height + GAP - 16
     shape = " × ".join(map(str, data["shape"]))
-    body.append(footnote(f"x has {shape} float32 numbers; LLVM text and assembly show the lines that compute -x * x.",
+    body.append(footnote(f"x is {shape}, float32.  LLVM text and assembly: the lines that compute -x * x.",
                          y + 8))
     return document("The stages of one line of code", WIDTH, y + 22, body)
