@@ -11,7 +11,7 @@ from drawing import box, cells, text
 import nacre as nc
 from nacre.inspect.plot import document, heading
 
-TIMED = False
+BY_NAME = False
 IMAGE = 3  # of the images held back
 LEFT, ACROSS, WIDTH = 16, 8, 560
 FILTER, MAP = 15.0, 7.2  # the side of a cell
@@ -52,7 +52,7 @@ def draw(data: Mapping[str, Any]) -> str:
     for k, weights in enumerate(data["filters"]):
         body += cells(LEFT + k % ACROSS * STEP, top + 12 + k // ACROSS * 58, FILTER, weights, strongest, ("0", "1"))
     top += 152
-    body.append(text(LEFT, top, "What each filter finds in the image (after batch normalisation and ReLU)"))
+    body.append(text(LEFT, top, "What each filter finds (after batch normalisation and ReLU)"))
     for k, found in enumerate(data["maps"]):
         body += _grey(LEFT + k % ACROSS * STEP, top + 12 + k // ACROSS * STEP, MAP, found, brightest)
     return document("Filters of the digits network", WIDTH, top + 150, body)

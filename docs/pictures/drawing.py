@@ -11,11 +11,12 @@ SHADES = 16  # of a colour
 SPACE = ' xml:space="preserve"'  # keeps the indentation of code
 
 
-def text(x: float, y: float, words: str, colour: str = "ink", anchor: str = "start", size: float = 13,
+def text(x: float, y: float, words: str, colour: str = "ink", anchor: str = "start", size: float = 0,
          bold: bool = False) -> str:
-    """Words at a place."""
+    """Words at a place, in the size of the picture's text unless another is given."""
+    large = f' font-size="{size:g}"' if size else ""
     weight = ' font-weight="bold"' if bold else ""
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}"{weight} class="f-{colour}">'
+    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{large}{weight} class="f-{colour}">'
             f"{escape(words)}</text>")
 
 

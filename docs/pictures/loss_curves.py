@@ -9,7 +9,7 @@ import digits
 
 from nacre.inspect.plot import Chart, Series
 
-TIMED = False
+BY_NAME = False
 
 
 def collect() -> dict[str, Any]:
@@ -26,7 +26,7 @@ def draw(data: Mapping[str, Any]) -> str:
         points = tuple(zip(data["epoch"], data[column], strict=True))
         return Series(name, points, radii=(2.5,) * len(points))
 
-    return Chart("Loss of the digits network", "epoch", "cross-entropy (logarithmic)",
+    return Chart("Loss of the digits network", "epoch", "cross-entropy",
                  (line("training", "loss"), line("validation", "valid_loss")), (False, True),
                  f"nacre train digits --seed {data['seed']}: {data['accuracy']:.1%} of {data['images']} images held "
                  "back are read rightly").svg()

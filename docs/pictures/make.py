@@ -2,8 +2,8 @@
 
     python3 run.py figures [NAME ...] [--redraw] [--folder DIR]
 
-Without names all are made, except those that show times; name these to measure them on this machine.  `--redraw`
-runs nothing and draws from the data that are there.
+Without names all are made, except those that show times or take minutes; name these to run them on this machine.
+`--redraw` runs nothing and draws from the data that are there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OTHERS = ("make", "drawing", "digits", "measured")  # modules that are no pictur
 class Picture(Protocol):
     """A module of this folder."""
 
-    TIMED: bool  # whether its data are times, which differ from run to run
+    BY_NAME: bool  # whether it is made only where it is named: it shows times, or takes minutes
 
     def collect(self) -> dict[str, Any]:
         """Run what the picture shows."""
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         parser.error(f"the name of a picture is required: {', '.join(names())}; got {', '.join(unknown)}")
     given.folder.mkdir(parents=True, exist_ok=True)
-    for name in given.names or [n for n in names() if given.redraw or not load(n).TIMED]:
+    for name in given.names or [n for n in names() if given.redraw or not load(n).BY_NAME]:
         if given.redraw and not (given.folder / f"{name}.json").exists():
             parser.error(f"{name}: data in {given.folder / name}.json are required for --redraw; leave it out")
         make(name, given.folder, given.redraw)

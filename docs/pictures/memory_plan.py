@@ -14,7 +14,7 @@ from nacre import examples, nn
 from nacre.inspect.explain import explain
 from nacre.inspect.plot import LIGHT, LinearAxis, document, footnote, heading
 
-TIMED = False
+BY_NAME = False
 BATCH = 64
 STEP = re.compile(r"^ *(\d+) (.+?)  +(\w+\d.*|) <- (.*)$")
 PLACED = re.compile(r"(temporary\d+) \((\d+) bytes (at|over) (\w+)\)")

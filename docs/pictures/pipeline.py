@@ -12,7 +12,7 @@ import nacre as nc
 from nacre.inspect.explain import explain
 from nacre.inspect.plot import document, footnote, heading
 
-TIMED = False
+BY_NAME = False
 ISA = "avx512"
 SHAPE = (64, 100)
 LEFT, WIDTH, LINE, GAP = 16, 560, 16, 30

@@ -18,7 +18,7 @@ from nacre.inspect.ceilings import Ceilings
 from nacre.inspect.profile import Profile, Row
 from nacre.inspect.roofline import chart
 
-TIMED = True
+BY_NAME = True
 WORKLOADS = ("mlp", "convnet", "attention", "softmax", "matmul-1024")
 KEPT = ("label", "dtype", "launches", "flops", "bytes", "seconds", "typical", "busy", "floor")
 
@@ -41,5 +41,5 @@ def draw(data: Mapping[str, Any]) -> str:
     limits = Ceilings(**data["ceilings"])
     told = [Profile(name, tuple(Row(**row) for row in rows), sum(row["seconds"] for row in rows), 0, 0, 0, 0, 0,
                     limits) for name, rows in data["kernels"].items()]
-    words = f"{note(data['machine'])}; a circle's area is the kernel's share of its workload's time"
+    words = f"{note(data['machine'])}; a circle's area is the kernel's share of the time"
     return replace(chart(told), note=words).svg()

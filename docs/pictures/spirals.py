@@ -15,12 +15,12 @@ from drawing import cells, frame, text
 import nacre as nc
 from nacre.inspect.plot import document, footnote, heading
 
-TIMED = False
+BY_NAME = False
 TUTORIAL = Path(__file__).resolve().parents[1] / "tutorial.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDED = ("turn * nc.cos(angle)", "step(points, side)")  # what the two blocks contain that make and train it
 REACH, CELLS = 1.15, 92  # the plane from -REACH to REACH, in so many cells
-LEFT, TOP, SIDE = 62, 44, 440
+LEFT, TOP, SIDE = 62, 44, 460
 
 
 def collect() -> dict[str, Any]:

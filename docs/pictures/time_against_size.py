@@ -11,7 +11,7 @@ import nacre as nc
 from nacre.inspect.plot import Chart, Series
 from nacre.inspect.timing import interleaved
 
-TIMED = True
+BY_NAME = True
 SIZES = tuple(10**k for k in range(1, 8))
 ROUNDS, SECONDS = 7, 0.05
 

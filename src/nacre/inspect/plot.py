@@ -15,9 +15,9 @@ from html import escape
 from nacre.base.records import dataclass
 
 WIDTH, PLOT = 560, 300  # of a chart, and the height of what its axes enclose
-LEFT, RIGHT, TOP = 68, 22, 44
+LEFT, RIGHT, TOP = 76, 22, 44
 UNDER = 52  # for the marks and the name of the axis across
-LINE, LETTER, SWATCH = 20, 6.7, 30  # of the legend: a line's height, a letter's and a coloured square's width
+LINE, LETTER, SWATCH = 20, 7.5, 30  # of the legend: a line's height, a letter's and a coloured square's width
 LIGHT = ("#2f6db5", "#c8502f", "#3f8f4f", "#8a56ac", "#a87800", "#1f8a8a", "#c2447e", "#6b6b6b", "#7a5230", "#4c4c9c")
 DARK = ("#6ea8e8", "#f08c66", "#6fc283", "#bf92e2", "#dfb23c", "#5cc8c8", "#f083b4", "#a8a8a8", "#c49a78", "#9a9aea")
 SHADES = {"ground": ("#ffffff", "#131519"), "ink": ("#1f2328", "#e4e6ea"), "faint": ("#5b6570", "#9aa4af"),
@@ -30,7 +30,8 @@ def _rules(dark: bool) -> str:
     return "".join(f".nacre .f-{name}{{fill:{c}}}.nacre .s-{name}{{stroke:{c}}}" for name, c in shades.items())
 
 
-STYLE = f"<style>{_rules(False)}@media (prefers-color-scheme: dark){{{_rules(True)}}}</style>"
+STYLE = (f"<style>{_rules(False)}@media (prefers-color-scheme: dark){{{_rules(True)}}}"
+         "@media (max-width: 430px){.nacre{font-size:15px}}</style>")  # where a picture is shown small
 
 
 def document(title: str, width: float, height: float, body: Iterable[str]) -> str:

@@ -25,8 +25,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 72em; margin: 0 auto; pa
 h1 { margin: 0.4em 0 0; } h2 { font-size: 1.15em; margin: 1.6em 0 0.4em; } .faint { color: var(--faint); margin: 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
-td, th { padding: 0.2em 0.7em; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, .settings td { text-align: left; } .settings td { white-space: normal; }
+td, th { padding: 0.2em 0.6em; text-align: right; border-bottom: 1px solid var(--line); vertical-align: bottom; }
+th:first-child, .settings td { text-align: left; } table:not(.settings) td { white-space: nowrap; }
 tr.best { background: var(--best); }
 .curves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26em), 1fr)); gap: 1em; }
 .curves svg { width: 100%; height: auto; }"""
@@ -136,7 +136,7 @@ def _results(history: History, told: Heading) -> str:
         return ""
     chosen = f"best epoch ({best['epoch']})" if best else "best epoch"
     note = f'<p class="faint">The best epoch is chosen by {escape(told.monitor)}.</p>\n' if best else ""
-    return note + _table(["measure", f"final (epoch {history.rows[-1]['epoch']})", chosen, "lowest", "highest"], rows)
+    return note + _table(["measure", f"final epoch ({history.rows[-1]['epoch']})", chosen, "lowest", "highest"], rows)
 
 
 def _epochs(history: History, best: int) -> str:
