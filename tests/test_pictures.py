@@ -74,7 +74,7 @@ def test_the_memory_plan_reuses_places_and_overlaps_nowhere() -> None:
     plan = data("memory_plan")
     assert plan["arena"] < plan["temporaries"]
     for k, a in enumerate(plan["placed"]):
-        assert 0 <= a["offset"] and a["offset"] + a["bytes"] <= plan["arena"] and a["first"] <= a["last"]
+        assert a["offset"] >= 0 and a["offset"] + a["bytes"] <= plan["arena"] and a["first"] <= a["last"]
         for b in plan["placed"][:k]:
             apart = a["offset"] + a["bytes"] <= b["offset"] or b["offset"] + b["bytes"] <= a["offset"]
             assert apart or a["last"] < b["first"] or b["last"] < a["first"], (a, b)
