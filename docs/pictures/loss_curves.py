@@ -28,5 +28,5 @@ def draw(data: Mapping[str, Any]) -> str:
 
     return Chart("Loss of the digits network", "epoch", "cross-entropy",
                  (line("training", "loss"), line("validation", "valid_loss")), (False, True),
-                 f"nacre train digits --seed {data['seed']}: {data['accuracy']:.1%} of {data['images']} images held "
-                 "back are read rightly").svg()
+                 f"nacre train digits --seed {data['seed']}: accuracy {data['accuracy']:.1%} on {data['images']} test "
+                 "images").svg()
