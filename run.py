@@ -7,6 +7,7 @@
                                    the rest goes to pytest (-n 0 runs them in one process)
     python3 run.py lint            ruff and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
+    python3 run.py figures [NAME]  make the pictures of docs/ from real runs; those of times only by name
     python3 run.py site [...]      build the documents and the reference of all public names: build/site/index.html
     python3 run.py bench NAME ...  run benchmarks/NAME.py
     python3 run.py setup           only install
@@ -38,6 +39,7 @@ EXTRAS: dict[str, set[str]] = {
     "test": {"demo", "test"},
     "lint": {"lint"},
     "docs": {"test"},
+    "figures": {"demo"},
     "site": {"docs"},
     "bench": set(),
     "setup": {"demo", "test", "lint"},
@@ -127,7 +129,7 @@ def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
     if name == "bench":
         return [script(rest)]
     begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest", *SHARED], "docs": ["docs/generate.py"],
-             "site": ["docs/website/build.py"]}
+             "figures": ["docs/pictures/make.py"], "site": ["docs/website/build.py"]}
     return [[*begin[name], *rest]]
 
 

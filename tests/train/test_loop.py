@@ -197,12 +197,14 @@ class Nudge:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("options", [{}, {"accumulate": 2}])
 def test_an_interrupted_training_saves_and_resumes_to_the_same_bytes(
-    tmp_path: Path, number: int, options: dict[str, Any]
+    tmp_path: Path, number: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")  # the report's date
+
     def run(out: Path, epochs: int, step: int, resume: bool = False) -> None:
         model = network()
         trainer = train.Trainer(model, optim.AdamW(model.parameters()), cross_entropy, out=out, progress=False, keep=1,
-                                log_every=1, writers=[Nudge(step, number)], **options)
+                                log_every=1, writers=[Nudge(step, number)], name="nudged", **options)
         trainer.fit(loader(), loader(8), epochs, resume=resume)
 
     run(tmp_path / "whole", 3, 0)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as tree
 
 import numpy as np
@@ -9,14 +14,14 @@ import pytest
 from rich.console import Console
 
 import nacre as nc
-from nacre import train
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre import nn, optim, train
+from nacre.base.errors import ArgumentError, KindError, ShapeError
 from nacre.inspect.plot import Chart, LinearAxis, Series
 from nacre.train.curves import HEIGHT, WIDTH, drawn
 from nacre.train.display import Columns, Display, shown
 from nacre.train.history import overfits
 from nacre.train.metrics import batch_size
-from nacre.train.report import charts, page
+from nacre.train.report import Heading, charts, now, page
 
 
 def history(training: list[float], validation: list[float | None]) -> train.History:
@@ -79,15 +84,105 @@ def test_curves_in_the_terminal_fit_their_frame() -> None:
     assert drawn(history([1.0, 1.0], [1.0, 1.0])) is not None  # a level line has a frame too
 
 
+class Reader(HTMLParser):
+    """The elements, attributes and cells of a page; it must be well nested."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: list[list[str]] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        self.open += [] if tag == "meta" else [tag]
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+    def tags(self, name: str) -> list[dict[str, str | None]]:
+        """The attributes of every element of a name."""
+        return [attributes for tag, attributes in self.found if tag == name]
+
+
+def told(**options: Any) -> Heading:
+    return Heading(**{"name": "first", "date": 0.0, "settings": {"optimizer": "Adam"}, **options})
+
+
 def test_the_page_is_whole_and_shows_every_measure() -> None:
-    text = page(OVERFIT, "a < b", best=20)
-    assert text.count("<svg") == 1 and text.count('<tr class=best') == 1 and text.count("<tr") == 5
-    assert "<title>a &lt; b</title>" in text and "overfitting" in text
-    assert page(train.History(), "empty").endswith("</html>\n")
+    text = page(OVERFIT, told(monitor="valid_loss", best=20))
+    reader = Reader(text)
+    assert len(reader.tags("svg")) == 1 and reader.tags("tr").count({"class": "best"}) == 1
+    assert "<title>first: training report</title>" in text and "<h1>first</h1>" in text and "<p>Overfitting" in text
+    assert reader.tags("time") == [{"datetime": "1970-01-01T00:00:00Z"}] and "1970-01-01 00:00 UTC" in text
+    assert ["loss", "0.1", "0.5", "0.1", "0.9"] in reader.rows  # final, best epoch, lowest, highest
+    assert ["valid_loss", "0.9", "0.6", "0.6", "0.9"] in reader.rows
+    assert ["optimizer", "Adam"] in reader.rows and ["2", "20", "0.5", "0.6"] in reader.rows
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in reader.tags("meta")
     (chart,) = charts(OVERFIT).values()
     root = tree.fromstring(chart.svg())
     lines = root.findall("{http://www.w3.org/2000/svg}polyline")
     assert [len(line.attrib["points"].split()) for line in lines] == [4, 4]
+
+
+def test_a_page_of_nothing_is_whole() -> None:
+    reader = Reader(page(train.History(), told(settings={})))
+    assert not reader.tags("table") and not reader.tags("svg")
+
+
+def test_no_name_or_value_becomes_markup() -> None:
+    evil = '"><script>alert(1)</script><img src=x onerror=y>&'
+    rows = [{"epoch": k, "step": k, "loss": 1.0 / k, evil: k / 2, "note": evil} for k in (1, 2)]
+    text = page(train.History(rows), told(name=evil, settings={evil: evil}, monitor=evil, best=1))
+    reader = Reader(text)
+    assert not reader.tags("script") and not reader.tags("img")
+    assert [evil, evil] in reader.rows and [evil, "1", "0.5", "0.5", "1"] in reader.rows
+
+
+def test_a_page_is_for_dark_and_narrow_screens() -> None:
+    text = page(OVERFIT, told())
+    assert "color-scheme: light dark" in text and text.count("@media (prefers-color-scheme: dark)") == 2
+    assert text.count('<div class="wide"><table') == text.count("<table") == 3
+    width = re.search(r'<svg[^>]* width="(\d+)"', text)
+    assert width is not None and int(width[1]) <= 600 and ".curves svg { width: 100%" in text
+
+
+def test_a_training_reports_its_name_date_and_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+
+    def ran(out: Path, **options: Any) -> Reader:
+        model = nn.Linear(2, 1)
+        optimizer = optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+        trainer = train.Trainer(model, optimizer, nn.functional.mse_loss, out=out, progress=False, clip_norm=2.0,
+                                schedule=optim.StepLR(optimizer, 1), **options)
+        trainer.fit([(nc.ones((4, 2)), nc.ones((4, 1)))], epochs=2)
+        return Reader((out / "report.html").read_text(encoding="utf-8"))
+
+    found = ran(tmp_path / "a run")
+    assert ["model", "Linear, 3 parameters"] in found.rows and ["clip norm", "2.0"] in found.rows
+    assert ["optimizer", "SGD (lr=0.5, momentum=0.9, dampening=0.0, weight_decay=0.0)"] in found.rows
+    assert ["schedules", "StepLR"] in found.rows and ["loss", "mse_loss"] in found.rows
+    assert found.tags("time") == [{"datetime": "2023-11-14T22:13:20Z"}]
+    assert "<h1>a run</h1>" in (tmp_path / "a run" / "report.html").read_text(encoding="utf-8")
+    ran(tmp_path / "b", name="1 < 2")
+    assert "<h1>1 &lt; 2</h1>" in (tmp_path / "b" / "report.html").read_text(encoding="utf-8")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    with pytest.raises(ArgumentError, match=r"whole seconds since 1970 .*'yesterday'"):
+        ran(tmp_path / "c")
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    assert abs(now() - time.time()) < 5
+    with pytest.raises(KindError, match="a text is required as name"):
+        ran(tmp_path / "d", name=3)
 
 
 @pytest.mark.parametrize("values", [(0.12, 0.9), (-3.0, 1.0), (5.0, 5.0), (0.0, 0.0), (1e-9, 3e-9), (-2.0, -1)])

@@ -1,4 +1,5 @@
-"""Charts as SVG, their axes logarithmic or not: lines and points, a grid, a legend.
+"""Charts as SVG, their axes logarithmic or not: lines and points, a grid, a legend; light or dark as the reader's
+system is.
 
     >>> chart = Chart("squares", "n", "n²", (Series("n²", ((1, 1), (10, 100))),))
     >>> chart.svg().startswith("<svg")
@@ -8,14 +9,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from nacre.base.records import dataclass
 
-WIDTH, HEIGHT = 860, 520
-LEFT, RIGHT, TOP, BOTTOM = 72, 230, 44, 56
-COLOURS = ("#2f6db5", "#c8502f", "#3f8f4f", "#8a56ac", "#b8860b", "#2a9d9d", "#c2447e", "#6b6b6b", "#7a5230", "#4c4c9c")
+WIDTH, PLOT = 560, 300  # of a chart, and the height of what its axes enclose
+LEFT, RIGHT, TOP = 76, 22, 44
+UNDER = 52  # for the marks and the name of the axis across
+LINE, LETTER, SWATCH = 20, 7.5, 30  # of the legend: a line's height, a letter's and a coloured square's width
+LIGHT = ("#2f6db5", "#c8502f", "#3f8f4f", "#8a56ac", "#a87800", "#1f8a8a", "#c2447e", "#6b6b6b", "#7a5230", "#4c4c9c")
+DARK = ("#6ea8e8", "#f08c66", "#6fc283", "#bf92e2", "#dfb23c", "#5cc8c8", "#f083b4", "#a8a8a8", "#c49a78", "#9a9aea")
+SHADES = {"ground": ("#ffffff", "#131519"), "ink": ("#1f2328", "#e4e6ea"), "faint": ("#5b6570", "#9aa4af"),
+          "panel": ("#f3f5f8", "#1f232a"), "grid": ("#d9dee4", "#343a44")}  # in light and in dark
+
+
+def _rules(dark: bool) -> str:
+    shades = {name: pair[dark] for name, pair in SHADES.items()}
+    shades |= {str(k): colour for k, colour in enumerate(DARK if dark else LIGHT)}
+    return "".join(f".nacre .f-{name}{{fill:{c}}}.nacre .s-{name}{{stroke:{c}}}" for name, c in shades.items())
+
+
+STYLE = (f"<style>{_rules(False)}@media (prefers-color-scheme: dark){{{_rules(True)}}}"
+         "@media (max-width: 430px){.nacre{font-size:15px}}</style>")  # where a picture is shown small
+
+
+def document(title: str, width: float, height: float, body: Iterable[str]) -> str:
+    """A picture as a standalone SVG document: its title, and elements with the classes of `STYLE`.
+
+    Class `f-NAME` fills and `s-NAME` strokes, where NAME is of `SHADES` or the number of a series' colour.
+
+    >>> print(document("dot", 20, 20, ['<circle cx="10" cy="10" r="5" class="f-0"/>'])[:4])
+    <svg
+    """
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" class="nacre" width="{width:g}" height="{height:g}" '
+            f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="sans-serif" font-size="13">')
+    return "\n".join([head, f"<title>{escape(title)}</title>", STYLE,
+                      f'<rect width="{width:g}" height="{height:g}" class="f-ground"/>', *body, "</svg>", ""])
+
+
+def heading(title: str, x: float = 16) -> str:
+    """The line above a picture that says what it shows."""
+    return f'<text x="{x:g}" y="26" font-size="15" font-weight="bold" class="f-ink">{escape(title)}</text>'
+
+
+def footnote(text: str, y: float, x: float = 16) -> str:
+    """A line of small print, such as where a picture's times were measured."""
+    return f'<text x="{x:g}" y="{y:g}" font-size="11.5" class="f-faint">{escape(text)}</text>'
 
 
 @dataclass(frozen=True)
@@ -32,30 +72,42 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series over axes that are logarithmic, where numbers are positive, or linear."""
+    """Series over axes that are logarithmic, where numbers are positive, or linear; a note stands below the legend."""
 
     title: str
     across: str
     up: str
     series: tuple[Series, ...]
     logarithmic: tuple[bool, bool] = (True, True)
+    note: str = ""
 
     def svg(self) -> str:
         """The chart as a standalone SVG document."""
         xs, ys = zip(*(p for s in self.series for p in s.points), strict=True)
         kinds = [LogarithmicAxis if log else LinearAxis for log in self.logarithmic]
         frame = _Frame(kinds[0].around(xs), kinds[1].around(ys))
-        lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-                 'font-size="12">', f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-                 f'<text x="{LEFT}" y="24" font-size="15" font-weight="bold">{escape(self.title)}</text>',
-                 *frame.grid(self.across, self.up)]
+        lines = [heading(self.title), *frame.grid(self.across, self.up)]
         for k, s in enumerate(self.series):
-            colour = COLOURS[k % len(COLOURS)]
-            lines += _drawn(frame, s, colour)
-            y = TOP + 8 + 18 * k
-            lines += [f'<rect x="{WIDTH - RIGHT + 14}" y="{y - 9}" width="10" height="10" fill="{colour}"/>',
-                      f'<text x="{WIDTH - RIGHT + 30}" y="{y}">{escape(s.name)}</text>']
-        return "\n".join([*lines, "</svg>", ""])
+            lines += _drawn(frame, s, k % len(LIGHT))
+        legend, height = _legend([s.name for s in self.series], TOP + PLOT + UNDER)
+        if self.note:
+            legend.append(footnote(self.note, height + 6, LEFT))
+            height += 22
+        return document(self.title, WIDTH, height, [*lines, *legend])
+
+
+def _legend(names: Sequence[str], top: float) -> tuple[list[str], float]:
+    """The series' names, in lines one below another, and where they end."""
+    lines: list[str] = []
+    x, y = float(LEFT), top + 14
+    for k, name in enumerate(names):
+        wide = SWATCH + LETTER * len(name)
+        if x > LEFT and x + wide > WIDTH:
+            x, y = float(LEFT), y + LINE
+        lines += [f'<rect x="{x:.1f}" y="{y - 10:.1f}" width="11" height="11" class="f-{k % len(LIGHT)}"/>',
+                  f'<text x="{x + 16:.1f}" y="{y:.1f}" class="f-ink">{escape(name)}</text>']
+        x += wide
+    return lines, y + 14
 
 
 @dataclass(frozen=True)
@@ -123,35 +175,35 @@ class _Frame:
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """The point of the page for a pair of numbers."""
-        return (LEFT + self.x.place(x) * (WIDTH - LEFT - RIGHT),
-                HEIGHT - BOTTOM - self.y.place(y) * (HEIGHT - TOP - BOTTOM))
+        return LEFT + self.x.place(x) * (WIDTH - LEFT - RIGHT), TOP + (1 - self.y.place(y)) * PLOT
 
     def grid(self, across: str, up: str) -> Iterator[str]:
-        right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+        right, bottom, middle = WIDTH - RIGHT, TOP + PLOT, TOP + PLOT / 2
         for value, text in self.x.ticks():
             x = LEFT + self.x.place(value) * (right - LEFT)
-            yield f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{bottom}" stroke="#ddd"/>'
-            yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text}</text>'
+            yield f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{bottom}" class="s-grid"/>'
+            yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle" class="f-faint">{text}</text>'
         for value, text in self.y.ticks():
-            y = bottom - self.y.place(value) * (bottom - TOP)
-            yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#ddd"/>'
-            yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
-        yield f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 14}" text-anchor="middle">{escape(across)}</text>'
-        yield (f'<text x="18" y="{(TOP + bottom) / 2}" text-anchor="middle" '
-               f'transform="rotate(-90 18 {(TOP + bottom) / 2})">{escape(up)}</text>')
+            y = bottom - self.y.place(value) * PLOT
+            yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" class="s-grid"/>'
+            yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="f-faint">{text}</text>'
+        yield (f'<text x="{(LEFT + right) / 2}" y="{bottom + 40}" text-anchor="middle" class="f-ink">{escape(across)}'
+               "</text>")
+        yield (f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})" class="f-ink">'
+               f"{escape(up)}</text>")
 
 
-def _drawn(frame: _Frame, s: Series, colour: str) -> Iterator[str]:
+def _drawn(frame: _Frame, s: Series, colour: int) -> Iterator[str]:
     placed = [frame.place(x, y) for x, y in s.points]
     if s.joined:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
         dash = ' stroke-dasharray="5 4"' if s.dashed else ""
-        yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>'
+        yield f'<polyline points="{path}" fill="none" stroke-width="2"{dash} class="s-{colour}"/>'
     for k, (x, y) in enumerate(placed if s.radii or not s.joined else ()):
         radius = s.radii[k] if s.radii else 4.0
         tip = f"<title>{escape(s.tips[k])}</title>" if s.tips else ""
-        yield (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}" fill-opacity="0.55" '
-               f'stroke="{colour}">{tip}</circle>')
+        yield (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill-opacity="0.55" '
+               f'class="f-{colour} s-{colour}">{tip}</circle>')
 
 
 def _power(power: int) -> str:

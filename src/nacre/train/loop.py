@@ -16,7 +16,7 @@ from nacre.api.analysis import isfinite, isnan
 from nacre.api.random import generator
 from nacre.api.reductions import all as all_
 from nacre.base.arguments import is_whole, shown
-from nacre.base.errors import ArgumentError, StateError
+from nacre.base.errors import ArgumentError, KindError, StateError
 from nacre.nn.module import Module
 from nacre.optim.cycle import ReduceLROnPlateau
 from nacre.optim.optimiser import Optimizer
@@ -29,7 +29,7 @@ from nacre.train.history import VALID, History
 from nacre.train.interrupt import Ear, Interrupted, listening
 from nacre.train.log import Writer, Writers, files
 from nacre.train.metrics import Means, Metric, means
-from nacre.train.report import page
+from nacre.train.report import Heading, now, page, settings
 from nacre.train.state import beside, put_beside, require_form
 from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
@@ -57,6 +57,7 @@ class Trainer:
     `keep` and the best; logs in `out/log.jsonl`, `steps.csv` (every `log_every` updates) and `epochs.csv`; curves in
     `out/report.html`.  `fit(…, resume=True)` goes on from the last checkpoint, to the bits of a run that was never
     interrupted: model, optimiser, schedules, random numbers, the loader's place in its epoch, means so far, logs.
+    The report has the title `name`, by default the folder's name.
     `also` names other objects with `state_dict` and `load_state_dict` to keep.  Ctrl-C finishes the step, saves, and
     raises Interrupted.
 
@@ -99,6 +100,7 @@ class Trainer:
         jit: bool = True,
         progress: bool | Console = True,
         hint: str = "call fit again with resume=True",
+        name: str | None = None,
     ) -> None:
         self.model, self.optimizer = model, optimizer
         self.own_step, self.accumulate, self.clip = step is not None, accumulate, (clip_norm, clip_value)
@@ -106,7 +108,7 @@ class Trainer:
         self.schedules: list[Any] = list(cast("Sequence[Any]", schedule)) if listed else [schedule]
         self.schedule_every, self.monitor, self.mode = schedule_every, monitor, mode
         self.validate_every, self.save_every, self.log_every = validate_every, save_every, log_every
-        self.also, self.hint = dict(also or {}), hint
+        self.also, self.hint, self.name, self.loss = dict(also or {}), hint, name, loss
         self._check(loss)
         work = Work(model, optimizer, loss, metrics or {}, forward, clip_norm, clip_value)
         self.step = Step(work, step, evaluate, jit)
@@ -132,6 +134,8 @@ class Trainer:
             raise ArgumentError(f"Trainer: positive numbers are required; got {wrong}")
         if self.schedule_every not in (EPOCH, STEP):
             raise ArgumentError(f'Trainer: a schedule_every "epoch" or "step" is required; got {self.schedule_every!r}')
+        if self.name is not None and not isinstance(cast("object", self.name), str):
+            raise KindError(f"Trainer: a text is required as name; got {shown(self.name)}")
         if loss is None and not self.own_step:
             raise ArgumentError("Trainer: a loss, or a step of one's own, is required; got neither")
         if self.own_step and (self.accumulate > 1 or self.clip != (None, None)):
@@ -308,7 +312,17 @@ class Trainer:
     def _report(self) -> None:
         """Write the curves so far."""
         if self.out is not None and self.history.rows:
-            replace(self.out / "report.html", page(self.history, "Training", self.watch.best_step).encode())
+            told = Heading(self.name or self.out.resolve().name or "Training", now(), self._told_settings(),
+                           str(self.monitor), self.watch.best_step)
+            replace(self.out / "report.html", page(self.history, told).encode("utf-8", "replace"))
+
+    def _told_settings(self) -> dict[str, str]:
+        """The settings that the report shows."""
+        own = {k: v for k, v in self._settings().items() if k not in ("optimizer", "schedules", "also")}
+        if not self.schedules:
+            del own["schedule_every"]
+        return settings(self.model, self.optimizer, self.loss, self.schedules,
+                        {"updates": self.updates, **own, "validate_every": self.validate_every})
 
     def _tell(self) -> None:
         """Show the curves, what they mean, and where the results are."""
@@ -423,6 +437,7 @@ class Trainer:
         """Begin at the beginning, or where a checkpoint or an earlier call of `fit` has left."""
         positions: Any = self._positions
         if self.out is not None:
+            now()  # a date that cannot be read is told before the training, not after its first epoch
             sweep(self.out)
         if self.checkpoints is not None and (resume or not self._begun):
             self.checkpoints.sweep()
