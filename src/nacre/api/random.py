@@ -7,8 +7,7 @@ that `seed` sets and that lives in a variable, so that compiled functions advanc
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from nacre.base.dtypes import DType, as_dtype, float32, float64, int64, uint32, 
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.locks import renewed
 from nacre.interpret.evaluate import from_numpy
+from nacre.interpret.randomness import THREAD as _thread
 from nacre.interpret.randomness import RandomState
 from nacre.trace.bind import executor
 from nacre.trace.value import is_concrete
@@ -71,13 +71,6 @@ class Generator:
             return self.state.take()  # type: ignore[return-value]
 
 
-class _Source(threading.local):
-    """What gives this thread its generator, while that is not the one of the process."""
-
-    given: Callable[[], Generator] | None = None
-
-
-SOURCE: Final = _Source()
 _generators: list[Generator] = []
 _drawing = renewed()  # no two threads are given one key, or make a generator
 
@@ -91,8 +84,8 @@ def generator() -> Generator:
     >>> bool(nc.all(nc.random.generator().next_key() == first))
     True
     """
-    if SOURCE.given is not None:
-        return SOURCE.given()
+    if _thread.generator is not None:
+        return _thread.generator()
     if not _generators:
         with _drawing():
             if not _generators:

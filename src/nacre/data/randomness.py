@@ -10,6 +10,7 @@ import numpy as np
 
 from nacre.api import random
 from nacre.base.errors import ArgumentError
+from nacre.interpret.randomness import THREAD
 
 
 class _Current(threading.local):
@@ -58,8 +59,8 @@ def _seed_of_item() -> int:
 @contextmanager
 def item_randomness(seed: int, epoch: int, number: int) -> Generator[None]:
     """Let `rng` and `nacre.random` draw the numbers of an item, in this thread."""
-    before = _CURRENT.item, _CURRENT.generator, _CURRENT.keys, random.SOURCE.given
-    _CURRENT.item, _CURRENT.generator, random.SOURCE.given = (seed, epoch, number), None, _keys
+    before = _CURRENT.item, _CURRENT.generator, _CURRENT.keys, THREAD.generator
+    _CURRENT.item, _CURRENT.generator, THREAD.generator = (seed, epoch, number), None, _keys
     if before[0] is not None:  # an item of a loader within an item
         _CURRENT.keys = None
     elif _CURRENT.keys is not None:  # compiled functions have it, so it stays the same one for all items
@@ -67,7 +68,7 @@ def item_randomness(seed: int, epoch: int, number: int) -> Generator[None]:
     try:
         yield
     finally:
-        _CURRENT.item, _CURRENT.generator, keys, random.SOURCE.given = before
+        _CURRENT.item, _CURRENT.generator, keys, THREAD.generator = before
         if before[0] is not None:
             _CURRENT.keys = keys
 

@@ -7,7 +7,10 @@ generators as operands; there a batch gives each example a state of its own.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from functools import cache
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +22,15 @@ from nacre.ops.pointwise import add
 from nacre.ops.random import random_bits
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
+
+
+class _Thread(threading.local):
+    """What gives this thread its generator, where that is not the one of the process."""
+
+    generator: Callable[[], Any] | None = None
+
+
+THREAD: Final = _Thread()
 
 
 @cache
