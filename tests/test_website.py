@@ -128,7 +128,8 @@ def test_links_fit_the_site(repository: Path) -> None:
         (repository / name).parent.mkdir(exist_ok=True)
         (repository / name).write_text("")
     readme = pages.Links(repository / "README.md")
-    assert readme.ready("[Save](docs/saving.md#files), [`x`](CHANGELOG.md)") == "[Save](saving.md#files), [`x`](changelog.md)"
+    assert readme.ready("[Save](docs/saving.md#files), [`x`](CHANGELOG.md)") == (
+        "[Save](saving.md#files), [`x`](changelog.md)")
     assert readme.ready("![a](docs/figures/a.svg) [one](https://a.b/c) [two](#here)") == (
         "![a](figures/a.svg) [one](https://a.b/c) [two](#here)")
     assert readme.ready("[the licence](LICENSE)") == "the licence"  # the site does not have it
@@ -169,6 +170,35 @@ def test_every_name_has_one_place(tmp_path: Path) -> None:
     text = "".join(path.read_text() for path in reference.written(tmp_path))
     found = re.findall(r"^::::::\{py:\w+\} (\w+).*\n:module: (\S+)$", text, re.MULTILINE)
     assert sorted(f"{module}.{last}" for last, module in found) == sorted(NAMES)
+
+
+# ---- parameters
+
+
+def test_every_public_parameter_is_described_once() -> None:
+    held = notes.Notes(reference.PARAMETERS)
+    lacking = [f"{name}({p.name})" for name, _, given in public.callables(SPACES) for p in given
+               if not held.find(name, p.name)]
+    assert not lacking, f"describe them in docs/website/parameters/: {', '.join(lacking)}"
+    assert not held.unused(), "no public function has these parameters; remove them from docs/website/parameters/"
+
+
+def test_the_closest_section_describes_a_parameter(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('["*"]\nx = "any"\ny = "any"\n["nacre.nn.* nacre.sum"]\nx = "some"\n'
+                                     '["nacre.nn.Conv*"]\nx = "few"\n["nacre.sum"]\nx = "one"\n')
+    held = notes.Notes(tmp_path)
+    found = [held.find(name, "x") for name in ("nacre.max", "nacre.nn.Linear", "nacre.nn.Conv1d", "nacre.sum")]
+    assert found == ["any", "some", "few", "one"] and held.find("nacre.nn.Conv1d", "y") == "any"
+    assert held.find("nacre.sum", "z") is None and held.unused() == []
+
+
+def test_parameters_are_listed_with_defaults() -> None:
+    names = reference.Names(SPACES)
+    text = reference.entry("nacre.eye", NAMES["nacre.eye"], names, notes.Notes(reference.PARAMETERS))
+    assert ":param k: The diagonal: 0 is the main one, positive numbers lie above it.  Default: `0`." in text
+    text = reference.entry("nacre.optim.Schedule", NAMES["nacre.optim.Schedule"], names,
+                           notes.Notes(reference.PARAMETERS))
+    assert ":param optimizer:" in text and ":param epoch:" in text and ":param self:" not in text
 
 
 # ---- the checker of links

@@ -16,7 +16,8 @@ from public import sources, spaces
 
 BASE = os.environ.get("NACRE_SITE_SOURCE", "").rstrip("/")  # where the repository's files are shown, if anywhere
 ROOT = Path(__file__).resolve().parents[2]
-BACK = re.compile(r'(?P<before><div class="viewcode-block" id="(?P<id>[^"]+)">\n)<a class="viewcode-back" [^>]*>.*?</a>')
+BACK = re.compile(r'(?P<before><div class="viewcode-block" id="(?P<id>[^"]+)">\n)'
+                  r'<a class="viewcode-back" [^>]*>.*?</a>')
 
 project = "Nacre"
 author = "the authors of Nacre"
@@ -70,7 +71,7 @@ def mark_pictures(app: Any, tree: nodes.document) -> None:
 
 
 def mend_returns(app: Any, page: str, _: str, context: dict[str, Any], __: Any) -> None:
-    """Make links from a source lead back to the reference: viewcode knows one namespace a module, and some have more."""
+    """Make links from a source lead back to the reference: viewcode knows one namespace for each module."""
     module = page.removeprefix("_modules/").replace("/", ".")
     known = app.env.get_domain("py").objects
     spaces_of = [(space, name) for (space, name), home in sources(spaces()).items() if home == module]

@@ -25,9 +25,11 @@ WIDTHS = {"desktop": (1400, 1000), "phone": (390, 844)}
 MODES = ("light", "dark")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 TALLEST = 6000  # pixels of a picture
-ADVICE = ("a Chromium is required for screenshots, and there is none; install one (on Debian and Ubuntu: apt-get install "
-          "chromium; elsewhere: python -m pip install playwright, then python -m playwright install chromium), or "
-          "name its program in NACRE_BROWSER")
+ADVICE = (
+    "a Chromium is required for screenshots, and there is none; install one (on Debian and Ubuntu: apt-get install "
+    "chromium; elsewhere: python -m pip install playwright, then python -m playwright install chromium), or name its "
+    "program in NACRE_BROWSER"
+)
 
 
 class BrowserError(Exception):

@@ -54,18 +54,18 @@ TENSORS = Group("Tensors", (
                  "result_type finfo iinfo"}),
     Topic("pointwise", "Pointwise", "Functions that compute each element by itself.  Operands broadcast.", {
         "nacre": "abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift "
-                 "bitwise_or bitwise_right_shift bitwise_xor cbrt ceil clip copysign cos cosh divide equal erf erfc exp "
-                 "exp2 expm1 floor floor_divide fma greater greater_equal hypot isfinite isinf isnan less less_equal "
-                 "log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor maximum minimum "
-                 "multiply nan_to_num negative not_equal positive pow reciprocal remainder round rsqrt sigmoid sign "
-                 "signbit sin sinh sqrt square subtract tan tanh trunc where"}),
+                 "bitwise_or bitwise_right_shift bitwise_xor cbrt ceil clip copysign cos cosh divide equal erf erfc "
+                 "exp exp2 expm1 floor floor_divide fma greater greater_equal hypot isfinite isinf isnan less "
+                 "less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor maximum "
+                 "minimum multiply nan_to_num negative not_equal positive pow reciprocal remainder round rsqrt sigmoid "
+                 "sign signbit sin sinh sqrt square subtract tan tanh trunc where"}),
     Topic("reductions", "Reductions", "Functions that reduce some axes, or accumulate along one.", {
         "nacre": "sum prod mean std var max min argmax argmin all any count_nonzero logsumexp cumulative_sum"}),
     Topic("linear_algebra", "Linear algebra", "Products of vectors, matrices and tensors.", {
         "nacre": "matmul einsum tensordot vecdot outer matrix_transpose"}),
     Topic("shapes", "Shapes and indexing", "Functions that change shapes, join and split tensors, select and sort.", {
-        "nacre": "reshape flatten squeeze expand_dims broadcast_to broadcast_arrays permute_dims moveaxis swapaxes flip "
-                 "roll concat stack split unstack repeat tile pad index index_update take take_along_axis "
+        "nacre": "reshape flatten squeeze expand_dims broadcast_to broadcast_arrays permute_dims moveaxis swapaxes "
+                 "flip roll concat stack split unstack repeat tile pad index index_update take take_along_axis "
                  "dynamic_slice dynamic_update_slice sort argsort topk"}),
     Topic("random", "Random numbers", "Random numbers, by key or from the default generator.", {
         "nacre.random": "seed key split normal uniform randint bernoulli bits Generator generator SOURCE"}),
@@ -90,8 +90,8 @@ LAYERS = Group("Neural networks", (
         "nacre.nn": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold Unfold"}),
     Topic("pooling_layers", "Pooling layers", "Maxima, means and norms over windows.", {
         "nacre.nn": "MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
-                    "AdaptiveMaxPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d LPPool1d LPPool2d LPPool3d "
-                    "MaxUnpool1d MaxUnpool2d MaxUnpool3d"}),
+                    "AdaptiveMaxPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d LPPool1d LPPool2d "
+                    "LPPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d"}),
     Topic("padding_layers", "Padding and resampling layers", "Layers that pad, resize and rearrange images.", {
         "nacre.nn": "ZeroPad1d ZeroPad2d ZeroPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "
                     "ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d CircularPad1d "
@@ -112,11 +112,11 @@ LAYERS = Group("Neural networks", (
     Topic("attention_layers", "Attention and transformer layers", "Attention, and the layers of a transformer.", {
         "nacre.nn": "MultiheadAttention Transformer TransformerEncoder TransformerEncoderLayer TransformerDecoder "
                     "TransformerDecoderLayer"}),
-    Topic("losses", "Losses", "Losses as layers.  [Functional](functional_losses.md) has the same ones as functions.", {
-        "nacre.nn": "CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss MSELoss L1Loss SmoothL1Loss HuberLoss KLDivLoss "
-                    "GaussianNLLLoss PoissonNLLLoss CTCLoss CosineEmbeddingLoss HingeEmbeddingLoss MarginRankingLoss "
-                    "MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss SoftMarginLoss TripletMarginLoss "
-                    "TripletMarginWithDistanceLoss CosineSimilarity PairwiseDistance"}),
+    Topic("losses", "Losses", "Losses as layers.  [Functions](functional_losses.md) compute the same.", {
+        "nacre.nn": "CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss MSELoss L1Loss SmoothL1Loss HuberLoss "
+                    "KLDivLoss GaussianNLLLoss PoissonNLLLoss CTCLoss CosineEmbeddingLoss HingeEmbeddingLoss "
+                    "MarginRankingLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss SoftMarginLoss "
+                    "TripletMarginLoss TripletMarginWithDistanceLoss CosineSimilarity PairwiseDistance"}),
 ))
 
 FUNCTIONS = Group("Layers as functions", (
@@ -138,8 +138,9 @@ FUNCTIONS = Group("Layers as functions", (
         "nacre.nn.functional": "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits mse_loss "
                                "l1_loss smooth_l1_loss huber_loss kl_div gaussian_nll_loss poisson_nll_loss ctc_loss "
                                "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss "
-                               "multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss "
-                               "triplet_margin_with_distance_loss cosine_similarity pairwise_distance"}),
+                               "multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss "
+                               "triplet_margin_loss triplet_margin_with_distance_loss cosine_similarity "
+                               "pairwise_distance"}),
     Topic("initialisation", "Initialisation and parameters",
           "Functions that initialise parameters, and functions of all parameters of a model.", {
         "nacre.nn.init": "calculate_gain fans constant_ zeros_ ones_ eye_ dirac_ uniform_ normal_ trunc_normal_ "
@@ -157,10 +158,10 @@ TRAINING = Group("Training", (
                        "CosineAnnealingWarmRestarts CyclicLR OneCycleLR LambdaLR MultiplicativeLR ReduceLROnPlateau "
                        "ChainedScheduler SequentialLR warm_up"}),
     Topic("data", "Datasets and loaders", "Datasets, samplers, loaders, and tables.", {
-        "nacre.data": "Dataset IterableDataset TensorDataset SequenceDataset Streamed Subset ConcatDataset random_split "
-                      "DataLoader default_collate to_tensors ItemError Sampler SequentialSampler RandomSampler "
-                      "WeightedRandomSampler BatchSampler DistributedSampler permutation rng ArrowDataset ParquetStream "
-                      "read_arrow read_csv read_parquet"}),
+        "nacre.data": "Dataset IterableDataset TensorDataset SequenceDataset Streamed Subset ConcatDataset "
+                      "random_split DataLoader default_collate to_tensors ItemError Sampler SequentialSampler "
+                      "RandomSampler WeightedRandomSampler BatchSampler DistributedSampler permutation rng "
+                      "ArrowDataset ParquetStream read_arrow read_csv read_parquet"}),
     Topic("augmentation", "Augmentation", "Functions that change the items of a dataset, most of them at random.", {
         "nacre.data": "Compose OnInput ToFloat Normalize CenterCrop RandomCrop Pad RandomHorizontalFlip "
                       "RandomVerticalFlip RandomRotation RandomWindow Cutout MixUp TokenMasking"}),
