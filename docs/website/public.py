@@ -38,11 +38,6 @@ class Space:
     purpose: str
     parts: tuple[Part, ...]
 
-    @property
-    def folder(self) -> str:
-        """Where its pages lie, below `reference/`."""
-        return self.short.rpartition(".")[2]
-
 
 def found(name: str) -> Any:
     """What a name in full stands for, such as `nacre.random.normal`."""
