@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PAGES = ("index", "quickstart", "tutorial", "gallery", "from_pytorch", "numerics", "performance", "faq",
-         "reference/creation", "reference/optimisers", "training", "reference/index", "data")  # the first ten that there are
+         "reference/creation", "reference/optimisers", "training", "reference/index", "data")  # the first ten present
 COUNT = 10
 WIDTHS = {"desktop": (1400, 1000), "phone": (390, 844)}
 MODES = ("light", "dark")
