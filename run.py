@@ -8,7 +8,8 @@
     python3 run.py lint            ruff and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
     python3 run.py figures [NAME]  make the pictures of docs/ from real runs; those of times only by name
-    python3 run.py site [...]      build the documents and the reference of all public names: build/site/index.html
+    python3 run.py site [...]      build the documents and the reference of all public names: build/site/index.html;
+                                   --screenshots FOLDER also takes pictures of ten pages
     python3 run.py bench NAME ...  run benchmarks/NAME.py
     python3 run.py setup           only install
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -36,11 +37,6 @@ class Space:
     short: str
     purpose: str
     parts: tuple[Part, ...]
-
-    @property
-    def folder(self) -> str:
-        """Where its pages lie, below `reference/`."""
-        return self.short.rpartition(".")[2]
 
 
 def found(name: str) -> Any:
@@ -96,6 +92,12 @@ RETURNED = {  # what public functions give, beside tensors
     "nacre.transform.jit": ["nacre.transform.jit.Jitted"],
     "nacre.transform.concrete": [f"nacre.transform.concrete.{n}" for n in ("ConcreteFunction", "Cost", "Memory")],
     "nacre.formats.program": ["nacre.formats.program.Program"],
+}
+MADE = {name for names in RETURNED.values() for name in names} | {  # classes whose objects Nacre makes
+    "nacre.Variable", "nacre.DType", "nacre.Tensor", "nacre.deploy.Deployed", "nacre.train.Checkpoint",
+    "nacre.inspect.explain.Explanation", "nacre.inspect.profile.Profile", "nacre.inspect.profile.Row",
+    "nacre.inspect.timing.Times", "nacre.inspect.ceilings.Ceilings", "nacre.inspect.machine.Check",
+    "nacre.inspect.machine.Kept",
 }
 
 
@@ -182,11 +184,37 @@ def members(held: type) -> dict[str, Any]:
 
 
 def _shown(member: Any) -> bool:
-    """Whether a member of a class is a method or a property, and no field."""
-    return inspect.isroutine(member) or isinstance(member, classmethod | staticmethod) or is_property(member)
+    """Whether a member of a class is a method or a property, and no field and no mere refusal."""
+    return inspect.isfunction(member) or isinstance(member, classmethod | staticmethod) or is_property(member)
 
 
 def is_property(member: Any) -> bool:
     """Whether a member of a class is read like a field and has a docstring of its own."""
-    return isinstance(member, property) or (hasattr(member, "__get__") and not inspect.isroutine(member)
-                                            and bool(getattr(member, "func", None)))
+    return isinstance(member, property | cached_property)
+
+
+def callables(all_spaces: tuple[Space, ...]) -> Iterator[tuple[str, Any, list[inspect.Parameter]]]:
+    """All functions, classes and methods that users call: the name in full, the object, and its parameters.
+
+    Errors, and classes whose objects Nacre makes, have methods and no parameters of their own.
+    """
+    for name, held in (pair for space in all_spaces for part in space.parts for pair in part.objects()):
+        if callable(held):
+            yield name, held, [] if is_made(name, held) else parameters(held)
+        for word, member in members(held).items() if isinstance(held, type) else ():
+            if not is_property(member):
+                yield f"{name}.{word}", member, parameters(member, not isinstance(member, staticmethod))
+
+
+def is_made(name: str, held: Any) -> bool:
+    """Whether users do not make the objects of a class: an error, or what another function gives."""
+    return name in MADE or (isinstance(held, type) and issubclass(held, BaseException))
+
+
+def parameters(held: Any, drop_first: bool = False) -> list[inspect.Parameter]:
+    """The parameters of a function, or of what makes a class; without `self` where asked."""
+    plain = getattr(held, "__func__", held)
+    try:
+        return list(inspect.signature(plain).parameters.values())[int(drop_first):]
+    except (TypeError, ValueError):
+        return []

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from public import Part, Space, is_property, members, spaces
+from notes import Notes
+from topics import Group, Topic, checked
+
+from public import Space, is_made, is_property, members, parameters, spaces
+
+PARAMETERS = Path(__file__).resolve().parent / "parameters"
+SHORT = {space.module: space.short for space in spaces()}
 
 CODE = re.compile(r"(`[^`]+`)")
 SPECIAL = re.compile(r"([\\*_\[\]<>#$|~{}])")  # what Markdown would take for something else
@@ -129,16 +135,30 @@ def _directive(kind: str, head: str, module: str, body: str, depth: int, options
     return f"{fence}{{py:{kind}}} {head}\n:module: {module}\n{options}\n{body}\n{fence}\n"
 
 
-def entry(name: str, held: Any, names: Names) -> str:
+def _described(name: str, given: Iterable[inspect.Parameter], names: Names, notes: Notes) -> str:
+    """The parameters of a function as a list: what each is for, and its default."""
+    lines: list[str] = []
+    for p in given:
+        said = prose(notes.find(name, p.name) or "", name, names)
+        default = "" if p.default is p.empty or p.kind is p.VAR_KEYWORD else f"  Default: `{_plain(p).default!r}`."
+        star = {p.VAR_POSITIONAL: r"\*", p.VAR_KEYWORD: r"\*\*"}.get(p.kind, "")
+        lines.append(f":param {star}{p.name}: {said}{default}")
+    return "\n\n" * bool(lines) + "\n".join(lines)
+
+
+def entry(name: str, held: Any, names: Names, notes: Notes) -> str:
     """What the reference says about a name."""
     module, _, last = name.rpartition(".")
     if isinstance(held, type):
-        inner = "\n".join(_member(last, module, word, m, names) for word, m in sorted(members(held).items()))
+        inner = "\n".join(_member(last, module, word, m, names, notes) for word, m in sorted(members(held).items()))
         kind = "exception" if issubclass(held, BaseException) else "class"
-        head = last if kind == "exception" else last + signature(held)
-        return _directive(kind, head, module, markdown(_own_doc(held), name, names) + "\n\n" + inner, 0)
+        made = is_made(name, held)
+        head = last if made else last + signature(held)
+        given = "" if made else _described(name, parameters(held), names, notes)
+        return _directive(kind, head, module, f"{markdown(_own_doc(held), name, names)}{given}\n\n{inner}", 0)
     if inspect.isroutine(held):
-        return _directive("function", last + signature(held), module, markdown(held.__doc__ or "", name, names), 0)
+        doc = markdown(held.__doc__ or "", name, names) + _described(name, parameters(held), names, notes)
+        return _directive("function", last + signature(held), module, doc, 0)
     value = f":value: {held!r}\n" if isinstance(held, int | float | tuple) else ""
     doc = _own_doc(held) if value == "" else ""
     return _directive("data", last, module, markdown(doc or "", name, names), 0, value)
@@ -150,37 +170,38 @@ def _own_doc(held: Any) -> str:
     return doc or ""
 
 
-def _member(holder: str, module: str, word: str, member: Any, names: Names) -> str:
+def _member(holder: str, module: str, word: str, member: Any, names: Names, notes: Notes) -> str:
     doc = markdown(getattr(member, "__doc__", None) or "", f"{module}.{holder}", names)
     if is_property(member):
         return _directive("property", f"{holder}.{word}", module, doc, 1)
     plain: Callable[..., Any] = getattr(member, "__func__", member)
     kind = "staticmethod" if isinstance(member, staticmethod) else "method"
+    doc += _described(f"{module}.{holder}.{word}", parameters(member, kind == "method"), names, notes)
     options = ":classmethod:\n" if isinstance(member, classmethod) else ""
     head = f"{holder}.{word}{signature(plain, kind == 'method')}"
     return _directive(kind, head, module, doc, 1, options)
 
 
-def page(part: Part, names: Names) -> str:
-    """The page of a part."""
-    scope = part.names[0]
-    entries = "\n".join(entry(name, held, names) for name, held in part.objects())
-    return f"# {part.title}\n\n{markdown(part.introduction, scope, names)}\n\n{entries}"
+def page(topic: Topic, names: Names, notes: Notes) -> str:
+    """The page of a topic: a table of its names, and each in full."""
+    part = topic.part()
+    rows = "\n".join(f"| {{py:obj}}`{_short(name)} <{name}>` | {_summary(name, held, names)} |"
+                     for name, held in part.objects())
+    entries = "\n".join(entry(name, held, names, notes) for name, held in part.objects())
+    return f"# {part.title}\n\n{part.introduction}\n\n| Name | Purpose |\n|---|---|\n{rows}\n\n{entries}"
 
 
-def overview(space: Space, names: Names) -> str:
-    """The page of a namespace: every name with its first sentence."""
-    rows: list[str] = []
-    for part in space.parts:
-        rows.append(f"## [{part.title}]({space.folder}/{part.title}.md)\n")
-        for name, held in part.objects():
-            sentence = _sentence("" if isinstance(held, int | float | tuple) else _own_doc(held))
-            rows.append(f"- {{py:obj}}`{name.removeprefix(f'{space.module}.')} <{name}>`: "
-                        f"{prose(sentence, name, names) or f'`{held!r}`'}")
-        rows.append("")
-    tree = "\n".join(f"{space.folder}/{part.title}" for part in space.parts)
-    return (f"# {space.short}\n\n{space.purpose}.  In full: `{space.module}`.\n\n" + "\n".join(rows)
-            + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n")
+def _short(name: str) -> str:
+    """A name as examples write it."""
+    space = max((s for s in SHORT if name.startswith(f"{s}.")), key=len)
+    return SHORT[space] + name.removeprefix(space)
+
+
+def _summary(name: str, held: Any, names: Names) -> str:
+    """The first sentence about a name, or its value."""
+    plain = isinstance(held, int | float | tuple | type(None))
+    said = f"`{held!r}`" if plain else prose(_sentence(_own_doc(held)), name, names)
+    return said.replace("\n", " ").replace("|", "\\|") if plain else said
 
 
 def _sentence(doc: str) -> str:
@@ -191,21 +212,22 @@ def _sentence(doc: str) -> str:
 
 def written(into: Path) -> Iterator[Path]:
     """Write all pages of the reference into a folder; gives their paths."""
-    everything = spaces()
-    names = Names(everything)
-    texts: dict[str, str] = {"index.md": _index(everything)}
-    for space in everything:
-        texts[f"{space.folder}.md"] = overview(space, names)
-        texts |= {f"{space.folder}/{part.title}.md": page(part, names) for part in space.parts}
+    names = Names(spaces())
+    notes = Notes(PARAMETERS)
+    groups = checked()
+    texts = {"index.md": _index(groups)}
+    texts |= {f"{topic.stem}.md": page(topic, names, notes) for group in groups for topic in group.topics}
+    into.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        path = into / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        yield path
+        (into / name).write_text(text, encoding="utf-8")
+        yield into / name
 
 
-def _index(everything: tuple[Space, ...]) -> str:
-    rows = "\n".join(f"- [`{s.short}`]({s.folder}.md): {s.purpose.lower()}" for s in everything)
-    tree = "\n".join(s.folder for s in everything)
-    return (f"# Reference\n\nAll public names, from their docstrings.  Every example runs in the tests.\n\n{rows}\n\n"
-            f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n")
+def _index(groups: tuple[Group, ...]) -> str:
+    said = ("# Reference\n\nAll public names by topic, from their docstrings.  Every example runs in the tests.  "
+            "The {ref}`index of names <genindex>` lists them from A to Z.\n")
+    for group in groups:
+        rows = "\n".join(f"- [{topic.title}]({topic.stem}.md): {topic.introduction}" for topic in group.topics)
+        tree = "\n".join(topic.stem for topic in group.topics)
+        said += f"\n## {group.title}\n\n{rows}\n\n```{{toctree}}\n:hidden:\n:caption: {group.title}\n\n{tree}\n```\n"
+    return said
