@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,23 @@ def test_names_in_the_tables_exist(page: str) -> None:
     cells = tables(page)
     assert len(cells) > 20
     assert unresolved(names_in("\n".join(cells))) == []
+
+
+def literals() -> str:
+    """The texts in the package's files, with what f-strings hold between braces left out."""
+    found: list[str] = []
+    for path in (Path(__file__).parents[1] / "src" / "nacre").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(str(v.value) if isinstance(v, ast.Constant) else "…" for v in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_messages_that_the_faq_explains_exist() -> None:
+    page = (DOCS / "faq.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^### `(.+)`$", page, re.MULTILINE)
+    assert len(quoted) > 25
+    there = literals()
+    assert [words for words in quoted if words not in there] == []

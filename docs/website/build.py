@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CONTENTS = {  # captions of the contents, and their pages in order; each page of docs/ stands in one of them
     "Begin": ("install", "quickstart", "tutorial"),
+    "Coming from": ("from_pytorch", "from_jax", "from_numpy", "faq"),
     "How to": ("saving", "data", "training", "transforms", "dynamic_shapes", "deploy", "profiling"),
     "How it works": ("architecture", "numerics", "special_points", "performance", "security"),
     "Reference": ("reference/index",),

@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, TypeGuard, cast
 
 from nacre.base.arguments import Parameters, shown
-from nacre.base.errors import ArgumentError, Error, KindError
+from nacre.base.errors import ArgumentError, DTypeError, Error, KindError
 from nacre.base.hints import KEYWORDS, closest, refusal, worded
 
 SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has those, of the array API's
@@ -81,8 +81,10 @@ def public(function: Function, checked: bool = False) -> Function:
             require_tuple(function, operation, args)
         try:
             result = function(*args, **kwargs)
-        except Error:
+        except DTypeError:
             require_tuple(function, operation, args)
+            raise
+        except Error:
             raise
         except Exception as fault:
             return _refused(function, operation, args, kwargs, fault)
@@ -128,14 +130,15 @@ def require_tuple(function: Function, operation: str, args: Sequence[Any], names
     last = len(args) - (operation == "full")
     if last < 2 or type(args[last - 1]) is not int:
         return
-    listed = list(parameters(function).signature.parameters)
+    given = parameters(function).signature.parameters.values()
+    listed = ["x" if p.name == "self" else p.name for p in given if p.kind is not p.VAR_POSITIONAL]
     for k, name in enumerate(listed[:last - 1]):
         if name in names and all(type(arg) is int for arg in args[k:last]):
             told = "shape" if name == "shape" else "numbers"
             path = "nacre.random." if function.__module__.endswith(".random") else "nacre."
             before, after = listed[:k], [str(arg) for arg in args[last:]]
             written = ", ".join([*before, str(tuple(args[k:last])), *after])
-            others = f"; or write {listed[k + 1]}= by its name" if last == 2 and "random" in path else ""
+            others = f"; or write {listed[k + 1]}= by its name" if operation in ("normal", "uniform") else ""
             raise KindError(f"{operation}: pass the {told} as a tuple: {path}{operation}({written}){others}")
 
 
@@ -156,9 +159,10 @@ def _require_named(held: Parameters, operation: str, args: Sequence[Any]) -> Non
     listed = held.signature.parameters.values()
     named = [p.name for p in listed if p.kind is p.KEYWORD_ONLY]
     most = len(listed) - len(named)
+    listed_names = ", ".join(p.name for p in listed if p.kind is not p.KEYWORD_ONLY and p.name != "self")
     if named and len(args) > most and not any(p.kind is p.VAR_POSITIONAL for p in listed):
-        raise KindError(f"{operation}: the arguments after the first {most} are required by name; got "
-                        f"{shown(args[most])}; write {', '.join(f'{name}=' for name in named)}")
+        raise KindError(f"{operation}: names are required for what follows {listed_names}; got "
+                        f"{shown(args[most])} by position; write {', '.join(f'{name}=' for name in named)}")
 
 
 def _of_arguments(fault: Exception) -> bool:
