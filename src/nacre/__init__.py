@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
     public = _namespace().PUBLIC
     globals().update(public)
     if name not in public:
-        raise AttributeError(f"module 'nacre' has no attribute {name!r}")
+        raise import_module("nacre.base.hints").MissingName("nacre", name)
     return public[name]
 
 

@@ -182,7 +182,7 @@ def test_all_hostile_values(name: str) -> None:
         (lambda: nc.jit(3), TypeError, "jit: a function"),
         (lambda: X + Foreign(), TypeError, "add: tensors of Nacre are required"),
         (lambda: Foreign() * X, TypeError, "multiply: tensors of Nacre are required"),
-        (lambda: nc.random.uniform(5, 1), ValueError, "low < high is required"),
+        (lambda: nc.random.uniform((5,), 1), ValueError, "low < high is required"),
         (lambda: nc.tensor(np.ma.masked_array([1.0, 2.0], [0, 1])), nc.Error, "without a mask"),
         (lambda: F.conv1d(nc.ones((1, 1, 5)), nc.ones((1, 1, 2)), padding=10**6), ValueError, "1024 as padding"),
         (lambda: F.conv_transpose1d(nc.ones((1, 1, 5)), nc.ones((1, 1, 2)), stride=10**6), ValueError, "as stride"),

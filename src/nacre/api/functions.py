@@ -26,7 +26,7 @@ from nacre.api.operands import (
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, bool_
-from nacre.base.errors import DTypeError
+from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.types import broadcast_shapes
 from nacre.ops.detach import detach
 
@@ -493,12 +493,17 @@ def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     return binary(pointwise.ge, "greater_equal", x, y)
 
 
-def where(condition: TensorLike, x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x where the condition holds, else y.
+def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, /) -> Tensor:
+    """x where the condition holds, else y.  Both are required.
 
     >>> nc.where([True, False], [1, 2], 0)
     Tensor([1, 0], i64[2])
     """
+    if x is None or y is None:
+        raise ArgumentError(
+            "where: a value for each case is required; got a condition alone; write nacre.where(mask, x, y), or "
+            "numpy.nonzero(mask.numpy()) for positions"
+        )
     chosen = as_tensor(condition)
     if chosen.type.dtype is not bool_:
         raise DTypeError(f"where: a bool condition is required; got {chosen.type.dtype.name}; compare, as in `x != 0`")

@@ -203,6 +203,9 @@ def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     >>> nc.concat([[1, 2], [3]])
     Tensor([1, 2, 3], i64[3])
     """
+    given: object = axis
+    if isinstance(given, Tensor):
+        raise KindError("concat: the tensors as a list are required; got a tensor for axis; write nacre.concat([x, y])")
     if not xs:
         raise ArgumentError("concat: at least one tensor is required; got none")
     met, _ = meet("concat", [as_tensor(x) for x in xs])

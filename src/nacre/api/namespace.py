@@ -23,10 +23,18 @@ from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
 from nacre.base.boundary import public_class, publish, publish_all
 from nacre.base.dims import Dim
+from nacre.base.hints import NACRE, mark_absent
 from nacre.trace.variable import Variable
 
 MODULES = (creation, functions, analysis, reductions, manipulation, linalg, indexing, slices, sorting, settings,
            interchange)
+
+
+def required(function: Any) -> tuple[str, ...]:
+    """The names of the parameters of a function that have no default."""
+    code = getattr(function, "__wrapped__", function).__code__
+    return code.co_varnames[:code.co_argcount - len(getattr(function, "__defaults__", None) or ())]
+
 
 PUBLIC: dict[str, Any] = {name: publish(module, name) for module in MODULES for name in module.__all__}
 for module in (random, tree):
@@ -36,6 +44,11 @@ for cls in (Tensor, Variable):
 FUNCTIONS.__dict__.update(  # methods of the same name look at their arguments by themselves
     {name: getattr(held, "__wrapped__", held) if hasattr(Tensor, name) else held for name, held in PUBLIC.items()}
 )
+mark_absent(Tensor, {
+    name: f"nacre.{name}({', '.join(required(held))})"
+    for name, held in PUBLIC.items() if "TensorLike" in getattr(held, "__annotations__", {}).values()
+})  # fmt: skip
+mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if "(x" in advice or "x @" in advice})
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
 PUBLIC.update({name: error for name, error in vars(errors).items() if isinstance(error, type)})

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from nacre.base.errors import (
     TraceError,
     explain,
 )
+from nacre.base.hints import TENSOR, listed, mark_absent
 from nacre.interpret import tape
 from nacre.ops.detach import detach
 from nacre.trace.value import Payload, Value, is_concrete, make, register_public
@@ -40,6 +41,19 @@ from nacre.trace.variable import Leaf, Variable, lender
 FUNCTIONS: Final[Any] = SimpleNamespace()  # the public functions by name, for the methods
 
 Axes = int | tuple[int, ...] | None
+
+
+class Count(int):
+    """A number of elements; PyTorch's call of it is told what to write."""
+
+    __slots__ = ()
+
+    def __call__(self, *axes: Any) -> NoReturn:
+        shape = "x.shape" + "".join(f"[{axis}]" for axis in axes[:1])
+        raise KindError(f"size: x.size is the number of elements, {int(self)}; write {shape} for PyTorch's x.size()")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, (int(self),)
 
 
 class Tensor(Value):
@@ -55,6 +69,12 @@ class Tensor(Value):
     __array_ufunc__ = None  # NumPy's operators leave `array + tensor` to us
     __hash__ = None  # type: ignore[assignment]  # see __getattr__-free refusal below
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise KindError("Tensor: functions make tensors; write nacre.tensor(data), or nacre.zeros(shape)")
+
+    def __dir__(self) -> list[str]:
+        return listed(self)
+
     # ---- facts
 
     @property
@@ -65,7 +85,8 @@ class Tensor(Value):
     @property
     def size(self) -> Size:
         """The number of elements."""
-        return self.type.size
+        size = self.type.size
+        return Count(size) if type(size) is int else size
 
     @property
     def nbytes(self) -> Size:
@@ -531,6 +552,8 @@ def _forward(function: str) -> Callable[[Tensor, Any], Any]:
 
                 return memo.first(number, of_tensor, (self,))
             return native(self)
+        if kind is Count:
+            return operator(self, int(other))
         if not isinstance(other, OPERANDS):
             return _foreign(function, other)
         return general(self, other)
@@ -560,6 +583,8 @@ def _reflected(function: str) -> Callable[[Tensor, Any], Any]:
 
                 return memo.first(number, of_tensor, (self,))
             return native(self)
+        if kind is Count:
+            return operator(self, int(other))
         if not isinstance(other, OPERANDS):
             return _foreign(function, other)
         return general(self, other)
@@ -591,6 +616,7 @@ def _install() -> None:
         setattr(Tensor, f"__{name}__", _unary(function))
     for name in IN_PLACE.split():
         setattr(Tensor, f"{name}_", _InPlace(f"{name}_"))
+    mark_absent(Tensor, TENSOR)
     Tensor.__hash__ = _unhashable  # type: ignore[method-assign,assignment]
 
 

@@ -16,7 +16,8 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, TypeGuard, cast
 
 from nacre.base.arguments import Parameters, shown
-from nacre.base.errors import ArgumentError, Error, KindError
+from nacre.base.errors import ArgumentError, DTypeError, Error, KindError
+from nacre.base.hints import KEYWORDS, closest, refusal, worded
 
 SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has those, of the array API's
     "dim": ("axis", "axes"),
@@ -27,6 +28,8 @@ SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has
     "start_dim": ("start_axis",),
     "end_dim": ("end_axis",),
     "shifts": ("shift",),
+    "a_min": ("min",),
+    "a_max": ("max",),
 }
 
 _PAIRS = (
@@ -53,6 +56,7 @@ DIFFERENT: Final = {  # public functions whose namesakes in PyTorch give other r
     ),
 }
 
+NUMBERS: Final = ("shape", "axes", "axis", "repetitions")  # parameters that take several numbers as one tuple
 OF_ARGUMENTS: Final = (TypeError, ValueError, OverflowError, IndexError, AttributeError, RecursionError)
 OURS: Final = ("nacre", "numpy")  # packages whose code runs for a caller, and is none of theirs
 TENSORS: Final = ("TensorLike", "TensorLike | None")
@@ -73,8 +77,13 @@ def public(function: Function, checked: bool = False) -> Function:
     operation = function.__name__
 
     def called(*args: Any, **kwargs: Any) -> Any:
+        if checked and len(args) > 1:
+            require_tuple(function, operation, args)
         try:
             result = function(*args, **kwargs)
+        except DTypeError:
+            require_tuple(function, operation, args)
+            raise
         except Error:
             raise
         except Exception as fault:
@@ -102,6 +111,9 @@ def _refused(
         meant = {_spelt(name, names): value for name, value in kwargs.items()}
         if foreign and len(meant) == len(kwargs) and _fits(held, args, meant):
             return public(function)(*args, **meant)
+        require_tuple(function, operation, args, NUMBERS)
+        _require_known(held, operation, kwargs)
+        _require_named(held, operation, args)
         raise fault
     held.check(operation, args, kwargs)
     given = [*args, *kwargs.values()]
@@ -111,6 +123,46 @@ def _refused(
             f"Python's words are: {fault}"
         ) from fault
     raise fault
+
+
+def require_tuple(function: Function, operation: str, args: Sequence[Any], names: Sequence[str] = ("shape",)) -> None:
+    """Raise for a shape's sizes as arguments of their own, as in `zeros(2, 3)`; `full` takes its value behind them."""
+    last = len(args) - (operation == "full")
+    if last < 2 or type(args[last - 1]) is not int:
+        return
+    given = parameters(function).signature.parameters.values()
+    listed = ["x" if p.name == "self" else p.name for p in given if p.kind is not p.VAR_POSITIONAL]
+    for k, name in enumerate(listed[:last - 1]):
+        if name in names and all(type(arg) is int for arg in args[k:last]):
+            told = "shape" if name == "shape" else "numbers"
+            path = "nacre.random." if function.__module__.endswith(".random") else "nacre."
+            before, after = listed[:k], [str(arg) for arg in args[last:]]
+            written = ", ".join([*before, str(tuple(args[k:last])), *after])
+            others = f"; or write {listed[k + 1]}= by its name" if operation in ("normal", "uniform") else ""
+            raise KindError(f"{operation}: pass the {told} as a tuple: {path}{operation}({written}){others}")
+
+
+def _require_known(held: Parameters, operation: str, kwargs: Mapping[str, Any]) -> None:
+    """Raise for a keyword that a function lacks, with what to write."""
+    names = held.signature.parameters
+    if any(p.kind is p.VAR_KEYWORD for p in names.values()):
+        return
+    for name in kwargs:
+        if name not in names:
+            known = worded(KEYWORDS.get(name, "")) or closest(name, names)
+            taken = ", ".join(n for n in names if n != "self")
+            raise KindError(f"{operation}: unexpected keyword {name!r}{known} (the parameters are {taken})")
+
+
+def _require_named(held: Parameters, operation: str, args: Sequence[Any]) -> None:
+    """Raise for more arguments by position than a function takes, where it takes others by name."""
+    listed = held.signature.parameters.values()
+    named = [p.name for p in listed if p.kind is p.KEYWORD_ONLY]
+    most = len(listed) - len(named)
+    listed_names = ", ".join(p.name for p in listed if p.kind is not p.KEYWORD_ONLY and p.name != "self")
+    if named and len(args) > most and not any(p.kind is p.VAR_POSITIONAL for p in listed):
+        raise KindError(f"{operation}: names are required for what follows {listed_names}; got "
+                        f"{shown(args[most])} by position; write {', '.join(f'{name}=' for name in named)}")
 
 
 def _of_arguments(fault: Exception) -> bool:
@@ -163,6 +215,8 @@ def _speaks(function: object) -> TypeGuard[FunctionType]:
     """Whether this is a function, not made here, that takes more than tensors, which know what they are made of."""
     if not isinstance(function, FunctionType) or function in _made:
         return False
+    if function.__defaults__ and function.__code__.co_posonlyargcount < function.__code__.co_argcount:
+        return True  # keywords can be spelt as elsewhere
     return any(a not in TENSORS for name, a in function.__annotations__.items() if name != "return")
 
 
@@ -176,6 +230,11 @@ def public_class(cls: type) -> None:
         made = vars(base).get("__init__")
         if base.__module__.startswith("nacre.") and _speaks(made):
             type.__setattr__(base, "__init__", _constructor(made))
+        if base.__module__.startswith("nacre."):
+            _publish_methods(base)
+
+
+def _publish_methods(cls: type) -> None:
     for name, held in list(vars(cls).items()):
         if name.startswith("_") or name == "forward":
             continue
@@ -206,6 +265,7 @@ def publish(home: ModuleType, name: str) -> Any:
 def publish_all(package: str, names: Sequence[str] | None = None) -> None:
     """Publish names of a package that it takes from elsewhere, or, without names, what a module defines itself."""
     here = sys.modules[package]
+    vars(here).setdefault("__getattr__", refusal(package.replace("nacre.api.", "nacre.")))
     if names is None:
         names = [n for n, held in vars(here).items() if n[0] != "_" and getattr(held, "__module__", "") == package]
     for name in names:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from nacre.base.boundary import publish
+from nacre.base.hints import MissingName
 
 
 def names_of(homes: Mapping[str, str]) -> dict[str, str]:
@@ -29,7 +30,7 @@ def loader(package: str, homes: Mapping[str, str], within: str | None = None) ->
         elif name in modules:
             found = import_module(f"{within}.{name}")
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise MissingName(package, name)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -1,1 +1,5 @@
 """Graphs to executables: simplify, fuse, lower, plan; the executor."""
+
+from nacre.base.hints import refuse_calls
+
+refuse_calls(__name__)

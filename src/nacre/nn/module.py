@@ -20,7 +20,8 @@ from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
 from nacre.base.conversion import unchanged
 from nacre.base.dtypes import DType, as_dtype
-from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, explain
+from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, ShapeError, explain
+from nacre.base.hints import CPU, DEVICES, MODULE, listed, mark_absent
 from nacre.base.state import STATE
 from nacre.base.tree import register
 from nacre.interpret.evaluate import to_numpy
@@ -161,6 +162,9 @@ class Module:
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
         vars(self).pop(FINGERPRINT, None)
+
+    def __dir__(self) -> list[str]:
+        return listed(self)
 
     @property
     def fingerprint(self) -> Hashable:
@@ -304,6 +308,8 @@ class Module:
 
     def to(self: Self, dtype: Any) -> Self:
         """Convert the floating-point parameters and buffers to a dtype.  Returns itself."""
+        if str(dtype).partition(":")[0] in DEVICES:
+            raise KindError(f"to: a dtype is required; got the device {dtype!s}. {CPU}")
         found = as_dtype(dtype)
         if not found.is_float:
             raise DTypeError(f"to: a floating-point dtype is required; got {found.name}")
@@ -381,6 +387,7 @@ class Module:
         return f"{type(self).__name__}(\n  " + "\n  ".join(inner) + "\n)"
 
 
+mark_absent(Module, MODULE)
 METHODS = frozenset(name for name, held in vars(Module).items() if callable(held) and not name.startswith("_"))
 
 

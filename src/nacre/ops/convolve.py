@@ -118,10 +118,15 @@ def result_shape(
             f"{operation}: images [N, C, H, W] and filters [O, C/groups, kh, kw] are required; "
             f"got {show(x)} and {show(w)}"
         )
-    if groups < 1 or x[1] != w[1] * groups or w[0] % groups != 0:
+    if groups < 1 or w[0] % groups != 0:
         raise ShapeError(
-            f"{operation}: C = groups · (C/groups) and O divisible by groups are required; "
-            f"got images {show(x)} and filters {show(w)} in {groups} groups"
+            f"{operation}: output channels divisible by groups are required; got {w[0]} and {groups} "
+            f"(shapes {show(x)} and {show(w)})"
+        )
+    if x[1] != w[1] * groups:
+        raise ShapeError(
+            f"{operation}: input channels must match: {x[1]} and {w[1] * groups} (images {show(x)}, filters {show(w)}, "
+            f"groups {groups}); axis 1 of images is the channels"
         )
     spatial = (
         window_count(operation, x[k + 2], w[k + 2], stride[k], padding[k], dilation[k])

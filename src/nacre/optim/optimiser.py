@@ -20,6 +20,7 @@ from nacre.api.primitives import pointwise
 from nacre.base.arguments import is_flag
 from nacre.base.dtypes import DType, bool_, float32, float64, int64
 from nacre.base.errors import ArgumentError
+from nacre.base.hints import OPTIMIZER, listed, mark_absent
 from nacre.base.state import STATE, gradients
 from nacre.optim.group import Clock, ParameterGroup, plain
 from nacre.optim.saved import planned
@@ -323,9 +324,15 @@ class Optimizer:
                 self.param_groups[-1].vary(name)
         Optimizer.load_state_dict(self, saved)
 
+    def __dir__(self) -> list[str]:
+        return listed(self)
+
     def __repr__(self) -> str:
         groups = [", ".join(f"{k}={v}" for k, v in g.items() if k != "params") for g in self.param_groups]
         return f"{type(self).__name__}({'; '.join(groups)})"
+
+
+mark_absent(Optimizer, OPTIMIZER)
 
 
 def computing(p: Variable) -> DType:

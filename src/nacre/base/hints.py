@@ -1,0 +1,440 @@
+"""What names of PyTorch, NumPy, JAX and TensorFlow are called here, or why they are missing.
+
+One table for each place where a name is looked for.  A value is code to write, or a sentence where no code replaces
+the name; sentences begin with a capital letter.  A name that another place has, and a name that is spelt almost right,
+need no entry.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final, NoReturn, cast
+
+from nacre.base.errors import KindError, MissingAttribute
+
+CPU: Final = "Every tensor is in the memory of the CPU; leave this out"
+DEVICES: Final = ("cpu", "cuda", "mps", "xpu", "gpu", "tpu", "meta")
+_UNIQUE: Final = "The shape of the result would depend on numbers; use NumPy on x.numpy()"
+_LINALG: Final = "Decompositions and solvers are missing; use NumPy on x.numpy()"
+_COMPLEX: Final = "Complex numbers are missing; keep the real and the imaginary part as two tensors"
+
+
+def _together(table: Mapping[str, str]) -> dict[str, str]:
+    """A table with one name to a key, from one with several names to a key, separated by blanks."""
+    return {name: advice for names, advice in table.items() for name in names.split()}
+
+
+NACRE: Final = _together({
+    # making tensors
+    "array from_numpy as_tensor constant convert_to_tensor scalar_tensor": "nacre.tensor(data)",
+    "ndarray": "nacre.Tensor, or nacre.tensor(data) to make one",
+    "FloatTensor HalfTensor DoubleTensor": "nacre.tensor(data, dtype=nacre.float32)",
+    "LongTensor IntTensor BoolTensor ByteTensor": "nacre.tensor(data, dtype=nacre.int64)",
+    "empty": "nacre.zeros(shape)",
+    "empty_like": "nacre.zeros_like(x)",
+    "identity": "nacre.eye(n)",
+    "randn": "nacre.random.normal(shape)",
+    "rand": "nacre.random.uniform(shape)",
+    "randint": "nacre.random.randint(low, high, shape)",
+    "normal": "nacre.random.normal(shape, mean, std)",
+    "bernoulli": "nacre.random.bernoulli(p, shape)",
+    "randn_like": "nacre.random.normal(x.shape)",
+    "rand_like": "nacre.random.uniform(x.shape)",
+    "randperm": "nacre.argsort(nacre.random.uniform((n,)))",
+    "multinomial": "nacre.argmax(logits - nacre.log(-nacre.log(nacre.random.uniform(logits.shape))), axis=-1)",
+    "manual_seed set_seed initial_seed": "nacre.random.seed(0)",
+    "Generator": "nacre.random.Generator(seed)",
+    "is_tensor": "isinstance(x, nacre.Tensor)",
+    "numel": "x.size",
+    # shapes
+    "cat concatenate": "nacre.concat(xs, axis=0)",
+    "hstack column_stack": "nacre.concat(xs, axis=1)",
+    "vstack row_stack": "nacre.concat(xs, axis=0), or nacre.stack(xs) for vectors",
+    "dstack": "nacre.concat(xs, axis=2)",
+    "unsqueeze": "nacre.expand_dims(x, axis=0)",
+    "expand": "nacre.broadcast_to(x, shape)",
+    "view": "nacre.reshape(x, shape)",
+    "ravel": "nacre.flatten(x)",
+    "unflatten": "nacre.reshape(x, shape)",
+    "unbind": "nacre.unstack(x, axis=0)",
+    "chunk array_split hsplit vsplit": "nacre.split(x, sections=2, axis=0)",
+    "permute": "nacre.permute_dims(x, (1, 0))",
+    "transpose": "nacre.permute_dims(x, axes) for the order of all axes, or nacre.swapaxes(x, 0, 1) for two of them",
+    "t": "x.T",
+    "swapdims": "nacre.swapaxes(x, 0, 1)",
+    "movedim": "nacre.moveaxis(x, 0, 1)",
+    "repeat_interleave": "nacre.repeat(x, 2, axis=0)",
+    "fliplr flipud": "nacre.flip(x, axis=1)",
+    "narrow": "x[start:start + length]",
+    "atleast_1d": "nacre.reshape(x, (-1,))",
+    # picking
+    "gather": "nacre.take_along_axis(x, indices, axis=1)",
+    "index_select": "nacre.take(x, indices, axis=0)",
+    "masked_fill": "nacre.where(mask, value, x)",
+    "scatter scatter_add index_add": "nacre.index_update(x, key, value), or x[key] = value",
+    "masked_select nonzero argwhere flatnonzero unique": _UNIQUE,
+    "bincount histc histogram": "nacre.sum(nacre.nn.functional.one_hot(x, n), axis=0)",
+    "diag diagonal": "x[nacre.arange(n), nacre.arange(n)] for the diagonal, or nacre.eye(n) * v for a matrix",
+    "trace": "nacre.sum(x * nacre.eye(n))",
+    "searchsorted bucketize digitize": "nacre.sum(x[..., None] > edges, axis=-1)",
+    "select": "x[i]",
+    "tril_indices triu_indices": "nacre.tril(x) or nacre.triu(x)",
+    # arithmetic
+    "clamp": "nacre.clip(x, min, max)",
+    "clamp_min clip_min": "nacre.maximum(x, low)",
+    "clamp_max clip_max": "nacre.minimum(x, high)",
+    "mul": "nacre.multiply(x, y)",
+    "sub": "nacre.subtract(x, y)",
+    "div true_divide": "nacre.divide(x, y)",
+    "neg": "nacre.negative(x)",
+    "absolute fabs": "nacre.abs(x)",
+    "power float_power": "nacre.pow(x, y)",
+    "mod fmod": "nacre.remainder(x, y)",
+    "sgn": "nacre.sign(x)",
+    "fix": "nacre.trunc(x)",
+    "rint": "nacre.round(x)",
+    "arccos": "nacre.acos(x)",
+    "arcsin": "nacre.asin(x)",
+    "arctan": "nacre.atan(x)",
+    "arctan2": "nacre.atan2(y, x)",
+    "arccosh": "nacre.acosh(x)",
+    "arcsinh": "nacre.asinh(x)",
+    "arctanh": "nacre.atanh(x)",
+    "erfinv": "The inverse of erf is missing; use SciPy on x.numpy()",
+    "lerp": "x + weight * (y - x)",
+    "addcmul": "x + value * a * b",
+    "addcdiv": "x + value * a / b",
+    "fmax fmin": "nacre.maximum(x, y) or nacre.minimum(x, y)",
+    "invert bitwise_not": "nacre.bitwise_invert(x)",
+    "eq": "nacre.equal(x, y)",
+    "ne": "nacre.not_equal(x, y)",
+    "lt": "nacre.less(x, y)",
+    "le": "nacre.less_equal(x, y)",
+    "gt": "nacre.greater(x, y)",
+    "ge": "nacre.greater_equal(x, y)",
+    "allclose": "bool(nacre.all(nacre.abs(x - y) <= 1e-6))",
+    "isclose": "nacre.abs(x - y) <= 1e-6",
+    "array_equal": "bool(nacre.all(x == y))",
+    "nan_to_zero": "nacre.nan_to_num(x)",
+    # sums and products
+    "amax reduce_max nanmax": "nacre.max(x, axis=0)",
+    "amin reduce_min nanmin": "nacre.min(x, axis=0)",
+    "aminmax": "nacre.min(x) and nacre.max(x)",
+    "reduce_sum nansum": "nacre.sum(x, axis=0)",
+    "reduce_mean nanmean average": "nacre.mean(x, axis=0)",
+    "reduce_prod": "nacre.prod(x, axis=0)",
+    "cumsum": "nacre.cumulative_sum(x, axis=0)",
+    "cumprod cumulative_prod": "nacre.exp(nacre.cumulative_sum(nacre.log(x), axis=0)) for positive numbers",
+    "median quantile percentile nanmedian": "nacre.sort(x, axis=0), and an index into it",
+    "diff": "x[1:] - x[:-1]",
+    "norm": "nacre.sqrt(nacre.sum(nacre.square(x)))",
+    "std_mean var_mean": "nacre.var(x, axis=0, correction=1) and nacre.mean(x, axis=0)",
+    "ptp": "nacre.max(x) - nacre.min(x)",
+    "mm bmm mv dot inner": "nacre.matmul(x, y), or x @ y",
+    "addmm baddbmm": "x @ y + bias",
+    "vdot": "nacre.vecdot(x, y)",
+    "kron": "nacre.outer(x, y), or nacre.einsum",
+    "cross": 'nacre.einsum("ijk,j,k", epsilon, x, y), or the three products',
+    "linalg": f"{_LINALG}; products are nacre.matmul, nacre.vecdot and nacre.einsum",
+    "solve inverse svd qr cholesky det eig": _LINALG,
+    "fft": "Fourier transforms are missing; use NumPy on x.numpy()",
+    "sparse": "Sparse tensors are missing; nacre.take and nacre.nn.EmbeddingBag read a few rows of a large table",
+    "complex complex64 complex128 cfloat real imag conj": _COMPLEX,
+    # dtypes
+    "float": "nacre.float32",
+    "double": "nacre.float64",
+    "half": "nacre.float16",
+    "long": "nacre.int64",
+    "int": "nacre.int32 or nacre.int64",
+    "short": "nacre.int16",
+    "bool_": "nacre.bool",
+    "dtype": "nacre.DType",
+    "cast": "nacre.astype(x, dtype)",
+    "set_default_dtype get_default_dtype": "Python floats become float32; write dtype=nacre.float64, or model.double()",
+    "qint8 quint8 quantization ao": "Quantisation is missing; integer products keep their sums in 32 bits",
+    # devices and settings
+    "cuda device backends mps xpu devices device_put device_get default_backend": CPU,
+    "set_num_threads": "nacre.set_threads(n)",
+    "get_num_threads": "nacre.get_threads()",
+    "use_deterministic_algorithms": "Results are deterministic; leave this out",
+    "set_float32_matmul_precision autocast amp": "Nothing rounds to fewer bits by itself; write model.bfloat16()",
+    "config": "Settings are functions: nacre.set_threads, nacre.numerics, nacre.set_printoptions",
+    # gradients and transforms
+    "autograd GradientTape": "nacre.grad(f)(x), or loss.backward()",
+    "inference_mode": "nacre.no_grad()",
+    "set_grad_enabled": "nacre.no_grad() or nacre.enable_grad()",
+    "stop_gradient": "x.detach()",
+    "func functorch": "nacre.grad, nacre.vmap, nacre.jvp, nacre.vjp",
+    "jacobian": "nacre.jacrev(f)(x)",
+    "linearize": "nacre.jvp(f, (x,), (t,))",
+    "custom_vjp custom_jvp custom_gradient": "g(x) + (f(x) - g(x)).detach() has the value of f and the gradient of g",
+    "remat": "nacre.checkpoint(f)",
+    "compile function": "nacre.jit(f)",
+    "pmap": "One machine computes; nacre.vmap(f) batches, and kernels use all threads",
+    "lax": "nacre.cond, nacre.while_loop, nacre.fori_loop and nacre.scan",
+    "map": "nacre.vmap(f)(x)",
+    "switch": "nacre.cond, nested",
+    "associative_scan": "nacre.scan, or nacre.cumulative_sum for sums",
+    "block_until_ready synchronize": "Calls return when their numbers are there; leave this out",
+    "make_jaxpr": "`nacre explain FILE.py:FUNCTION TYPE`, which prints the graph",
+    "tree_map": "nacre.tree.map(f, tree)",
+    "tree_util tree_leaves": "nacre.tree.leaves(tree) and nacre.tree.map(f, tree)",
+    "numpy jnp np": "The functions are in nacre itself, as nacre.sum",
+    # packages
+    "Module": "nacre.nn.Module",
+    "utils": "nacre.data for loaders, nacre.nn.utils for parameters, nacre.checkpoint for checkpoints",
+    "keras": "nacre.nn, nacre.optim and nacre.train.Trainer",
+    "distributed": "One machine computes; nacre.data.DistributedSampler shares a data set among processes",
+    "onnx": "ONNX is missing; nacre.save_program saves a program, and `nacre compile` makes an executable",
+    "export": "nacre.save_program, or nacre.deploy",
+    "hub": "There are no published models; nacre.load reads safetensors files",
+    "profiler": "`nacre explain` and `nacre bench`",
+    "library": "nacre.deploy, or a function of nacre's own functions",
+    "isin in1d": "nacre.any(x[..., None] == values, axis=-1)",
+    "softplus": "nacre.nn.functional.softplus(x)",
+    "one_hot": "nacre.nn.functional.one_hot(x, n)",
+})
+
+NN: Final = _together({
+    "Conv2D": "nacre.nn.Conv2d, with channels before height and width",
+    "Conv1D": "nacre.nn.Conv1d, with channels before length",
+    "MaxPool2D MaxPooling2D": "nacre.nn.MaxPool2d(kernel_size)",
+    "Dense": "nacre.nn.Linear(in_features, out_features)",
+    "BatchNorm BatchNormalization SyncBatchNorm": "nacre.nn.BatchNorm1d or nacre.nn.BatchNorm2d",
+    "LayerNormalization": "nacre.nn.LayerNorm(normalized_shape)",
+    "Embed": "nacre.nn.Embedding(num_embeddings, embedding_dim)",
+    "DataParallel": "One process computes with all threads; leave this out",
+    "LazyLinear LazyConv2d": "Layers have their sizes from the start; write nacre.nn.Linear(in_features, out_features)",
+    "ReLu Relu": "nacre.nn.ReLU()",
+    "Swish": "nacre.nn.SiLU()",
+    "F": "nacre.nn.functional",
+    "compact": "a class with __init__ and forward, derived from nacre.nn.Module",
+    "clip_grad_norm": "nacre.nn.utils.clip_grad_norm_(parameters, max_norm)",
+    "NLLLoss2d": "nacre.nn.NLLLoss()",
+})
+
+OPTIM: Final = _together({
+    "lr_scheduler": "the name in nacre.optim itself, as nacre.optim.CosineAnnealingLR",
+    "swa_utils": "Averages of weights are missing; keep a copy of the parameters and average it under nacre.no_grad()",
+    "SparseAdam ASGD Rprop Adafactor": "nacre.optim.AdamW, or a class derived from nacre.optim.Optimizer",
+    "apply_updates": "optimizer.step()",
+    "chain": "nacre.optim.clip_grad_norm_(parameters, max_norm) before optimizer.step()",
+    "clip_by_global_norm": "nacre.optim.clip_grad_norm_(parameters, max_norm)",
+})
+
+RANDOM: Final = _together({
+    "randn standard_normal": "nacre.random.normal(shape)",
+    "rand random random_sample": "nacre.random.uniform(shape)",
+    "PRNGKey": "nacre.random.key(seed)",
+    "fold_in": "nacre.random.split(key, count)[i]",
+    "manual_seed set_seed": "nacre.random.seed(0)",
+    "default_rng": "nacre.random.Generator(seed), or keys: nacre.random.key(seed)",
+    "integers": "nacre.random.randint(low, high, shape)",
+    "permutation shuffle randperm": "nacre.argsort(nacre.random.uniform((n,))), and x[order]",
+    "categorical choice gumbel": "nacre.argmax(logits - nacre.log(-nacre.log(nacre.random.uniform(logits.shape))))",
+    "truncated_normal": "nacre.nn.init.trunc_normal_(parameter)",
+    "exponential": "-nacre.log1p(-nacre.random.uniform(shape))",
+    "binomial": "nacre.sum(nacre.random.bernoulli(p, (n, *shape)), axis=0)",
+})
+
+TENSOR: Final = _together({
+    "cuda cpu to_device pin_memory is_cuda get_device": CPU,
+    "to": "x.astype(dtype)",
+    "float": "x.astype(nacre.float32)",
+    "double": "x.astype(nacre.float64)",
+    "half": "x.astype(nacre.float16)",
+    "long": "x.astype(nacre.int64)",
+    "int": "x.astype(nacre.int32)",
+    "bool": "x.astype(nacre.bool)",
+    "bfloat16": "x.astype(nacre.bfloat16)",
+    "type_as": "x.astype(y.dtype)",
+    "unsqueeze": "nacre.expand_dims(x, axis=0), or x[None]",
+    "expand": "nacre.broadcast_to(x, shape)",
+    "expand_as": "nacre.broadcast_to(x, y.shape)",
+    "view_as reshape_as": "x.reshape(y.shape)",
+    "ravel": "x.flatten()",
+    "t": "x.T",
+    "H": "x.mT",
+    "dim ndimension rank": "x.ndim",
+    "numel nelement": "x.size",
+    "clone copy": "x; operations never change a tensor, and copy.copy(x) makes one to write to",
+    "contiguous is_contiguous": "Functions read every layout; leave this out",
+    "new_zeros": "nacre.zeros(shape, dtype=x.dtype)",
+    "new_ones": "nacre.ones(shape, dtype=x.dtype)",
+    "new_full": "nacre.full(shape, value, dtype=x.dtype)",
+    "new_tensor": "nacre.tensor(data, dtype=x.dtype)",
+    "at": "nacre.index_update(x, key, value), or x[key] = value",
+    "split_with_sizes": "nacre.split(x, sections, axis=0)",
+    "block_until_ready": "Calls return when their numbers are there; leave this out",
+    "register_hook": "x.retain_grad(), and x.grad after loss.backward()",
+    "grad_fn": "x.is_leaf; `nacre explain` prints the graph of a function",
+    "itemsize element_size": "x.nbytes // x.size",
+    "strides stride": "The layout is an internal matter; x.numpy().strides has it",
+    "where": "nacre.where(condition, x, y)",
+    "softmax": "nacre.nn.functional.softmax(x, dim=-1)",
+    "log_softmax": "nacre.nn.functional.log_softmax(x, dim=-1)",
+    "relu": "nacre.nn.functional.relu(x)",
+})
+
+MODULE: Final = _together({
+    "cuda cpu to_empty share_memory": CPU,
+    "type": "model.to(dtype)",
+    "compile": "nacre.jit(model)",
+    "fit": "nacre.train.Trainer(model, optimizer, loss).fit(loader)",
+    "predict": "model(x) after model.eval()",
+    "summary": "print(model)",
+    "get_weights trainable_variables": "model.state_dict() and model.parameters()",
+    "set_weights": "model.load_state_dict(state)",
+    "init": "model.parameters(); a module makes its parameters when it is made",
+    "register_backward_hook": "model.register_full_backward_hook(hook)",
+    "weights": "model.parameters()",
+    "save": "nacre.save(model.state_dict(), path)",
+    "load": "model.load_state_dict(nacre.load(path))",
+})
+
+OPTIMIZER: Final = _together({
+    "minimize": "loss.backward() and optimizer.step()",
+    "apply_gradients apply": "optimizer.step()",
+    "init": "optimizer.state",
+    "lr learning_rate": 'optimizer.param_groups[0]["lr"]',
+})
+
+PLACES: Final = {
+    "nacre": NACRE,
+    "nacre.nn": NN,
+    "nacre.optim": OPTIM,
+    "nacre.random": RANDOM,
+    "Tensor": TENSOR,
+    "Module": MODULE,
+    "Optimizer": OPTIMIZER,
+}
+ELSEWHERE: Final = (  # where a name is looked for that a module lacks
+    "nacre", "nacre.nn", "nacre.nn.functional", "nacre.optim", "nacre.random", "nacre.data", "nacre.nn.utils",
+)  # fmt: skip
+
+KEYWORDS: Final = {  # keywords that functions lack, and what to write
+    "device": CPU,
+    "requires_grad": "nacre.tensor(data).requires_grad_(), or nacre.nn.Parameter(data)",
+    "out": "Functions make new tensors; write y[...] = f(x)",
+    "pin_memory": CPU,
+    "non_blocking": CPU,
+    "memory_format": "Functions read every layout; leave this out",
+    "layout": "Functions read every layout; leave this out",
+    "inplace": "Leave it out; a compiled function reuses memory by itself",
+    "unbiased": "correction=1 or correction=0",
+    "ddof": "correction=1",
+    "size": "shape=(2, 3)",
+    "generator": "key=nacre.random.key(seed)",
+    "map_location": CPU,
+    "weights_only": "Files hold tensors only; leave this out",
+    "fused": "Leave it out; a compiled step is one program",
+    "foreach": "Leave it out; a compiled step is one program",
+    "static_argnums": "Leave it out; arguments that are no tensors are static",
+    "static_argnames": "Leave it out; arguments that are no tensors are static",
+}
+
+
+def advice(place: str, name: str) -> str:
+    """What an error says after the name that a place lacks, or nothing where nothing is known.
+
+    >>> advice("nacre", "cat")
+    '; write nacre.concat(xs, axis=0)'
+    """
+    return worded(PLACES.get(place, {}).get(name, ""))
+
+
+def worded(found: str) -> str:
+    """An entry of a table as the end of an error: a sentence of its own, or what to write."""
+    return f". {found}" if found[:1].isupper() else found and f"; write {found}"
+
+
+def closest(name: str, names: Iterable[str], place: str = "") -> str:
+    """What an error says after a name that is spelt almost as one of those that are there, or nothing.
+
+    >>> closest("AdmaW", ["Adam", "AdamW", "SGD"], "nacre.optim.")
+    '; did you mean nacre.optim.AdamW?'
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - where a name is wrong, not at every start
+
+    lower = {other.lower(): other for other in names if not other.startswith("_")}
+    found = get_close_matches(name.lower(), lower, n=1, cutoff=0.75)
+    return f"; did you mean {place}{lower[found[0]]}?" if found else ""
+
+
+def public_names(place: str) -> list[str]:
+    """The public names of a module, as users call it."""
+    first, *rest = place.split(".")
+    module = import_module(first)
+    for word in rest:
+        module = cast("ModuleType", getattr(module, word))
+    held = vars(module)
+    if "__dir__" in held:
+        return [name for name in dir(module) if not name.startswith("_")]
+    here = module.__name__
+    return [name for name in held if name[0] != "_" and getattr(held[name], "__module__", "").startswith(here)]
+
+
+class MissingName(MissingAttribute):
+    """A module lacks a name; what to write is looked up when the message is shown, as `hasattr` shows none."""
+
+    def __init__(self, place: str, name: str) -> None:
+        super().__init__(place, name, name=name)
+        self.place, self.wanted = place, name
+
+    def __str__(self) -> str:
+        place, name = self.place, self.wanted
+        known = advice(place, name)
+        if not known and not name.startswith("_"):
+            own = public_names(place)
+            homes = [home for home in ELSEWHERE if home != place and name in public_names(home)]
+            known = f"; write {homes[0]}.{name}" if homes and f"{name}_" not in own else closest(name, own, f"{place}.")
+        return f"module {place!r} has no attribute {name!r}{known}"
+
+
+def refusal(place: str) -> Callable[[str], NoReturn]:
+    """A `__getattr__` that raises MissingName, for the module that users know as `place`."""
+
+    def __getattr__(name: str) -> NoReturn:
+        raise MissingName(place, name)
+
+    return __getattr__
+
+
+class Absent:
+    """The place of a method that a class lacks; a `__getattr__` would make every attribute slower."""
+
+    def __init__(self, name: str, known: str) -> None:
+        self.name = name
+        self.known = known
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise MissingAttribute(f"{owner.__name__!r} object has no attribute {self.name!r}{self.known}", name=self.name)
+
+
+def mark_absent(cls: type, table: Mapping[str, str]) -> None:
+    """Have a class say what to write for those names of a table that it lacks."""
+    for name, found in table.items():
+        if not hasattr(cls, name):
+            type.__setattr__(cls, name, Absent(name, worded(found)))
+
+
+def listed(instance: object) -> list[str]:
+    """`dir` without the names that are absent."""
+    held = {name: found for base in reversed(type(instance).__mro__) for name, found in vars(base).items()}
+    return [name for name in object.__dir__(instance) if not isinstance(held.get(name), Absent)]
+
+
+class _NotCalled(ModuleType):
+    """A package of Nacre's that has the name of another library's function."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        name = self.__name__.rpartition(".")[2]
+        raise KindError(f"{name}: a function is required; got the package {self.__name__}{advice('nacre', name)}")
+
+
+def refuse_calls(package: str) -> None:
+    """Have a package say what to write where it is called."""
+    sys.modules[package].__class__ = _NotCalled

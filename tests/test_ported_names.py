@@ -1,0 +1,203 @@
+"""Names of other libraries: errors say what they are called here, and what the errors and the documents name exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nacre as nc
+from nacre import nn, optim
+from nacre.base import hints
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("from_pytorch.md", "from_jax.md", "from_numpy.md")
+X = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
+MODEL = nn.Linear(2, 2)
+OPTIMIZER = optim.SGD(MODEL.parameters(), lr=0.1)
+KNOWN: dict[str, Any] = {
+    "nacre": nc, "nc": nc, "nn": nn, "F": nn.functional, "optim": optim, "data": nc.data, "train": nc.train,
+    "random": nc.random, "x": X, "y": X, "model": MODEL, "optimizer": OPTIMIZER, "opt": OPTIMIZER,
+    "p": MODEL.weight, "loss": nc.tensor(1.0).requires_grad_(), "schedule": optim.StepLR(OPTIMIZER, 1),
+}  # fmt: skip
+FOUND = {"Tensor": X, "Module": MODEL, "Optimizer": OPTIMIZER}
+
+
+def names_in(text: str) -> set[str]:
+    """The dotted names in a text that begin with something of Nacre's."""
+    return set(re.findall(rf"(?<![\w.])(?:{'|'.join(KNOWN)})(?:\.[A-Za-z_]\w*)+", text))
+
+
+def unresolved(names: set[str]) -> list[str]:
+    """The names that stand for nothing."""
+    lost: list[str] = []
+    for name in sorted(names):
+        first, *rest = name.split(".")
+        held = KNOWN[first]
+        for word in rest:
+            if not hasattr(held, word):
+                lost.append(name)
+                break
+            held = getattr(held, word)
+    return lost
+
+
+ENTRIES = [(place, name, code) for place, table in hints.PLACES.items() for name, code in table.items()]
+ENTRIES += [("keyword", name, code) for name, code in hints.KEYWORDS.items()]
+
+
+@pytest.mark.parametrize(("place", "name", "code"), ENTRIES, ids=lambda v: str(v)[:20])
+def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name: str, code: str) -> None:
+    assert unresolved(names_in(code)) == []
+    if place in FOUND:
+        assert not hasattr(FOUND[place], name)
+    elif place != "keyword" and name not in ("compile", "trace", "library"):  # packages of Nacre's
+        held: Any = KNOWN["nacre"]
+        for word in place.split(".")[1:]:
+            held = getattr(held, word)
+        assert not hasattr(held, name)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("nc.cat", "write nacre.concat(xs, axis=0)"),
+        ("nc.randn", "write nacre.random.normal(shape)"),
+        ("nc.cuda", "CPU"),
+        ("nc.softmax", "write nacre.nn.functional.softmax"),
+        ("nc.concatt", "did you mean nacre.concat?"),
+        ("nn.linear", "write nacre.nn.functional.linear"),
+        ("nn.Conv2D", "write nacre.nn.Conv2d"),
+        ("nn.init.normal", "did you mean nacre.nn.init.normal_?"),
+        ("nn.functional.Linear", "write nacre.nn.Linear"),
+        ("optim.adam", "did you mean nacre.optim.Adam?"),
+        ("optim.lr_scheduler", "nacre.optim.CosineAnnealingLR"),
+        ("nc.random.PRNGKey", "write nacre.random.key(seed)"),
+        ("nc.data.Dataloader", "did you mean nacre.data.DataLoader?"),
+        ("X.unsqueeze(0)", "write nacre.expand_dims(x, axis=0)"),
+        ("X.exp()", "write nacre.exp(x)"),
+        ("X.clamp(0)", "write nacre.clip(x, min, max)"),
+        ("X.cuda()", "CPU"),
+        ("MODEL.weight.unsqueeze(0)", "write nacre.expand_dims(x, axis=0)"),
+        ("MODEL.cuda()", "CPU"),
+        ("MODEL.fit()", "nacre.train.Trainer"),
+        ("OPTIMIZER.minimize", "optimizer.step()"),
+    ],
+)
+def test_a_foreign_name_is_told_what_to_write(code: str, words: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(words)) as found:
+        eval(code)
+    assert isinstance(found.value, nc.MissingAttribute)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("nc.Tensor([1, 2])", "write nacre.tensor(data)"),
+        ("nc.where(X > 0)", "write nacre.where(mask, x, y)"),
+        ("nc.clip(X, minn=0)", "did you mean min?"),
+        ("nc.concat(X, X)", "write nacre.concat([x, y])"),
+        ("MODEL.to(device='cpu')", "CPU"),
+        ("MODEL.to('cuda')", "CPU"),
+        ("X.size()", "write x.shape"),
+        ("X.size(1)", "write x.shape[1]"),
+        ("X.sum(-1, True)", "write dtype=, keepdims="),
+        ("nc.compile(len)", "write nacre.jit(f)"),
+        ("nc.trace(X)", "write nacre.sum(x * nacre.eye(n))"),
+        ("nc.tensor([1.0], requires_grad=True)", "requires_grad_()"),
+        ("nn.Linear(2, 2, device='cuda')", "CPU"),
+        ("nc.zeros(2, 3)", "pass the shape as a tuple: nacre.zeros((2, 3))"),
+        ("nc.zeros(2, 3, 4)", "pass the shape as a tuple: nacre.zeros((2, 3, 4))"),
+        ("nc.ones(2, 3)", "pass the shape as a tuple: nacre.ones((2, 3))"),
+        ("nc.full(2, 3, 4)", "pass the shape as a tuple: nacre.full((2, 3), 4)"),
+        ("nc.random.normal(5, 3)", "pass the shape as a tuple: nacre.random.normal((5, 3)); or write mean="),
+        ("nc.random.uniform(2, 3)", "pass the shape as a tuple: nacre.random.uniform((2, 3)); or write low="),
+        ("nc.random.bits(2, 3)", "pass the shape as a tuple: nacre.random.bits((2, 3))"),
+        ("nc.random.randint(0, 9, 2, 3)", "pass the shape as a tuple: nacre.random.randint(low, high, (2, 3))"),
+        ("nc.reshape(X, 4, 1)", "pass the shape as a tuple: nacre.reshape(x, (4, 1))"),
+        ("nc.tile(X, 2, 3)", "pass the numbers as a tuple: nacre.tile(x, (2, 3))"),
+    ],
+)
+def test_a_foreign_call_is_told_what_to_write(code: str, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)) as found:
+        eval(code)
+    assert isinstance(found.value, nc.Error)
+
+
+def test_shapes_that_mean_one_thing_work() -> None:
+    assert nc.zeros(3).shape == (3,)
+    assert nc.zeros([2, 3]).shape == (2, 3)
+    assert nc.full(2, 3).tolist() == [3, 3]
+    assert nc.random.normal(5, mean=3).shape == (5,)
+    assert nc.random.normal((5,), 3).shape == (5,)
+    assert nc.clip(X, a_min=2.0, a_max=3.0).tolist() == [[2.0, 2.0], [3.0, 3.0]]
+
+
+def test_a_size_is_a_number() -> None:
+    assert X.size == 4 and isinstance(X.size, int) and repr(X.size) == "4"
+    assert (X / X.size).tolist() == (X / 4).tolist()
+    assert nc.jit(lambda x, n: x * n)(X, X.size).tolist() == (X * 4).tolist()
+
+
+def test_names_that_are_absent_are_not_listed() -> None:
+    for held in FOUND.values():
+        assert not {"cuda", "unsqueeze", "fit", "minimize"} & set(dir(held))
+    assert "reshape" in dir(X) and "weight" in dir(MODEL)
+
+
+def test_a_model_may_have_attributes_of_these_names() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            self.type = "small"
+            self.init = nn.Linear(1, 1)
+
+        def fit(self) -> int:
+            return 7
+
+    net = Net()
+    assert net.type == "small" and net.fit() == 7 and isinstance(net.init, nn.Linear)
+
+
+def tables(page: str) -> list[str]:
+    """The cells of the columns called Nacre of a page's tables."""
+    cells: list[str] = []
+    column: int | None = None
+    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
+        row = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else None
+        if row is None:
+            column = None
+        elif column is None:
+            column = row.index("Nacre") if "Nacre" in row else -1
+        elif column >= 0:
+            cells.append(row[column])
+    return cells
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names_in_the_tables_exist(page: str) -> None:
+    cells = tables(page)
+    assert len(cells) > 20
+    assert unresolved(names_in("\n".join(cells))) == []
+
+
+def literals() -> str:
+    """The texts in the package's files, with what f-strings hold between braces left out."""
+    found: list[str] = []
+    for path in (Path(__file__).parents[1] / "src" / "nacre").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(str(v.value) if isinstance(v, ast.Constant) else "…" for v in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_messages_that_the_faq_explains_exist() -> None:
+    page = (DOCS / "faq.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^### `(.+)`$", page, re.MULTILINE)
+    assert len(quoted) > 25
+    there = literals()
+    assert [words for words in quoted if words not in there] == []
