@@ -149,11 +149,11 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "three axes": (saved(images(2)[:, 0]), "it has <f4[2, 8, 8]"),
     "a scalar": (saved(np.ones((), np.float32)), "it has <f4[]"),
     "another height": (saved(np.zeros((2, 1, 7, 8), np.float32)), "it has <f4[2, 1, 7, 8]"),
-    "too large a batch": (headed(described(shape="(513, 1, 8, 8)")), "batch from 1 to 512) is required"),
+    "too large a batch": (headed(described(shape="(513, 1, 8, 8)")), "batch from 1 to 512); it is"),
     "an empty batch": (saved(images(0)), "it has <f4[0, 1, 8, 8]"),
     "Fortran order": (saved(np.asfortranarray(np.arange(128, dtype=np.float32).reshape(2, 1, 8, 8))), "C order"),
-    "too short": (WHOLE[:-1], "ends before"),
-    "too long": (WHOLE + b"\0", "goes on after"),
+    "too short": (WHOLE[:-1], "too short"),
+    "too long": (WHOLE + b"\0", "too long"),
 }
 
 

@@ -28,7 +28,7 @@ OVERFIT = history([0.9, 0.5, 0.3, 0.1], [0.8, 0.6, 0.7, 0.9])
 
 
 def test_verdicts() -> None:
-    assert OVERFIT.verdict().startswith("overfitting: the validation loss was least after epoch 2 (0.6)")
+    assert OVERFIT.verdict().startswith("overfitting: the validation loss was lowest after epoch 2 (0.6)")
     assert "still falling" in history([3.0, 2.0, 1.0], [3.0, 2.0, 1.0]).verdict()
     assert "level" in history([3.0, 2.0, 1.9], [3.0, 2.0, 2.01]).verdict()
     assert "too few" in history([3.0], [3.0]).verdict()
@@ -119,9 +119,9 @@ def test_accuracy_counts_exactly() -> None:
         assert train.top(k)(nc.asarray(scores), nc.asarray(classes))[0].item() == among
     planes, places = nc.asarray(scores.reshape(10, 7, 5)), nc.asarray(classes[:50].reshape(10, 5))
     assert train.accuracy(planes, places)[1] == 50
-    with pytest.raises(ShapeError, match=r"classes \(n, …\)"):
+    with pytest.raises(ShapeError, match=r"target \(n, …\)"):
         train.accuracy(nc.ones((4, 3)), nc.ones((3,)))
-    with pytest.raises(ArgumentError, match="positive count"):
+    with pytest.raises(ArgumentError, match="count must be positive"):
         train.top(0)
 
 
