@@ -130,7 +130,7 @@ def test_names_that_no_file_has(name: str, tmp_path: Path, monkeypatch: pytest.M
     for use in (lambda: nc.save({"x": nc.ones(2)}, name), lambda: nc.save_program(double, name),
                 lambda: nc.load(name), lambda: nc.load_program(name),
                 lambda: nc.deploy.compile(double, (), name, "object")):
-        with pytest.raises(Error, match="must be|cannot read|in an existing folder"):
+        with pytest.raises(Error, match=r"must be|cannot read|in an existing folder"):
             use()
     nc.save({"x": nc.ones(2)}, "é" * 120)
     assert os.listdir() == ["é" * 120], "as long as a name may be"
@@ -183,7 +183,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a size that is true": (written({"x": entry(shape=[True, 2])}, bytes(8)), "must be a list of whole numbers"),
     "a fraction": (written({"x": entry(shape=[2.0])}, bytes(8)), "must be a list of whole numbers"),
     "sizes whose product wraps": (written({"x": entry(shape=[1 << 47, 1 << 47, 0, 1 << 40])}, bytes(8)), "has 8 bytes"),
-    "too many axes": (written({"x": entry(shape=[1] * 65, offsets=[0, 4])}, bytes(4)), "must be a list of whole numbers"),
+    "too many axes": (written({"x": entry(shape=[1] * 65, offsets=[0, 4])}, bytes(4)), "must be a list of"),
     "beyond the end": (written({"x": entry(offsets=[0, 16])}, bytes(8)), "outside"),
     "backwards": (written({"x": entry(offsets=[8, 0])}, bytes(8)), "outside"),
     "three offsets": (written({"x": entry(offsets=[0, 4, 8])}, bytes(8)), "outside"),

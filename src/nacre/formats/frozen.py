@@ -1,8 +1,7 @@
 """Programs as files: the graph as text and the weights by name, in one safetensors file that other readers open too.
 
-The metadata of the file hold: `format` (nacre-program), `version`, `graph` (the text of `ir/text`), `inputs`, `outputs`
-and `weights` (names as JSON lists, the weights in the order of the graph's inputs), and `structure` (the form of the
-result).
+The file's metadata hold `format` (nacre-program), `version`, `graph` (the text of `ir/text`), and `structure` (the form
+of the result).  `inputs`, `outputs` and `weights` are names as JSON lists, the weights in the graph's order.
 """
 
 from __future__ import annotations
