@@ -158,7 +158,9 @@ class Subset(Dataset):
     def __init__(self, source: Dataset, indices: Sequence[int]) -> None:
         self.source, self.indices = source, indices
         if len(indices) and not (min(indices) >= 0 and max(indices) < len(source)):
-            raise ArgumentError(f"Subset: indices must be in [0, {len(source)})")
+            raise ArgumentError(
+                f"Subset: indices must be in [0, {len(source)}); got {min(indices)} to {max(indices)}"
+            )
 
     def __len__(self) -> int:
         return len(self.indices)

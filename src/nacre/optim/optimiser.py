@@ -362,7 +362,7 @@ class SGD(Optimizer):
         maximize: bool = False,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ArgumentError("SGD: nesterov needs a momentum, and a dampening of 0")
+            raise ArgumentError(f"SGD: nesterov needs a momentum, and a dampening of 0; got {momentum}, {dampening}")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize,

@@ -89,7 +89,7 @@ fell on to 0.1
         before = dict(training).get(at, end)
         if last > least * 1.05 and end < before:
             return (f"overfitting: the validation loss was lowest after epoch {at:.0f} ({least:.4g}) and has risen to "
-                    f"{last:.4g}, while the training loss fell on to {end:.4g}")
+                    f"{last:.4g}, while the training loss kept falling, to {end:.4g}")
         if at == validation[-1][0]:
             return f"the validation loss is still falling ({last:.4g}); more epochs may help"
         return f"the validation loss was lowest after epoch {at:.0f} ({least:.4g}), and is now {last:.4g}: level"

@@ -51,7 +51,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
 def embedding(indices: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> Tensor:
     """The rows of weight [n, width] at integer indices [...] → [..., width].
 
-    The row at `padding_idx` gets no gradient.  Raises DTypeError for indices that are not integers, and AxisError for
+    The row at `padding_idx` gets no gradient.  Raises DTypeError for indices that are not integers, and ShapeError for
     an index out of range where it is known.
 
     >>> F.embedding([1, 0], [[1.0, 2.0], [3.0, 4.0]])
@@ -122,7 +122,9 @@ def _bags(wanted: Any, offsets: TensorLike | None, include_last: bool) -> tuple[
         starts = begun[:-1] if include_last else begun
         lengths = ends - starts
         if (lengths < 0).any() or (begun < 0).any() or (len(ends) and ends[-1] > wanted.type.shape[0]):
-            raise ArgumentError("embedding_bag: offsets must ascend within the indices")
+            raise ArgumentError(
+                f"embedding_bag: offsets must ascend, from 0 to {wanted.type.shape[0]}; got {begun.tolist()}"
+            )
         longest = int(lengths.max(initial=0))
     else:
         raise ShapeError(f"embedding_bag: indices must be [bags, n], or [all] with offsets; got {wanted.type}")

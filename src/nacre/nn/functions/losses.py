@@ -118,8 +118,11 @@ def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: i
     classes = logits.type.shape[axis]
     if is_concrete(target) and isinstance(classes, int):
         array = numbers(target, operation)
-        if not ((array >= 0) & (array < classes) | (array == ignored)).all():
-            raise ArgumentError(f"{operation}: classes must be in [0, {classes}), or {ignored} to be ignored")
+        wrong = array[((array < 0) | (array >= classes)) & (array != ignored)]
+        if wrong.size:
+            raise ArgumentError(
+                f"{operation}: classes must be in [0, {classes}), or {ignored} to be ignored; got {wrong.flat[0]}"
+            )
 
 
 def cross_entropy(

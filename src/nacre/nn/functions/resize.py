@@ -259,7 +259,9 @@ def _require_margins(operation: str, margin: Sequence[int]) -> None:
 
 def _patches(length: int, size: int, dilation: int, stride: int, operation: str) -> int:
     if min(size, dilation, stride) < 1:
-        raise ArgumentError(f"{operation}: sizes, dilations and strides must be positive")
+        raise ArgumentError(
+            f"{operation}: size, dilation and stride must be positive; got {size}, {dilation}, {stride}"
+        )
     span = dilation * (size - 1) + 1
     if length < span:
         raise ShapeError(f"{operation}: a patch needs at least {span} elements; got {length}")
