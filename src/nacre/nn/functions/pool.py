@@ -285,8 +285,8 @@ def _max_unpool(
         listed = numbers(places, operation)
         if not ((listed >= 0) & (listed < count)).all():
             raise ArgumentError(
-                f"{operation}: indices must be in [0, {count}) for {list(spatial)}; got {listed.min()} to {listed.max()}"
-                "; give the output_size"
+                f"{operation}: indices must be in [0, {count}) for {list(spatial)}; got {listed.min()} to "
+                f"{listed.max()}; give the output_size"
             )
     first = view.reshape(pointwise.iota((outer[0] * outer[1],), 0, int64) * count, outer)
     whole = places + view.broadcast(first, places.type.shape, (0, 1))
