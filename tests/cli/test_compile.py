@@ -65,7 +65,7 @@ def test_objects_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(("line", "message"), [
     ("compile model.py:split", "an example of every argument of split"),
     ("compile model.py:split f32[3] f32[3]", "1 types (x) are required; got 2"),
-    ("compile model.py:split f32[3] --target pdp11", "a target of host"),
+    ("compile model.py:split f32[3] --target pdp11", "one of host"),
     ("compile model.py:split f32[3] -o none/split", "a file in an existing folder"),
     ("compile none.safetensors", "load: cannot read"),
     ("compile x.safetensors f32[3]", "no types are required"),
