@@ -167,7 +167,7 @@ def test_weights_are_written_over_zeros() -> None:
     kept = np.frombuffer(image, np.float32, 48, start)
     assert kept[:12].tolist() == numbers.tolist() and kept[32:37].tolist() == numbers[:5].tolist()
     assert not kept[12:32].any() and not kept[37:].any()
-    with pytest.raises(CompileError, match="a section of 200 bytes"):
+    with pytest.raises(CompileError, match="must hold 200 bytes"):
         filled(compile_text(module.text(), host_target()), [(192, numbers[:2])])
     with pytest.raises(CompileError, match="the object has no section"):
         filled(compile_text(Module("empty").text(), host_target()), [])
