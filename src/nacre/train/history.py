@@ -78,8 +78,8 @@ class History:
 
         >>> rows = [(1, 0.9, 0.8), (2, 0.5, 0.6), (3, 0.3, 0.5), (4, 0.2, 0.6), (5, 0.1, 0.8)]
         >>> print(train.History([{"epoch": e, "loss": a, "valid_loss": b} for e, a, b in rows]).verdict())
-        overfitting: the validation loss was least after epoch 3 (0.5) and has risen to 0.8, while the training loss \
-fell on to 0.1
+        overfitting: the validation loss was lowest after epoch 3 (0.5) and has risen to 0.8, while the training loss \
+kept falling, to 0.1
         """
         training, validation = self.points("loss"), self.points(VALID + "loss")
         if len(validation) < 2 or len(training) < 2:
