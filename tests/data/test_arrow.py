@@ -18,7 +18,7 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp
         raise ImportError(name)
 
     monkeypatch.setattr(arrow, "import_module", missing)
-    with pytest.raises(nc.MissingExtra, match=r"pip install nacre\[data\]"):
+    with pytest.raises(nc.MissingExtra, match=r"pip install 'nacre\[data\]'"):
         data.read_csv(tmp_path / "rows.csv")
 
 

@@ -89,7 +89,7 @@ def test_sequences() -> None:
         (lambda: data.Cutout(1, p=2.0), "probability"), (lambda: data.CenterCrop(9)(IMAGE), "at least"),
         (lambda: data.Pad(-1), "sizes"), (lambda: data.RandomRotation(-1.0), "degrees"),
         (lambda: data.MixUp(0), "positive"),
-        (lambda: data.Normalize([0.0], [0.0]), "other than 0"), (lambda: data.RandomWindow(0), "length"),
+        (lambda: data.Normalize([0.0], [0.0]), "must not contain 0"), (lambda: data.RandomWindow(0), "length"),
         (lambda: data.RandomHorizontalFlip()(np.ones(3)), "image"), (lambda: data.ToFloat()(np.ones(3)), "image"),
     ],
     ids=label,

@@ -36,9 +36,9 @@ def test_a_batch_of_nothing_leaves_the_statistics(momentum: float | None) -> Non
 
 def test_one_value_has_no_variance() -> None:
     layer = nn.BatchNorm1d(3)
-    with pytest.raises(nc.ShapeError, match="more than one value for each channel"):
+    with pytest.raises(nc.ShapeError, match="more than one value per channel"):
         layer(nc.ones((1, 3)))
-    with pytest.raises(nc.ShapeError, match="more than one value for each channel"):
+    with pytest.raises(nc.ShapeError, match="more than one value per channel"):
         F.batch_norm(nc.ones((1, 3, 1)), training=True)
     layer.eval()
     assert layer(nc.ones((1, 3))).shape == (1, 3)

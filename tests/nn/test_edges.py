@@ -81,7 +81,7 @@ def test_unpooling_to_places_named_twice() -> None:
 
 def test_unpooling_to_places_that_are_not_there() -> None:
     for place in (-1, 4):
-        with pytest.raises(nc.ArgumentError, match="places from 0"):
+        with pytest.raises(nc.ArgumentError, match="indices must be in"):
             F.max_unpool1d([[1.0, 2.0]], [[0, place]], 2)
         compiled = nc.jit(lambda y, p: F.max_unpool1d(y, p, 2))(nc.tensor([[1.0, 2.0]]), nc.tensor([[0, place]]))
         assert compiled.tolist() == [[1.0, 0.0, 0.0, 0.0]]
@@ -89,5 +89,5 @@ def test_unpooling_to_places_that_are_not_there() -> None:
 
 @pytest.mark.parametrize("x", [9, [0, 3], [-1]])
 def test_one_hot_of_what_is_no_class(x: Any) -> None:
-    with pytest.raises(nc.ArgumentError, match="one_hot: integers in"):
+    with pytest.raises(nc.ArgumentError, match="one_hot: integers must be in"):
         F.one_hot(x, 3)

@@ -74,8 +74,8 @@ def test_sparse() -> None:
         (lambda: init.kaiming_normal_(weight(3, 3), mode="both"), "fan_in"),
         (lambda: init.dirac_(weight(3, 3)), "filters"),
 
-        (lambda: init.calculate_gain("swish"), "required"), (lambda: init.copy_(weight(3), [1.0]), "of shape"),
-        (lambda: init.trunc_normal_(weight(3), 100.0), "mean near"), (lambda: init.sparse_(weight(3), 0.5), "matrix"),
+        (lambda: init.calculate_gain("swish"), "one of"), (lambda: init.copy_(weight(3), [1.0]), "must have shape"),
+        (lambda: init.trunc_normal_(weight(3), 100.0), "be near"), (lambda: init.sparse_(weight(3), 0.5), "matrix"),
     ],
     ids=label,
 )  # fmt: skip

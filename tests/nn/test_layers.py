@@ -108,10 +108,10 @@ def test_sequences_of_modules() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: nn.Dropout(2.0), "probability"), (lambda: nn.Conv2d(3, 4, 3, groups=2), "divisible by groups"),
-        (lambda: nn.MultiheadAttention(5, 2), "divisible by num_heads"), (lambda: nn.Embedding(3, 2, 5), "padding_idx"),
-        (lambda: nn.BatchNorm2d(3)(nc.ones((2, 3))), "a rank of"),
-        (lambda: nn.BatchNorm2d(3)(nc.ones((2, 4, 2, 2))), r"of shape \[4\] are required .* got shape \[3\]"),
+        (lambda: nn.Dropout(2.0), "probability"), (lambda: nn.Conv2d(3, 4, 3, groups=2), "groups must divide"),
+        (lambda: nn.MultiheadAttention(5, 2), "num_heads must divide"), (lambda: nn.Embedding(3, 2, 5), "padding_idx"),
+        (lambda: nn.BatchNorm2d(3)(nc.ones((2, 3))), "the rank must be"),
+        (lambda: nn.BatchNorm2d(3)(nc.ones((2, 4, 2, 2))), r"must have shape \[4\] .* got shape \[3\]"),
         (lambda: nn.Conv2d(1, 1, (1, 2, 3)), "one number or 2"),
         (lambda: nn.MaxPool2d(2, padding=2)(nc.ones((1, 1, 4, 4))), "at most half"),
     ],

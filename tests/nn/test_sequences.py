@@ -99,7 +99,7 @@ def test_padding_and_causality_leave_out_keys() -> None:
         (lambda: nn.LSTM(3, 0), "hidden_size"), (lambda: nn.LSTM(3, 4, proj_size=4), "proj_size"),
         (lambda: nn.RNN(3, 4, nonlinearity="sin"), "nonlinearity"), (lambda: nn.GRU(3, 4, dropout=2.0), "dropout"),
         (lambda: nn.GRU(3, 4)(nc.ones((2, 2, 5))), "last axis of 3"), (lambda: nn.GRUCell(3, 0), "hidden_size"),
-        (lambda: nn.GRU(3, 4)(nc.ones((2, 2, 3)), nc.ones((1, 3, 4))), "states of shape"),
+        (lambda: nn.GRU(3, 4)(nc.ones((2, 2, 3)), nc.ones((1, 3, 4))), "states must have shape"),
         (lambda: nn.MultiheadAttention(4, 2)(nc.ones((2, 2, 3))), "last axis of 4"),
         (lambda: nn.MultiheadAttention(4, 2)(nc.ones((2, 1, 4)), attn_mask=nc.ones(2)), "attn_mask"),
         (lambda: nn.TransformerEncoderLayer(4, 2, activation="sin"), "relu"),

@@ -99,13 +99,13 @@ def test_conv_transpose1d(stride: int, padding: int, more: int, dilation: int) -
 
 
 @pytest.mark.parametrize(("f", "message"), [
-    (lambda: F.conv3d(nc.ones((1, 1, 2, 5, 5)), nc.ones((1, 1, 3, 3, 3))), "conv3d: a depth"),
+    (lambda: F.conv3d(nc.ones((1, 1, 2, 5, 5)), nc.ones((1, 1, 3, 3, 3))), "conv3d: the padded depth"),
     (lambda: F.conv3d(nc.ones((1, 1, 5, 5)), nc.ones((1, 1, 3, 3))), "conv3d: filters"),
     (lambda: F.conv3d(nc.ones((1, 2, 5, 5, 5)), nc.ones((1, 1, 3, 3, 3))), "groups"),
-    (lambda: F.conv3d(nc.ones((1, 1, 5, 5, 5)), nc.ones((1, 1, 3, 3, 3)), stride=(0, 1, 1)), "positive stride"),
+    (lambda: F.conv3d(nc.ones((1, 1, 5, 5, 5)), nc.ones((1, 1, 3, 3, 3)), stride=(0, 1, 1)), "must be positive"),
     (lambda: F.conv3d(nc.ones((1, 1, 5, 5, 5)), nc.ones((1, 1, 3, 3, 3)), padding="most"), '"same" or "valid"'),
     (lambda: F.conv_transpose3d(nc.ones((1, 2, 5, 5, 5)), nc.ones((1, 1, 3, 3, 3))), "filters"),
-    (lambda: F.conv_transpose3d(nc.ones((1, 1, 2, 5, 5)), nc.ones((1, 1, 1, 3, 3)), padding=1), "positive depth"),
+    (lambda: F.conv_transpose3d(nc.ones((1, 1, 2, 5, 5)), nc.ones((1, 1, 1, 3, 3)), padding=1), "must be positive"),
     (lambda: F.conv_transpose1d(nc.ones(5), nc.ones((1, 1, 3))), "conv_transpose1d: signals"),
 ], ids=label)  # fmt: skip
 def test_errors(f: Any, message: str) -> None:

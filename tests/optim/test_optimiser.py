@@ -171,7 +171,7 @@ def test_a_closure_gives_the_loss() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: optim.SGD([]), "parameters are required"), (lambda p: optim.SGD([p], lr=-1.0), "not negative"),
+        (lambda p: optim.SGD([]), "at least one"), (lambda p: optim.SGD([p], lr=-1.0), "not negative"),
         (lambda p: optim.SGD([p, p]), "once"), (lambda p: optim.SGD([p], nesterov=True), "nesterov"),
         (lambda p: optim.Adam([p], betas=(1.0, 0.9)), "betas"), (lambda p: optim.SGD([nc.ones(1)]), "Tensor"),
         (lambda p: optim.SGD([{"params": [p], "speed": 1}]), "speed"),

@@ -55,7 +55,7 @@ def test_norms_of_float64_are_float64(compiled: bool) -> None:
 def test_norms_that_are_no_numbers_are_told_on_demand() -> None:
     parameters, _ = fresh((3,))
     parameters[0].grad = nc.tensor([1.0, math.inf, 0.0])
-    with pytest.raises(nc.StateError, match="finite norm"):
+    with pytest.raises(nc.StateError, match="norm must be finite"):
         optim.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)
     assert optim.clip_grad_norm_(parameters, 1.0).item() == math.inf
 
@@ -114,6 +114,6 @@ HUGE = 10 ** 400
 def test_any_other_state_is_refused(kind: Callable[[optim.Optimizer], Any], part: Any) -> None:
     schedule = kind(optim.SGD([nn.Parameter([1.0])], lr=0.2))
     before = schedule.state_dict()
-    with pytest.raises(nc.StateError, match="required"):
+    with pytest.raises(nc.StateError, match="must"):
         schedule.load_state_dict({**before, **part} if isinstance(part, dict) else part)
     assert schedule.state_dict() == before

@@ -42,17 +42,17 @@ def changed(o: Any, setting: dict[str, Any] | None = None, **entry: Any) -> dict
 
 
 WRONG: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
-    ("settings of", lambda: stepped(optim.SGD), lambda: stepped(optim.Adam).state_dict()),
-    ("settings of", lambda: stepped(optim.Adam), lambda: stepped(optim.SGD, momentum=0.9).state_dict()),
+    ("settings must be", lambda: stepped(optim.SGD), lambda: stepped(optim.Adam).state_dict()),
+    ("settings must be", lambda: stepped(optim.Adam), lambda: stepped(optim.SGD, momentum=0.9).state_dict()),
     ("exp_avg_sq too", lambda: stepped(optim.Lion), lambda: changed(stepped(optim.Lion), exp_avg_sq=nc.ones(2))),
     ("no max_exp_avg_sq", lambda: stepped(optim.Adam),
      lambda: changed(stepped(optim.Adam), {"amsgrad": True})),
     ("no step", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), step=None)),
     ("no exp_avg", lambda: stepped(optim.NAdam), lambda: changed(stepped(optim.NAdam), exp_avg=None)),
-    ("exp_avg of the shape", lambda: stepped(optim.Adam), lambda: stepped(optim.Adam, (3,)).state_dict()),
-    ("step that counts", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), step=nc.tensor(-1.0))),
-    ("step that counts", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), step=nc.tensor(np.nan))),
-    ("a tensor is required as exp_avg", lambda: stepped(optim.Adam),
+    ("exp_avg of .* must have shape", lambda: stepped(optim.Adam), lambda: stepped(optim.Adam, (3,)).state_dict()),
+    ("must be a count", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), step=nc.tensor(-1.0))),
+    ("must be a count", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), step=nc.tensor(np.nan))),
+    ("exp_avg of parameter .* must be a tensor", lambda: stepped(optim.Adam),
      lambda: changed(stepped(optim.Adam), exp_avg="much")),
     ("lr", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), {"lr": -1.0})),
     ("lr", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), {"lr": "fast"})),
@@ -64,7 +64,7 @@ WRONG: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
      lambda: {**stepped(optim.Adam).state_dict(), "state": {"1": {}}}),
     ("state and param_groups", lambda: stepped(optim.Adam), dict),
     ("state and param_groups", lambda: stepped(optim.Adam), lambda: None),
-    ("state with steps", lambda: optim.LBFGS([nn.Parameter([1.0])]),
+    ("state must have steps", lambda: optim.LBFGS([nn.Parameter([1.0])]),
      lambda: {"state": {0: {"n_iter": 3}}, "param_groups": optim.LBFGS([nn.Parameter([1.0])]).state_dict()[
          "param_groups"]}),
 ]
@@ -189,7 +189,7 @@ def test_settings_are_taken_where_they_count_and_else_refused() -> None:
         with pytest.raises(nc.ArgumentError, match=name):
             group[name] = value
     for take in (lambda: group.pop("lr"), group.clear, group.popitem, lambda: group.__delitem__("lr")):
-        with pytest.raises(nc.ArgumentError, match="entries that stay"):
+        with pytest.raises(nc.ArgumentError, match="entries cannot be removed"):
             take()
     adam = optim.Adam([nn.Parameter([1.0])])
     with pytest.raises(nc.ArgumentError, match="betas"):
@@ -234,7 +234,7 @@ def test_any_form_is_refused_before_anything_is_changed(kind: Any, part: Any) ->
     before = facts(o)
     saved = {**changed(o, part["setting"]), "state": o.state_dict()["state"]} if isinstance(part, dict) and \
         "setting" in part else {**o.state_dict(), **part} if isinstance(part, dict) else part
-    with pytest.raises(nc.Error, match=f"{kind.__name__}.load_state_dict: .* required"):
+    with pytest.raises(nc.Error, match=f"{kind.__name__}.load_state_dict: .* (required|must|has|groups)"):
         o.load_state_dict(saved)
     assert facts(o) == before
     o.load_state_dict(o.state_dict())
@@ -248,7 +248,7 @@ def test_any_form_is_refused_before_anything_is_changed(kind: Any, part: Any) ->
 def test_any_memory_of_lbfgs_is_refused(entry: dict[str, Any]) -> None:
     o = optim.LBFGS([nn.Parameter(nc.ones(2))])
     before, saved = facts(o), o.state_dict()
-    with pytest.raises(nc.Error, match=r"LBFGS.load_state_dict: .* required"):
+    with pytest.raises(nc.Error, match=r"LBFGS.load_state_dict: .* (required|must|has|groups)"):
         o.load_state_dict({**saved, "state": {0: {**saved["state"][0], **entry} if len(entry) == 1 else entry}})
     assert facts(o) == before
 

@@ -51,15 +51,15 @@ class Stopping(data.Dataset):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        *((lambda v=v: loader().set_epoch(v), "a whole number of 0 or more is required") for v in ("a", 1.5, NAN, -1)),
-        *((lambda v=v: placed(v), "is required") for v in (-1, 7, "x", 1.5)),
-        *((lambda v=v: trainer().fit(loader(), epochs=v), "of 1 or more is required") for v in (0, -1, NAN, 1.5)),
-        (lambda: trainer(optimised=nn.Linear(2, 1)), "parameters of the model are required in the optimizer"),
-        (lambda: trainer(scheduled=nn.Linear(2, 1)), "parameters of the model are required in the schedule's"),
-        (lambda: trainer().fit(loader())["nope"], "a column that was measured is required; got 'nope'"),
-        (lambda: loader(sampler=5), "item numbers are required as sampler; got 5"),
-        (lambda: loader(timeout=float("inf")), "a finite timeout"), (lambda: ROWS[1:3], "required as index"),  # type: ignore[index]
-        (lambda: Lines().take(-1), "take: a count of 0 or more is required; got -1"),
+        *((lambda v=v: loader().set_epoch(v), "must be a whole number of 0 or more") for v in ("a", 1.5, NAN, -1)),
+        *((lambda v=v: placed(v), "DataLoader.load_state_dict: ") for v in (-1, 7, "x", 1.5)),
+        *((lambda v=v: trainer().fit(loader(), epochs=v), "of 1 or more; got") for v in (0, -1, NAN, 1.5)),
+        (lambda: trainer(optimised=nn.Linear(2, 1)), "the optimizer must hold parameters of the model"),
+        (lambda: trainer(scheduled=nn.Linear(2, 1)), "the schedule's optimizer must hold parameters"),
+        (lambda: trainer().fit(loader())["nope"], "no column 'nope'"),
+        (lambda: loader(sampler=5), "sampler must be a Sampler or a sequence of item numbers; got 5"),
+        (lambda: loader(timeout=float("inf")), "timeout must be finite"), (lambda: ROWS[1:3], "index must be a"),  # type: ignore[index]
+        (lambda: Lines().take(-1), "take: count must be a whole number of 0 or more; got -1"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant(call: Callable[[], Any], message: str) -> None:

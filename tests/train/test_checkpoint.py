@@ -57,7 +57,7 @@ def test_what_is_no_state_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"got object as x\.1"):
         packed([1, object()], "x", {})
     for document in ({"float": "1"}, {"tensor": "missing"}, {"list": []}, {"a": 1, "b": 2}):
-        with pytest.raises(StateError, match="as this version writes it"):
+        with pytest.raises(StateError, match="the form of this version"):
             unpacked(document, {})
 
 
@@ -106,7 +106,7 @@ def test_a_damaged_checkpoint_is_refused_or_put_aside_and_said(kept: train.Check
     said: list[str] = []
     found = kept.latest(said.append)
     assert found is not None and found.step == 3
-    assert said[0].endswith("takes the one before it; it is put aside as damaged-step-00000004")
+    assert said[0].endswith("takes the checkpoint before it; it is renamed to damaged-step-00000004")
     assert "damaged-step-00000004" in names(kept)
     assert [p.name for p in kept.paths()] == ["step-00000001", "step-00000003"]
 
@@ -116,7 +116,7 @@ def test_where_all_are_damaged_nothing_is_begun_anew(kept: train.Checkpoints) ->
         (path / "state.json").write_bytes(b"")
     before = names(kept)
     for _ in range(2):
-        with pytest.raises(StateError, match="at least one that is whole"):
+        with pytest.raises(StateError, match="every checkpoint in"):
             kept.latest(lambda text: None)
     assert names(kept) == before
     assert train.Checkpoints(kept.folder / "other").latest() is None
@@ -126,7 +126,7 @@ def test_where_all_are_damaged_nothing_is_begun_anew(kept: train.Checkpoints) ->
 def test_what_something_else_wrote_is_refused_and_left(kept: train.Checkpoints, change: dict[str, Any]) -> None:
     path = kept.folder / "step-00000004" / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(StateError, match="read it with what wrote it"):
+    with pytest.raises(StateError, match="read it with the Nacre version that wrote it"):
         kept.latest(lambda text: None)
     assert len(kept.paths()) == 3
 
@@ -158,7 +158,7 @@ def test_a_process_killed_while_it_replaces_its_only_checkpoint_leaves_it(tmp_pa
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(nc.DeviceError, match="folder that can be written"):
+    with pytest.raises(nc.DeviceError, match="checkpoint: cannot write"):
         train.Checkpoints(tmp_path / "file").save(1, {}, {})
 
 
@@ -219,7 +219,7 @@ def test_another_setting_of_a_schedule_is_said(tmp_path: Path, capsys: pytest.Ca
             batches, epochs=epochs, resume=True)
 
     run(2)
-    assert "begun at the beginning" in capsys.readouterr().out
+    assert "starting from the beginning" in capsys.readouterr().out
     run(3)
     assert "CosineAnnealingLR T_max was 2, is 3" in capsys.readouterr().out
 
@@ -302,5 +302,5 @@ def test_a_sound_checkpoint_of_another_form_is_an_error_of_its_own(tmp_path: Pat
     document = json.loads((path / "state.json").read_text(encoding="utf-8"))
     document["state"]["dict"] = [pair for pair in document["state"]["dict"] if pair[0] != "watch"]
     forged(path, json.dumps(document).encode())
-    with pytest.raises(StateError, match="as this version writes it"):
+    with pytest.raises(StateError, match="the form of this version"):
         training.build(tmp_path)[0].fit(loader, validation, 2, resume=True)

@@ -95,7 +95,7 @@ def test_wrong_uses_say_what_is_required(tmp_path: Path) -> None:
         log.write("step", ROWS[0])
     with pytest.raises(StateError, match="is shorter"):
         log.begin({"bytes": 10})
-    with pytest.raises(DeviceError, match="can be written"):
+    with pytest.raises(DeviceError, match="cannot write"):
         train.JsonLines(tmp_path).begin(None)
 
 

@@ -277,7 +277,7 @@ def test_every_kind_of_loader_is_resumed_in_its_epoch(tmp_path: Path, kind: str)
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=r"finite loss is required; got nan in update 2"):
+    with pytest.raises(StateError, match=r"loss must be finite; got nan in update 2"):
         scale = iter([1.0, float("nan")])
         trained(loss=lambda p, y: cross_entropy(p, y) * next(scale), jit=False, out=tmp_path)
 
@@ -303,7 +303,7 @@ def test_a_gradient_that_is_no_number_leaves_the_sound_checkpoints(
         return trainer
 
     kept = train.Checkpoints(tmp_path / "out" / "checkpoints")
-    with pytest.raises(StateError, match=f"finite .* after update {at}|finite loss .* in update {at + 1}") as told:
+    with pytest.raises(StateError, match=f"finite .* after update {at}|must be finite; .* in update {at + 1}") as told:
         run(at)
     names = [path.name for path in kept.paths()]
     last = at - 1 if save_every else at // 3 * 3
@@ -411,17 +411,17 @@ def test_wrong_uses_say_what_is_required(tmp_path: Path) -> None:
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     for options, text in (
-        ({"loss": None}, "a loss, or a step"), ({"accumulate": 0}, "positive numbers .*accumulate"),
+        ({"loss": None}, "a loss or a custom step"), ({"accumulate": 0}, "must be positive; .*accumulate"),
         ({"mode": "low"}, '"min" or'), ({"schedule_every": "batch"}, "schedule_every"),
-        ({"step": print, "clip_norm": 1.0}, "step of one's own"),
-        ({"also": {"counter": 3}}, "state_dict .* as counter"), ({"keep": 0, "out": tmp_path}, "number to keep"),
+        ({"step": print, "clip_norm": 1.0}, "custom step"),
+        ({"also": {"counter": 3}}, "counter must have state_dict"), ({"keep": 0, "out": tmp_path}, "keep must be"),
     ):
         with pytest.raises(ArgumentError, match=text):
             train.Trainer(model, optimizer, **{"loss": cross_entropy, "progress": False, **options})  # type: ignore[arg-type]
     for batches, options, text in (
-        (iter([]), {}, "gives batches"), ([(nc.ones(2),)], {}, "forward="),
-        (loader(), {"monitor": "loose"}, "'loose'; there"),
-        (loader(), {"loss": lambda p, y: nc.tensor(1.0), "step": lambda x, y: None}, "returns its loss"),
+        (iter([]), {}, "must give batches"), ([(nc.ones(2),)], {}, "forward="),
+        (loader(), {"monitor": "loose"}, "'loose'; the values"),
+        (loader(), {"loss": lambda p, y: nc.tensor(1.0), "step": lambda x, y: None}, "must return its loss"),
         (loader(), {"metrics": {"three": lambda p, y: (1, 2, 3)}}, "pair"),
     ):
         with pytest.raises(ArgumentError, match=text):
@@ -439,11 +439,11 @@ def test_a_folder_is_held_by_one_training_and_not_written_over(tmp_path: Path) -
         """A metric that trains into the same folder."""
 
         def __call__(self, prediction: Any, target: Any) -> float:
-            with pytest.raises(StateError, match="in use"):
+            with pytest.raises(StateError, match="another training uses"):
                 trained(1, out=tmp_path / "held")
             return 1.0
 
     trained(1, out=tmp_path / "held", metrics={"second": Second()}, jit=False)
     (tmp_path / "file").touch()
-    with pytest.raises(nc.DeviceError, match="can be written"):
+    with pytest.raises(nc.DeviceError, match="cannot write the folder"):
         trained(1, out=tmp_path / "file" / "below")

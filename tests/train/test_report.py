@@ -253,9 +253,9 @@ def test_accuracy_counts_exactly() -> None:
         assert train.top(k)(nc.asarray(scores), nc.asarray(classes))[0].item() == among
     planes, places = nc.asarray(scores.reshape(10, 7, 5)), nc.asarray(classes[:50].reshape(10, 5))
     assert train.accuracy(planes, places)[1] == 50
-    with pytest.raises(ShapeError, match=r"classes \(n, …\)"):
+    with pytest.raises(ShapeError, match=r"target \(n, …\)"):
         train.accuracy(nc.ones((4, 3)), nc.ones((3,)))
-    with pytest.raises(ArgumentError, match="positive count"):
+    with pytest.raises(ArgumentError, match="count must be positive"):
         train.top(0)
 
 

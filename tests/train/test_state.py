@@ -58,13 +58,13 @@ def test_any_other_state_is_refused(change: Callable[[dict[str, Any]], object], 
     state = dict(found.state)
     change(state)
     kept.save(found.step, found.model, state)
-    with pytest.raises(nc.StateError, match="required"):
+    with pytest.raises(nc.StateError, match=r"form of this version|must h|required"):
         fitted(tmp_path, 2)
 
 
 @pytest.mark.parametrize("rows", [[1], [{1: 2}], [{"loss": 1.0}], [{"epoch": "x"}], [{"epoch": 10 ** 400}], ["x"]])
 def test_rows_that_are_none(rows: Any) -> None:
-    with pytest.raises(nc.Error, match="History: rows with values by name"):
+    with pytest.raises(nc.Error, match="History: each row must be a dict"):
         train.History(rows)
 
 
@@ -77,17 +77,17 @@ def test_values_of_rows_that_no_curve_has() -> None:
 def test_lines_that_are_no_log(text: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(text)
-    with pytest.raises(nc.Error, match="read_json_lines: a JSON object with a kind is required"):
+    with pytest.raises(nc.Error, match="read_json_lines: each line must be a JSON object"):
         train.read_json_lines(path)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "absent", ".", "n" * 300])
 def test_logs_that_cannot_be_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(nc.Error, match="read_json_lines: a text file that can be read is required"):
+    with pytest.raises(nc.Error, match="read_json_lines: cannot read"):
         train.read_json_lines(name)
     if name != "absent":
-        with pytest.raises(nc.Error, match="a log that can be written is required"):
+        with pytest.raises(nc.Error, match="cannot write the log"):
             train.JsonLines(name).begin(None)
 
 
@@ -95,7 +95,7 @@ def test_logs_that_cannot_be_read(name: str, tmp_path: Path, monkeypatch: pytest
 def test_places_of_loaders_that_are_none(part: dict[str, Any]) -> None:
     loader = data.DataLoader(data.TensorDataset(nc.ones((4, 2))), batch_size=2)
     before = loader.state_dict()
-    with pytest.raises(nc.StateError, match="a whole number of 0 or more is required"):
+    with pytest.raises(nc.StateError, match="must be a whole number of 0 or more"):
         loader.load_state_dict({**before, **part})
     assert loader.state_dict() == before
 

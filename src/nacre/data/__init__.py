@@ -1,4 +1,4 @@
-"""Data: datasets, loaders that work ahead and resume where they were, augmentation, tables."""
+"""Data: datasets, loaders that prepare batches ahead of time and can resume, augmentation, tables."""
 
 from nacre.base.boundary import publish_all
 from nacre.data.arrow import ArrowDataset, ParquetStream, read_arrow, read_csv, read_parquet

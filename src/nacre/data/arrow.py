@@ -17,12 +17,12 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def _module(name: str) -> Any:
-    """pyarrow, or a part of it."""
+    """The module pyarrow, or a part of it."""
     try:
         return import_module(name)
     except ImportError as fault:
         raise MissingExtra(
-            f"data: pyarrow is required for tables; got no module {name}; install the extra: pip install nacre[data]"
+            f"data: pyarrow is required for tables; no module {name}; install the extra: pip install 'nacre[data]'"
         ) from fault
 
 
@@ -30,15 +30,16 @@ def _listed(paths: Paths) -> list[str]:
     listed = [str(paths)] if isinstance(paths, str | Path) else [str(p) for p in paths]
     missing = [p for p in listed if not Path(p).exists()]
     if missing or not listed:
-        raise ArgumentError(f"data: files that exist are required; got {missing or 'none'}")
+        raise ArgumentError(f"data: the files must exist; missing: {missing or 'none given'}")
     return listed
 
 
 class ArrowDataset(Dataset):
     """The rows of a pyarrow table, each a dict of its columns; a batch is a dict of arrays.
 
-    Numbers become arrays, texts lists, lists of one length matrices.  Raises DTypeError for missing values, but in
-    floating-point columns, where they are NaN.
+    Columns of numbers become arrays, columns of texts become lists, and columns of lists of one length become matrices.
+    In floating-point columns a missing value is NaN.  Raises DTypeError for missing values in other columns, and for
+    other types.
 
     >>> import pyarrow
     >>> rows = data.ArrowDataset(pyarrow.table({"x": [1.5, 2.5], "name": ["a", "b"]}))
@@ -53,7 +54,7 @@ class ArrowDataset(Dataset):
 
     @property
     def columns(self) -> list[str]:
-        """The columns' names."""
+        """The names of the columns."""
         return list(self.table.column_names)
 
     def __len__(self) -> int:
@@ -64,7 +65,7 @@ class ArrowDataset(Dataset):
         return {name: column[0] for name, column in _arrays(self.table.slice(at, 1)).items()}
 
     def batch(self, indices: Sequence[int]) -> dict[str, Any]:
-        """Several rows at once, collated."""
+        """Several rows, collated into one batch."""
         return _arrays(self.table.take(_module("pyarrow").array(integers(indices, "ArrowDataset"))))
 
 
@@ -73,11 +74,11 @@ def _arrays(table: Any) -> dict[str, Any]:
 
 
 def _column(name: str, column: Any) -> Any:
-    """A column's values as an array, or as a list of texts."""
+    """The values of a column as an array, or as a list of texts."""
     types = _module("pyarrow").types
     kind = column.type
     if column.null_count and not types.is_floating(kind):
-        raise DTypeError(f"data: column {name!r} without missing values is required; got {column.null_count} of {kind}")
+        raise DTypeError(f"data: column {name!r} must not have missing values; it has {column.null_count}, in {kind}")
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
         return column.to_pylist()
     if types.is_dictionary(kind):
@@ -85,17 +86,18 @@ def _column(name: str, column: Any) -> Any:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         rows = [np.asarray(row) for row in column.to_pylist()]
         if len({len(row) for row in rows}) > 1:
-            raise DTypeError(f"data: lists of one length are required in column {name!r}; got several")
+            raise DTypeError(f"data: the lists in column {name!r} must have one length")
         return np.stack(rows) if rows else np.zeros((0,))
     if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind):
         return column.to_numpy()
-    raise DTypeError(f"data: numbers, texts or lists of numbers are required in column {name!r}; got {kind}")
+    raise DTypeError(f"data: column {name!r} must hold numbers, texts or lists of numbers; got {kind}")
 
 
 def read_csv(paths: Paths, columns: Sequence[str] | None = None, delimiter: str = ",") -> ArrowDataset:
-    """The rows of CSV files whose first line names the columns; types are found out.
+    """The rows of CSV files; the first line names the columns, and pyarrow finds their types.
 
-    Raises ArgumentError for files or columns that do not exist, MissingExtra without pyarrow.
+    `columns` selects columns, all by default.  Raises ArgumentError for files or columns that do not exist,
+    MissingExtra without pyarrow.
 
     >>> import pyarrow, pyarrow.csv
     >>> pyarrow.csv.write_csv(pyarrow.table({"x": [1.5, 2.5], "y": [0, 1]}), "rows.csv")
@@ -110,9 +112,10 @@ def read_csv(paths: Paths, columns: Sequence[str] | None = None, delimiter: str 
 
 
 def read_parquet(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
-    """The rows of Parquet files, in memory.
+    """The rows of Parquet files, held in memory.
 
-    Raises ArgumentError for files or columns that do not exist, MissingExtra without pyarrow.
+    `columns` selects columns, all by default.  Raises ArgumentError for files or columns that do not exist,
+    MissingExtra without pyarrow.
 
     >>> import pyarrow, pyarrow.parquet
     >>> pyarrow.parquet.write_table(pyarrow.table({"x": [1.5, 2.5], "y": [0, 1]}), "rows.parquet")
@@ -125,9 +128,10 @@ def read_parquet(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDat
 
 
 def read_arrow(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
-    """The rows of Arrow (Feather) files, mapped into memory: only what is read is loaded.
+    """The rows of Arrow (Feather) files, mapped into memory; only rows that are read are loaded.
 
-    Raises ArgumentError for files or columns that do not exist, MissingExtra without pyarrow.
+    `columns` selects columns, all by default.  Raises ArgumentError for files or columns that do not exist,
+    MissingExtra without pyarrow.
 
     >>> import pyarrow, pyarrow.feather
     >>> pyarrow.feather.write_feather(pyarrow.table({"x": [1.5, 2.5]}), "rows.arrow", compression="uncompressed")
@@ -144,14 +148,14 @@ def _chosen(table: Any, columns: Sequence[str] | None) -> Any:
         return table
     missing = [c for c in columns if c not in table.column_names]
     if missing:
-        raise ArgumentError(f"data: columns of {table.column_names} are required; got {missing}")
+        raise ArgumentError(f"data: columns must be among {table.column_names}; got {missing}")
     return table.select(list(columns))
 
 
 class ParquetStream(IterableDataset):
-    """The rows of Parquet files one after the other, a row group in memory at a time.
+    """A stream of the rows of Parquet files; one row group is in memory at a time.
 
-    It tells its place (file, row group, row) and goes on from one without reading what is before.
+    Its state is the place (file, row group, row).  A restored stream continues there and does not read the rows before.
 
     >>> import pyarrow, pyarrow.parquet
     >>> pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2, 3]}), "many.parquet", row_group_size=2)
@@ -179,14 +183,15 @@ class ParquetStream(IterableDataset):
                     yield rows[n]
 
     def state_dict(self) -> dict[str, Any]:
-        """The place after the row that was given last."""
+        """The place after the last row that was read."""
         return {"place": list(self._place)}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Let the next iteration begin there.  Raises StateError for what is no place."""
+        """Make the next iteration begin at a saved place.  Raises StateError for anything else."""
         held: object = saved.get("place") if isinstance(cast("object", saved), Mapping) else None
         place = tuple(cast("list[object]", held)) if isinstance(held, list | tuple) else ()
         if len(place) != 3 or not all(type(n) is int and n >= 0 for n in place):
-            raise StateError(f"load_state_dict: a place of three counts is required; got {saved!r:.60}; load what "
-                             "state_dict gave")
+            raise StateError(
+                f"load_state_dict: a place must have three counts; got {saved!r:.60}; pass a result of state_dict"
+            )
         self._start = self._place = cast("tuple[int, int, int]", place)

@@ -1,6 +1,7 @@
-"""Changes of items at random: of images [..., C, H, W] and of sequences of tokens, on NumPy arrays.
+"""Random augmentation of images [..., C, H, W] and of token sequences, on NumPy arrays.
 
-All draw from `data.rng()`: in a loader, what they do to an item depends on the seed, the epoch and the item only.
+All functions draw from `data.rng()`.  In a loader, their effect on an item depends only on the seed, the epoch and the
+item.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ Pair = int | tuple[int, int]
 def _pair(value: Pair, what: str) -> tuple[int, int]:
     found = (value, value) if isinstance(value, int) else tuple(value)
     if len(found) != 2 or min(found) < 0:
-        raise ArgumentError(f"augment: one or two sizes that are not negative are required as {what}; got {value}")
+        raise ArgumentError(f"augment: {what} must be one or two non-negative sizes; got {value}")
     return found
 
 
 def _image(x: Any, kind: str) -> np.ndarray:
     held = np.asarray(x)
     if held.ndim < 2:
-        raise ShapeError(f"{kind}: an image [..., H, W] is required; got shape {list(held.shape)}")
+        raise ShapeError(f"{kind}: an image must be [..., H, W]; got shape {list(held.shape)}")
     return held
 
 
 def _check_chance(kind: str, p: float) -> None:
     if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"{kind}: a probability in [0, 1] is required; got {p}")
+        raise ArgumentError(f"{kind}: p must be a probability in [0, 1]; got {p}")
 
 
 class Compose:
-    """Functions one after the other.
+    """Applies several functions in turn.
 
     >>> data.Compose([abs, float])(-2)
     2.0
@@ -54,7 +55,7 @@ class Compose:
 
 
 class OnInput:
-    """A function of the first part of a pair (input, target), whose rest stays.
+    """Applies a function to the first part of a pair (input, target); the rest stays.
 
     >>> data.OnInput(abs)((-2, "label"))
     (2, 'label')
@@ -73,6 +74,8 @@ class OnInput:
 class ToFloat:
     """Bytes [H, W, C] or [H, W] as float32 [C, H, W] from 0 to 1.
 
+    Raises ShapeError for another rank.
+
     >>> import numpy as np
     >>> data.ToFloat()(np.full((2, 3, 1), 255, np.uint8)).shape
     (1, 2, 3)
@@ -81,14 +84,16 @@ class ToFloat:
     def __call__(self, x: Any) -> np.ndarray:
         held = np.asarray(x)
         if held.ndim not in (2, 3):
-            raise ShapeError(f"ToFloat: an image [H, W, C] or [H, W] is required; got shape {list(held.shape)}")
+            raise ShapeError(f"ToFloat: an image must be [H, W, C] or [H, W]; got shape {list(held.shape)}")
         planes = held[None] if held.ndim == 2 else np.moveaxis(held, 2, 0)
         whole = np.iinfo(held.dtype).max if held.dtype.kind in "iu" else 1
         return np.ascontiguousarray(planes, np.float32) / np.float32(whole)
 
 
 class Normalize:
-    """(x − mean) / std for each channel of images [C, H, W].
+    """(x − mean) / std for each channel of images [C, H, W], in float32.
+
+    Raises ArgumentError for a std of 0.
 
     >>> import numpy as np
     >>> data.Normalize([1.0], [2.0])(np.full((1, 1, 1), 5.0, np.float32)).item()
@@ -98,7 +103,7 @@ class Normalize:
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         self.mean, self.std = (np.asarray(v, np.float32)[:, None, None] for v in (mean, std))
         if (self.std == 0).any():
-            raise ArgumentError("Normalize: deviations other than 0 are required; got 0")
+            raise ArgumentError("Normalize: std must not contain 0")
 
     def __call__(self, x: Any) -> np.ndarray:
         return (_image(x, "Normalize") - self.mean) / self.std
@@ -117,7 +122,9 @@ class _Flip:
 
 
 class RandomHorizontalFlip(_Flip):
-    """Left and right exchanged, with a probability.
+    """Flips an image [..., H, W] left to right with probability p.
+
+    Raises ArgumentError for a probability outside [0, 1].
 
     >>> import numpy as np
     >>> data.RandomHorizontalFlip(1.0)(np.array([[1, 2]])).tolist()
@@ -126,7 +133,9 @@ class RandomHorizontalFlip(_Flip):
 
 
 class RandomVerticalFlip(_Flip):
-    """Top and bottom exchanged, with a probability.
+    """Flips an image [..., H, W] top to bottom with probability p.
+
+    Raises ArgumentError for a probability outside [0, 1].
 
     >>> import numpy as np
     >>> data.RandomVerticalFlip(1.0)(np.array([[1], [2]])).tolist()
@@ -137,7 +146,7 @@ class RandomVerticalFlip(_Flip):
 
 
 class Pad:
-    """Margins: a number, or "reflect" and the other modes of `numpy.pad`.
+    """Margins around an image [..., H, W]: filled with a number, or by a mode of `numpy.pad` such as "reflect".
 
     >>> import numpy as np
     >>> data.Pad(1)(np.ones((2, 2))).shape
@@ -161,7 +170,9 @@ def _cut(x: np.ndarray, top: int, left: int, size: tuple[int, int]) -> np.ndarra
 
 
 class CenterCrop:
-    """The middle of an image, of a size.
+    """The centre of an image [..., H, W], cut to a size.
+
+    Raises ShapeError for an image smaller than the size.
 
     >>> import numpy as np
     >>> data.CenterCrop(1)(np.arange(9).reshape(3, 3)).tolist()
@@ -180,12 +191,14 @@ class CenterCrop:
 def _room(x: np.ndarray, size: tuple[int, int], kind: str) -> tuple[int, int]:
     room = x.shape[-2] - size[0], x.shape[-1] - size[1]
     if min(room) < 0:
-        raise ShapeError(f"{kind}: an image of at least {size} is required; got {x.shape[-2:]}; pad it")
+        raise ShapeError(f"{kind}: an image must be at least {size}; got {x.shape[-2:]}; pad it")
     return room
 
 
 class RandomCrop:
-    """A part of an image, of a size, maybe after padding.
+    """A random part of an image [..., H, W], of a given size, after optional padding.
+
+    Raises ShapeError for an image smaller than the size.
 
     >>> import numpy as np
     >>> data.RandomCrop(4, padding=1)(np.ones((3, 4, 4))).shape
@@ -202,9 +215,10 @@ class RandomCrop:
 
 
 class RandomRotation:
-    """A rotation about the middle by an angle from ±degrees; what comes from outside of the image is `fill`.
+    """Rotates an image [..., H, W] about its centre by a random angle of at most ±degrees.
 
-    Elements are mixed bilinearly.
+    Pixels are interpolated bilinearly; pixels from outside the image are `fill`.  Raises ArgumentError for negative
+    degrees.
 
     >>> import numpy as np
     >>> data.RandomRotation(10.0)(np.ones((1, 5, 5), np.float32)).shape
@@ -213,7 +227,7 @@ class RandomRotation:
 
     def __init__(self, degrees: float, fill: float = 0.0) -> None:
         if degrees < 0:
-            raise ArgumentError(f"RandomRotation: degrees that are not negative are required; got {degrees}")
+            raise ArgumentError(f"RandomRotation: degrees must not be negative; got {degrees}")
         self.degrees, self.fill = degrees, fill
 
     def __call__(self, x: Any) -> np.ndarray:
@@ -221,7 +235,7 @@ class RandomRotation:
 
 
 def rotated(x: np.ndarray, degrees: float, fill: float) -> np.ndarray:
-    """An image [..., H, W] turned counter-clockwise about its middle."""
+    """An image [..., H, W] rotated counter-clockwise about its centre."""
     height, width = (int(n) for n in x.shape[-2:])
     sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
     down: np.ndarray = (np.arange(height) - (height - 1) / 2)[:, None]
@@ -241,7 +255,9 @@ def rotated(x: np.ndarray, degrees: float, fill: float) -> np.ndarray:
 
 
 class Cutout:
-    """A rectangle of an image filled with a number (DeVries and Taylor 2017), with a probability.
+    """Fills a random rectangle of an image with a number, with probability p (DeVries and Taylor 2017).
+
+    Raises ArgumentError for a probability outside [0, 1].
 
     >>> import numpy as np
     >>> float(data.Cutout(2, p=1.0)(np.ones((1, 8, 8))).min())
@@ -265,10 +281,11 @@ class Cutout:
 
 
 class MixUp:
-    """A collate function: each example mixed with another of the batch (Zhang et al. 2018).
+    """A collate function that mixes each example with another one of the batch (Zhang et al. 2018).
 
-    Items are pairs (input, class); the batch is (inputs, targets [N, num_classes] in float32).  The share is drawn
-    from a Beta(alpha, alpha) distribution, once for the batch.
+    Items are pairs (input, class).  The batch is (inputs, targets [N, num_classes]), in float32.  The mixing share is
+    drawn once per batch from a Beta(alpha, alpha) distribution.  Raises ArgumentError unless num_classes and alpha are
+    positive.
 
     >>> x, t = data.MixUp(3, alpha=0.2)([(1.0, 0), (2.0, 2)])
     >>> t.shape, round(float(t.sum()), 5)
@@ -277,7 +294,7 @@ class MixUp:
 
     def __init__(self, num_classes: int, alpha: float = 0.2) -> None:
         if num_classes < 1 or not alpha > 0:
-            raise ArgumentError(f"MixUp: positive num_classes and alpha are required; got {num_classes}, {alpha}")
+            raise ArgumentError(f"MixUp: num_classes and alpha must be positive; got {num_classes}, {alpha}")
         self.num_classes, self.alpha = num_classes, alpha
 
     def __call__(self, items: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -292,7 +309,9 @@ class MixUp:
 
 
 class RandomWindow:
-    """A window of a sequence [L, ...], of a length; a shorter one is filled up behind.
+    """A random window of a sequence [L, ...]; a shorter sequence is padded at its end.
+
+    Raises ArgumentError unless the length is positive.
 
     >>> data.RandomWindow(3, fill=-1)([1, 2]).tolist()
     [1, 2, -1]
@@ -300,7 +319,7 @@ class RandomWindow:
 
     def __init__(self, length: int, fill: int = 0) -> None:
         if length < 1:
-            raise ArgumentError(f"RandomWindow: a positive length is required; got {length}")
+            raise ArgumentError(f"RandomWindow: length must be positive; got {length}")
         self.length, self.fill = length, fill
 
     def __call__(self, x: Any) -> np.ndarray:
@@ -313,10 +332,10 @@ class RandomWindow:
 
 
 class TokenMasking:
-    """Tokens hidden for a masked language model (Devlin et al. 2019): (tokens, targets).
+    """Masks tokens for a masked language model (Devlin et al. 2019) and returns (tokens, targets).
 
-    Each token that is not special is chosen with probability p; of those 80 % become the mask, 10 % another token and
-    10 % stay.  Targets are `ignore_index` where nothing was chosen.
+    Each token that is not special is chosen with probability p.  Of the chosen ones, 80 % become the mask, 10 % become
+    another token and 10 % stay.  Targets are `ignore_index` where nothing was chosen.
 
     >>> tokens, targets = data.TokenMasking(103, 1000, p=1.0)([5, 6, 7])
     >>> targets.tolist()

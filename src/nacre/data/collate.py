@@ -1,4 +1,4 @@
-"""From a list of items to one batch: arrays stacked, numbers gathered, containers kept."""
+"""Collation of a list of items to one batch: arrays are stacked, numbers gathered, containers kept."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nacre.trace.variable import Variable
 
 
 def default_collate(items: Sequence[Any]) -> Any:
-    """A batch from items of one structure: arrays and tensors along a new leading axis, in NumPy.
+    """A batch of items of one structure: arrays and tensors are stacked along a new leading axis, in NumPy.
 
-    Python ints become int64, floats float32; texts, bytes and None stay in lists; tuples, lists, dicts and named
-    tuples are kept.  Raises ShapeError, DTypeError or ArgumentError where items differ.
+    Python ints become int64, floats float32.  Texts, bytes and None stay in lists.  Tuples, lists, dicts and named
+    tuples are kept.  Raises ShapeError, DTypeError or ArgumentError if the items differ.
 
     >>> data.default_collate([(1, "a"), (2, "b")])
     (array([1, 2]), ['a', 'b'])
@@ -27,20 +27,20 @@ def default_collate(items: Sequence[Any]) -> Any:
     try:
         return _collated(items)
     except RecursionError:
-        raise ArgumentError(f"collate: items that do not contain themselves are required; got {shown(items)}") from None
+        raise ArgumentError(f"collate: items must not contain themselves; got {shown(items)}") from None
 
 
 def _collated(items: Sequence[Any]) -> Any:
     if not items:
-        raise ArgumentError("collate: items are required; got none")
+        raise ArgumentError("collate: a batch must have at least one item; got none")
     first: Any = items[0]
     if isinstance(first, Mapping):
         names: list[Any] = list(cast("Mapping[Any, Any]", first))
-        _same(items, lambda item: _keys(item) == set(names), f"dicts with keys {names}")
+        _same(items, lambda item: _keys(item) == set(names), f"a dict with keys {names}")
         return {name: _collated([item[name] for item in items]) for name in names}
     if isinstance(first, tuple | list):
         length = len(cast("Sequence[Any]", first))
-        _same(items, lambda item: _length(item) == length, f"sequences of {length}")
+        _same(items, lambda item: _length(item) == length, f"a sequence of length {length}")
         return _like(first, [_collated(column) for column in zip(*items, strict=True)])
     if first is None or isinstance(first, str | bytes):
         return list(items)
@@ -56,7 +56,7 @@ def _length(item: Any) -> Any:
 
 
 def _like(sequence: Any, parts: list[Any]) -> Any:
-    """The parts in a container of the same kind."""
+    """The parts in a container of the same type."""
     if hasattr(sequence, "_fields"):
         return type(sequence)(*parts)
     return tuple(parts) if isinstance(sequence, tuple) else parts
@@ -65,7 +65,7 @@ def _like(sequence: Any, parts: list[Any]) -> Any:
 def _same(items: Sequence[Any], fits: Callable[[Any], bool], wanted: str) -> None:
     for k, item in enumerate(items):
         if not fits(item):
-            raise ArgumentError(f"collate: {wanted} are required; got {type(item).__name__} as item {k} of the batch")
+            raise ArgumentError(f"collate: all items must be {wanted}; item {k} of the batch is {type(item).__name__}")
 
 
 def _array(item: Any) -> np.ndarray:
@@ -78,8 +78,8 @@ def _array(item: Any) -> np.ndarray:
     found = np.asarray(item)
     if found.dtype.kind not in "biufV" and str(found.dtype) != "bfloat16":
         raise DTypeError(
-            f"collate: numbers, arrays, texts or containers of them are required; got {type(item).__name__}; give the "
-            "loader a collate_fn"
+            f"collate: items must be numbers, arrays, texts or containers of them; got {type(item).__name__}; pass a "
+            "collate_fn to the loader"
         )
     return found
 
@@ -89,16 +89,18 @@ def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
     for k, a in enumerate(arrays):
         if a.shape != shape:
             raise ShapeError(
-                f"collate: items of one shape are required; got {list(shape)} and, as item {k} of the batch, "
-                f"{list(a.shape)}; pad or crop them, or give the loader a collate_fn"
+                f"collate: items must have one shape; got {list(shape)} and, as item {k} of the batch, "
+                f"{list(a.shape)}; pad or crop them, or pass a collate_fn to the loader"
             )
         if a.dtype != dtype:
-            raise DTypeError(f"collate: items of one dtype are required; got {dtype} and, as item {k}, {a.dtype}")
+            raise DTypeError(
+                f"collate: items must have one dtype; got {dtype} and, as item {k} of the batch, {a.dtype}"
+            )
     return np.stack(arrays)
 
 
 def to_tensors(batch: Any) -> Any:
-    """The same containers, with tensors in the places of arrays.
+    """The same containers with tensors in the place of arrays.
 
     >>> data.to_tensors({"x": data.default_collate([1.0, 2.0])})
     {'x': Tensor([1., 2.], f32[2])}
@@ -106,8 +108,7 @@ def to_tensors(batch: Any) -> Any:
     try:
         return _as_tensors(batch)
     except RecursionError:
-        raise ArgumentError("to_tensors: a batch that does not contain itself is required; "
-                            f"got {shown(batch)}") from None
+        raise ArgumentError(f"to_tensors: a batch must not contain itself; got {shown(batch)}") from None
 
 
 def _as_tensors(batch: Any) -> Any:

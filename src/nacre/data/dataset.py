@@ -1,4 +1,4 @@
-"""Datasets: items by number, or one after the other; mapped, taken apart, shuffled, put together."""
+"""Datasets: items by number or in a stream, which can be mapped, split, shuffled and joined."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nacre.trace.value import stripped
 
 
 class Dataset:
-    """Items by number: a kind defines `__len__` and `__getitem__`.
+    """A dataset with numbered items: a subclass defines `__len__` and `__getitem__`.
 
     >>> class Squares(data.Dataset):
     ...     def __len__(self): return 5
@@ -42,20 +42,26 @@ class Dataset:
         return Mapped(self, f)
 
     def subset(self, indices: Sequence[int]) -> Dataset:
-        """Some items, by number."""
+        """The items of the given numbers."""
         return Subset(self, indices)
 
     def shuffled(self, seed: int = 0) -> Dataset:
-        """All items in an order of the seed, which stays."""
+        """All items in a fixed random order that the seed determines."""
         return Subset(self, permutation(len(self), seed, 0).tolist())
 
     def shard(self, index: int, count: int) -> Dataset:
-        """Every count-th item, from the index on: what one of several machines reads."""
+        """Every count-th item, beginning with item `index`: the share of one of several machines.
+
+        Raises ArgumentError unless 0 ≤ index < count.
+        """
         _check_shard(index, count)
         return Subset(self, range(index, len(self), count))
 
     def batched(self, size: int, drop_last: bool = False) -> Dataset:
-        """The dataset of batches of items that follow each other, collated."""
+        """The dataset of batches of consecutive items, collated.
+
+        Raises ArgumentError unless the size is positive.
+        """
         return Batched(self, size, drop_last)
 
     def __add__(self, other: Dataset) -> Dataset:
@@ -64,21 +70,25 @@ class Dataset:
 
 def _check_shard(index: int, count: int) -> None:
     if not 0 <= index < count:
-        raise ArgumentError(f"shard: an index below the count is required; got {index} and {count}")
+        raise ArgumentError(f"shard: index must be in [0, {count}); got {index}")
 
 
 def checked(index: int, count: int, kind: str) -> int:
-    """An index counted from the front; raises IndexError outside of the dataset, which ends plain iteration."""
+    """A non-negative index; raises IndexError outside the dataset, which ends plain iteration."""
     if type(index) is not int and not is_whole(index):
-        raise KindError(f"{kind}: a whole number is required as index; got {shown(index)}; take several items with "
-                        "subset, as subset(range(3))")
+        raise KindError(
+            f"{kind}: an index must be a whole number; got {shown(index)}; take several items with subset, as "
+            "subset(range(3))"
+        )
     if not -count <= index < count:
-        raise IndexError(f"{kind}: an index below {count} is required; got {index}")
+        raise IndexError(f"{kind}: an index must be below {count}; got {index}")
     return index % count
 
 
 class TensorDataset(Dataset):
-    """Rows of tensors or arrays of one leading size; an item is a tuple of rows.
+    """Rows of tensors or arrays with one leading size; an item is a tuple of rows.
+
+    Raises ArgumentError without tensors, ShapeError if the leading sizes differ.
 
     >>> rows = data.TensorDataset(nc.ones((3, 2)), [7, 8, 9])
     >>> len(rows), int(rows[1][1])
@@ -87,11 +97,11 @@ class TensorDataset(Dataset):
 
     def __init__(self, *tensors: Any) -> None:
         if not tensors:
-            raise ArgumentError("TensorDataset: tensors are required; got none")
+            raise ArgumentError("TensorDataset: at least one tensor is required; got none")
         self.arrays: tuple[np.ndarray, ...] = tuple(stripped(as_tensor(t)).numpy() for t in tensors)  # type: ignore[attr-defined]
         shapes = [a.shape for a in self.arrays]
         if any(not s or s[0] != shapes[0][0] for s in shapes):
-            raise ShapeError(f"TensorDataset: tensors of one leading size are required; got {shapes}")
+            raise ShapeError(f"TensorDataset: tensors must have one leading size; got {shapes}")
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -101,13 +111,13 @@ class TensorDataset(Dataset):
         return tuple(a[at] for a in self.arrays)
 
     def batch(self, indices: Sequence[int]) -> tuple[np.ndarray, ...]:
-        """Several items at once, collated."""
+        """Several items, collated into one batch."""
         rows = integers(indices, "TensorDataset")
         return tuple(a[rows] for a in self.arrays)
 
 
 class SequenceDataset(Dataset):
-    """The items of a list, or of anything else with a length and numbers.
+    """The items of a list, or of any object with a length and numbered items.
 
     >>> data.SequenceDataset("abc")[1]
     'b'
@@ -137,7 +147,9 @@ class Mapped(Dataset):
 
 
 class Subset(Dataset):
-    """Items of a dataset by number.
+    """Some items of a dataset, by number.
+
+    Raises ArgumentError for a number outside the dataset.
 
     >>> list(data.Subset(data.SequenceDataset("abcd"), [3, 0]))
     ['d', 'a']
@@ -146,7 +158,9 @@ class Subset(Dataset):
     def __init__(self, source: Dataset, indices: Sequence[int]) -> None:
         self.source, self.indices = source, indices
         if len(indices) and not (min(indices) >= 0 and max(indices) < len(source)):
-            raise ArgumentError(f"Subset: indices below {len(source)} are required; got others")
+            raise ArgumentError(
+                f"Subset: indices must be in [0, {len(source)}); got {min(indices)} to {max(indices)}"
+            )
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -156,7 +170,7 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """Datasets one after the other.
+    """Several datasets, one after the other.
 
     >>> list(data.SequenceDataset("ab") + data.SequenceDataset("c"))
     ['a', 'b', 'c']
@@ -176,11 +190,11 @@ class ConcatDataset(Dataset):
 
 
 class Batched(Dataset):
-    """Batches of items that follow each other."""
+    """Batches of consecutive items."""
 
     def __init__(self, source: Dataset, size: int, drop_last: bool = False) -> None:
         if size < 1:
-            raise ArgumentError(f"batched: a positive size is required; got {size}")
+            raise ArgumentError(f"batched: size must be positive; got {size}")
         self.source, self.size, self.drop_last = source, size, drop_last
 
     def __len__(self) -> int:
@@ -193,7 +207,10 @@ class Batched(Dataset):
 
 
 def random_split(dataset: Dataset, lengths: Sequence[int | float], seed: int = 0) -> list[Dataset]:
-    """Parts of a dataset that have no item in common, of given lengths or shares, in an order of the seed.
+    """Disjoint random parts of a dataset; the seed determines them.
+
+    `lengths` are numbers of items with the dataset's length as their sum, or shares with the sum 1.  Raises
+    ArgumentError for other lengths.
 
     >>> [len(part) for part in data.random_split(data.SequenceDataset(range(10)), [0.8, 0.2])]
     [8, 2]
@@ -204,11 +221,11 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], seed: int = 0
     else:
         sizes = [int(count * n) for n in lengths]
         if abs(sum(lengths) - 1.0) > 1e-6:
-            raise ArgumentError(f"random_split: shares with sum 1 are required; got {list(lengths)}")
+            raise ArgumentError(f"random_split: shares must sum to 1; got {list(lengths)}")
         for k in range(count - sum(sizes)):
             sizes[k % len(sizes)] += 1
     if sum(sizes) != count or min(sizes, default=0) < 0:
-        raise ArgumentError(f"random_split: lengths with sum {count} are required; got {list(lengths)}")
+        raise ArgumentError(f"random_split: lengths must sum to {count}; got {list(lengths)}")
     order = permutation(count, seed, 0).tolist()
     ends = list(itertools.accumulate(sizes))
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
@@ -218,10 +235,9 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], seed: int = 0
 
 
 class IterableDataset:
-    """Items one after the other: a kind defines `__iter__`, which begins anew each time.
+    """A stream of items: a subclass defines `__iter__`, which begins anew each time.
 
-    A kind that also has `state_dict` and `load_state_dict`, for the place it is at, is resumed without reading what
-    was read before.
+    A subclass with `state_dict` and `load_state_dict` for its place can resume without reading the earlier items again.
 
     >>> class Count(data.IterableDataset):
     ...     def __iter__(self): return iter(range(6))
@@ -233,35 +249,44 @@ class IterableDataset:
         raise NotImplementedError
 
     def map(self, f: Callable[[Any], Any]) -> IterableDataset:
-        """The dataset of f(item); a loader's workers do it."""
+        """The stream of f(item); the workers of a loader call f."""
         return MappedIterable(self, f)
 
     def shard(self, index: int, count: int) -> IterableDataset:
-        """Every count-th item, from the index on."""
+        """Every count-th item, beginning with item `index`.
+
+        Raises ArgumentError unless 0 ≤ index < count.
+        """
         _check_shard(index, count)
         return _Chain(self, lambda items: itertools.islice(items, index, None, count))
 
     def take(self, count: int) -> IterableDataset:
-        """The first items; raises ArgumentError for a negative count."""
+        """The first `count` items.  Raises ArgumentError for a negative count."""
         if not is_whole(count) or count < 0:
-            raise ArgumentError(f"take: a count of 0 or more is required; got {shown(count)}; write take(10)")
+            raise ArgumentError(f"take: count must be a whole number of 0 or more; got {shown(count)}; write take(10)")
         return _Chain(self, lambda items: itertools.islice(items, count))
 
     def shuffled(self, buffer_size: int, seed: int = 0) -> IterableDataset:
-        """Items in another order: each is taken at random from a buffer that the next one fills up again."""
+        """The items in another order: each one is drawn from a buffer, which the next item then fills up.
+
+        Raises ArgumentError unless buffer_size is positive.
+        """
         if buffer_size < 1:
-            raise ArgumentError(f"shuffled: a positive buffer_size is required; got {buffer_size}")
+            raise ArgumentError(f"shuffled: buffer_size must be positive; got {buffer_size}")
         return _Chain(self, lambda items: _from_buffer(items, buffer_size, seed))
 
     def batched(self, size: int, drop_last: bool = False) -> IterableDataset:
-        """Batches of items that follow each other, collated."""
+        """Batches of consecutive items, collated.
+
+        Raises ArgumentError unless the size is positive.
+        """
         if size < 1:
-            raise ArgumentError(f"batched: a positive size is required; got {size}")
+            raise ArgumentError(f"batched: size must be positive; got {size}")
         return _Chain(self, lambda items: (default_collate(b) for b in groups(items, size, drop_last)))
 
 
 class _Chain(IterableDataset):
-    """What a function makes of the items of another dataset."""
+    """A dataset computed from the items of another one."""
 
     def __init__(self, source: Iterable[Any], f: Callable[[Iterator[Any]], Iterator[Any]]) -> None:
         self.source, self.f = source, f
@@ -271,7 +296,7 @@ class _Chain(IterableDataset):
 
 
 class MappedIterable(IterableDataset):
-    """A function of each item."""
+    """A function of each item of a stream."""
 
     def __init__(self, source: IterableDataset, f: Callable[[Any], Any]) -> None:
         self.source, self.f = source, f
@@ -281,7 +306,7 @@ class MappedIterable(IterableDataset):
 
 
 class Streamed(IterableDataset):
-    """The items of anything that can be iterated over more than once.
+    """A stream of the items of any object that can be iterated over more than once.
 
     >>> list(data.Streamed("abc").shuffled(2, seed=3)) != list("abcd")
     True
@@ -295,7 +320,7 @@ class Streamed(IterableDataset):
 
 
 def groups(items: Iterator[Any], size: int, drop_last: bool) -> Iterator[list[Any]]:
-    """Lists of so many items, the last one maybe shorter."""
+    """Lists of `size` items; the last one may be shorter."""
     while group := list(itertools.islice(items, size)):
         if len(group) == size or not drop_last:
             yield group
@@ -313,7 +338,7 @@ def _from_buffer(items: Iterator[Any], size: int, seed: int) -> Iterator[Any]:
 
 
 def has_state(dataset: Any) -> bool:
-    """Whether a dataset tells its place and can go on from one."""
+    """Whether a dataset can save its place and resume from it."""
     return hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict")
 
 

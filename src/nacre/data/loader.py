@@ -1,4 +1,4 @@
-"""`DataLoader`: batches of a dataset, made ahead by workers, always in the same order, and resumed where it was."""
+"""`DataLoader`: batches of a dataset, prepared ahead by workers, always in the same order; it can resume."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nacre.data.worker import Fetch, ItemError, Workers, result, unread
 
 
 class _Ahead(NamedTuple):
-    """A batch that is being made, the number of items read with it, and the dataset's state after it."""
+    """A batch in preparation, the number of items read with it, and the dataset's state after it."""
 
     future: Future[Any]
     items: int
@@ -27,21 +27,23 @@ class _Ahead(NamedTuple):
 
 
 class LengthError(Error, TypeError):
-    """A loader was asked for its length, and its dataset has none; `list` and the like go on without."""
+    """The dataset of the loader has no length; `list` and similar functions work without one."""
 
 
 class DataLoader:
     """Batches of a dataset as tensors.
 
-    `dataset` has items by number, or is an `IterableDataset`.  `shuffle` takes an order of `seed` and the epoch;
-    `sampler` and `batch_sampler` say it themselves.  `num_workers` threads, or processes (`workers="processes"`, which
-    begin by `multiprocessing_context`), make up to `prefetch_factor` batches each ahead.  Batches, random functions
-    included (`data.rng()`), do not depend on the workers.
+    `dataset` has numbered items, or is an `IterableDataset`.  `shuffle` draws an order from `seed` and the epoch;
+    `sampler` or `batch_sampler` set the order themselves.  `num_workers` threads prepare up to `prefetch_factor`
+    batches each ahead of time; 0 prepares them on demand.  With `workers="processes"` they are processes, started by
+    `multiprocessing_context`.  The batches do not depend on the workers, and neither do the random numbers of
+    `data.rng()`.
 
-    `state_dict` tells where the iteration is, after the batch that was given last; a loader with `load_state_dict`
-    goes on with the next one.  Each iteration is an epoch; `set_epoch` chooses the next one's number.
+    `state_dict` records the place after the last batch; a loader that receives it continues with the next batch.  Each
+    iteration is an epoch; `set_epoch` chooses the number of the next one.
 
-    Raises ItemError where an item fails, naming it.
+    Raises ItemError, with the item's number, if an item fails.  Raises ArgumentError or KindError for settings out of
+    range.
 
     >>> rows = data.TensorDataset(nc.tensor([[1.0], [2.0], [3.0]]), nc.tensor([0, 1, 0]))
     >>> for x, y in data.DataLoader(rows, batch_size=2): print(x.tolist(), y.tolist())
@@ -69,7 +71,7 @@ class DataLoader:
     ) -> None:
         self.iterable = isinstance(dataset, IterableDataset)
         if not self.iterable and not hasattr(dataset, "__getitem__"):
-            raise ArgumentError(f"DataLoader: a dataset or a sequence is required; got {type(dataset).__name__}")
+            raise ArgumentError(f"DataLoader: dataset must be a dataset or a sequence; got {type(dataset).__name__}")
         self.dataset = dataset if isinstance(dataset, Dataset | IterableDataset) else SequenceDataset(dataset)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.num_workers, self.prefetch_factor, self.workers = num_workers, prefetch_factor, workers
@@ -89,32 +91,32 @@ class DataLoader:
 
     def _check(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> None:
         if self.batch_size < 1:
-            raise ArgumentError(f"DataLoader: a positive batch_size is required; got {self.batch_size}")
+            raise ArgumentError(f"DataLoader: batch_size must be positive; got {self.batch_size}")
         if self.num_workers < 0 or self.prefetch_factor < 1 or self.timeout < 0:
             raise ArgumentError(
-                "DataLoader: num_workers and timeout not negative, and a positive prefetch_factor, are required; got "
-                f" {self.num_workers}, {self.timeout}, {self.prefetch_factor}"
+                "DataLoader: num_workers and timeout must not be negative, and prefetch_factor must be positive; got "
+                f"{self.num_workers}, {self.timeout}, {self.prefetch_factor}"
             )
         if not math.isfinite(self.timeout):
-            raise ArgumentError(f"DataLoader: a finite timeout in seconds is required; got {self.timeout}; write 0 for "
-                                "none")
+            raise ArgumentError(f"DataLoader: timeout must be finite, in seconds; got {self.timeout}; write 0 for none")
         for name, held in (("sampler", sampler), ("batch_sampler", batch_sampler)):
             if held is not None and not (hasattr(held, "order") or hasattr(held, "__iter__")):
-                raise KindError(f"DataLoader: a Sampler or item numbers are required as {name}; got {shown(held)}; "
-                                "write range(5) for the first 5 items")
+                raise KindError(
+                    f"DataLoader: {name} must be a Sampler or a sequence of item numbers; got {shown(held)}; write "
+                    "range(5) for the first 5 items"
+                )
         if self.workers not in ("threads", "processes"):
-            raise ArgumentError(f'DataLoader: workers "threads" or "processes" are required; got {self.workers!r}')
+            raise ArgumentError(f'DataLoader: workers must be "threads" or "processes"; got {self.workers!r}')
         if self.iterable and (shuffle or sampler is not None or batch_sampler is not None):
             raise ArgumentError(
-                "DataLoader: no order is required for an IterableDataset; got shuffle or a sampler; use its `shuffled`"
+                "DataLoader: an IterableDataset takes neither shuffle nor a sampler; use its `shuffled`"
             )
         if shuffle + (sampler is not None) + (batch_sampler is not None) > 1:
-            raise ArgumentError("DataLoader: one of shuffle, sampler and batch_sampler is required; got several")
+            raise ArgumentError("DataLoader: pass only one of shuffle, sampler and batch_sampler; got several")
 
     def __len__(self) -> int:
         if self.iterable:
-            raise LengthError("DataLoader: a dataset with a length is required; got an IterableDataset; count its "
-                              "batches as they come")
+            raise LengthError("DataLoader: an IterableDataset has no length; count its batches as they come")
         if self.batch_sampler is not None:
             return len(self.batch_sampler)
         whole, rest = divmod(len(self.sampler), self.batch_size)
@@ -144,7 +146,7 @@ class DataLoader:
     def _submitted(
         self, crew: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int
     ) -> Iterator[_Ahead]:
-        """The batches of the rest of the epoch, each submitted when it is asked for."""
+        """The remaining batches of the epoch, each submitted to the workers on demand."""
         if not self.iterable:
             plan = self._plan(self.epoch)
             self._order = self.epoch, _hashed(plan)
@@ -170,7 +172,7 @@ class DataLoader:
             yield _Ahead(failed, 0, None)
 
     def _given(self, crew: Workers, submitted: Iterator[_Ahead]) -> Iterator[Any]:
-        """The batches in order, with others being made ahead."""
+        """The batches in order, while the workers prepare the next ones."""
         ahead: deque[_Ahead] = deque()
         most = max(1, self.num_workers * self.prefetch_factor)
         try:
@@ -188,28 +190,32 @@ class DataLoader:
             crew.close()
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration that of an epoch, from its beginning."""
+        """Choose the epoch of the next iteration, which then begins at its beginning.
+
+        Raises ArgumentError unless it is a whole number of 0 or more.
+        """
         if not is_whole(epoch) or epoch < 0:
-            raise ArgumentError(f"set_epoch: a whole number of 0 or more is required; got {shown(epoch)}; count epochs "
-                                "from 0")
+            raise ArgumentError(
+                f"set_epoch: epoch must be a whole number of 0 or more; got {shown(epoch)}; count epochs from 0"
+            )
         self.epoch, self._batch, self._items, self._running, self._resume = int(epoch), 0, 0, False, None
 
     # ---- saving
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, how many batches and items of it were given, and the dataset's state if it has one."""
+        """The epoch, how many of its batches and items were given, and the dataset's state if it has one."""
         return {
             "epoch": self.epoch, "batch": self._batch, "items": self._items, **self._alike(self.epoch),
             "dataset": self._state,
         }  # fmt: skip
 
     def _alike(self, epoch: int) -> dict[str, Any]:
-        """What must be the same for an epoch's batches to be."""
+        """The settings that determine an epoch's batches."""
         return {"seed": self.seed, "batch_size": self.batch_size, "drop_last": self.drop_last,
                 "length": None if self.iterable else _length(self.dataset), "order": self._digest(epoch)}
 
     def _digest(self, epoch: int) -> str | None:
-        """An epoch's order as a hash; None where there is none, or asking for it might change it."""
+        """An epoch's order as a hash; None if there is none, or if computing it might change it."""
         if self._order is None or self._order[0] != epoch:
             held = self.sampler if self.batch_sampler is None else self.batch_sampler
             if self.iterable or not (hasattr(held, "order") or isinstance(held, list | tuple | range)):
@@ -218,39 +224,45 @@ class DataLoader:
         return self._order[1]
 
     def load_state_dict(self, saved: Any) -> None:
-        """Go on after the batch that was given last when `state_dict` was called.
+        """Continue after the last batch that was given when `state_dict` was called.
 
-        Raises StateError for another dataset's length, seed, batch size, drop_last or order, with which the batches
-        would be others, and for what is no loader's state; nothing is changed then.
+        Raises StateError if the dataset's length, seed, batch size, drop_last or order differ, because the batches
+        would differ too.  Raises StateError for anything that is not a loader's state.  Then nothing is changed.
         """
         held: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
         lacking = [k for k in ("epoch", "batch", "items", "seed", "batch_size", "dataset") if k not in held]
         if lacking:
-            raise StateError(f"DataLoader.load_state_dict: a state with {', '.join(lacking)} is required; got "
-                             f"{saved!r:.60}; load what a loader's state_dict gave")
+            raise StateError(
+                f"DataLoader.load_state_dict: the state must have {', '.join(lacking)}; got {saved!r:.60}; pass the "
+                "result of a loader's state_dict"
+            )
         self._require_place(held)
         for name, own in self._alike(int(held["epoch"])).items():
             if held.get(name, own) != own and (own is None) == (held[name] is None):
-                got = "another one; shuffle and sampler say it" if name == "order" else f"{held[name]} and {own}"
-                raise StateError(f"DataLoader.load_state_dict: the same {name} is required; got {got}")
+                got = "another one; check shuffle and sampler" if name == "order" else f"{held[name]} and {own}"
+                raise StateError(f"DataLoader.load_state_dict: {name} must be the same; got {got}")
         self.epoch, self._batch, self._items = held["epoch"], held["batch"], held["items"]
         self._state, self._running = held["dataset"], False
         self._resume = held if held["batch"] else None
 
     def _require_place(self, held: Mapping[str, Any]) -> None:
-        """Raise StateError for a place that is in no epoch."""
+        """Raise StateError for a place outside the epoch."""
         for name in ("epoch", "batch", "items"):
             if not is_whole(held[name]) or not 0 <= held[name] < 1 << 63:
-                raise StateError(f"DataLoader.load_state_dict: a whole number of 0 or more is required as {name}; got "
-                                 f"{shown(held[name])}; load what a loader's state_dict gave")
+                raise StateError(
+                    f"DataLoader.load_state_dict: {name} must be a whole number of 0 or more; got "
+                    f"{shown(held[name])}; pass the result of a loader's state_dict"
+                )
         count = None if self.iterable else _length(self)
         if count is not None and held["batch"] > count:
-            raise StateError(f"DataLoader.load_state_dict: a batch of the epoch's {count} is required; got "
-                             f"{held['batch']}; load what a loader of these data gave")
+            raise StateError(
+                f"DataLoader.load_state_dict: the epoch has {count} batches; got batch {held['batch']}; load the "
+                "state of a loader of the same data"
+            )
 
 
 def _order(sampler: Any, epoch: int) -> Any:
-    """What a sampler says for an epoch; one of another kind says the same for every epoch."""
+    """The order of a sampler in an epoch; a sampler without `order` gives the same one in every epoch."""
     return sampler.order(epoch) if hasattr(sampler, "order") else list(sampler)
 
 
@@ -271,7 +283,7 @@ def _hashed(plan: Sequence[Sequence[Any]]) -> str:
 
 
 def _read(source: Any, number: int) -> Iterator[Any]:
-    """The items of a dataset that has no numbers; raises ItemError where the next one cannot be read."""
+    """The items of a stream; raises ItemError if the next one cannot be read."""
     try:
         for item in source:
             yield item
@@ -281,7 +293,7 @@ def _read(source: Any, number: int) -> Iterator[Any]:
 
 
 def _unwrapped(dataset: Any) -> tuple[tuple[Callable[[Any], Any], ...], Any]:
-    """The functions that workers apply, and the dataset that they are applied to."""
+    """The functions that workers apply, and the dataset that they apply them to."""
     functions: list[Callable[[Any], Any]] = []
     while isinstance(dataset, MappedIterable):
         functions.append(dataset.f)

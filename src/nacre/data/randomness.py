@@ -1,4 +1,4 @@
-"""The random numbers of an item: those of its seed, epoch and number, whichever worker loads it and when."""
+"""The random numbers of an item: they depend on the seed, the epoch and the item's number, not on the worker."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _CURRENT = _Current()
 
 
 def rng() -> np.random.Generator:
-    """The random generator of the item that is being loaded; outside of a loader a new one, without a seed.
+    """The random generator of the item that is being loaded; outside a loader, a new generator without a seed.
 
-    Functions that a `DataLoader` calls draw from it, so that what they give is the same in every run, with any number
-    of workers, and after resuming.  The functions of `nacre.random`, without a key, do so there too, from numbers of
-    their own; NumPy's and Python's own generators do not.
+    Functions that a `DataLoader` calls draw from it.  Their results are then the same in every run, with any number of
+    workers, and after resuming.  There, the functions of `nacre.random` without a key also draw numbers of the item.
+    NumPy's and Python's global generators do not.
 
     >>> int(data.rng().integers(1))
     0
@@ -49,7 +49,7 @@ def _keys() -> random.Generator:
 
 
 def _seed_of_item() -> int:
-    """64 bits for the item that is being loaded."""
+    """64 random bits for the item that is being loaded."""
     assert _CURRENT.item is not None
     seed, epoch, number = _CURRENT.item
     of_epoch = random.bits((), "uint64", key=random.key((seed & 0xFFFFFFFF) << 32 | epoch & 0xFFFFFFFF))
@@ -58,7 +58,7 @@ def _seed_of_item() -> int:
 
 @contextmanager
 def item_randomness(seed: int, epoch: int, number: int) -> Generator[None]:
-    """Let `rng` and `nacre.random` draw the numbers of an item, in this thread."""
+    """Make `rng` and `nacre.random` draw the numbers of an item, in this thread."""
     before = _CURRENT.item, _CURRENT.generator, _CURRENT.keys, THREAD.generator
     _CURRENT.item, _CURRENT.generator, THREAD.generator = (seed, epoch, number), None, _keys
     if before[0] is not None:  # an item of a loader within an item
@@ -74,12 +74,14 @@ def item_randomness(seed: int, epoch: int, number: int) -> Generator[None]:
 
 
 def permutation(count: int, seed: int, epoch: int) -> np.ndarray:
-    """The numbers below `count` in an order of the seed and the epoch, the same on every machine.
+    """The numbers 0 to count − 1 in an order of the seed and the epoch, the same on every machine.
+
+    Raises ArgumentError for a seed outside [0, 2^32).
 
     >>> sorted(data.permutation(4, seed=1, epoch=0).tolist())
     [0, 1, 2, 3]
     """
     if not 0 <= seed < 1 << 32:
-        raise ArgumentError(f"permutation: a seed in [0, 2^32) is required; got {seed}")
+        raise ArgumentError(f"permutation: seed must be in [0, 2^32); got {seed}")
     drawn = random.bits((count,), "uint64", key=random.key(seed << 32 | epoch & 0xFFFFFFFF)).numpy()
     return np.argsort(drawn, kind="stable")

@@ -1,4 +1,4 @@
-"""Samplers: which items an epoch has, in which order.  All is decided by the seed and the epoch's number."""
+"""Samplers: the items of an epoch and their order, which depend only on the seed and the epoch's number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nacre.data.randomness import item_randomness, permutation, rng
 
 
 class Sampler:
-    """The numbers of the items of an epoch, in order: a kind defines `order` and `__len__`.
+    """The item numbers of an epoch, in order: a subclass defines `order` and `__len__`.
 
     >>> class Even(data.Sampler):
     ...     def order(self, epoch): return range(0, 6, 2)
@@ -22,7 +22,7 @@ class Sampler:
     """
 
     def order(self, epoch: int) -> Sequence[int]:
-        """The items' numbers in an epoch."""
+        """The item numbers of an epoch."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """All items in their own order.
+    """All items in the order of the dataset.
 
     >>> list(data.SequentialSampler("abc"))
     [0, 1, 2]
@@ -51,7 +51,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """All items in an order of the seed and the epoch.
+    """All items in a random order of the seed and the epoch.
 
     >>> sorted(data.RandomSampler("abc", seed=5))
     [0, 1, 2]
@@ -61,7 +61,7 @@ class RandomSampler(Sampler):
         self.count, self.seed = len(source), seed
 
     def order(self, epoch: int) -> Sequence[int]:
-        """A permutation."""
+        """A permutation of all item numbers."""
         return permutation(self.count, self.seed, epoch).tolist()
 
     def __len__(self) -> int:
@@ -69,7 +69,10 @@ class RandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """Items drawn with probabilities in proportion to weights, with replacement.
+    """Items drawn with replacement, with probabilities in proportion to weights.
+
+    Raises ArgumentError for negative weights, for a sum of weights that is 0 or not finite, and for a negative
+    num_samples.
 
     >>> set(data.WeightedRandomSampler([0.0, 1.0, 0.0], 8))
     {1}
@@ -80,14 +83,16 @@ class WeightedRandomSampler(Sampler):
         with np.errstate(over="ignore"):
             total = float(held.sum()) if held.ndim == 1 else 0.0
         if not (0.0 < total < np.inf and (held >= 0.0).all()) or num_samples < 0:
-            raise ArgumentError("WeightedRandomSampler: weights that are not negative, and not all 0, of a finite sum, "
-                                f"and num_samples not negative, are required; got the sum {total} and {num_samples}")
+            raise ArgumentError(
+                "WeightedRandomSampler: weights and num_samples must not be negative, and the sum of weights must be "
+                f"positive and finite; got the sum {total} and {num_samples}"
+            )
         self.sums: np.ndarray = np.cumsum(held)
         self.last = int(np.flatnonzero(held)[-1])  # with a weight
         self.num_samples, self.seed = num_samples, seed
 
     def order(self, epoch: int) -> Sequence[int]:
-        """Drawn by the sums of weights."""
+        """The drawn item numbers of an epoch."""
         with item_randomness(self.seed, epoch, 0xFFFFFFFF):
             drawn: np.ndarray = rng().random(self.num_samples) * self.sums[-1]
         found: np.ndarray = np.searchsorted(self.sums, drawn, "right")
@@ -98,9 +103,10 @@ class WeightedRandomSampler(Sampler):
 
 
 class DistributedSampler(Sampler):
-    """The share of one of several processes: every num_replicas-th item of an order that all of them agree on.
+    """The share of one process: every num_replicas-th item of an order that all processes share.
 
-    Every process gets as many: the first items come again at the end, or the last are left out (drop_last).
+    Every process gets the same number of items.  The first items are repeated at the end, or the last ones are left out
+    (drop_last).  Raises ArgumentError unless 0 ≤ rank < num_replicas.
 
     >>> [list(data.DistributedSampler("abcde", 2, rank, shuffle=False)) for rank in (0, 1)]
     [[0, 2, 4], [1, 3, 0]]
@@ -116,12 +122,12 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ) -> None:
         if not 0 <= rank < num_replicas:
-            raise ArgumentError(f"DistributedSampler: a rank below {num_replicas} is required; got {rank}")
+            raise ArgumentError(f"DistributedSampler: rank must be in [0, {num_replicas}); got {rank}")
         self.count, self.num_replicas, self.rank = len(source), num_replicas, rank
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
 
     def order(self, epoch: int) -> Sequence[int]:
-        """This process's share."""
+        """The share of this process."""
         whole = permutation(self.count, self.seed, epoch) if self.shuffle else np.arange(self.count)
         places = np.arange(len(self)) * self.num_replicas + self.rank
         return whole[places % max(1, self.count)].tolist() if self.count else []
@@ -131,7 +137,7 @@ class DistributedSampler(Sampler):
 
 
 def batches(order: Sequence[int], size: int, drop_last: bool) -> list[Sequence[int]]:
-    """An order cut into batches, the last one maybe shorter."""
+    """An order cut into batches; the last one may be shorter."""
     found = [order[k : k + size] for k in range(0, len(order), size)]
     if drop_last and found and len(found[-1]) < size:
         found.pop()
@@ -141,13 +147,15 @@ def batches(order: Sequence[int], size: int, drop_last: bool) -> list[Sequence[i
 class BatchSampler:
     """The batches of a sampler.
 
+    Raises ArgumentError unless batch_size is positive.
+
     >>> list(data.BatchSampler(data.SequentialSampler("abcde"), 2, drop_last=True))
     [[0, 1], [2, 3]]
     """
 
     def __init__(self, sampler: Sampler, batch_size: int, drop_last: bool = False) -> None:
         if batch_size < 1:
-            raise ArgumentError(f"BatchSampler: a positive batch_size is required; got {batch_size}")
+            raise ArgumentError(f"BatchSampler: batch_size must be positive; got {batch_size}")
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def order(self, epoch: int) -> list[list[int]]:

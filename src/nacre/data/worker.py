@@ -1,7 +1,7 @@
-"""What workers of a loader do: load the items of a batch and collate them, in threads or in processes.
+"""The workers of a loader: they load the items of a batch and collate them, in threads or in processes.
 
-A worker never keeps the program: its thread is a daemon, its process ends with the loader's iteration, whatever it is
-at, and with the process that began it.
+A worker never keeps the program running.  Its thread is a daemon.  Its process ends with the loader's iteration and
+with its parent process, even in the middle of an item.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from nacre.data.randomness import item_randomness
 
 
 class ItemError(Error, RuntimeError):
-    """An item of a dataset, or the batch that it begins, could not be made.
+    """An item of a dataset, or the batch that begins with it, could not be made.
 
-    `item` is its number, the text has the worker's traceback, and `__cause__` is what the dataset or a function of the
-    loader raised, where that can be brought from another process.  The error is also of the class of its cause: an
-    `except` for that catches it.
+    `item` is its number, and the message has the worker's traceback.  `__cause__` is the original error of the dataset
+    or of a function, unless it cannot be sent from another process.  The error is also an instance of its cause's
+    class, so an `except` for that class catches it.
 
     >>> def fail(k): raise FileNotFoundError(f"{k}.png")
     >>> try: list(data.DataLoader(data.SequenceDataset([7]).map(fail)))
@@ -53,7 +53,7 @@ class ItemError(Error, RuntimeError):
 
 
 def told(text: str, item: int, cause: BaseException | None) -> ItemError:
-    """An ItemError that is of its cause's class, too, where a class can be both."""
+    """An ItemError that is also an instance of its cause's class, if one class can be both."""
     kind: Any = type(cause)
     try:
         plain = cause is None or issubclass(ItemError, kind) or isinstance(cause, StopIteration)  # that ends generators
@@ -68,7 +68,7 @@ def told(text: str, item: int, cause: BaseException | None) -> ItemError:
 
 
 def _at_fault(what: str, item: int, fault: Exception) -> ItemError:
-    """What failed, with the traceback of here."""
+    """An ItemError with the current traceback."""
     lines = "".join(traceback.format_exception(fault)).rstrip()
     return told(f"DataLoader: {what}: {type(fault).__name__}: {fault}\n\nIn the worker:\n{lines}", item, fault)
 
@@ -78,7 +78,7 @@ _COLLATING = 1 << 31  # added to a batch's first item, so that its random number
 
 @dataclass(frozen=True)
 class Fetch:
-    """How batches are made: from a dataset by number, or from items that were read before, by functions."""
+    """The way batches are made: from a dataset by number, or from items that were read before."""
 
     dataset: Any
     functions: tuple[Callable[[Any], Any], ...]
@@ -86,9 +86,9 @@ class Fetch:
     seed: int
 
     def load(self, epoch: int, numbers: Sequence[int], items: Sequence[Any] | None) -> Any:
-        """A batch; `items` are what was read, or None where the dataset is asked.
+        """A batch; `items` are the items that were read, or None to read them from the dataset.
 
-        Raises ItemError, which names the item at fault.
+        Raises ItemError with the number of the failing item.
         """
         at_once = items is None and self.collate is None and not self.functions and hasattr(self.dataset, "batch")
         found = [] if at_once else [
@@ -126,14 +126,14 @@ def unread(dataset: Any, number: int, fault: Exception) -> ItemError:
 
 
 class _Ended(Exception):
-    """A worker process ended before it gave its batch."""
+    """A worker process ended before it returned its batch."""
 
 
 Prepare = Callable[[], Any] | None
 
 
 def _serve(asked: Connection, theirs: Connection | None, held: Any) -> None:
-    """The life of a worker process: batches as they are asked for, until None comes or the parent is gone."""
+    """The main loop of a worker process: it makes batches on request until None arrives or the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if theirs is not None:
@@ -163,13 +163,13 @@ def _serve(asked: Connection, theirs: Connection | None, held: Any) -> None:
 
 
 def _begin(held: Any, item: int) -> tuple[Fetch, BaseException | None]:
-    """What a worker process works with, and what went wrong when it was prepared."""
+    """The tools of a worker process, and the error if preparing them failed."""
     fetch, prepare = pickle.loads(held) if isinstance(held, bytes) else held
     return fetch, _prepared(prepare, item)
 
 
 def _prepared(prepare: Prepare, item: int) -> ItemError | None:
-    """Prepare a worker; the error, if it cannot be."""
+    """Prepare a worker; returns the error if that fails."""
     try:
         if prepare is not None:
             prepare()
@@ -179,7 +179,7 @@ def _prepared(prepare: Prepare, item: int) -> ItemError | None:
 
 
 def _packed(fault: ItemError) -> Any:
-    """An error as bytes, without its cause where that cannot be packed and unpacked."""
+    """An error as bytes, without its cause if the cause cannot be pickled."""
     whole = str(fault), fault.item, fault.__cause__
     try:
         packed = ForkingPickler.dumps((False, whole))
@@ -190,7 +190,7 @@ def _packed(fault: ItemError) -> Any:
 
 
 class _Process:
-    """A worker process, as the thread sees it that waits for its batches."""
+    """A worker process, seen from the thread that waits for its batches."""
 
     def __init__(self, context: Any, fork: bool, held: Any) -> None:
         self.pipe, theirs = context.Pipe()
@@ -218,7 +218,7 @@ class _Process:
         return found
 
     def end(self) -> None:
-        """Let the process go, and see that it does."""
+        """End the process and wait for it."""
         with suppress(OSError):  # it has ended
             self.pipe.send(None)
         self.process.join(1.0)
@@ -231,7 +231,7 @@ class _Process:
 
 
 class _Queue:
-    """What is to be done, and whether it still is."""
+    """The queue of tasks, and whether it is still open."""
 
     def __init__(self) -> None:
         self.tasks: SimpleQueue[tuple[Future[Any], tuple[Any, ...]] | None] = SimpleQueue()
@@ -240,7 +240,7 @@ class _Queue:
         self.processes: list[_Process] = []
 
     def close(self) -> None:
-        """Nothing more is to be done: workers end, processes that are at work at once."""
+        """Close the queue: idle workers end, and busy processes are ended at once."""
         self.closed = True
         for _ in range(self.workers):
             self.tasks.put(None)
@@ -249,7 +249,7 @@ class _Queue:
                 held.process.kill()
 
     def work(self, load: Callable[..., Any], prepare: Prepare, process: _Process | None) -> None:
-        """The life of a thread."""
+        """The main loop of a worker thread."""
         fault: Any = None
         prepared = prepare is None
         while (task := self.tasks.get()) is not None:
@@ -270,7 +270,7 @@ class _Queue:
 
 
 class Workers:
-    """Threads or processes that make batches; without any, batches are made where they are asked for."""
+    """The threads or processes that make batches; without any, batches are made on demand."""
 
     def __init__(self, fetch: Fetch, count: int, kind: str, context: str, prepare: Prepare = None) -> None:
         self.fetch, self.count, self.prepare = fetch, count, prepare
@@ -281,7 +281,7 @@ class Workers:
         self.closing = weakref.finalize(self, self.queue.close)  # at the end of the program, too
 
     def submit(self, epoch: int, numbers: Sequence[int], items: Sequence[Any] | None) -> Future[Any]:
-        """A batch to come."""
+        """The future of a batch."""
         future: Future[Any] = Future()
         if not self.count:
             future.set_result(self.fetch.load(epoch, numbers, items))
@@ -292,7 +292,7 @@ class Workers:
         return future
 
     def _add(self) -> None:
-        """One more worker."""
+        """Start one more worker."""
         process: _Process | None = None
         if self.context is not None:
             process = self._process(self.context)
@@ -309,28 +309,28 @@ class Workers:
             return _Process(context, self.fork, self.held)
         except Exception as fault:
             raise ArgumentError(
-                f"DataLoader: a dataset and functions that another process can be given are required; got "
-                f"{type(fault).__name__}: {fault}; define them in a module, or pass workers=\"threads\""
+                "DataLoader: worker processes need a dataset and functions that can be pickled; got "
+                f'{type(fault).__name__}: {fault}; define them in a module, or pass workers="threads"'
             ) from fault
 
     def close(self) -> None:
-        """Let the workers go; what they have not begun is not done, and a process that is at work is ended."""
+        """End the workers: pending batches are dropped, and busy processes are ended."""
         self.closing()
 
 
 def result(future: Future[Any], timeout: float | None, batch: int) -> Any:
-    """A batch that was submitted; raises ItemError, or ArgumentError for workers that ended or take too long."""
+    """The result of a submitted batch; raises ItemError, or ArgumentError for a worker that ended or takes too long."""
     try:
         return future.result(timeout)
     except _Ended as fault:
         raise ArgumentError(
-            f"DataLoader: workers that live are required; got one that ended while batch {batch} was made; the dataset "
-            "and its functions must be importable by, and picklable for, another process, and fit its memory"
+            f"DataLoader: a worker process ended while batch {batch} was made; the dataset and its functions must be "
+            "importable by, and picklable for, another process, and fit its memory"
         ) from fault
     except TimeoutError as fault:
         if future.done():  # the dataset's own
             raise
         raise ArgumentError(
-            f"DataLoader: batch {batch} within {timeout} seconds is required; got none; raise `timeout` or look for an "
-            "item that takes long"
+            f"DataLoader: batch {batch} was not ready within {timeout} seconds; raise `timeout`, or look for a slow "
+            "item"
         ) from fault

@@ -1,7 +1,7 @@
-"""Weights packed when a program is built: what kernels would make of constants, in each call, becomes constants too.
+"""Packs weights when a program is built: constants that kernels would pack in each call are packed once.
 
-A launch that only packs is left out then, and so are constants that nothing reads any more: the program holds its
-weights once, as its kernels read them.
+Launches that only pack are then removed, and so are constants that nothing reads any more.  The program holds its
+weights once, in the form that its kernels read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Storage, ep
 
 
 def packed_ahead(executable: Executable) -> Executable:
-    """The same program with the packing done that can be."""
+    """The same program with its constant weights packed."""
     plan = executable.plan
     held = [v for v, s in enumerate(plan.values) if s.kind == "constant"]
     constants = dict(zip(held, executable.constants, strict=True))
@@ -38,7 +38,7 @@ def packed_ahead(executable: Executable) -> Executable:
 
 
 def _made(plan: Plan, value: int, constants: dict[int, np.ndarray]) -> np.ndarray | None:
-    """What is made of a constant, as bytes; None for other values."""
+    """The bytes of a value that is packed from a constant; None for other values."""
     storage = plan.values[value]
     if storage.fill is None or storage.of not in constants:
         return None
@@ -56,13 +56,13 @@ def _made(plan: Plan, value: int, constants: dict[int, np.ndarray]) -> np.ndarra
 
 
 def _is_own(plan: Plan, value: int) -> bool:
-    """Whether one launch writes a temporary, and nothing else, and no other value takes its place."""
+    """Whether exactly one launch writes a temporary, and no other value shares its memory."""
     writers = [s for s in plan.steps if value in s.writes]
     return len(writers) == 1 and writers[0].writes == (value,) and all(s.reuses != value for s in plan.values)
 
 
 def _reading(step: Launch, plan: Plan, made: Collection[int]) -> Launch:
-    """A launch that does not name the constants that it has packed, unless it reads them in another place, too."""
+    """A launch without the constants that it has packed, unless it also reads them elsewhere."""
     named = [s.value for s in step.slots if isinstance(s, Pointer)]
     packed = {v for v in named if v in made and plan.values[v].kind == "packed"}
     spared = {of for v in packed if named.count(of := plan.values[v].of) == 1}

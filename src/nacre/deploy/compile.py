@@ -37,7 +37,7 @@ RESERVED_C = frozenset(re.findall(r"\w+", """
 
 @dataclass(frozen=True)
 class Deployed:
-    """What was written: the file, its header for libraries and objects, and what it takes and gives."""
+    """The written file: its path, its header for libraries and objects, and the program's inputs and outputs."""
 
     path: Path
     header: Path | None
@@ -47,7 +47,7 @@ class Deployed:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """The size of the file in bytes."""
         return self.path.stat().st_size
 
 
@@ -56,18 +56,20 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
             static: bool = False) -> Deployed:
     """Compile a function, model or `Program` to a file that needs neither Python nor anything else of Nacre.
 
-    `kind`: an executable that reads and writes .npy files, a `shared` library or an `object`, each with a C header
-    beside it (`libgain.so` has functions called `gain_…`).  `target`: `host` (this processor and those that have all
-    it has), `x86-64-v3` (AVX2), `x86-64-v4` (AVX-512), `aarch64`, or a machine and C library such as
-    `x86_64-linux-musl`; `static` executables need no libc.
+    `example_inputs` are tensors or arrays for all inputs; a `Program` needs none.  `kind` is `executable` (reads and
+    writes .npy files), `shared` (a library) or `object`.  Libraries and objects have a C header beside them;
+    `libgain.so` has functions called `gain_…`.
+
+    `target` is `host` (this processor and those with all its features), `x86-64-v3` (AVX2), `x86-64-v4` (AVX-512),
+    `aarch64`, or a machine and C library such as `x86_64-linux-musl`.  `static` executables need no libc.
     `dynamic_shapes` is that of `jit`: sizes that a call may choose within bounds.  Results have the bits of the same
     function run here.
 
-    A file that was there stays as it was until the new one is whole.
+    The write is atomic: the old file stays until the new one is complete.
 
-    Raises CompileError, before anything is written, for what only Python can run (host calls);
-    MissingExtra where nothing can link for the target; DeviceError where there is no room; ArgumentError for names
-    that are not known.
+    Raises CompileError, before anything is written, for operations that only Python can run (host calls).  Raises
+    MissingExtra if nothing can link for the target, DeviceError if there is no room, and ArgumentError for unknown
+    names.
 
         deploy.compile(model.eval(), [nc.zeros((1, 1, 8, 8))], "digits",
                        dynamic_shapes={"x": {0: nc.Dim("batch", min=1, max=512)}})
@@ -77,12 +79,12 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     (True, 'twice.h')
     """
     if kind not in KINDS:
-        raise ArgumentError(f"deploy: a kind of {', '.join(KINDS)} is required; got {kind!r}")
+        raise ArgumentError(f"deploy: kind must be one of {', '.join(KINDS)}; got {kind!r}")
     place, found = Path(path), aim(target)
     if not os.fspath(path) or not os.path.isdir(place.parent):
-        raise ArgumentError(f"deploy: the path of a file in a folder that exists is required; got {os.fspath(path)!r}")
+        raise ArgumentError(f"deploy: the path must name a file in an existing folder; got {os.fspath(path)!r}")
     if os.path.isdir(place):
-        raise ArgumentError(f"deploy: the path of a file is required; {place} is a folder; name a file in it")
+        raise ArgumentError(f"deploy: the path must name a file; {place} is a folder; name a file in it")
     replaceable(place, "deploy")
     if kind != "object":
         link.linker(found, static)
@@ -105,7 +107,7 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
 
 
 def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static: bool) -> None:
-    """Write or link the file, complete or not at all; what the linker needs lies among the system's temporary files."""
+    """Write or link the file atomically; the linker's input is a temporary file."""
     if kind == "object":
         with replacing(place, "deploy") as made:
             made.write_bytes(image)
@@ -120,20 +122,24 @@ def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static:
     except OSError as fault:
         if isinstance(fault, Error):
             raise
-        raise DeviceError("deploy: a folder for temporary files, with room, is required; got "
-                          f"{tempfile.gettempdir()}: {fault.strerror or fault}; set TMPDIR to another") from None
+        raise DeviceError(
+            f"deploy: cannot write into the folder for temporary files, {tempfile.gettempdir()}: "
+            f"{fault.strerror or fault}; set TMPDIR to another"
+        ) from None
 
 
 def require_native(graph: Graph) -> None:
-    """Raise CompileError, with the line it came from, for an equation that needs Python to run."""
+    """Raise CompileError, with the line of the user's code, for an equation that needs Python to run."""
     for e in _everything(graph):
         if type(e.primitive.lowering) not in COMPILED:
-            raise CompileError(f"deploy: operations that compile to kernels are required; {_named(e)} calls into "
-                               "Python; compute it before or after the program")
+            raise CompileError(
+                f"deploy: all operations must compile to kernels; {_named(e)} calls into Python; compute it before or "
+                "after the program"
+            )
 
 
 def _everything(graph: Graph) -> Iterator[Equation]:
-    """The equations of a graph and of the graphs within it."""
+    """The equations of a graph and of its inner graphs."""
     for e in without_calls(graph).equations:
         yield e
         for p in e.params.values():
@@ -146,7 +152,7 @@ def _named(e: Equation) -> str:
 
 
 def interface(program: Program, name: str) -> Interface:
-    """The names of a program as C has them."""
+    """The names of a program's inputs and outputs as C identifiers."""
     taken = {s.name for t in program.input_types for n in t.shape if not isinstance(n, int) for s in n.symbols()}
     names = [_identifier(n, taken) for n in (*program.inputs, *program.outputs)]
     at = len(program.inputs)
@@ -156,7 +162,7 @@ def interface(program: Program, name: str) -> Interface:
 
 
 def _identifier(text: str, taken: set[str]) -> str:
-    """A C identifier like the text that is none of those taken, and now is."""
+    """A C identifier for the text that is not in `taken`; it is added there."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII).strip("_") or "program"
     if name[0].isdigit() or name in RESERVED_C or keyword.iskeyword(name):
         name = f"n_{name}"

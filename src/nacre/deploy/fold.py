@@ -1,7 +1,7 @@
-"""What a program computes of constants alone, computed when it is built: a normalisation's scale, the norm of weights.
+"""Constant folding: computes values that depend only on constants when a program is built.
 
-Bits are the same on every machine, so it does not matter for which one the program is.  What would take more memory
-than the constants that it is made of is left to the program.
+An example is the scale of a normalisation.  Bits are the same on every machine, so the target does not matter.  A value
+that would take more memory than its constants stays in the program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nacre.trace.value import make
 
 
 def folded(graph: Graph) -> Graph:
-    """The same graph with constants in place of what is computed of constants."""
+    """The same graph with constants in place of values computed only from constants."""
     graph = without_calls(graph)
     found = _foldable(graph)
     if not found:
@@ -34,7 +34,7 @@ def folded(graph: Graph) -> Graph:
 
 
 def _foldable(graph: Graph) -> list[Var]:
-    """The values that are made of constants, no larger than the largest of those, and read by something else."""
+    """The values computed only from constants, no larger than the largest of those, and read by another equation."""
     largest: dict[Var, int] = {}  # constant that a value is made of, in bytes
     outputs = set(graph.outputs)
     for e in graph.equations:
@@ -56,19 +56,19 @@ def _foldable(graph: Graph) -> list[Var]:
 
 
 def _known(param: object) -> bool:
-    """Whether a parameter holds no size that a call may choose."""
+    """Whether a parameter is free of sizes that a call may choose."""
     if isinstance(param, tuple):
         return all(map(_known, cast("tuple[object, ...]", param)))
     return not isinstance(param, Dim)
 
 
 def _bytes(x: Atom, largest: dict[Var, int]) -> int | None:
-    """The bytes of a constant, or of the largest that a value is made of; None where it is made of other values."""
+    """The bytes of a constant, or of the largest constant behind a value; None for other values."""
     return int(x.type.nbytes) if isinstance(x, Literal) else largest.get(x)
 
 
 def _behind(equations: Sequence[Equation], wanted: Sequence[Atom]) -> list[Equation]:
-    """Those of some equations by which values are computed."""
+    """The equations among these that compute the wanted values."""
     needed = set(wanted)
     found: list[Equation] = []
     for e in reversed(equations):

@@ -1,4 +1,4 @@
-"""Weights in an object file: LLVM leaves a section of zeros, and the numbers are written over it.
+"""Weights in an object file: LLVM emits a section of zeros, and the numbers are written over it.
 
 As LLVM text, and again as the compiler's own constants, weights would take tens of times their size in memory.
 """
@@ -23,8 +23,10 @@ def filled(image: bytes, parts: Iterable[tuple[int, np.ndarray]]) -> bytearray:
     start, size = _section(whole)
     for offset, array in parts:
         if offset + array.nbytes > size:
-            raise CompileError(f"deploy: a section of {offset + array.nbytes:,} bytes for weights is required; "
-                               f"got {size:,}; please report it")
+            raise CompileError(
+                f"deploy: the section for weights must hold {offset + array.nbytes:,} bytes; it holds {size:,}; "
+                "please report it"
+            )
         if array.nbytes:
             np.frombuffer(whole, np.uint8, array.nbytes, start + offset)[:] = array.reshape(-1).view(np.uint8)
     return whole
@@ -39,4 +41,4 @@ def _section(image: bytearray) -> tuple[int, int]:
     for name, kind, _, _, offset, size in rows:
         if kind == PROGBITS and image.startswith(SECTION.encode() + b"\0", strings + name):
             return offset, size
-    raise CompileError(f"deploy: an object with a section {SECTION} is required; got none; please report it")
+    raise CompileError(f"deploy: the object has no section {SECTION}; please report it")

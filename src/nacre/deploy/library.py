@@ -1,7 +1,7 @@
 """The C interface of a program: its functions as LLVM text, and the header that declares them.
 
-The core is `core.call(bases, sizes…, workspace, bytes)`, which checks everything and never trusts its caller: each
-fault has a code.  Around it stand the functions that C programs call.
+The core is `core.call(bases, sizes…, workspace, bytes)`.  It checks all arguments and returns a code for each fault.
+The public C functions call it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ C_TYPES = {"bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t", "fl
 
 @dataclass(frozen=True)
 class Interface:
-    """The names and types of what a program takes and gives."""
+    """The names and types of a program's inputs and outputs."""
 
     name: str
     input_names: tuple[str, ...]
@@ -48,12 +48,12 @@ class Interface:
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The sizes that a call gives, by name."""
+        """The sizes that a call passes, by name."""
         return symbols_of(self.input_types)
 
     @property
     def public(self) -> tuple[str, ...]:
-        """The functions that C programs call."""
+        """The public C functions."""
         return tuple(f"{self.name}_{f}" for f in ("run", "workspace", "threads", "error"))
 
     @property
@@ -68,7 +68,7 @@ def sizes_parameters(symbols: Sequence[Symbol]) -> dict[str, str]:
 
 
 def library_text(about: Interface, aim: Aim) -> str:
-    """The text of the core and of the public functions; the program's own functions are declared."""
+    """The text of the core and of the public functions; the program's own functions are only declared."""
     module = Module(f"{about.name} interface")
     numbers = list(sizes_parameters(about.symbols).values())
     module.declare("core.measure", "i64", [*numbers, "i64"])
@@ -87,7 +87,7 @@ def library_text(about: Interface, aim: Aim) -> str:
 
 
 def _fail(f: Function, wrong: Val, code: int, kind: str = "i32") -> None:
-    """Return a code where something is wrong (from functions that return sizes, its negative)."""
+    """Return a code if a condition is wrong (its negative from functions that return sizes)."""
     fault, fine = f.fresh("fault"), f.fresh("fine")
     f.branch(wrong, fault, fine)
     f.label(fault)
@@ -96,7 +96,7 @@ def _fail(f: Function, wrong: Val, code: int, kind: str = "i32") -> None:
 
 
 def _ready(f: Function, kind: str = "i32") -> None:
-    """Return a code unless the processor is right and the threads are known."""
+    """Return a code unless the processor fits and the number of threads is known."""
     _supported(f, kind)
     code = f.call("nacre_begin", "i32", [])
     _fail(f, f.icmp("ne", code, 0), THREADS, kind)
@@ -107,7 +107,7 @@ def _supported(f: Function, kind: str = "i32") -> None:
 
 
 def _bounds(f: Function, about: Interface, kind: str = "i32") -> list[Val]:
-    """The sizes that were given, once they are known to be within their bounds."""
+    """The sizes of a call, checked against their bounds."""
     for s in about.symbols:
         high = max(s.low, min(s.high, about.ceiling))
         _fail(f, f.icmp("ugt", f.sub(f[f"n.{s.name}"], s.low), high - s.low), SIZE, kind)
@@ -151,7 +151,7 @@ def _call(module: Module, about: Interface, aim: Aim) -> None:
 
 
 def _control(f: Function, aim: Aim) -> Val:
-    """Set the floating-point control word that results are defined by; the caller's own."""
+    """Set the floating-point control word that results require; returns the caller's."""
     if aim.machine == "aarch64":
         kept = f.call("llvm.aarch64.get.fpcr", "i64", [])
         f.call("llvm.aarch64.set.fpcr", "void", [Val(str(ARM_CONTROL), "i64")])
@@ -226,20 +226,21 @@ def header(about: Interface, version: str) -> str:
     return "\n".join([
         f"/* {about.name}: compiled ahead of time by Nacre {version}.",
         *values, *bounds,
-        "   Arrays are dense, the last axis changing fastest, aligned to their elements (to 64 bytes is fastest);",
-        "   outputs overlap nothing.  float16 and bfloat16 are their bits, bool is 0 or 1. */",
+        "   Arrays are dense, in row-major order, aligned to their elements (64 bytes are fastest);",
+        "   outputs must not overlap anything.  float16 and bfloat16 are given by their bits, bool is 0 or 1. */",
         f"#ifndef {upper}_H", f"#define {upper}_H", "", "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {',
         "#endif", "",
         f"enum {{ {upper}_OK = 0,", *codes, "};", "",
-        "/* Run the program: 0, or an error code.  Any number of threads may call it at the same time.  The workspace",
-        f"   is {about.name}_workspace(...) bytes, aligned to 64, of one call at a time; NULL: malloc gives it. */",
+        "/* Run the program; returns 0 or an error code.  Any number of threads may call it at the same time.",
+        f"   The workspace is {about.name}_workspace(...) bytes, aligned to 64, for one call at a time; with NULL,",
+        "   malloc allocates it. */",
         f"int32_t {about.name}_run({arguments});", "",
         "/* The bytes of the workspace for these sizes, or an error code as a negative number. */",
         f"int64_t {about.name}_workspace({', '.join(sizes) or 'void'});", "",
-        "/* How many threads the following calls share, 1 to 256; before it NACRE_NUM_THREADS says it, else there are",
-        "   as many as processors.  No call may be under way.  Results have the same bits for any number. */",
+        "/* Set the number of threads of the following calls, 1 to 256.  The default is NACRE_NUM_THREADS, else one",
+        "   for each processor.  No call may be running.  Results have the same bits for any number. */",
         f"int32_t {about.name}_threads(int32_t threads);", "",
-        "/* What an error code means, as a sentence. */",
+        "/* The message of an error code. */",
         f"const char *{about.name}_error(int32_t code);", "",
         "#ifdef __cplusplus", "}", "#endif", "#endif", "",
     ])

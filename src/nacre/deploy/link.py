@@ -1,4 +1,4 @@
-"""From an object to an executable or a shared library: by the system's compiler driver, else by ziglang's."""
+"""Links an object to an executable or a shared library, with the system's compiler driver or ziglang."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SECURE = ("-Wl,-z,relro,-z,now,-z,noexecstack", "-Wl,--gc-sections")
 
 
 def linker(aim: Aim, static: bool) -> list[str]:
-    """The command that links for a target: NACRE_CC if that is set, a driver of this system's, or zig.
+    """The command that links for a target: NACRE_CC if it is set, a compiler driver of this system, or zig.
 
-    Raises MissingExtra where there is none.
+    Raises MissingExtra if there is none.
     """
     chosen = os.environ.get("NACRE_CC", "").split()
     if chosen:
@@ -37,8 +37,10 @@ def linker(aim: Aim, static: bool) -> list[str]:
         return [crossing]
     if importlib.util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc", "-target", aim.triple]
-    raise MissingExtra(f"deploy: a C compiler driver that links for {aim.triple} is required; there is none; install "
-                       "one (on Debian and Ubuntu: apt-get install gcc), or: pip install 'nacre[deploy]'")
+    raise MissingExtra(
+        f"deploy: linking for {aim.triple} needs a C compiler driver; there is none; install one (on Debian and "
+        "Ubuntu: apt-get install gcc), or: pip install 'nacre[deploy]'"
+    )
 
 
 def link(image: Path, path: Path, aim: Aim, shared: bool, static: bool) -> None:
@@ -52,12 +54,13 @@ def link(image: Path, path: Path, aim: Aim, shared: bool, static: bool) -> None:
 
 
 def run(command: Sequence[str]) -> None:
-    """Run a linker; CompileError with what it said where it fails."""
+    """Run a linker; raises CompileError with its output if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as fault:
-        raise CompileError(f"deploy: a linker that runs is required; {command[0]}: {fault.strerror}; correct "
-                           "NACRE_CC, or install a C compiler") from None
+        raise CompileError(
+            f"deploy: cannot run the linker {command[0]}: {fault.strerror}; correct NACRE_CC, or install a C compiler"
+        ) from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip()[-1500:]
         raise CompileError(f"deploy: the linker failed: {' '.join(command)}\n{said}")

@@ -1,4 +1,4 @@
-"""The outer part of an executable: `main`, its help, and the tables by which it reads and writes .npy files."""
+"""The outer part of an executable: `main`, its help, and the tables for reading and writing .npy files."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ end:
 
 
 def main_text(about: Interface, aim: Aim, version: str) -> str:
-    """The text of `main` and of all that it needs to read and write files."""
+    """The text of `main` and of everything that it needs to read and write files."""
     module = Module(f"{about.name} main")
     _strings(module, about, aim, version)
     _records(module, about)
@@ -244,7 +244,7 @@ def _loaded(f: Function, about: Interface) -> list[Val]:
 
 
 def _spellings(dtype: DType) -> tuple[str, str]:
-    """How NumPy writes a dtype, first as it is written here."""
+    """NumPy's spellings of a dtype, the one for writing first."""
     if dtype is bfloat16:
         return "<V2", "|V2"
     if dtype is bool_:
@@ -254,7 +254,7 @@ def _spellings(dtype: DType) -> tuple[str, str]:
 
 
 def _records(module: Module, about: Interface) -> None:
-    """The records of all values, as `deploy/npy` describes them."""
+    """The records of all values, in the form that `deploy/npy` describes."""
     rows: list[str] = []
     first = 0
     for k, (name, t) in enumerate(zip((*about.input_names, *about.output_names), about.types, strict=True)):
@@ -274,14 +274,14 @@ def _shown(t: TensorType) -> str:
 
 
 def _solve(module: Module, about: Interface) -> None:
-    """Write `program.solve`: sizes from the inputs' axes; -1, or the number of an input that does not fit."""
+    """Write `program.solve`: sizes from the inputs' axes; it returns -1, or the number of an input that is wrong."""
     f = module.function("program.solve", "i64", {"axes": "ptr", "sizes": "ptr"}, linkage="internal")
     axes = [f.load(f.gep(f["axes"], k, "i64"), "i64") for k in range(sum(t.rank for t in about.input_types))]
     owner = [k for k, t in enumerate(about.input_types) for _ in t.shape]
     found: dict[str, Val] = {}
 
     def require(met: Val, place: int) -> None:
-        """Go on where a condition is met; else return the input that an axis belongs to."""
+        """Continue if a condition holds; else return the input that an axis belongs to."""
         fine, fault = f.fresh("fine"), f.fresh("fault")
         f.branch(met, fine, fault)
         f.label(fault)
@@ -311,7 +311,7 @@ def _strings(module: Module, about: Interface, aim: Aim, version: str) -> None:
     usage = f"usage: {about.name} {files}\n"
     texts = {
         "name": about.name, "option.help": "--help", "option.h": "-h", "option.version": "--version",
-        "usage": usage + f"{about.name}: {len(about.types)} files are required; {about.name} --help tells more\n",
+        "usage": usage + f"{about.name}: give {len(about.types)} files; see {about.name} --help\n",
         "version": f"{about.name} (compiled by Nacre {version} for {aim.name}: {aim.target.cpu}, {aim.target.isa})\n",
         "help": "\n".join([usage, *_described("reads", about.input_names, about.input_types),
                            *_described("writes", about.output_names, about.output_types), "", *HELP, ""]),

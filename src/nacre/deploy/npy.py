@@ -1,8 +1,8 @@
-"""Reading and writing .npy files, as LLVM text: a parser that trusts no byte, on the system's calls and no stdio.
+"""Reading and writing .npy files, as LLVM text: a parser that trusts no byte, with system calls and without stdio.
 
-A value is described by a record: its name, its type as people read it, two spellings of its dtype, the bytes of an
-element, its rank, and where its axes begin among all axes.  `program.read_header` opens a file and takes its axes;
-`program.read_data` takes its elements; both print what is wrong and return the exit status.
+A record describes a value: its name, its type as text, two spellings of its dtype, the bytes of an element, its rank,
+and where its axes begin among all axes.  `program.read_header` opens a file and reads its axes; `program.read_data`
+reads its elements.  Both print an error message and return the exit status.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ MESSAGES: dict[str, str | bytes] = {
     "dash": "-",
     "failed": "%s: %s: %m\n",
     "wrong": "%s: %s: %s\n",
-    "other": "%s: %s: %s is required; it has %.*s[",
+    "other": "%s: %s: the array must be %s; it is %.*s[",
     "first": "%lld",
     "later": ", %lld",
     "close": "]\n",
     "head": "{'descr': '%s', 'fortran_order': False, 'shape': (",
     "tail": "), }",
-    "malformed": "a .npy file (format 1 to 3) of one plain array is required; it is malformed",
-    "fortran": "an array in C order is required; it is in Fortran's; save np.ascontiguousarray of it",
-    "short": "the array that its header tells of is required; the file ends before it does",
-    "long": "the array that its header tells of is required; the file goes on after it",
-    "memory": "enough memory for its array is required; there is not",
+    "malformed": "the file must be a .npy file (format 1 to 3) of one plain array; it is malformed",
+    "fortran": "the array must be in C order; it is in Fortran order; save np.ascontiguousarray of it",
+    "short": "the file must hold the array of its header; the file is too short",
+    "long": "the file must hold the array of its header; the file is too long",
+    "memory": "there is not enough memory for its array",
 }
 
 TEXT = f"""
@@ -701,7 +701,7 @@ failed:
 
 
 def npy_text() -> str:
-    """The text of the reader and writer, with what they say."""
+    """The text of the reader and writer, with their messages."""
     module = Module("npy")
     for name, text in MESSAGES.items():
         string(module, f"npy.{name}", text)

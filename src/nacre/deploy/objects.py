@@ -1,6 +1,6 @@
 """A program as one object file: kernels, driver, pool, weights and interface, linked as LLVM modules.
 
-Nothing but the interface's functions is visible outside of it.
+Only the functions of the interface are visible outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nacre.runtime.executable import Code, Executable
 
 def program_object(about: Interface, executable: Executable, aim: Aim, outer: Sequence[str] = (),
                    public: Sequence[str] = ()) -> bytes | bytearray:
-    """The object of a compiled program; `outer` are further modules, `public` the functions that stay visible."""
+    """The object of a compiled program; `outer` are further modules, `public` are the functions that stay visible."""
     executable = packed_ahead(executable)
     codes = [distinct(code) for code in executable.codes]
     module = Module(about.name)

@@ -1,4 +1,4 @@
-"""What a program needs of its process, as LLVM text: a processor with the right features, and threads.
+"""The requirements of a program on its process, as LLVM text: processor features, and threads.
 
     i1   @nacre_supported()     whether the processor and the system have what the code was compiled for
     i32  @nacre_begin()         at the first call, the number of threads from the environment; 0, or error THREADS
@@ -128,12 +128,12 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 
 def outermost(aim: Aim) -> str:
-    """The attributes of functions that run before it is known what the processor has."""
+    """The attributes of functions that run before the processor's features are known."""
     return f"nounwind {BASELINE}" if aim.machine == "x86_64" else "nounwind"
 
 
 def supported_text(aim: Aim) -> str:
-    """The text of `nacre_supported`: each leaf of cpuid that matters, then what the system saves of a thread."""
+    """The text of `nacre_supported`: it checks the leaves of cpuid, then the registers that the system saves."""
     module = Module("supported")
     f = module.function("nacre_supported", "i1", {}, attributes=outermost(aim))
     for (leaf, sub, register), mask in sorted(aim.masks.items()):
@@ -162,5 +162,5 @@ def _require(f: Function, met: Val) -> None:
 
 
 def _number(bits: int) -> int:
-    """32 bits as the signed number that LLVM text has for them."""
+    """32 bits as the signed number that LLVM text uses."""
     return bits - (1 << 32) if bits >> 31 else bits

@@ -1,8 +1,8 @@
-"""A plan as LLVM text that binds itself: what `runtime/plan.bind` does in Python for the sizes of a call.
+"""A plan as LLVM text that binds itself; `runtime/plan.bind` does the same in Python for the sizes of a call.
 
-The text has two functions.  `measure` gives the bytes of the workspace for given sizes and threads; `start` writes
-the tables into it and has the driver (`codegen/program`) walk them.  The workspace is, in order: the arena, the
-descriptor, the table of steps, what moves in loops, the kernels' arguments, the steps' ends, and each thread's scratch
+The text has two functions.  `measure` computes the bytes of the workspace for given sizes and threads.  `start` writes
+the tables into it and calls the driver (`codegen/program`) on them.  The workspace holds, in order: the arena, the
+descriptor, the table of steps, the moves in loops, the kernels' arguments, the steps' ends, and each thread's scratch
 memory.
 """
 
@@ -47,7 +47,7 @@ UNBOUNDED = 64  # what a size without a maximum is taken for where only the orde
 
 @dataclass(frozen=True)
 class Share:
-    """One launch's work for the sizes of a call."""
+    """The work of one launch for the sizes of a call."""
 
     extent: Operand
     grain: Operand
@@ -57,7 +57,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything of a call lies in its workspace, in bytes from its start."""
+    """The layout of a call's workspace, in bytes from its start."""
 
     temporaries: Mapping[int, Operand]
     descriptor: Operand
@@ -109,11 +109,11 @@ class Writer:
         return Arithmetic(f, {s.name: f[f"n.{s.name}"] for s in self.symbols})
 
     def _largest(self) -> dict[str, int]:
-        """The greatest sizes that are considered."""
+        """The largest sizes that are considered."""
         return {s.name: max(s.low, UNBOUNDED) if s.high >= LIMIT else s.high for s in self.symbols}
 
     def _words(self, row: Row) -> int:
-        """The words of arguments that a row takes."""
+        """The number of argument words of a row."""
         if row.kind is not Kind.LAUNCH:
             return int(row.kind is Kind.BRANCH)
         answers = self.shared[row.step]
@@ -128,14 +128,14 @@ class Writer:
         return [s for s in slots if isinstance(s, Pointer)]
 
     def _moves(self, loop: int) -> int:
-        """How many addresses change after each round of a loop."""
+        """The number of addresses that change after each round of a loop."""
         located = [self.plan.located(slot, row) for row in self.rows for slot in self._pointers(row)]
         return sum(number == loop for where in located for number, _ in (*where.moves, *where.swaps))
 
     # ---- constants
 
     def _place(self, arrays: Sequence[np.ndarray]) -> tuple[dict[int, int], list[tuple[int, np.ndarray]]]:
-        """Where each constant value lies in the weights, equal ones once, and what is to be written there."""
+        """The place of each constant value in the weights (equal constants share one), and the bytes to write there."""
         places: dict[bytes, int] = {}
         written: list[tuple[int, np.ndarray]] = []
         found: list[int] = []
@@ -149,8 +149,10 @@ class Writer:
                 total += aligned(data.nbytes)
             found.append(places[mark])
         if total > LARGEST_WEIGHTS:
-            raise CompileError(f"deploy: weights of {LARGEST_WEIGHTS:,} bytes at most are required; these are "
-                               f"{total:,}; store them in a smaller type")
+            raise CompileError(
+                f"deploy: the weights must take at most {LARGEST_WEIGHTS:,} bytes; they take {total:,}; store them in "
+                "a smaller dtype"
+            )
         if total:
             self.module.section("core.weights", total, SECTION, ALIGN)
         held = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
@@ -159,7 +161,7 @@ class Writer:
     # ---- the layout of the workspace
 
     def layout(self, a: Arithmetic, threads: Val) -> Layout:
-        """Compute where everything lies."""
+        """Compute the layout."""
         work = self.work(a, self.plan.tree or tuple(range(len(self.plan.steps))))
         little = a.f.icmp("slt", a.value(work), ALONE_COST)
         team = a.choose(little, 1, threads)
@@ -177,7 +179,7 @@ class Writer:
         return Layout(temporaries, descriptor, rows, moves, arguments, ends, scratch, stride, total, team, shares)
 
     def work(self, a: Arithmetic, nodes: Sequence[Node]) -> Operand:
-        """The work of nodes, those loops left out that one thread runs alone."""
+        """The work of nodes, without loops that one thread runs alone."""
         total: Operand = 0
         for node in nodes:
             if isinstance(node, int):
@@ -193,7 +195,7 @@ class Writer:
         return total
 
     def arena(self, a: Arithmetic) -> tuple[Mapping[int, Operand], Operand]:
-        """Places of the temporaries: each above those that are alive with it and lie below it in the plan's arena."""
+        """Places of the temporaries; each lies above those that are alive with it and lie below it in the arena."""
         lives = self.plan.lifetimes()
         planned, _ = arena(self.plan, self._largest())
         order = sorted(planned, key=lambda v: (planned[v], v))
@@ -296,13 +298,13 @@ class _Start:
         self.words += 1
 
     def move(self, loop: int, even: Operand, odd: Operand) -> None:
-        """Write what changes the next word of arguments after each round of a loop."""
+        """Write how the next word of arguments changes after each round of a loop."""
         for k, value in enumerate((self.words, even, odd)):
             self.put(self.moves, 3 * self.moved[loop] + k, value)
         self.moved[loop] += 1
 
     def address(self, value: int, offset: Size) -> Val:
-        """Where a value lies, moved by some bytes."""
+        """The address of a value, plus an offset in bytes."""
         a, kind = self.a, self.plan.values[value].kind
         if kind == "constant":
             return self.f.gep(Val("@core.weights", "ptr"), a.add(self.writer.constants[value], a.size(offset)))
@@ -314,7 +316,7 @@ class _Start:
         return self.f.gep(self.bases[value], a.size(offset))
 
     def fill(self, k: int, values: Sequence[Operand]) -> None:
-        """Write the words of a row from the second on."""
+        """Write the words of a row, from the second word on."""
         for word, value in enumerate(itertools.chain(values, (0,) * (STEP_WORDS - 1 - len(values))), 1):
             self.put(self.rows, STEP_WORDS * k + word, value)
 
@@ -326,7 +328,7 @@ class _Start:
         self.fill(k, (first, share.extent, share.grain, int(row.sync), int(step.idle)))
 
     def control(self, k: int, row: Row, first: int, turns: Mapping[int, int]) -> None:
-        """Write a row that turns the way."""
+        """Write a row that changes the control flow."""
         self.put(self.rows, STEP_WORDS * k, 0)
         if row.loop is None:
             self.fill(k, (first, 0, row.target, int(row.sync), int(row.kind)))

@@ -14,7 +14,7 @@ MOST_BYTES = 1 << 50  # of one value; thousands of them fit in 64 bits
 
 
 class Arithmetic:
-    """64-bit integer arithmetic in a function; numbers that are known stay Python numbers."""
+    """64-bit integer arithmetic in a function; known numbers stay Python numbers."""
 
     def __init__(self, f: Function, symbols: Mapping[str, Val]) -> None:
         self.f, self.symbols = f, symbols
@@ -37,7 +37,7 @@ class Arithmetic:
         return a * b if isinstance(a, int) and isinstance(b, int) else self.f.mul(a, b)
 
     def floor(self, a: Operand, b: Operand) -> Operand:
-        """⌊a / b⌋ of a dividend that is not negative and a divisor that is positive."""
+        """⌊a / b⌋ of a non-negative dividend and a positive divisor."""
         return a // b if isinstance(a, int) and isinstance(b, int) else self.f.binary("udiv", a, b)
 
     def ceil(self, a: Operand, b: Operand) -> Operand:
@@ -77,8 +77,7 @@ class Arithmetic:
         if isinstance(atom, Symbol):
             return self.symbols[atom.name]
         if atom.dim.bounds()[0] < 0:
-            raise CompileError(f"deploy: sizes that are never negative are required; got {atom.dim}; "
-                               "give its symbols greater minima")
+            raise CompileError(f"deploy: sizes must never be negative; got {atom.dim}; raise the minima of its symbols")
         return self.floor(self.size(atom.dim), atom.divisor)
 
 
@@ -104,9 +103,9 @@ def linear(size: Size) -> tuple[Symbol, int, int] | None:
 
 
 def solvers(types: Sequence[TensorType]) -> dict[Symbol, tuple[int, int, int]]:
-    """For each symbol the place of an axis, among the axes of all types, that gives it, and its factor and rest.
+    """For each symbol: an axis, among the axes of all types, that determines it, and its factor and offset.
 
-    Raises CompileError where a symbol stands in no axis by which it can be found.
+    Raises CompileError if no axis determines a symbol.
     """
     found: dict[Symbol, tuple[int, int, int]] = {}
     for place, size in enumerate(n for t in types for n in t.shape):
@@ -115,13 +114,15 @@ def solvers(types: Sequence[TensorType]) -> dict[Symbol, tuple[int, int, int]]:
             found.setdefault(known[0], (place, known[1], known[2]))
     missing = [s.name for s in symbols_of(types) if s not in found]
     if missing:
-        raise CompileError(f"deploy: an axis of an input that is a multiple of {missing[0]} and a number is required, "
-                           f"so that its size tells it; got {', '.join(map(str, types))}")
+        raise CompileError(
+            f"deploy: a size of an input must determine {missing[0]}, as a multiple of it plus a number; got "
+            f"{', '.join(map(str, types))}"
+        )
     return found
 
 
 def ceiling(types: Sequence[TensorType]) -> int:
-    """The greatest power of two that sizes may have, if no value is to pass MOST_BYTES."""
+    """The largest power of two that sizes may have so that no value exceeds MOST_BYTES."""
     symbols = symbols_of(types)
     found = LIMIT
     while found > 1:

@@ -1,7 +1,7 @@
-"""How templates divide their work, asked of them at compile time for every size and written down as tables.
+"""Tables of how templates divide their work, computed at compile time for every size.
 
-A template's `cut` is Python that weighs block sizes.  What it answers for the sizes that a program admits becomes
-one column of numbers for each answer; a column that does not change is a number.
+A template's `cut` is Python code that chooses block sizes.  Its answers for the sizes that a program admits become
+columns of numbers.  A column that does not change becomes one number.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Table:
     rows: tuple[tuple[int, ...], ...]
 
     def column(self, k: int) -> Sequence[int]:
-        """One of the numbers for all values, the last symbol's changing fastest."""
+        """One of the numbers for all values; the last symbol's value changes fastest."""
         return [row[k] for row in self.rows]
 
 
 def table(step: Launch, threads: int) -> Table:
-    """Ask a launch's `cut` for every value of the symbols that it depends on."""
+    """Call a launch's `cut` for every value of the symbols that it depends on."""
     assert step.cut is not None
     found = {s for n in step.cut_sizes if isinstance(n, Dim) for s in n.symbols()}
     symbols = tuple(sorted(found, key=lambda s: s.name))
@@ -42,8 +42,10 @@ def table(step: Launch, threads: int) -> Table:
         count *= s.high - s.low + 1
         if s.high >= LIMIT or count > MOST:
             shown = ", ".join(f"{q.name} from {q.low} to {'any size' if q.high >= LIMIT else q.high}" for q in symbols)
-            raise CompileError(f"deploy: bounds on symbolic sizes are required, of {MOST} combinations at most; "
-                               f"{step.label} depends on {shown}; write nc.Dim({s.name!r}, max=512)")
+            raise CompileError(
+                f"deploy: symbolic sizes need bounds with at most {MOST} combinations; {step.label} depends on "
+                f"{shown}; write nc.Dim({s.name!r}, max=512)"
+            )
     answers: dict[tuple[int, ...], tuple[int, ...]] = {}
     rows: list[tuple[int, ...]] = []
     for values in itertools.product(*(range(s.low, s.high + 1) for s in symbols)):

@@ -1,4 +1,4 @@
-"""What a program is compiled for: LLVM's target, the linker's triple, and the processor features that it checks."""
+"""Compilation targets: LLVM's target, the linker's triple, and the processor features that a program checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATE_OF_AVX, STATE_OF_AVX512 = 0x06, 0xE6  # of the registers that the system k
 
 @dataclass(frozen=True)
 class Aim:
-    """A target by its name: what code is generated, what it is linked for, what the processor must have."""
+    """A target by its name: the generated code, the linker's triple, and the required processor features."""
 
     name: str
     target: Target
@@ -55,7 +55,7 @@ class Aim:
 
     @property
     def saved_state(self) -> int:
-        """The bits that the register of the system's saved state must have; 0 where nothing is to be checked."""
+        """The bits that the register of the system's saved state must have; 0 if nothing is checked."""
         if not self.features:
             return 0
         return STATE_OF_AVX512 if "avx512f" in self.features else STATE_OF_AVX
@@ -70,14 +70,16 @@ def names() -> list[str]:
 def aim(name: str) -> Aim:
     """The target of a name: `host`, a level such as `x86-64-v3`, or a machine with a C library.
 
-    Raises ArgumentError for any other name, and for `host` where that is no Linux.
+    Raises ArgumentError for any other name, and for `host` on a system other than Linux.
     """
     if name == "host":
         target = engine.host_target()
         machine, _, system = target.triple.partition("-")
         if machine not in MACHINES or "linux" not in system:
-            raise ArgumentError(f"deploy: a Linux machine is required for the target host; this is {target.triple}; "
-                                f"name one of {', '.join(names()[1:])}")
+            raise ArgumentError(
+                f"deploy: the target host needs a Linux machine; this is {target.triple}; name one of "
+                f"{', '.join(names()[1:])}"
+            )
         on = {f[1:] for f in target.features.split(",") if f.startswith("+")}
         features = tuple(f for f in FEATURES if f in on) if machine == "x86_64" else ()
         return Aim(name, target, machine, "musl" if "musl" in system else "gnu", features)
@@ -86,7 +88,7 @@ def aim(name: str) -> Aim:
     machine, _, rest = name.partition("-")
     library = rest.removeprefix("linux-") if rest else "gnu"
     if machine not in MACHINES or library not in LIBRARIES or (rest and not rest.startswith("linux-")):
-        raise ArgumentError(f"deploy: a target of {', '.join(names())} is required; got {name!r}")
+        raise ArgumentError(f"deploy: target must be one of {', '.join(names())}; got {name!r}")
     return _portable(name, machine, library, MACHINES[machine][1])
 
 

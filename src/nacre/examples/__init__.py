@@ -1,4 +1,4 @@
-"""Examples: whole trainings to read and to run, by `nacre train NAME` or from Python.
+"""Examples: complete trainings to read and run, with `nacre train NAME` or from Python.
 
 An example is a module of this package.  The first line of its docstring is its title, `EPOCHS` how long it trains
 unless told otherwise, and `build(settings)` makes its run: model, data, trainer.
@@ -24,13 +24,13 @@ from nacre.train.loop import Trainer
 
 
 def _nothing() -> dict[str, Any]:
-    """The results of a run that tells no more than its history."""
+    """No results beyond the history."""
     return {}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What an example is told: the seed, for how many epochs it will train, and options to pass on to `Trainer`."""
+    """The settings of an example: the seed, the number of epochs, and further options for `Trainer`."""
 
     seed: int = 0
     epochs: int = 1
@@ -39,9 +39,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Run:
-    """A training that is ready to begin or to be resumed.
+    """A training that is ready to begin or to resume.
 
-    `results`, called when it has ended, gives what is to be told and kept: numbers and texts by name.
+    `results` is called at the end; it returns the results to show and save: numbers and texts by name.
     """
 
     trainer: Trainer
@@ -61,17 +61,17 @@ class Example(Protocol):
 
 
 def names() -> list[str]:
-    """The examples that there are."""
+    """The names of the examples."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
 
 
 def load(name: str) -> Example:
-    """An example by its name.  Raises ArgumentError where there is none."""
+    """An example by its name.  Raises ArgumentError for an unknown name."""
     if name not in names():
-        raise ArgumentError(f"train: the name of an example is required: {', '.join(names())}; got {name!r}")
+        raise ArgumentError(f"train: unknown example {name!r}; the examples are {', '.join(names())}")
     return cast("Example", import_module(f"{__name__}.{name}"))
 
 
 def title(name: str) -> str:
-    """What an example is, in a line."""
+    """The title of an example, one line."""
     return (load(name).__doc__ or name).strip().splitlines()[0]

@@ -1,8 +1,8 @@
 """A small GPT learns Python's reference manual character by character, and beats an interpolated trigram model.
 
-The text is that of the topics which Python's `help()` shows; every installation has it.  A trigram model with
-weights fitted on text of its own (Jelinek and Mercer 1980) says what three characters' statistics can do; the GPT's
-loss on text that neither has seen must be lower.  Losses are nats for each character, over the same characters.
+The text consists of the topics of Python's `help()`, which every installation has.  The baseline is a trigram model
+whose weights are fitted on separate text (Jelinek and Mercer 1980).  The GPT must reach a lower loss on text that
+neither model has seen.  Losses are in nats per character, over the same characters.
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ START, SAMPLE, TEMPERATURE = 40, 400, 0.8  # characters of unseen text that are 
 
 
 def manual() -> str:
-    """Python's reference manual as `help()` has it, each paragraph once."""
+    """Python's reference manual as `help()` shows it, each paragraph once."""
     try:
         topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
     except (ImportError, AttributeError) as fault:
-        raise MissingExtra("chargpt: the text of Python's help (pydoc_data) is required; it could not be read "
-                           f"({fault}); install the whole of Python's standard library") from None
+        raise MissingExtra(
+            f"chargpt: the text of Python's help (pydoc_data) is required; it could not be read ({fault}); install "
+            "the whole of Python's standard library"
+        ) from None
     paragraphs = "\n\n".join(topics[name].strip("\n") for name in sorted(topics)).split("\n\n")
     return "\n\n".join(dict.fromkeys(paragraphs))  # topics quote each other
 
 
 def pages(text: str, size: int = PAGE) -> list[str]:
-    """Text in pages of whole paragraphs, each of `size` characters at least but the last."""
+    """Text in pages of whole paragraphs, each with at least `size` characters except the last one."""
     found: list[str] = [""]
     for paragraph in text.split("\n\n"):
         if len(found[-1]) >= size:
@@ -57,19 +59,19 @@ def pages(text: str, size: int = PAGE) -> list[str]:
 
 
 def held_back(whole: list[str]) -> tuple[list[str], list[str]]:
-    """Pages in two parts: most of them, and every tenth."""
+    """Pages in two parts: every tenth page, and the others."""
     return ([p for k, p in enumerate(whole) if k % HELD_BACK != HELD_BACK - 1], whole[HELD_BACK - 1::HELD_BACK])
 
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The characters that are told apart, as numbers from 0; the first stands for all others."""
+    """The known characters, numbered from 0; number 0 stands for all other characters."""
 
     characters: str
 
     @classmethod
     def of(cls, text: str) -> Alphabet:
-        """That of a text."""
+        """The alphabet of a text."""
         return cls(UNKNOWN + "".join(sorted(set(text) - {UNKNOWN})))
 
     def encode(self, text: str) -> np.ndarray:
@@ -83,7 +85,7 @@ class Alphabet:
 
 
 class Windows(Dataset):
-    """Pieces of `length` characters that begin every `stride`, each with the characters that follow its own."""
+    """Pieces of `length` characters that begin every `stride` characters, each with the characters that follow."""
 
     def __init__(self, codes: np.ndarray, length: int, stride: int) -> None:
         self.codes, self.length, self.stride = codes, length, stride
@@ -101,10 +103,10 @@ class Windows(Dataset):
 
 
 class Trigram:
-    """Characters' probabilities after two others: the weighted mean of trigrams, bigrams, characters and all alike.
+    """Character probabilities after two others: the weighted mean of trigrams, bigrams, single characters, and uniform.
 
-    The weights depend on how often the two were seen, and are fitted to `held` by expectation maximisation, with
-    counts of `text` alone; then both are counted.
+    The weights depend on how often the context was seen.  Expectation maximisation fits them to `held`, with counts of
+    `text` alone.  Then both texts are counted.
     """
 
     ROUNDS = 60
@@ -128,9 +130,9 @@ class Trigram:
         np.add.at(self.counts, (codes[:-2], codes[1:-1], codes[2:]), 1)
 
     def _shares(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each character from the third on the four probabilities [n, 4], and how often its context was seen [n].
+        """Four probabilities [n, 4] for each character from the third on, and how often its context was seen [n].
 
-        A context that was never seen tells what the shorter one does.
+        A context that was never seen has the probabilities of the shorter one.
         """
         a, b, c = codes[:-2], codes[1:-1], codes[2:]
         pairs: np.ndarray = self.counts.sum(0)
@@ -144,12 +146,12 @@ class Trigram:
         return np.stack([three, two, one, all_alike], 1), np.frexp(seen.astype(np.float64))[1]
 
     def probabilities(self, codes: np.ndarray) -> np.ndarray:
-        """That of each character from the third on [n - 2]."""
+        """The probability of each character from the third on [n - 2]."""
         shares, kinds = self._shares(codes)
         return (shares * self.weights[np.minimum(kinds, len(self.weights) - 1)]).sum(1)
 
     def loss(self, codes: np.ndarray) -> float:
-        """Nats for each character from the third on."""
+        """The loss in nats of each character from the third on."""
         return float(-np.log(self.probabilities(codes)).mean())
 
 
@@ -158,7 +160,7 @@ class Trigram:
 
 @dataclass(frozen=True)
 class Size:
-    """How large the network is; `context` is the number of characters that it sees."""
+    """The size of the network; `context` is the number of characters that it reads."""
 
     layers: int = 4
     width: int = 128
@@ -167,7 +169,7 @@ class Size:
 
 
 class Block(nn.Module):
-    """Causal self-attention, then a network of two layers, each behind a layer norm and beside a shortcut."""
+    """Causal self-attention, then a network of two layers, each after a layer norm and with a residual connection."""
 
     def __init__(self, size: Size) -> None:
         width = size.width
@@ -187,7 +189,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A decoder as GPT-2's: learned places, blocks, and the embedding once more as the last layer."""
+    """A decoder like GPT-2's: learned positions, blocks, and a last layer that shares the embedding's weights."""
 
     def __init__(self, alphabet: int, size: Size) -> None:
         self.characters = nn.Embedding(alphabet, size.width)
@@ -210,12 +212,12 @@ class Gpt(nn.Module):
 
 
 def cross_entropy(scores: Tensor, wanted: Tensor) -> Tensor:
-    """Nats for each character: scores [N, T, alphabet], characters [N, T]."""
+    """The loss in nats per character, for scores [N, T, alphabet] and characters [N, T]."""
     return nn.functional.cross_entropy(nc.reshape(scores, (-1, scores.shape[-1])), nc.reshape(wanted, (-1,)))
 
 
 def written(model: Gpt, alphabet: Alphabet, size: Size, start: str, length: int, seed: int) -> str:
-    """Text that the model writes on from `start`, a character at a time, drawn by its probabilities."""
+    """Text that the model writes after `start`, one character at a time, drawn by the model's probabilities."""
     scores = nc.jit(model)
     random = np.random.default_rng(seed)
     codes = list(alphabet.encode(start))
@@ -255,7 +257,7 @@ def build(settings: Settings, size: Size = Size(), text: str | None = None) -> R
                       **settings.trainer)
 
     def results() -> Mapping[str, Any]:
-        """Both losses over the same characters, and a text that the model writes."""
+        """Both losses over the same characters, and a sample of the model's text."""
         own, other = held_back(kept)
         trigram = Trigram(alphabet.encode("".join(own)), alphabet.encode("".join(other)), len(alphabet.characters))
         whole = len(validation.dataset) * size.context  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """A convolutional network learns to read handwritten digits of 8 × 8 pixels.
 
-The data are scikit-learn's 1,797 digits, which its package contains (the extra `demo`), split once for all.
+The data are scikit-learn's 1,797 digits, which its package contains (the extra `demo`).  The split is fixed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ def images() -> tuple[np.ndarray, np.ndarray]:
     try:
         raw: Any = import_module("sklearn.datasets").load_digits()
     except ImportError as fault:
-        raise MissingExtra("digits: scikit-learn is required for its handwritten digits; it could not be imported "
-                           f"({fault}); install it with: pip install 'nacre[demo]'") from None
+        raise MissingExtra(
+            f"digits: scikit-learn is required for its handwritten digits; it could not be imported ({fault}); "
+            "install it with: pip install 'nacre[demo]'"
+        ) from None
     return (raw.images / 16).astype(np.float32)[:, None], raw.target.astype(np.int64)
 
 
 def split() -> tuple[TensorDataset, TensorDataset]:
-    """The digits to train on, and those held back."""
+    """The training digits and the test digits."""
     x, y = images()
     order = permutation(len(y), SPLIT, 0)
     held, rest = order[:HELD_BACK], order[HELD_BACK:]
@@ -67,7 +69,7 @@ def build(settings: Settings) -> Run:
     test = DataLoader(held, HELD_BACK)
 
     def results() -> Mapping[str, Any]:
-        """The share of the images held back that is read rightly."""
+        """The accuracy on the test digits."""
         return {"accuracy": trainer.validate(test)["accuracy"], "images": HELD_BACK}
 
     return Run(trainer, batches, test, results)

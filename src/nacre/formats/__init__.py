@@ -1,1 +1,1 @@
-"""Files: tensors by name as safetensors, and whole programs with their weights."""
+"""File formats: tensors by name as safetensors, and whole programs with their weights."""

@@ -1,7 +1,7 @@
 """Programs as files: the graph as text and the weights by name, in one safetensors file that other readers open too.
 
-The metadata of the file: `format` (nacre-program), `version`, `graph` (the text of `ir/text`), `inputs`, `outputs`
-and `weights` (names as JSON lists, the weights in the order of the graph's inputs), `structure` (what a call returns).
+The file's metadata hold `format` (nacre-program), `version`, `graph` (the text of `ir/text`), and `structure` (the form
+of the result).  `inputs`, `outputs` and `weights` are names as JSON lists, the weights in the graph's order.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ DEEPEST = 50
 
 def save_program(function: Any, path: str | os.PathLike[str], *examples: Any,
                  dynamic_shapes: DynamicShapes | None = None) -> Program:
-    """Freeze a function or model on example arguments (or take a `Program`) and write it; gives the program.
+    """Freeze a function or model on example arguments (or take a `Program`), write it to a file, and return the
+    program.
 
-    Raises what `freeze` raises, and DeviceError where the file cannot be written.
+    `examples` and `dynamic_shapes` are those of `freeze`.  The write is atomic.  Raises the errors of `freeze`, and
+    DeviceError if the file cannot be written.
 
     >>> _ = nc.save_program(nn.Linear(3, 2).eval(), "linear.safetensors", nc.ones((4, 3)))
     >>> nc.load_program("linear.safetensors")
@@ -42,9 +44,9 @@ def save_program(function: Any, path: str | os.PathLike[str], *examples: Any,
 
 
 def load_program(path: str | os.PathLike[str]) -> Program:
-    """Read a program; it runs on tensors and gives the bits of the function that it was.
+    """Read a program from a file; it takes tensors and gives the bits of the original function.
 
-    Raises ArgumentError or GraphError, saying what is wrong, for any other file; nothing in a file is run as Python.
+    Raises ArgumentError or GraphError, with the reason, for any other file.  Nothing in a file is run as Python.
 
     >>> _ = nc.save_program(lambda x: x * 2, "twice.safetensors", nc.ones(2))
     >>> nc.load_program("twice.safetensors")(nc.tensor([1.0, 5.0])).tolist()
@@ -58,7 +60,7 @@ def load_program(path: str | os.PathLike[str]) -> Program:
         if form != FORMAT:
             raise _wrong(path, f"its format is {form[:40]!r}")
         if version != VERSION:
-            raise _wrong(path, f"its version is {version[:20]!r}; this reads {VERSION}; use a newer Nacre")
+            raise _wrong(path, f"its version is {version[:20]!r}; this Nacre reads {VERSION}; use a newer Nacre")
         try:
             return _program(path, file)
         except (ValueError, RecursionError) as fault:
@@ -72,9 +74,9 @@ def _program(path: str | os.PathLike[str], file: File) -> Program:
     inputs, outputs, weights = (_names(path, file.metadata, name) for name in ("inputs", "outputs", "weights"))
     structure = _structure(json.loads(file.metadata["structure"]), 0)
     if sorted(weights) != sorted(file.entries) or len(inputs) + len(weights) != len(graph.inputs):
-        raise _wrong(path, "its names are not those of the graph's inputs and of its tensors")
+        raise _wrong(path, "its names differ from those of the graph's inputs and of its tensors")
     if len(outputs) != len(graph.outputs) or structure.leaves != len(outputs):
-        raise _wrong(path, "its names are not those of the graph's outputs")
+        raise _wrong(path, "its names differ from those of the graph's outputs")
     held = {name: file.tensor(name) for name in weights}
     for name, v in zip(weights, graph.inputs[len(inputs):], strict=True):
         if held[name].type is not v.type:
@@ -83,16 +85,16 @@ def _program(path: str | os.PathLike[str], file: File) -> Program:
 
 
 def _wrong(path: str | os.PathLike[str], text: str) -> ArgumentError:
-    return ArgumentError(f"load_program: a program of save_program is required; {os.fspath(path)} is not: {text}")
+    return ArgumentError(f"load_program: the file must be a program of save_program; {os.fspath(path)} is not: {text}")
 
 
 def _names(path: str | os.PathLike[str], metadata: Mapping[str, str], name: str) -> tuple[str, ...]:
     found = json.loads(metadata[name])
     if not isinstance(found, list) or not all(isinstance(n, str) for n in cast("list[object]", found)):
-        raise _wrong(path, f"its {name} are no list of names")
+        raise _wrong(path, f"its {name} are not a list of names")
     names = cast("list[str]", found)
     if len(set(names)) != len(names):
-        raise _wrong(path, f"a name stands twice in its {name}")
+        raise _wrong(path, f"a name occurs twice in its {name}")
     return tuple(names)
 
 
@@ -122,6 +124,6 @@ def _structure(found: Any, depth: int) -> tree.Structure:
         return tree.Structure(dict, tuple(held), tuple(_structure(c, depth + 1) for c in held.values()))
     items = cast("list[Any]", found) if isinstance(found, list) else []
     if not items or items[0] not in ("tuple", "list"):
-        raise ValueError("its structure is not made of tuples, lists and dictionaries")
+        raise ValueError("its structure must consist of tuples, lists and dictionaries")
     return tree.Structure({"tuple": tuple, "list": list}[items[0]], None,
                           tuple(_structure(c, depth + 1) for c in items[1:]))

@@ -1,6 +1,6 @@
-"""`Program`: a function frozen to one graph with its weights, which runs without the Python that it came from.
+"""`Program`: a function frozen to one graph with its weights, which runs without the original Python code.
 
-`freeze` traces a function or module once; a program then runs, is saved and loaded (`formats/frozen`), and is compiled
+`freeze` traces a function or module once.  A program can then be run, saved and loaded (`formats/frozen`), and compiled
 ahead of time (`deploy`).
 """
 
@@ -36,7 +36,7 @@ from nacre.transform.jit import Jitted
 
 @dataclass(frozen=True)
 class Program:
-    """A graph, the names of its inputs and outputs, and its weights, which are the graph's last inputs."""
+    """A graph, the names of its inputs and outputs, and its weights, which are the last inputs of the graph."""
 
     graph: Graph
     inputs: tuple[str, ...]
@@ -62,17 +62,20 @@ class Program:
         return substitute(self.graph, known)
 
     def __call__(self, *args: Any) -> Any:
-        """Run on tensors or arrays, in the order of `inputs`; nested arguments are flattened.
+        """Run the program on tensors or arrays, in the order of `inputs`; nested arguments are flattened.
 
-        Raises ArgumentError for another number of tensors, ShapeError for shapes or dtypes that do not fit.
+        Returns tensors in the structure of the original result.  Raises ArgumentError for a wrong number of tensors,
+        ShapeError for shapes or dtypes that do not fit.
         """
         given = [as_tensor(x) for x in tree.flatten(args)[0]]
         if len(given) != len(self.inputs):
-            raise ArgumentError(f"{self.graph.name}: {len(self.inputs)} tensors ({', '.join(self.inputs)}) are "
-                                f"required; got {len(given)}")
+            raise ArgumentError(
+                f"{self.graph.name}: the call takes {len(self.inputs)} tensors ({', '.join(self.inputs)}); got "
+                f"{len(given)}"
+            )
         for name, type, x in zip(self.inputs, self.input_types, given, strict=True):
             if x.type.dtype is not type.dtype or x.type.rank != type.rank:
-                raise ShapeError(f"{self.graph.name}: {type} is required for {name}; got {x.type}")
+                raise ShapeError(f"{self.graph.name}: {name} must be {type}; got {x.type}")
         sizes = solve(self.input_types, [x.type.shape for x in given])
         for name, type, x in zip(self.inputs, self.input_types, given, strict=True):
             _fits(self.graph.name, name, type, x.type, sizes)
@@ -90,16 +93,16 @@ def _fits(program: str, name: str, wanted: TensorType, found: TensorType, sizes:
         exact = n if isinstance(n, int) else n.evaluate(sizes)
         if actual != exact or not low <= exact <= high:
             bounds = "" if isinstance(n, int) else f" with {n} from {low} to {high}"
-            raise ShapeError(f"{program}: {wanted}{bounds} is required for {name}; got {found}")
+            raise ShapeError(f"{program}: {name} must be {wanted}{bounds}; got {found}")
 
 
 def freeze(function: Any, *examples: Any, dynamic_shapes: DynamicShapes | None = None) -> Program:
-    """Trace a function, module or jitted function on example arguments into a program; what it holds is copied.
+    """Trace a function, module or jitted function on example arguments into a program; its weights are copied.
 
-    `dynamic_shapes` names axes whose size may change, as for `jit`; a jitted function brings its own.
+    `dynamic_shapes` names the axes whose size may change, as for `jit`; a jitted function has its own.
 
-    Raises TraceError for functions that change variables (a module in training mode, random numbers), ArgumentError
-    for arguments and results that are not tensors.
+    Raises TraceError for functions that change variables (a module in training mode, random numbers), ArgumentError for
+    arguments and results that are not tensors.
 
     >>> program = freeze(nn.Linear(3, 2), nc.ones((4, 3)))
     >>> program.inputs, program.output_types, list(program.weights)
@@ -120,13 +123,13 @@ def freeze(function: Any, *examples: Any, dynamic_shapes: DynamicShapes | None =
     outputs: list[str] = []
 
     def flat(*staged: Value) -> Sequence[Value]:
-        """The function on flat values; notes the names and the structure of what it returns."""
+        """The function on flat values; it records the names and the structure of its result."""
         answer = function(*tree.unflatten(structure, staged))
         found, shape = tree.flatten(answer)
         results.append(shape)
         outputs.extend(_paths(answer, "output"))
         if not all(isinstance(x, Value | Variable) for x in found):
-            raise ArgumentError(f"freeze: results that are tensors are required; {name} returns {answer!r}")
+            raise ArgumentError(f"freeze: {name} must return tensors; got {answer!r}")
         return [x.value if isinstance(x, Variable) else x for x in found]
 
     with gradients(False):
@@ -145,7 +148,7 @@ def _named_arguments(function: Any, examples: Sequence[Any], name: str) -> tuple
         signature = _signature(function)
         bound = signature.bind(*examples)
     except (TypeError, ValueError) as fault:
-        raise ArgumentError(f"freeze: examples of all arguments of {name} are required; {fault}") from None
+        raise ArgumentError(f"freeze: pass an example of every argument of {name}; {fault}") from None
     names: list[str] = []
     for parameter, value in bound.arguments.items():
         several = signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
@@ -154,13 +157,15 @@ def _named_arguments(function: Any, examples: Sequence[Any], name: str) -> tuple
     tensors = Value | np.ndarray | np.generic | Variable
     wrong = [n for n, x in zip(names, found, strict=True) if not isinstance(x, tensors)]
     if wrong:
-        raise ArgumentError(f"freeze: tensors or arrays are required as examples; {wrong[0]} is not; make it part of "
-                            "the function, as functools.partial does")
+        raise ArgumentError(
+            f"freeze: the examples must be tensors or arrays; {wrong[0]} is not; make it part of the function, as "
+            "functools.partial does"
+        )
     return names, [as_tensor(x) for x in found]
 
 
 def _paths(value: Any, name: str) -> Iterator[str]:
-    """A name for each leaf of a container: keys and places, joined by dots."""
+    """A name for each leaf of a container: keys and positions, joined by dots."""
     if isinstance(value, dict):
         for key, child in value.items():  # type: ignore[reportUnknownVariableType]
             yield from _paths(child, f"{name}.{key}" if name != "output" else str(key))  # type: ignore[reportUnknownArgumentType]
@@ -176,12 +181,14 @@ def _require_unchanging(trace: Trace, name: str) -> None:
     changed = [*trace.variable_outputs, *trace.gradient_outputs]
     if changed:
         shown = ", ".join(sorted({v.name or f"a variable of {v.type}" for v in changed}))
-        raise TraceError(f"freeze: a function that changes no variable is required; {name} changes {shown}; call "
-                         "`.eval()` on the model first, and pass random keys as arguments")
+        raise TraceError(
+            f"freeze: the function must not change variables; {name} changes {shown}; call `.eval()` on the model "
+            "first, and pass random keys as arguments"
+        )
 
 
 def _weights(function: Callable[..., Any], trace: Trace) -> dict[str, Value]:
-    """What the graph takes besides arguments: captured tensors, then variables by their names."""
+    """The inputs of the graph besides the arguments: captured tensors, then variables by their names."""
     found: dict[str, Value] = {}
     paths: dict[int, str] = {}
     if isinstance(function, Module):
@@ -202,7 +209,7 @@ def _weights(function: Callable[..., Any], trace: Trace) -> dict[str, Value]:
 
 
 def _plain(structure: tree.Structure) -> tree.Structure:
-    """The structure with other containers than tuples, lists, dicts and None as tuples."""
+    """The structure with tuples in place of all containers except tuples, lists, dicts and None."""
     kind = structure.kind
     if kind not in (None, tuple, list, dict, type(None)):
         kind = tuple

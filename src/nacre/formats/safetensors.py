@@ -1,4 +1,4 @@
-"""Tensors by name as safetensors files: written whole or not at all, read through a memory map, checked on the way."""
+"""Tensors by name as safetensors files: written atomically, read through a memory map, and checked."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ NAMES = {
 }  # fmt: skip
 LONGEST_HEADER = 100_000_000  # bytes, as the format's own library has it
 MOST_AXES = 64
-SHOWN = 32  # characters of a file's name in the name of the new file that takes its place
+SHOWN = 32  # characters of the old file's name in the temporary name of the new one
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a tensor lies in a file: its bytes from `start` on, after the header."""
+    """The place of a tensor in a file: its bytes from `start` on, after the header."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -51,10 +51,12 @@ class Entry:
 def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors by name, such as a state dict, to a safetensors file; an interrupted write leaves the old file.
 
-    The same tensors and metadata give the same bytes, in whatever order they are.
+    `tensors` maps names to tensors, arrays or variables of any shape.  The same tensors and metadata give the same
+    bytes, in any order.
 
-    The mode of a file that was there is kept; a link is replaced, what it leads to stays.  Raises ArgumentError for
-    what has no dtype of the format, DeviceError where the file cannot be written, or is a device, pipe or folder.
+    The new file has the mode of the old one.  A symbolic link is replaced, and its target stays.  Raises ArgumentError
+    for a dtype that the format does not have.  Raises DeviceError if the file cannot be written, or is a device, pipe
+    or folder.
 
     >>> nc.save(nn.Linear(3, 2).state_dict(), "linear.safetensors")
     >>> {k: v.shape for k, v in nc.load("linear.safetensors").items()}
@@ -63,10 +65,10 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
     held: dict[str, np.ndarray] = {}
     for name, tensor in cast("Mapping[object, Any]", tensors).items():
         if not isinstance(name, str) or name == "__metadata__":
-            raise ArgumentError(f"save: names of tensors, other than __metadata__, are required; got {name!r}")
+            raise ArgumentError(f"save: names must be strings other than __metadata__; got {name!r}")
         x = as_tensor(tensor)
         if not _representable(x.type.shape, x.type.dtype):
-            raise ArgumentError(f"save: sizes whose product fits into 63 bits are required; {name!r} is {x.type}")
+            raise ArgumentError(f"save: the product of sizes must fit into 63 bits; {name!r} is {x.type}")
         held[name] = np.asarray(to_numpy(x), order="C")
     specs = {name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
              for name, a in held.items()}
@@ -74,17 +76,17 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
         try:
             serialize_file(specs, made, metadata=dict(metadata) if metadata else None)
         except UnicodeEncodeError as fault:
-            raise ArgumentError(f"save: names that UTF-8 can write are required; {fault}") from None
+            raise ArgumentError(f"save: names must be valid UTF-8; {fault}") from None
         except SafetensorError as fault:
             if "os error" in str(fault):
                 raise OSError(str(fault)) from None
-            raise ArgumentError(f"save: tensors that safetensors can hold are required; {fault}") from None
+            raise ArgumentError(f"save: safetensors cannot hold these tensors; {fault}") from None
         if metadata:
             _sort_metadata(made)
 
 
 def _sort_metadata(path: Path) -> None:
-    """Order the metadata of a file by name: the format's library writes them in an order of chance."""
+    """Sort the metadata of a file by name: the format's library writes them in random order."""
     with open(path, "r+b") as file:
         length = int.from_bytes(file.read(8), "little")
         listed = json.loads(file.read(length))
@@ -96,8 +98,8 @@ def _sort_metadata(path: Path) -> None:
 def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Read all tensors of a safetensors file, by name.
 
-    Raises ArgumentError, saying what is wrong, for a file that is not one in every byte; DeviceError where it cannot
-    be read.  Nothing in a file is run.
+    Returns a dict of tensors.  Raises ArgumentError, with the reason, for a file in which any byte is wrong;
+    DeviceError if it cannot be read.  Nothing in a file is run.
 
     >>> nc.save({"scale": nc.tensor([1.0, 2.0])}, "scale.safetensors")
     >>> nc.load("scale.safetensors")
@@ -108,7 +110,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 class File:
-    """An open safetensors file: what it lists, and the tensors that are asked for."""
+    """An open safetensors file: its header, and the tensors that are requested."""
 
     def __init__(self, path: Path, data: mmap | bytes) -> None:
         self.path, self.data = path, data
@@ -127,51 +129,51 @@ class File:
         return from_numpy(array.reshape(e.shape))
 
     def _wrong(self, text: str) -> ArgumentError:
-        return ArgumentError(f"load: a safetensors file is required; {self.path} is not: {text}")
+        return ArgumentError(f"load: the file must be a safetensors file; {self.path} is not: {text}")
 
     def _header(self) -> tuple[int, dict[str, Any]]:
         length = int.from_bytes(self.data[:8], "little")
         if len(self.data) < 8 or not 2 <= length <= min(LONGEST_HEADER, len(self.data) - 8):
-            raise self._wrong("its header does not fit into it")
+            raise self._wrong("its header is longer than the file")
         try:
             header = json.loads(self.data[8:8 + length].decode(), object_pairs_hook=_once)
         except (ValueError, RecursionError) as fault:
-            raise self._wrong(f"its header is no JSON: {fault}") from None
+            raise self._wrong(f"its header is not JSON: {fault}") from None
         if not isinstance(header, dict):
-            raise self._wrong("its header is no dictionary")
+            raise self._wrong("its header is not a dictionary")
         return 8 + length, cast("dict[str, Any]", header)
 
     def _metadata(self, found: object) -> dict[str, str]:
         if not isinstance(found, dict) or not all(isinstance(v, str) for v in cast("dict[str, Any]", found).values()):
-            raise self._wrong("its metadata are not texts by name")
+            raise self._wrong("its metadata must be strings by name")
         return cast("dict[str, str]", found)
 
     def _entry(self, name: str, found: object) -> Entry:
         if not isinstance(found, dict) or set(cast("dict[str, Any]", found)) != {"dtype", "shape", "data_offsets"}:
-            raise self._wrong(f"{name} is not described by dtype, shape and data_offsets")
+            raise self._wrong(f"{name} must have dtype, shape and data_offsets")
         entry = cast("dict[str, Any]", found)
         dtype, shape, offsets = NAMES.get(str(entry["dtype"])), entry["shape"], entry["data_offsets"]
         if dtype is None:
-            raise self._wrong(f"{name} has the dtype {str(entry['dtype'])[:20]!r}, which is none of {', '.join(NAMES)}")
+            raise self._wrong(f"{name} has the dtype {str(entry['dtype'])[:20]!r}; the dtypes are {', '.join(NAMES)}")
         if not _sizes(shape) or len(shape) > MOST_AXES:
-            raise self._wrong(f"{name} has no shape of whole numbers")
+            raise self._wrong(f"the shape of {name} must be a list of whole numbers")
         if not _sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= len(self.data) - self.begin:
-            raise self._wrong(f"{name} lies outside of it")
+            raise self._wrong(f"{name} lies outside of the file")
         if prod(shape) * dtype.itemsize != offsets[1] - offsets[0]:
             raise self._wrong(f"{name} is {dtype.short}{shape} but has {offsets[1] - offsets[0]} bytes")
         if not _representable(shape, dtype):
-            raise self._wrong(f"{name} has sizes whose product does not fit into 63 bits: {shape}")
+            raise self._wrong(f"the product of the sizes of {name} does not fit into 63 bits: {shape}")
         return Entry(dtype, tuple(shape), offsets[0], offsets[1])
 
     def _require_whole(self) -> None:
-        """Tensors lie side by side and fill the file: nothing is hidden, nothing shared."""
+        """Check that the tensors lie side by side and fill the file, so that nothing is hidden or shared."""
         at = 0
         for e in sorted(self.entries.values(), key=lambda e: (e.start, e.end)):
             if e.start != at:
                 raise self._wrong("its tensors overlap or leave gaps")
             at = e.end
         if at != len(self.data) - self.begin:
-            raise self._wrong("it goes on after its tensors")
+            raise self._wrong("bytes follow after its tensors")
 
 
 def _sizes(value: object) -> bool:
@@ -185,45 +187,44 @@ def _representable(shape: Sequence[Size], dtype: DType) -> bool:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({k for k, _ in pairs}) != len(pairs):
-        raise ValueError("a name stands there twice")
+        raise ValueError("a name occurs twice in it")
     return dict(pairs)
 
 
 @contextmanager
 def reading(path: Path) -> Generator[BufferedReader]:
-    """A regular file, open while the block runs; a pipe or a device is an OSError and waits for nobody."""
+    """A regular file, open during the block; a pipe or a device raises OSError at once."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         yield file
 
 
 @contextmanager
 def opened(path: Path) -> Generator[File]:
-    """A safetensors file, mapped into memory while the block runs."""
+    """A safetensors file, mapped into memory during the block."""
     try:
         with reading(path) as file:
             empty = os.fstat(file.fileno()).st_size == 0
             data = b"" if empty else mmap(file.fileno(), 0, access=ACCESS_READ)
     except (OSError, ValueError) as fault:
-        raise DeviceError(f"load: a file that can be read is required; {path}: "
-                          f"{getattr(fault, 'strerror', None) or fault}") from None
+        raise DeviceError(f"load: cannot read {path}: {getattr(fault, 'strerror', None) or fault}") from None
     yield File(path, data)
 
 
 @contextmanager
 def replacing(path: Path, operation: str = "save", mode: int = 0o666) -> Generator[Path]:
-    """A new file in the same folder, to be written in the block; after it, it takes the place of `path` at once.
+    """A new file in the same folder, written in the block; afterwards it replaces `path` atomically.
 
-    It has the mode of the file that was there; a link there is replaced, not followed.  Raises DeviceError for a
-    path that is, or leads to, something else than a regular file, such as a device, a pipe or a folder.
+    It has the mode of the old file.  A link is replaced, not followed.  Raises DeviceError for a path that is, or leads
+    to, anything but a regular file, such as a device, a pipe or a folder.
     """
     mode = replaceable(path, operation, mode)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:SHOWN]}.", dir=path.parent)
         os.close(handle)
     except OSError as fault:
-        raise DeviceError(f"{operation}: a folder that can be written is required; {path}: {fault.strerror}") from None
+        raise DeviceError(f"{operation}: cannot write into the folder of {path}: {fault.strerror}") from None
     made = Path(name)
     try:
         yield made
@@ -235,32 +236,33 @@ def replacing(path: Path, operation: str = "save", mode: int = 0o666) -> Generat
     except OSError as fault:
         if isinstance(fault, Error):
             raise
-        raise DeviceError(f"{operation}: a file that can be written, with room, is required; {path}: "
-                          f"{fault.strerror or fault}") from None
+        raise DeviceError(f"{operation}: cannot write {path}: {fault.strerror or fault}") from None
     finally:
         made.unlink(missing_ok=True)
 
 
 def replaceable(path: Path, operation: str, mode: int = 0o666) -> int:
-    """The mode of a file that takes a path's place: that of the file there, or a new one's.
+    """The mode of the file that replaces a path: that of the old file, or that of a new one.
 
-    Who may read the old file may also run the new one, where `mode` says that it is to be run.  Raises DeviceError
-    for what is no regular file, and for a name that no file can have.
+    If `mode` makes the file executable, everyone who may read the old file may run the new one.  Raises DeviceError for
+    anything but a regular file, and for a name that no file can have.
     """
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError("it is a folder" if stat.S_ISDIR(status.st_mode) else "it is another kind of file")
+            raise OSError("it is a folder" if stat.S_ISDIR(status.st_mode) else "it is not a regular file")
     except FileNotFoundError:  # nothing is there, or a link that leads to nothing
         return mode & ~_umask()
     except (OSError, ValueError) as fault:
-        raise DeviceError(f"{operation}: a regular file, or the name of a new one, is required; got "
-                          f"{os.fspath(path)!r}: {getattr(fault, 'strerror', None) or fault}") from None
+        raise DeviceError(
+            f"{operation}: the path must be a regular file or the name of a new one; got {os.fspath(path)!r}: "
+            f"{getattr(fault, 'strerror', None) or fault}"
+        ) from None
     return status.st_mode & 0o777 | (status.st_mode & 0o444) >> 2 & mode
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
+    """Force the names in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,6 +1,6 @@
-"""Networks: modules, layers, `functional`, the same as functions, and `init`, how parameters start.
+"""Neural networks: modules and layers, the same operations as functions (`functional`), and initialisers (`init`).
 
-What is behind a name is loaded when the name is first used.
+A name's module is loaded when the name is first used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Activations and dropout as modules.
 
-`inplace` is taken where PyTorch takes it, and changes nothing: a tensor's value never changes.
+`inplace` is accepted where PyTorch accepts it, and has no effect: a tensor's value never changes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class _Activation(Module):
 class ReLU(_Activation):
     """max(x, 0).
 
+    For inputs of any shape with integers or floating-point numbers; the output has their shape and dtype.
+
     >>> nn.ReLU()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
     [0.0, 0.0, 3.0]
     """
@@ -40,6 +42,8 @@ class ReLU(_Activation):
 
 class ReLU6(_Activation):
     """x limited to [0, 6].
+
+    For inputs of any shape with integers or floating-point numbers; the output has their shape and dtype.
 
     >>> nn.ReLU6()(nc.tensor([-2.0, 3.0, 9.0])).tolist()
     [0.0, 3.0, 6.0]
@@ -56,6 +60,8 @@ class ReLU6(_Activation):
 class LeakyReLU(_Activation):
     """x above 0, negative_slope · x elsewhere.
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.LeakyReLU(0.5)(nc.tensor([-2.0, 0.0, 3.0])).tolist()
     [-1.0, 0.0, 3.0]
     """
@@ -69,7 +75,10 @@ class LeakyReLU(_Activation):
 
 
 class PReLU(_Activation):
-    """x above 0, weight · x elsewhere, for one weight or one for each channel (axis 1), which are trained.
+    """x above 0, weight · x elsewhere; training learns one weight, or one for each channel (axis 1).
+
+    For inputs with a floating-point dtype, [N, num_parameters, ...] or of any shape for one weight.  Every weight
+    starts at `init`.  Raises ShapeError if the channels do not match.
 
     >>> nn.PReLU()(nc.tensor([-4.0, 1.0]))
     Tensor([-1.,  1.], f32[2], requires_grad=True)
@@ -85,7 +94,10 @@ class PReLU(_Activation):
 
 
 class RReLU(_Activation):
-    """x above 0, a · x elsewhere, for a drawn from [lower, upper) while training, else their mean.
+    """x above 0, a · x elsewhere; in training a is drawn from [lower, upper), in evaluation it is their mean.
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.  Raises ArgumentError if
+    lower is above upper.
 
     >>> nn.RReLU(0.25, 0.75).eval()(nc.tensor([-2.0, 3.0])).tolist()
     [-1.0, 3.0]
@@ -102,6 +114,8 @@ class RReLU(_Activation):
 class ELU(_Activation):
     """x above 0, alpha · (eˣ − 1) elsewhere.
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.ELU()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-0.86466473,  0.        ,  3.        ], f32[3])
     """
@@ -116,6 +130,9 @@ class ELU(_Activation):
 
 class CELU(_Activation):
     """x above 0, alpha · (e^(x/alpha) − 1) elsewhere.
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.  Raises ArgumentError for
+    an alpha of 0.
 
     >>> nn.CELU(alpha=2.0)(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-1.2642411,  0.       ,  3.       ], f32[3])
@@ -132,6 +149,8 @@ class CELU(_Activation):
 class SELU(_Activation):
     """The scaled exponential linear unit of self-normalising networks.
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.SELU()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-1.5201665,  0.       ,  3.152103 ], f32[3])
     """
@@ -145,7 +164,10 @@ class SELU(_Activation):
 
 
 class GELU(_Activation):
-    """x · Φ(x); approximate="tanh" uses the formula with a sigmoid.
+    """x · Φ(x); approximate="tanh" uses the formula with tanh instead.
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.  Raises ArgumentError for
+    another approximation.
 
     >>> nn.GELU()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-0.04550027,  0.        ,  2.9959502 ], f32[3])
@@ -162,6 +184,8 @@ class GELU(_Activation):
 class SiLU(_Activation):
     """x · sigmoid(x).
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.SiLU()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-0.23840584,  0.        ,  2.8577223 ], f32[3])
     """
@@ -176,6 +200,8 @@ class SiLU(_Activation):
 
 class Mish(_Activation):
     """x · tanh(log(1 + eˣ)).
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
 
     >>> nn.Mish()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-0.25250146,  0.        ,  2.986535  ], f32[3])
@@ -192,6 +218,8 @@ class Mish(_Activation):
 class Softplus(_Activation):
     """log(1 + e^(beta · x)) / beta; x itself where beta · x is above the threshold.
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.Softplus()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([0.126928 , 0.6931472, 3.0485873], f32[3])
     """
@@ -207,6 +235,8 @@ class Softplus(_Activation):
 class Softsign(_Activation):
     """x / (1 + |x|).
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.Softsign()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
     [-0.6666666865348816, 0.0, 0.75]
     """
@@ -218,6 +248,8 @@ class Softsign(_Activation):
 
 class Tanh(_Activation):
     """The hyperbolic tangent.
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
 
     >>> nn.Tanh()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-0.9640276,  0.       ,  0.9950547], f32[3])
@@ -231,6 +263,8 @@ class Tanh(_Activation):
 class Tanhshrink(_Activation):
     """x − tanh(x).
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.Tanhshrink()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-1.0359724,  0.       ,  2.0049453], f32[3])
     """
@@ -242,6 +276,8 @@ class Tanhshrink(_Activation):
 
 class Sigmoid(_Activation):
     """1 / (1 + e⁻ˣ).
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
 
     >>> nn.Sigmoid()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([0.11920292, 0.5       , 0.95257413], f32[3])
@@ -255,6 +291,8 @@ class Sigmoid(_Activation):
 class LogSigmoid(_Activation):
     """The logarithm of the sigmoid.
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.LogSigmoid()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-2.126928  , -0.6931472 , -0.04858735], f32[3])
     """
@@ -266,6 +304,9 @@ class LogSigmoid(_Activation):
 
 class Hardtanh(_Activation):
     """x limited to [min_val, max_val].
+
+    For inputs of any shape with integers or floating-point numbers; the output has their shape and dtype.  Raises
+    ArgumentError if min_val is above max_val.
 
     >>> nn.Hardtanh()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
     [-1.0, 0.0, 1.0]
@@ -282,6 +323,8 @@ class Hardtanh(_Activation):
 class Hardsigmoid(_Activation):
     """x/6 + 1/2 limited to [0, 1].
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.Hardsigmoid()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
     [0.1666666716337204, 0.5, 1.0]
     """
@@ -296,6 +339,8 @@ class Hardsigmoid(_Activation):
 
 class Hardswish(_Activation):
     """x · hardsigmoid(x).
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
 
     >>> nn.Hardswish()(nc.tensor([-2.0, 0.0, 3.0])).tolist()
     [-0.3333333432674408, 0.0, 3.0]
@@ -312,6 +357,8 @@ class Hardswish(_Activation):
 class Hardshrink(_Activation):
     """x where |x| is above lambd, else 0.
 
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
+
     >>> nn.Hardshrink()(nc.tensor([-2.0, 0.25, 3.0])).tolist()
     [-2.0, 0.0, 3.0]
     """
@@ -325,7 +372,10 @@ class Hardshrink(_Activation):
 
 
 class Softshrink(_Activation):
-    """x moved by lambd towards 0, and 0 where |x| is at most lambd.
+    """x moved towards 0 by lambd; 0 where |x| is at most lambd.
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.  Raises ArgumentError for
+    a negative lambd.
 
     >>> nn.Softshrink()(nc.tensor([-2.0, 0.25, 3.0])).tolist()
     [-1.5, 0.0, 2.5]
@@ -340,7 +390,9 @@ class Softshrink(_Activation):
 
 
 class Threshold(_Activation):
-    """x where it is above a threshold, else a value.
+    """x where it is above a threshold, a fixed value elsewhere.
+
+    For inputs of any shape with integers or floating-point numbers; the output has their shape and dtype.
 
     >>> nn.Threshold(0.5, -1.0)(nc.tensor([-2.0, 0.0, 3.0])).tolist()
     [-1.0, -1.0, 3.0]
@@ -355,7 +407,9 @@ class Threshold(_Activation):
 
 
 class GLU(_Activation):
-    """a · sigmoid(b) for the halves a and b along an axis.
+    """a · sigmoid(b) for the halves a and b along an axis, which has half the size in the output.
+
+    For inputs with a floating-point dtype.  Raises ShapeError for an odd size along the axis.
 
     >>> nn.GLU()(nc.tensor([2.0, 4.0, 0.0, 0.0])).tolist()
     [1.0, 2.0]
@@ -370,7 +424,9 @@ class GLU(_Activation):
 
 
 class Softmax(_Activation):
-    """exp(x) / Σ exp(x) along an axis.
+    """exp(x) / Σ exp(x) along an axis, the last one by default.
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
 
     >>> nn.Softmax()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([0.00637746, 0.04712342, 0.94649917], f32[3])
@@ -387,7 +443,7 @@ class Softmax(_Activation):
 class Softmax2d(_Activation):
     """Softmax over the channels of images [N, C, H, W] or [C, H, W].
 
-    Raises ShapeError for another rank.
+    For inputs with a floating-point dtype; the output has their shape and dtype.  Raises ShapeError for another rank.
 
     >>> nn.Softmax2d()(nc.zeros((1, 4, 2, 2)))[0, :, 0, 0].tolist()
     [0.25, 0.25, 0.25, 0.25]
@@ -397,12 +453,14 @@ class Softmax2d(_Activation):
         """The same shape."""
         held = as_tensor(x)
         if held.ndim not in (3, 4):
-            raise ShapeError(f"Softmax2d: images [N, C, H, W] or [C, H, W] are required; got {held.type}")
+            raise ShapeError(f"Softmax2d: images must be [N, C, H, W] or [C, H, W]; got {held.type}")
         return activations.softmax(held, -3)
 
 
 class Softmin(_Activation):
-    """Softmax of −x along an axis.
+    """Softmax of −x along an axis, the last one by default.
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
 
     >>> nn.Softmin()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([0.8756006 , 0.11849965, 0.00589975], f32[3])
@@ -417,7 +475,9 @@ class Softmin(_Activation):
 
 
 class LogSoftmax(_Activation):
-    """The logarithm of softmax along an axis.
+    """The logarithm of softmax along an axis, the last one by default.
+
+    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
 
     >>> nn.LogSoftmax()(nc.tensor([-2.0, 0.0, 3.0]))
     Tensor([-5.054985  , -3.0549853 , -0.05498521], f32[3])
@@ -435,7 +495,7 @@ class LogSoftmax(_Activation):
 
 
 class _Dropping(_Activation):
-    """What all kinds of dropout share: a probability."""
+    """The common part of all kinds of dropout: a probability."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         dropout.check_probability(type(self).__name__, p)
@@ -443,9 +503,10 @@ class _Dropping(_Activation):
 
 
 class Dropout(_Dropping):
-    """Sets elements to 0 with probability p and scales the others by 1/(1 − p), while training.
+    """In training, sets elements to 0 with probability p and scales the others by 1/(1 − p).
 
-    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers.
+    In evaluation the output is the input.  Input and output have the same shape and floating-point dtype.  Raises
+    ArgumentError for a probability outside [0, 1], DTypeError for integers.
 
     >>> drop = nn.Dropout(0.25)
     >>> sorted(set(drop(nc.ones(1000)).tolist()))
@@ -460,9 +521,10 @@ class Dropout(_Dropping):
 
 
 class Dropout1d(_Dropping):
-    """Dropout of whole channels of [N, C, L].
+    """Dropout of whole channels of [N, C, L] or [C, L].
 
-    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers, ShapeError for another rank.
+    The output has the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0, 1],
+    DTypeError for integers, ShapeError for another rank.
 
     >>> y = nn.Dropout1d(0.5)(nc.ones((2, 8, 3)))
     >>> bool(nc.all(y == y[:, :, :1]))
@@ -475,9 +537,10 @@ class Dropout1d(_Dropping):
 
 
 class Dropout2d(_Dropping):
-    """Dropout of whole channels of [N, C, H, W].
+    """Dropout of whole channels of [N, C, H, W] or [C, H, W].
 
-    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers, ShapeError for another rank.
+    The output has the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0, 1],
+    DTypeError for integers, ShapeError for another rank.
 
     >>> y = nn.Dropout2d(0.5)(nc.ones((2, 8, 3, 3)))
     >>> bool(nc.all(y == y[:, :, :1, :1]))
@@ -490,9 +553,10 @@ class Dropout2d(_Dropping):
 
 
 class Dropout3d(_Dropping):
-    """Dropout of whole channels of [N, C, D, H, W].
+    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].
 
-    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers, ShapeError for another rank.
+    The output has the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0, 1],
+    DTypeError for integers, ShapeError for another rank.
 
     >>> y = nn.Dropout3d(0.5)(nc.ones((2, 8, 3, 3, 3)))
     >>> bool(nc.all(y == y[:, :, :1, :1, :1]))
@@ -505,9 +569,10 @@ class Dropout3d(_Dropping):
 
 
 class AlphaDropout(_Dropping):
-    """Dropout that keeps mean and variance where they are 0 and 1.
+    """Dropout that preserves a mean of 0 and a variance of 1, for use with `SELU`.
 
-    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers.
+    Input and output have the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0,
+    1], DTypeError for integers.
 
     >>> y = nn.AlphaDropout(0.5)(nc.random.normal((10000,)))
     >>> abs(nc.mean(y).item()) < 0.1, abs(nc.std(y).item() - 1) < 0.1
@@ -520,9 +585,10 @@ class AlphaDropout(_Dropping):
 
 
 class FeatureAlphaDropout(_Dropping):
-    """`AlphaDropout` of whole channels.
+    """`AlphaDropout` of whole channels (axis 1).
 
-    Raises ArgumentError for a probability outside [0, 1], DTypeError for integers.
+    Input and output have the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0,
+    1], DTypeError for integers.
 
     >>> y = nn.FeatureAlphaDropout(0.5)(nc.ones((2, 8, 3)))
     >>> bool(nc.all(y == y[:, :, :1]))

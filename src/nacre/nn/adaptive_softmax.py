@@ -1,4 +1,4 @@
-"""The adaptive softmax for many classes of which few are frequent (Grave et al. 2017)."""
+"""The adaptive softmax, for many classes of which few are frequent (Grave et al. 2017)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ class AdaptiveOutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log-probabilities of n_classes, the rare ones by clusters: classes are ordered from frequent to rare.
+    """Log-probabilities of n_classes, with the rare ones in clusters; classes are sorted from frequent to rare.
 
-    Classes below cutoffs[0] stand in the head, beside one entry for each cluster; the cluster from cutoffs[i] on is
-    projected to in_features / div_value^(i + 1) first.
+    The head holds the classes below cutoffs[0] and one entry for each cluster.  The input is projected to in_features /
+    div_value^(i + 1) features for the cluster that begins at cutoffs[i].  The input is [N, in_features], the target
+    holds classes [N].
+
+    Raises ArgumentError for cutoffs that do not ascend, or a div_value that is too small or too large.
 
     >>> layer = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10], div_value=2.0)
     >>> layer(nc.ones((3, 8)), nc.tensor([0, 7, 19])).output.shape
@@ -47,11 +50,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         ends = [*cutoffs]
         if not ends or ends != sorted(set(ends)) or ends[0] < 1 or ends[-1] >= n_classes:
             raise ArgumentError(
-                f"AdaptiveLogSoftmaxWithLoss: ascending cutoffs between 0 and {n_classes} are required; got {ends}"
+                f"AdaptiveLogSoftmaxWithLoss: cutoffs must ascend between 0 and {n_classes}; got {ends}"
             )
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, [*ends, n_classes]
         if not div_value > 0:
-            raise ArgumentError(f"AdaptiveLogSoftmaxWithLoss: a div_value above 0 is required; got {div_value}")
+            raise ArgumentError(f"AdaptiveLogSoftmaxWithLoss: div_value must be above 0; got {div_value}")
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = ends[0], len(ends)
         self.head = Linear(in_features, ends[0] + len(ends), head_bias, dtype)
@@ -60,7 +63,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             inner = int(in_features // div_value ** (k + 1))
             if inner < 1:
                 raise ArgumentError(
-                    f"AdaptiveLogSoftmaxWithLoss: a div_value that leaves a feature is required; got {div_value}"
+                    f"AdaptiveLogSoftmaxWithLoss: div_value must leave at least one feature; got {div_value}"
                 )
             size = self.cutoffs[k + 1] - self.cutoffs[k]
             self.tail.append(Sequential(Linear(in_features, inner, False, dtype), Linear(inner, size, False, dtype)))
@@ -69,9 +72,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """[N, in_features] → the log-probabilities [N, n_classes]."""
         x: Any = as_tensor(input)
         if x.ndim != 2 or x.shape[1] != self.in_features:
-            raise ShapeError(
-                f"AdaptiveLogSoftmaxWithLoss: an input [N, {self.in_features}] is required; got {x.type}"
-            )
+            raise ShapeError(f"AdaptiveLogSoftmaxWithLoss: the input must be [N, {self.in_features}]; got {x.type}")
         head: Any = log_softmax(self.head(x), 1)
         parts = [head[:, : self.shortlist_size]]
         for k, cluster in enumerate(self.tail):

@@ -26,8 +26,10 @@ from nacre.nn.module import Module, Parameter
 class MultiheadAttention(Module):
     """Attention with several heads (Vaswani et al. 2017), for [L, N, embed_dim], or [N, L, …] with batch_first.
 
-    in_proj_weight [3·embed_dim, embed_dim] holds the projections of query, key and value one above the other; where
-    keys or values have other sizes (kdim, vdim) they are q_proj_weight, k_proj_weight and v_proj_weight.
+    in_proj_weight [3·embed_dim, embed_dim] stacks the projections of query, key and value.  If keys or values have
+    other sizes (kdim, vdim), the projections are q_proj_weight, k_proj_weight and v_proj_weight.
+
+    Raises ArgumentError unless num_heads divides embed_dim, ShapeError for inputs or masks that do not fit.
 
     >>> output, weights = nn.MultiheadAttention(8, 2, batch_first=True)(nc.ones((1, 3, 8)))
     >>> output.shape, weights.shape
@@ -49,7 +51,8 @@ class MultiheadAttention(Module):
     ) -> None:
         if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
             raise ArgumentError(
-                f"MultiheadAttention: an embed_dim divisible by num_heads is required; got {embed_dim}, {num_heads}"
+                f"MultiheadAttention: num_heads must divide embed_dim; got embed_dim {embed_dim} and num_heads "
+                f"{num_heads}"
             )
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.add_zero_attn, self.batch_first = add_zero_attn, batch_first
@@ -80,19 +83,20 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """[L, N, E] for queries, [S, N, E] for keys and values (the queries unless given) → [L, N, E], weights.
+        """[L, N, E] for queries, [S, N, E] for keys and values (the queries by default) → [L, N, E], weights.
 
-        Bool masks are true where a key does not take part; others are added to the scores.  `key_padding_mask` is
-        [N, S], `attn_mask` [L, S] or [N · heads, L, S]; `is_causal` leaves out later keys.  Weights are [N, L, S],
-        the mean over the heads, or [N, heads, L, S]; without `need_weights` None, which takes less memory.
+        A bool mask is true where a key does not take part; a floating-point mask is added to the scores.
+        `key_padding_mask` is [N, S]; `attn_mask` is [L, S] or [N · heads, L, S]; `is_causal` excludes later keys.
+        Weights are [N, L, S], the mean over the heads, or [N, heads, L, S].  Without `need_weights` they are None,
+        which saves memory.
         """
         q: Any = as_tensor(query)
         k: Any = q if key is None else as_tensor(key)
         v: Any = k if value is None else as_tensor(value)
         if not q.ndim == k.ndim == v.ndim or q.ndim not in (2, 3) or q.shape[-1] != self.embed_dim:
             raise ShapeError(
-                f"MultiheadAttention: queries, keys and values of rank 2 or 3 with a last axis of {self.embed_dim} are "
-                f"required; got {q.type}, {k.type}, {v.type}"
+                "MultiheadAttention: queries, keys and values must have rank 2 or 3 and a last axis of "
+                f"{self.embed_dim}; got {q.type}, {k.type}, {v.type}"
             )
         single = q.ndim == 2
         same = q is k and k is v
@@ -116,7 +120,7 @@ class MultiheadAttention(Module):
         return y if self.batch_first else permute_dims(y, (1, 0, 2)), weights
 
     def _projected(self, parts: list[Any], same: bool) -> list[Any]:
-        """Queries, keys and values [N, length, E], with the additional key and value behind."""
+        """Queries, keys and values [N, length, E], with the additional key and value at the end."""
         if same and self.in_proj_weight is not None:
             found: list[Any] = list(
                 split(functional.linear(parts[0], self.in_proj_weight, self.in_proj_bias), sections=3, axis=-1)
@@ -135,7 +139,7 @@ class MultiheadAttention(Module):
         return found
 
     def _heads(self, *projected: Any) -> list[Any]:
-        """[N, heads, length, E/heads], with a key and value of zeros behind if that is wanted."""
+        """[N, heads, length, E/heads], with an optional key and value of zeros at the end."""
         size = self.embed_dim // self.num_heads
         found = [permute_dims(reshape(p, (*p.shape[:-1], self.num_heads, size)), (0, 2, 1, 3)) for p in projected]
         if self.add_zero_attn:
@@ -145,9 +149,9 @@ class MultiheadAttention(Module):
         return found
 
     def _mask(self, heads: list[Any], padding: Any, attn_mask: TensorLike | None, is_causal: bool) -> Any:
-        """Both masks as one for `scaled_dot_product_attention`: bools that are true for keys that take part, or a sum.
+        """Both masks as one for `scaled_dot_product_attention`: bools, true for keys that take part, or numbers.
 
-        Keys that were added behind take part.
+        Additional keys at the end take part.
         """
         count, _, length, _ = heads[0].shape
         keys = heads[1].shape[2]
@@ -157,8 +161,7 @@ class MultiheadAttention(Module):
             whole = held.ndim == 3
             if held.ndim not in (2, 3) or (whole and held.shape[0] != count * self.num_heads):
                 raise ShapeError(
-                    f"MultiheadAttention: an attn_mask [L, S] or [{count * self.num_heads}, L, S] is required; got "
-                    f"{held.type}"
+                    f"MultiheadAttention: attn_mask must be [L, S] or [{count * self.num_heads}, L, S]; got {held.type}"
                 )
             given.append(reshape(held, (count, self.num_heads, *held.shape[1:])) if whole else held)
         elif is_causal and (padding is not None or self.bias_k is not None or self.add_zero_attn):
@@ -177,12 +180,12 @@ def _rows(mask: TensorLike, single: bool) -> Any:
     held: Any = as_tensor(mask)
     held = held[None] if single and held.ndim == 1 else held
     if held.ndim != 2:
-        raise ShapeError(f"MultiheadAttention: a key_padding_mask [N, S] is required; got {held.type}")
+        raise ShapeError(f"MultiheadAttention: key_padding_mask must be [N, S]; got {held.type}")
     return held
 
 
 def _longer(mask: Any, keys: Any) -> Any:
-    """A mask that leaves keys behind its own alone."""
+    """A mask extended by additional keys, which take part."""
     more = keys - mask.shape[-1]
     if not more:
         return mask
@@ -205,7 +208,7 @@ def _combined(masks: list[Any], dtype: Any) -> Any:
 
 
 def _weighted(q: Any, k: Any, v: Any, mask: Any, rate: float, causal: bool) -> tuple[Any, Any]:
-    """The mixed values, and the weights they are mixed by."""
+    """The weighted values, and their weights."""
     scores: Any = matmul(q, k.mT) * (1.0 / math.sqrt(int(q.shape[-1])))
     if causal:
         mask = as_tensor(np.tri(int(q.shape[2]), int(k.shape[2]), dtype=bool))

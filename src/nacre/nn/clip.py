@@ -1,4 +1,4 @@
-"""Clipping of gradients, by their norm together or one by one."""
+"""Gradient clipping, by the common norm or by value."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Tensor:
-    """Scale the gradients so that their norm together is at most max_norm; gives the norm they had.
+    """Scale the gradients so that their common norm is at most max_norm; returns the norm before.
 
-    The norm is float32, and float64 where a gradient is.  `norm_type` is a positive number or infinity.  With
-    `error_if_nonfinite`, which needs numbers and so cannot be compiled, raises StateError for a norm that is infinite
-    or no number.
+    The norm is a float32 scalar, or float64 if a gradient is.  `norm_type` is a positive number or infinity; 2 by
+    default.  With `error_if_nonfinite`, an infinite or NaN norm raises StateError; this check needs numbers, so it
+    cannot be compiled.  Raises ArgumentError for another norm_type.
 
     >>> p = nn.Parameter([0.0, 0.0]); p.grad = nc.tensor([3.0, 4.0])
     >>> optim.clip_grad_norm_([p], 1.0), p.grad
     (Tensor(5., f32[]), Tensor([0.5999999 , 0.79999983], f32[2]))
     """
     if not norm_type > 0:
-        raise ArgumentError(f"clip_grad_norm_: a positive norm_type is required; got {norm_type}")
+        raise ArgumentError(f"clip_grad_norm_: norm_type must be positive; got {norm_type}")
     given = _gradients(parameters)
     if not given:
         return constant(0.0, float32)
@@ -54,7 +54,7 @@ def clip_grad_norm_(
         elif norm_type not in (1.0, math.inf):
             norm = pointwise.pow_(norm, filled(norm, 1.0 / norm_type))
         if error_if_nonfinite and not math.isfinite(numbers(norm, "clip_grad_norm_").item()):
-            raise StateError(f"clip_grad_norm_: a finite norm is required; got {norm.item()}; look at the loss")
+            raise StateError(f"clip_grad_norm_: the norm must be finite; got {norm.item()}; look at the loss")
         factor = pointwise.div(filled(norm, max_norm), pointwise.add(norm, filled(norm, 1e-6)))
         factor = pointwise.minimum(factor, filled(norm, 1.0))
         for p, g in given:
@@ -77,12 +77,14 @@ def _norm_part(g: Any, norm_type: float) -> Any:
 def clip_grad_value_(parameters: Variable | Iterable[Variable], clip_value: float) -> None:
     """Limit every element of the gradients to ±clip_value.
 
+    Raises ArgumentError for a negative clip_value.
+
     >>> p = nn.Parameter([0.0]); p.grad = nc.tensor([3.0])
     >>> optim.clip_grad_value_([p], 1.0); p.grad
     Tensor([1.], f32[1])
     """
     if not clip_value >= 0:
-        raise ArgumentError(f"clip_grad_value_: a value that is not negative is required; got {clip_value}")
+        raise ArgumentError(f"clip_grad_value_: clip_value must not be negative; got {clip_value}")
     with gradients(False):
         for p, g in _gradients(parameters):
             p.gradient = pointwise.minimum(pointwise.maximum(g, filled(g, -clip_value)), filled(g, clip_value))

@@ -1,4 +1,4 @@
-"""Modules that hold modules or parameters: sequences, lists and dicts, named as in PyTorch's state dicts."""
+"""Modules that hold modules or parameters: sequences, lists and dicts, with PyTorch's names in state dicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Row = TypeVar("_Row", bound="_ModuleRow")
 
 def _module(value: Any) -> Module:
     if not isinstance(value, Module):
-        raise ArgumentError(f"modules: instances of nn.Module are required; got {type(value).__name__}")
+        raise ArgumentError(f"modules: entries must be instances of nn.Module; got {type(value).__name__}")
     return value
 
 
@@ -26,12 +26,12 @@ def _parameter(value: Any) -> Parameter:
         return value
     if isinstance(value, Value) and not isinstance(value, Variable):
         return Parameter(value)
-    raise ArgumentError(f"parameters: instances of nn.Parameter are required; got {type(value).__name__}")
+    raise ArgumentError(f"parameters: entries must be instances of nn.Parameter; got {type(value).__name__}")
 
 
 def _place(index: int, count: int, kind: str) -> int:
     if not -count <= index < count:
-        raise ArgumentError(f"{kind}: an index below {count} is required; got {index}")
+        raise ArgumentError(f"{kind}: an index must be below {count}; got {index}")
     return index % count
 
 
@@ -57,7 +57,7 @@ class _ModuleRow(Module):
         return made
 
     def _fill(self, modules: Iterable[Any]) -> None:
-        """Hold these modules and no others."""
+        """Replace the held modules."""
         checked = [_module(m) for m in modules]
         for name, _ in list(self.named_children()):
             delattr(self, name)
@@ -93,7 +93,10 @@ class _ModuleRow(Module):
 
 
 class Sequential(_ModuleRow):
-    """Modules applied one after the other; named "0", "1", … or by the keys of a dict.
+    """Modules applied one after the other; their names are "0", "1", … or the keys of a dict.
+
+    The input is that of the first module, the output that of the last.  Raises ArgumentError for entries that are no
+    modules, or an index out of range.
 
     >>> nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))(nc.ones((1, 3))).shape
     (1, 2)
@@ -114,7 +117,9 @@ class Sequential(_ModuleRow):
 
 
 class ModuleList(_ModuleRow):
-    """A list of modules, whose parameters count as those of the module that holds it.
+    """A list of modules; their parameters belong to the module that holds the list.
+
+    Raises ArgumentError for entries that are no modules, or an index out of range.
 
     >>> len(nn.ModuleList([nn.ReLU(), nn.ReLU()]).append(nn.ReLU()))
     3
@@ -125,7 +130,7 @@ class ModuleList(_ModuleRow):
 
 
 class _Named(Module):
-    """Attributes of one kind, in order, that are entries of a dict.  A name of the class's own is refused."""
+    """Attributes of one kind, in order, as entries of a dict.  The name of a method or property is refused."""
 
     def _held(self) -> dict[str, Any]:
         report(self, "fingerprint")
@@ -148,7 +153,7 @@ class _Named(Module):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if hasattr(type(self), name) or "." in name or not name:
-            raise ArgumentError(f"{type(self).__name__}: a name that is no attribute is required; got {name!r}")
+            raise ArgumentError(f"{type(self).__name__}: a name must not be an attribute of the class; got {name!r}")
         setattr(self, name, self._check(value))
 
     def __delitem__(self, name: str) -> None:
@@ -159,21 +164,21 @@ class _Named(Module):
         return iter(self._held())
 
     def values(self) -> Iterator[Any]:
-        """What is held."""
+        """The held entries."""
         return iter(self._held().values())
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Names with what is held."""
+        """The pairs of names and entries."""
         return iter(self._held().items())
 
     def pop(self, name: str) -> Any:
-        """Take an entry out."""
+        """Remove an entry and return it."""
         found = self[name]
         del self[name]
         return found
 
     def clear(self) -> None:
-        """Take all entries out."""
+        """Remove all entries."""
         for name in self._held():
             delattr(self, name)
 
@@ -185,7 +190,9 @@ class _Named(Module):
 
 
 class ModuleDict(_Named):
-    """A dict of modules, whose parameters count as those of the module that holds it.
+    """A dict of modules; their parameters belong to the module that holds the dict.
+
+    Raises ArgumentError for entries that are no modules, or a name of the class's own.
 
     >>> nn.ModuleDict({"act": nn.ReLU()})["act"](nc.tensor([-1.0]))
     Tensor([0.], f32[1])
@@ -199,7 +206,9 @@ class ModuleDict(_Named):
 
 
 class ParameterDict(_Named):
-    """A dict of parameters; tensors become parameters.  Those of a plain dict come in the order of their names.
+    """A dict of parameters; tensors become parameters.  The entries of a plain dict are sorted by name.
+
+    Raises ArgumentError for entries that are no parameters or tensors, or a name of the class's own.
 
     >>> sorted(nn.ParameterDict({"a": nc.ones(2), "b": nn.Parameter(1.0)}).state_dict())
     ['a', 'b']
@@ -209,7 +218,7 @@ class ParameterDict(_Named):
         self.update(parameters)
 
     def update(self, entries: Any) -> None:
-        """Set entries; those of a plain dict by their names in order, as PyTorch numbers them."""
+        """Set entries; those of a plain dict are sorted by name, as in PyTorch."""
         given: Any = entries
         plain = isinstance(entries, Mapping) and not isinstance(entries, OrderedDict)
         super().update(sorted(given.items()) if plain else given)
@@ -219,7 +228,9 @@ class ParameterDict(_Named):
 
 
 class ParameterList(Module):
-    """A list of parameters, named "0", "1", …; tensors become parameters.
+    """A list of parameters with the names "0", "1", …; tensors become parameters.
+
+    Raises ArgumentError for other entries, or an index out of range.
 
     >>> [p.shape for p in nn.ParameterList([nc.ones(2), nc.ones(3)])]
     [(2,), (3,)]

@@ -15,7 +15,7 @@ from nacre.nn.module import Module
 
 
 class _Convolution(Module):
-    """What convolutions of all ranks share.  Weight and bias start evenly drawn from ±1/√fan_in, as PyTorch's."""
+    """The common part of convolutions of all ranks.  Weight and bias start uniform in ±1/√fan_in, as in PyTorch."""
 
     rank: ClassVar[int]
     function: ClassVar[str]
@@ -26,11 +26,11 @@ class _Convolution(Module):
     def _fill(
         self, channels: tuple[int, int], kernel_size: Sizes, stride: Sizes, dilation: Sizes, groups: int
     ) -> None:
-        """The settings that both kinds have."""
+        """The settings of both kinds."""
         if groups < 1 or channels[0] % groups or channels[1] % groups:
             raise ArgumentError(
-                f"{type(self).__name__}: channels divisible by groups are required; got {channels[0]}, {channels[1]} "
-                f"and {groups}"
+                f"{type(self).__name__}: groups must divide the channels; got {channels[0]} and {channels[1]} "
+                f"channels and {groups} groups"
             )
         self.in_channels, self.out_channels = channels
         self.kernel_size = self._sizes(kernel_size, "kernel_size")
@@ -75,7 +75,7 @@ class _Conv(_Convolution):
         self._fill((in_channels, out_channels), kernel_size, stride, dilation, groups)
         if padding_mode not in _MARGINS:
             raise ArgumentError(
-                f"{type(self).__name__}: a padding_mode of {', '.join(_MARGINS)} is required; got {padding_mode!r}"
+                f"{type(self).__name__}: padding_mode must be one of {', '.join(_MARGINS)}; got {padding_mode!r}"
             )
         self.padding = padding if isinstance(padding, str) else self._sizes(padding, "padding")
         self.padding_mode = padding_mode
@@ -90,7 +90,7 @@ class _Conv(_Convolution):
         return f(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def _margins(self) -> list[int]:
-        """The margins as `pad` takes them: the last axis first."""
+        """The margins in the order of `pad`: the last axis first."""
         found: list[int] = []
         for k in reversed(range(self.rank)):
             if isinstance(self.padding, str):
@@ -104,6 +104,9 @@ class _Conv(_Convolution):
 class Conv1d(_Conv):
     """The cross-correlation of signals with filters [out_channels, in_channels/groups, k], plus a bias.
 
+    [N, in_channels, L] or [in_channels, L] → [N, out_channels, L'].  Raises ArgumentError unless groups divides both
+    channels, ShapeError for inputs that do not fit.
+
     >>> nn.Conv1d(3, 8, 3, padding=1)(nc.ones((2, 3, 8))).shape
     (2, 8, 8)
     """
@@ -114,7 +117,9 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """The cross-correlation of images with filters [out_channels, in_channels/groups, kh, kw], plus a bias.
 
-    Both start evenly drawn from ±1/√(in_channels/groups · kh · kw), as PyTorch's.
+    [N, in_channels, H, W] or [in_channels, H, W] → [N, out_channels, H', W'].  Filters and bias start uniform in
+    ±1/√(in_channels/groups · kh · kw), as in PyTorch.  Raises ArgumentError unless groups divides both channels,
+    ShapeError for inputs that do not fit.
 
     >>> nn.Conv2d(3, 8, 3, padding=1)(nc.ones((2, 3, 8, 8))).shape
     (2, 8, 8, 8)
@@ -125,6 +130,9 @@ class Conv2d(_Conv):
 
 class Conv3d(_Conv):
     """The cross-correlation of volumes with filters [out_channels, in_channels/groups, kd, kh, kw], plus a bias.
+
+    [N, in_channels, D, H, W] or [in_channels, D, H, W] → [N, out_channels, D', H', W'].  Raises ArgumentError unless
+    groups divides both channels, ShapeError for inputs that do not fit.
 
     >>> nn.Conv3d(1, 2, 3)(nc.ones((1, 1, 4, 4, 4))).shape
     (1, 2, 2, 2, 2)
@@ -155,13 +163,13 @@ class _ConvTranspose(_Convolution):
         self._draw((in_channels, out_channels // groups, *self.kernel_size), bias, dtype)
 
     def forward(self, x: TensorLike, output_size: Sizes | None = None) -> Tensor:
-        """[N, in_channels, ...] → [N, out_channels, ...], of output_size if that is given."""
+        """[N, in_channels, ...] → [N, out_channels, ...], of size output_size if that is given."""
         more = self.output_padding if output_size is None else self._missing(x, output_size)
         f = getattr(functional, self.function)
         return f(x, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
 
     def _missing(self, x: Any, output_size: Sizes) -> tuple[int, ...]:
-        """The output_padding that makes the result as large as is wanted."""
+        """The output_padding that gives a result of the wanted size."""
         wanted = self._sizes(output_size, "output_size")
         given = x.shape[-self.rank :]
         least = [
@@ -171,7 +179,7 @@ class _ConvTranspose(_Convolution):
         found = tuple(w - n for w, n in zip(wanted, least, strict=True))
         if any(not 0 <= n < max(1, s) for n, s in zip(found, self.stride, strict=True)):
             raise ArgumentError(
-                f"{type(self).__name__}: an output_size from {least} on, by less than the stride, is required; got "
+                f"{type(self).__name__}: output_size must be at least {least}, by less than the stride; got "
                 f"{list(wanted)}"
             )
         return found
@@ -179,6 +187,9 @@ class _ConvTranspose(_Convolution):
 
 class ConvTranspose1d(_ConvTranspose):
     """The transpose of a convolution of signals, with filters [in_channels, out_channels/groups, k].
+
+    [N, in_channels, L] or [in_channels, L] → [N, out_channels, L'].  Raises ArgumentError unless groups divides both
+    channels, ShapeError for inputs that do not fit.
 
     >>> nn.ConvTranspose1d(8, 3, 2, stride=2)(nc.ones((1, 8, 4))).shape
     (1, 3, 8)
@@ -190,6 +201,9 @@ class ConvTranspose1d(_ConvTranspose):
 class ConvTranspose2d(_ConvTranspose):
     """The transpose of a convolution of images, with filters [in_channels, out_channels/groups, kh, kw].
 
+    [N, in_channels, H, W] or [in_channels, H, W] → [N, out_channels, H', W'].  Raises ArgumentError unless groups
+    divides both channels, ShapeError for inputs that do not fit.
+
     >>> nn.ConvTranspose2d(8, 3, 2, stride=2)(nc.ones((1, 8, 4, 4))).shape
     (1, 3, 8, 8)
     """
@@ -199,6 +213,9 @@ class ConvTranspose2d(_ConvTranspose):
 
 class ConvTranspose3d(_ConvTranspose):
     """The transpose of a convolution of volumes, with filters [in_channels, out_channels/groups, kd, kh, kw].
+
+    [N, in_channels, D, H, W] or [in_channels, D, H, W] → [N, out_channels, D', H', W'].  Raises ArgumentError unless
+    groups divides both channels, ShapeError for inputs that do not fit.
 
     >>> nn.ConvTranspose3d(8, 3, 2, stride=2)(nc.ones((1, 8, 2, 2, 2))).shape
     (1, 3, 4, 4, 4)

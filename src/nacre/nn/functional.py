@@ -1,8 +1,8 @@
-"""What networks compute, as functions of tensors: all of `nn/functions` under one name.
+"""The operations of neural networks as functions of tensors: all of `nn/functions` under one name.
 
-Every composite is the explicit graph of primitives that its best fused kernel computes, so its bits do not depend
-on whether it is fused.  Half types are cast up, computed in float32, and cast down.  What is behind a name is loaded
-when the name is first used.
+Every composite is the explicit graph of primitives that its best fused kernel computes, so its bits do not depend on
+fusion.  Half types are cast up, computed in float32, and cast down.  A function's module is loaded when its name is
+first used.
 """
 
 from __future__ import annotations

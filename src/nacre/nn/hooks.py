@@ -1,4 +1,4 @@
-"""Hooks of modules: functions of a user's that are called before and after `forward`, and in the backward pass."""
+"""Hooks of modules: user functions that run before and after `forward`, and in the backward pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ When = Literal["before", "after", "backward before", "backward"]
 
 
 class Hook(NamedTuple):
-    """A function to call before or after `forward`, or before or after the module's part of the backward pass."""
+    """A function that runs before or after `forward`, or before or after the module's part of the backward pass."""
 
     call: Callable[..., Any]
     when: When
@@ -23,18 +23,18 @@ class Hook(NamedTuple):
 
 
 class HookHandle:
-    """What registering a hook gives: `remove` takes it away again."""
+    """The handle of a registered hook; `remove` removes the hook."""
 
     def __init__(self, forget: Callable[[], None]) -> None:
         self.forget = forget
 
     def remove(self) -> None:
-        """The hook is not called any more."""
+        """Remove the hook; it is not called any more."""
         self.forget()
 
 
 def hooked(module: Any, hooks: Sequence[Hook], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`forward` of a module, with what hooks make of its arguments, of its result and of their gradients."""
+    """Call `forward` of a module, with the hooks' changes to its arguments, its result and their gradients."""
     for hook in hooks:
         if hook.when == "before":
             args, kwargs = _changed(hook, args, kwargs, hook.call(module, args, *hook.with_kwargs * [kwargs]))
@@ -50,14 +50,14 @@ def hooked(module: Any, hooks: Sequence[Hook], args: tuple[Any, ...], kwargs: di
 
 
 def _changed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
-    """The arguments after a hook has returned something."""
+    """The arguments after a hook, with its changes."""
     if found is None:
         return args, kwargs
     if not hook.with_kwargs:
         return cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,), kwargs
     pair = cast("tuple[Any, ...]", found)
     if not isinstance(found, tuple) or len(pair) != 2:
-        raise ArgumentError(f"forward_pre_hook: a pair (args, kwargs) is required; got {type(pair).__name__}")
+        raise ArgumentError(f"forward_pre_hook: the hook must return a pair (args, kwargs); got {type(pair).__name__}")
     return pair
 
 
@@ -65,7 +65,7 @@ Gradients = tuple[Any, ...]
 
 
 class _Backward:
-    """One call of a module, as the backward pass comes by: first at its results, then at its arguments."""
+    """One call of a module in the backward pass, which reaches its results first, then its arguments."""
 
     def __init__(self, module: Any, hooks: Sequence[Hook]) -> None:
         self.module = module
@@ -77,14 +77,14 @@ class _Backward:
         self.given: Gradients = ()  # the gradients of the results
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, watched."""
+        """The arguments, observed by the backward pass."""
         made = self._watched(args, self._at_arguments)
         self.count = len(tree.flatten(args)[0])
         self.reaches = any(x is not y for x, y in zip(tree.flatten(args)[0], tree.flatten(made)[0], strict=True))
         return made
 
     def outputs(self, result: Any) -> Any:
-        """The results, watched."""
+        """The results, observed by the backward pass."""
         return self._watched(result, self._at_results)
 
     def _watched(self, values: Any, heard: Callable[[Gradients], Gradients]) -> Any:
@@ -92,7 +92,7 @@ class _Backward:
         places = [k for k, x in enumerate(leaves) if isinstance(x, Value) and not isinstance(x, Variable)]
 
         def all_of(found: Sequence[Value | None]) -> Sequence[Value | None]:
-            """What the hooks make of the gradients, given one for each leaf (None where there is none)."""
+            """The gradients after all hooks, one for each leaf (None where there is none)."""
             spread: list[Any] = [None] * len(leaves)
             for k, gradient in zip(places, found, strict=True):
                 spread[k] = gradient
@@ -118,14 +118,16 @@ class _Backward:
 
 
 def _answer(what: str, before: Gradients, found: Any) -> Gradients:
-    """The gradients after a hook has returned something."""
+    """The gradients after a hook, with its changes."""
     if found is None:
         return before
     answer: Gradients = tuple(cast("Sequence[Any]", found)) if isinstance(found, tuple | list) else (found,)
     wanted, got = ([getattr(x, "type", None) for x in gradients] for gradients in (before, answer))
     if wanted != got:
-        raise GradientError(f"{what}: gradients of types {_shown(wanted)} are required; got {_shown(got)}; "
-                            "return None to leave them as they are")
+        raise GradientError(
+            f"{what}: the hook must return gradients of types {_shown(wanted)}; got {_shown(got)}; return None to "
+            "leave them unchanged"
+        )
     return answer
 
 

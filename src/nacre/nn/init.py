@@ -26,17 +26,19 @@ _Filled = TypeVar("_Filled", bound=Variable)
 
 
 def _fill(variable: _Filled, numbers: Any) -> _Filled:
-    """Hold these numbers, in the variable's dtype and shape."""
+    """Assign numbers, in the variable's dtype and shape."""
     with gradients(False):
         held = as_tensor(numbers, variable.dtype)
         if held.type.shape != variable.shape:
-            raise ShapeError(f"init: numbers of shape {list(variable.shape)} are required; got {held.type}")
+            raise ShapeError(f"init: the numbers must have shape {list(variable.shape)}; got {held.type}")
         variable.assign(stripped(held))
     return variable
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The gain that keeps the variance behind an activation: 1 for linear layers and "sigmoid", 5/3 for "tanh", …
+    """The gain that preserves the variance through an activation: 1 for linear layers and "sigmoid", 5/3 for "tanh", …
+
+    `param` is the negative slope of "leaky_relu".  Raises ArgumentError for an unknown name.
 
     >>> nn.init.calculate_gain("relu") ** 2
     2.0000000000000004
@@ -47,12 +49,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in plain:
         known = sorted([*plain, "leaky_relu"])
-        raise ArgumentError(f"calculate_gain: one of {known} is required; got {nonlinearity!r}")
+        raise ArgumentError(f"calculate_gain: nonlinearity must be one of {known}; got {nonlinearity!r}")
     return plain[nonlinearity]
 
 
 def fans(shape: tuple[Any, ...]) -> tuple[int, int]:
-    """How many inputs an element of the result has, and how many outputs an input, for weights [out, in, ...].
+    """(fan_in, fan_out) of weights [out, in, ...]: the inputs of an output, and the outputs of an input.
 
     Raises ShapeError for fewer than two axes.
 
@@ -60,14 +62,14 @@ def fans(shape: tuple[Any, ...]) -> tuple[int, int]:
     (75, 200)
     """
     if len(shape) < 2:
-        raise ShapeError(f"init: a weight of at least two axes is required; got shape {list(shape)}")
+        raise ShapeError(f"init: a weight must have at least two axes; got shape {list(shape)}")
     field = math.prod(int(n) for n in shape[2:])
     return int(shape[1]) * field, int(shape[0]) * field
 
 
 def _fan(shape: tuple[Any, ...], mode: str) -> int:
     if mode not in ("fan_in", "fan_out"):
-        raise ArgumentError(f'init: a mode "fan_in" or "fan_out" is required; got {mode!r}')
+        raise ArgumentError(f'init: mode must be "fan_in" or "fan_out"; got {mode!r}')
     return fans(shape)[mode == "fan_out"]
 
 
@@ -75,7 +77,7 @@ def _fan(shape: tuple[Any, ...], mode: str) -> int:
 
 
 def constant_(tensor: _Filled, val: float) -> _Filled:
-    """One number everywhere.
+    """Fill with one number.
 
     >>> nn.init.constant_(nn.Parameter(nc.zeros(3)), 0.5).tolist()
     [0.5, 0.5, 0.5]
@@ -84,7 +86,7 @@ def constant_(tensor: _Filled, val: float) -> _Filled:
 
 
 def zeros_(tensor: _Filled) -> _Filled:
-    """Zeros.
+    """Fill with zeros.
 
     >>> nn.init.zeros_(nn.Parameter(nc.ones(3))).tolist()
     [0.0, 0.0, 0.0]
@@ -93,7 +95,7 @@ def zeros_(tensor: _Filled) -> _Filled:
 
 
 def ones_(tensor: _Filled) -> _Filled:
-    """Ones.
+    """Fill with ones.
 
     >>> nn.init.ones_(nn.Parameter(nc.zeros(3))).tolist()
     [1.0, 1.0, 1.0]
@@ -102,7 +104,9 @@ def ones_(tensor: _Filled) -> _Filled:
 
 
 def eye_(tensor: _Filled) -> _Filled:
-    """The identity, for a matrix.
+    """Fill a matrix with the identity.
+
+    Raises ShapeError for another rank.
 
     >>> nn.init.eye_(nn.Parameter(nc.zeros((2, 2)))).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -113,16 +117,17 @@ def eye_(tensor: _Filled) -> _Filled:
 
 
 def dirac_(tensor: _Filled, groups: int = 1) -> _Filled:
-    """Filters that give back their input channels, as many as there are, for convolutions of 1 to 3 axes.
+    """Fill the filters of a convolution of 1 to 3 axes so that they return their input channels.
 
-    Raises ShapeError for another rank, or where the groups do not divide the filters.
+    Channels without a counterpart get zeros.  Raises ShapeError for another rank, or unless the groups divide the
+    filters.
 
     >>> nn.init.dirac_(nn.Parameter(nc.zeros((2, 2, 3)))).tolist()
     [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
     """
     shape = tuple(int(n) for n in tensor.shape)
     if len(shape) not in (3, 4, 5) or groups < 1 or shape[0] % groups:
-        raise ShapeError(f"dirac_: filters [out, in, ...] with out divisible by {groups} are required; got {shape}")
+        raise ShapeError(f"dirac_: filters must be [out, in, ...], with out divisible by {groups}; got {shape}")
     numbers = np.zeros(shape)
     each = shape[0] // groups
     for g in range(groups):
@@ -135,7 +140,7 @@ def dirac_(tensor: _Filled, groups: int = 1) -> _Filled:
 
 
 def uniform_(tensor: _Filled, a: float = 0.0, b: float = 1.0) -> _Filled:
-    """Numbers evenly distributed in [a, b).
+    """Fill with uniform random numbers in [a, b).
 
     >>> w = nn.init.uniform_(nn.Parameter(nc.zeros((300, 100))), -1.0, 1.0)
     >>> nc.min(w).item() >= -1, nc.max(w).item() < 1, abs(nc.mean(w).item()) < 0.02
@@ -145,7 +150,7 @@ def uniform_(tensor: _Filled, a: float = 0.0, b: float = 1.0) -> _Filled:
 
 
 def normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0) -> _Filled:
-    """Normally distributed numbers.
+    """Fill with normal random numbers.
 
     >>> w = nn.init.normal_(nn.Parameter(nc.zeros((300, 100))), 1.0, 0.5)
     >>> abs(nc.mean(w).item() - 1) < 0.02, abs(nc.std(w).item() - 0.5) < 0.02
@@ -163,20 +168,20 @@ BLOCK = 1 << 14
 def trunc_normal_(
     tensor: _Filled, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
 ) -> _Filled:
-    """Normally distributed numbers within [a, b]: those outside are drawn again.
+    """Fill with normal random numbers within [a, b]; numbers outside are drawn again.
 
-    Raises ArgumentError for an empty interval, or one so far from the mean that nothing would fall into it.
+    Raises ArgumentError for an empty interval, or for one too far from the mean.
 
     >>> w = nn.init.trunc_normal_(nn.Parameter(nc.zeros((300, 100))), std=2.0, a=-1.0, b=1.0)
     >>> nc.max(nc.abs(w)).item() <= 1
     True
     """
     if not a < b or not std > 0:
-        raise ArgumentError(f"trunc_normal_: a < b and a positive std are required; got {a}, {b}, {std}")
+        raise ArgumentError(f"trunc_normal_: a must be below b, and std positive; got {a}, {b}, {std}")
     below, above = ((bound - mean) / (std * math.sqrt(2.0)) for bound in (a, b))
     chance = math.erf(above) - math.erf(below)
     if not chance > LEAST_CHANCE:
-        raise ArgumentError(f"trunc_normal_: a mean near [{a}, {b}] is required; got {mean} with std {std}")
+        raise ArgumentError(f"trunc_normal_: the mean must be near [{a}, {b}]; got {mean} with std {std}")
     drawn = random.normal(tensor.shape, mean, std, tensor.dtype).numpy().copy()
     outside = (drawn < a) | (drawn > b)
     while (count := int(outside.sum())) > 0:
@@ -188,7 +193,7 @@ def trunc_normal_(
 
 
 def _in_tail(mean: float, std: float, a: float, b: float) -> np.ndarray:
-    """Some normally distributed numbers within [a, b], by rejection of evenly distributed ones."""
+    """Normal random numbers within [a, b], by rejection of uniform ones."""
     low, high = max(a, mean - FARTHEST * std), min(b, mean + FARTHEST * std)
     even = random.uniform((BLOCK,), low, high, float64).numpy()
     likeliest = min(max(mean, low), high)
@@ -197,7 +202,7 @@ def _in_tail(mean: float, std: float, a: float, b: float) -> np.ndarray:
 
 
 def xavier_uniform_(tensor: _Filled, gain: float = 1.0) -> _Filled:
-    """Evenly distributed with variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
+    """Fill with uniform random numbers of variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
 
     Raises ShapeError for fewer than two axes.
 
@@ -210,7 +215,7 @@ def xavier_uniform_(tensor: _Filled, gain: float = 1.0) -> _Filled:
 
 
 def xavier_normal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
-    """Normally distributed with variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
+    """Fill with normal random numbers of variance gain² · 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
 
     Raises ShapeError for fewer than two axes.
 
@@ -224,9 +229,9 @@ def xavier_normal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
 def kaiming_uniform_(
     tensor: _Filled, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
 ) -> _Filled:
-    """Evenly distributed with variance gain² / fan (He et al. 2015).
+    """Fill with uniform random numbers of variance gain² / fan (He et al. 2015).
 
-    Raises ShapeError for fewer than two axes.
+    Raises ShapeError for fewer than two axes, ArgumentError for another mode or nonlinearity.
 
     >>> w = nn.init.kaiming_uniform_(nn.Parameter(nc.zeros((300, 100))), nonlinearity="relu")
     >>> abs(nc.var(w).item() - 2 / 100) < 1e-3
@@ -239,9 +244,9 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: _Filled, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
 ) -> _Filled:
-    """Normally distributed with variance gain² / fan (He et al. 2015).
+    """Fill with normal random numbers of variance gain² / fan (He et al. 2015).
 
-    Raises ShapeError for fewer than two axes.
+    Raises ShapeError for fewer than two axes, ArgumentError for another mode or nonlinearity.
 
     >>> w = nn.init.kaiming_normal_(nn.Parameter(nc.zeros((300, 100))), mode="fan_out", nonlinearity="relu")
     >>> abs(nc.var(w).item() - 2 / 300) < 1e-3
@@ -251,9 +256,9 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
-    """A matrix with orthonormal rows or columns, times the gain; further axes are merged (Saxe et al. 2014).
+    """Fill with a matrix of orthonormal rows or columns, times the gain; further axes are merged (Saxe et al. 2014).
 
-    It is factored by LAPACK, so its bits are those of the machine.
+    LAPACK factors the matrix, so its bits depend on the machine.  Raises ShapeError for fewer than two axes.
 
     >>> w = nn.init.orthogonal_(nn.Parameter(nc.zeros((2, 3))))
     >>> nc.max(nc.abs(w @ w.T - nc.eye(2))).item() < 1e-6
@@ -261,7 +266,7 @@ def orthogonal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
     """
     rows, columns = int(tensor.shape[0]), math.prod(int(n) for n in tensor.shape[1:])
     if len(tensor.shape) < 2:
-        raise ShapeError(f"orthogonal_: a weight of at least two axes is required; got shape {list(tensor.shape)}")
+        raise ShapeError(f"orthogonal_: a weight must have at least two axes; got shape {list(tensor.shape)}")
     drawn = random.normal((max(rows, columns), min(rows, columns)), dtype="float64").numpy()
     q, r = np.linalg.qr(drawn)
     q = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
@@ -269,16 +274,18 @@ def orthogonal_(tensor: _Filled, gain: float = 1.0) -> _Filled:
 
 
 def sparse_(tensor: _Filled, sparsity: float, std: float = 0.01) -> _Filled:
-    """Normally distributed, but for a share of zeros in each column (Martens 2010).
+    """Fill with normal random numbers, except for a share of zeros in each column (Martens 2010).
 
-    Raises ArgumentError for what is no matrix, or a share outside [0, 1].
+    Raises ArgumentError unless the tensor is a matrix and the share in [0, 1].
 
     >>> w = nn.init.sparse_(nn.Parameter(nc.zeros((10, 3))), 0.5)
     >>> nc.sum(w.value == 0, axis=0).tolist()
     [5, 5, 5]
     """
     if len(tensor.shape) != 2 or not 0.0 <= sparsity <= 1.0:
-        raise ArgumentError(f"sparse_: a matrix and a share in [0, 1] are required; got {tensor.shape}, {sparsity}")
+        raise ArgumentError(
+            f"sparse_: the tensor must be a matrix and the share in [0, 1]; got {tensor.shape}, {sparsity}"
+        )
     numbers = random.normal(tensor.shape, 0.0, std).numpy().copy()
     order = np.argsort(random.uniform(tensor.shape).numpy(), axis=0, kind="stable")
     zeros = math.ceil(sparsity * numbers.shape[0])
@@ -287,7 +294,7 @@ def sparse_(tensor: _Filled, sparsity: float, std: float = 0.01) -> _Filled:
 
 
 def copy_(tensor: _Filled, numbers: TensorLike) -> _Filled:
-    """Given numbers of the same shape.
+    """Fill with given numbers of the same shape.
 
     Raises ShapeError for numbers of another shape.
 

@@ -1,4 +1,4 @@
-"""Layers: linear and bilinear, embeddings, and such as give tensors another shape."""
+"""Layers: linear and bilinear, embeddings, and layers that change the shape."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nacre.nn.module import Module, Parameter
 
 
 def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any = None) -> Parameter:
-    """A parameter drawn evenly from [−bound, bound)."""
+    """A parameter of uniform random numbers in [−bound, bound)."""
     return Parameter(random.uniform(shape, -bound, bound, dtype) if bound else zeros(shape, dtype))
 
 
 class Identity(Module):
-    """Gives back its input.
+    """Returns its input.  The arguments are ignored.
 
     >>> nn.Identity()(nc.tensor([1.0, 2.0])).tolist()
     [1.0, 2.0]
@@ -35,9 +35,10 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """x · weightᵀ + bias, for x [..., in_features].
+    """x · weightᵀ + bias, for x [..., in_features] → [..., out_features].
 
-    weight [out, in] and bias [out] start evenly drawn from ±1/√in_features, as PyTorch's.
+    weight [out_features, in_features] and bias [out_features] start uniform in ±1/√in_features, as in PyTorch.  Raises
+    ShapeError if the last axis of x is not in_features.
 
     >>> nn.Linear(3, 2)(nc.ones((4, 3))).shape
     (4, 2)
@@ -59,7 +60,7 @@ class Linear(Module):
 
 
 class Flatten(Module):
-    """Axes start_dim to end_dim merged into one.
+    """Merges the axes from start_dim to end_dim into one; by default [N, ...] → [N, product].
 
     >>> nn.Flatten()(nc.ones((2, 3, 4))).shape
     (2, 12)
@@ -78,7 +79,10 @@ class Flatten(Module):
 
 
 class Bilinear(Module):
-    """x₁ᵀ · W · x₂ + bias, with a matrix W for each of out_features.
+    """x₁ᵀ · W · x₂ + bias, with one matrix W for each of out_features.
+
+    [..., in1_features] and [..., in2_features] → [..., out_features].  Raises ArgumentError unless in1_features is
+    positive, ShapeError for inputs that do not fit.
 
     >>> nn.Bilinear(2, 3, 4)(nc.ones((5, 2)), nc.ones((5, 3))).shape
     (5, 4)
@@ -88,7 +92,7 @@ class Bilinear(Module):
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, dtype: Any = None
     ) -> None:
         if in1_features < 1:
-            raise ArgumentError(f"Bilinear: a positive in1_features is required; got {in1_features}")
+            raise ArgumentError(f"Bilinear: in1_features must be positive; got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         bound = 1 / math.sqrt(in1_features)
         self.weight = uniform_parameter((out_features, in1_features, in2_features), bound, dtype)
@@ -107,7 +111,9 @@ class Bilinear(Module):
 
 
 class Unflatten(Module):
-    """One axis taken apart into several; one of their sizes may be −1.
+    """Splits one axis into several; one of their sizes may be −1.
+
+    [..., n, ...] → [..., *unflattened_size, ...].  Raises ShapeError unless the product of the sizes is n.
 
     >>> nn.Unflatten(1, (2, -1))(nc.ones((3, 8))).shape
     (3, 2, 4)
@@ -123,7 +129,9 @@ class Unflatten(Module):
         known = math.prod(n for n in self.unflattened_size if n != -1)
         parts = tuple(held.shape[at] // known if n == -1 and known else n for n in self.unflattened_size)
         if math.prod(parts) != held.shape[at] or self.unflattened_size.count(-1) > 1:
-            raise ShapeError(f"Unflatten: sizes that make {held.shape[at]} are required; got {self.unflattened_size}")
+            raise ShapeError(
+                f"Unflatten: the sizes must have the product {held.shape[at]}; got {self.unflattened_size}"
+            )
         return reshape(held, (*held.shape[:at], *parts, *held.shape[at + 1 :]))
 
     def extra_repr(self) -> str:
@@ -134,9 +142,9 @@ class Unflatten(Module):
 def _table(
     operation: str, rows: int, width: int, padding: int | None, dtype: Any
 ) -> tuple[Parameter, int | None]:
-    """A normally distributed table with zeros at the padding, and the place of the padding."""
+    """A table of normal random numbers with zeros at the padding, and the index of the padding."""
     if padding is not None and not -rows <= padding < rows:
-        raise ArgumentError(f"{operation}: a padding_idx below {rows} is required; got {padding}")
+        raise ArgumentError(f"{operation}: padding_idx must be below {rows}; got {padding}")
     table = random.normal((rows, width), dtype=dtype)
     if padding is None:
         return Parameter(table), None
@@ -145,7 +153,10 @@ def _table(
 
 
 class Embedding(Module):
-    """Rows of a table [num_embeddings, embedding_dim] at integer indices; the table starts normally distributed.
+    """The rows of a table [num_embeddings, embedding_dim] at integer indices [...] → [..., embedding_dim].
+
+    The table starts with normal random numbers, and with zeros at `padding_idx`, which is not trained.  Raises
+    ArgumentError for a padding_idx out of range, DTypeError for indices that are not integers.
 
     >>> nn.Embedding(10, 4)(nc.tensor([1, 2])).shape
     (2, 4)
@@ -161,7 +172,7 @@ class Embedding(Module):
     def from_pretrained(
         cls, embeddings: TensorLike, freeze: bool = True, padding_idx: int | None = None
     ) -> Embedding:
-        """An embedding with a given table; frozen, it is not trained."""
+        """An embedding with a given table; with `freeze` it is not trained."""
         table = as_tensor(embeddings)
         made = cls(*table.type.shape, padding_idx=padding_idx, dtype=table.type.dtype)
         made.weight = Parameter(table, requires_grad=not freeze)
@@ -178,6 +189,9 @@ class Embedding(Module):
 
 class EmbeddingBag(Module):
     """The sum, mean or maximum of the rows of a table over bags of indices.
+
+    Indices [bags, n], or [all] with offsets [bags] → [bags, embedding_dim].  The mode is "mean" by default.  Raises
+    ArgumentError or ShapeError for arguments that do not fit.
 
     >>> nn.EmbeddingBag(10, 4)(nc.tensor([[1, 2, 3], [4, 5, 6]])).shape
     (2, 4)

@@ -1,4 +1,7 @@
-"""Losses as modules, for those who keep them beside their model."""
+"""Losses as modules.
+
+The reduction "mean" (default) or "sum" gives a scalar; "none" gives one loss for each element or example.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class _Criterion(Module):
 
 
 class MSELoss(_Criterion):
-    """(input − target)².
+    """(input − target)², for two tensors of one shape and a floating-point dtype.
 
     >>> nn.MSELoss()(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
     2.5
@@ -42,7 +45,7 @@ class MSELoss(_Criterion):
 
 
 class L1Loss(_Criterion):
-    """|input − target|.
+    """|input − target|, for two tensors of one shape and a floating-point dtype.
 
     >>> nn.L1Loss(reduction="sum")(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
     3.0
@@ -54,7 +57,9 @@ class L1Loss(_Criterion):
 
 
 class HuberLoss(_Criterion):
-    """Squares near zero, lines beyond delta.
+    """Squares near zero, lines beyond delta, for two tensors of one shape.
+
+    Raises ArgumentError unless delta is positive.
 
     >>> nn.HuberLoss()(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
     1.0
@@ -70,7 +75,9 @@ class HuberLoss(_Criterion):
 
 
 class SmoothL1Loss(_Criterion):
-    """A parabola up to beta, a line of slope 1 beyond.
+    """A parabola up to beta, a line of slope 1 beyond, for two tensors of one shape.
+
+    Raises ArgumentError for a negative beta.
 
     >>> nn.SmoothL1Loss()(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
     1.0
@@ -89,7 +96,9 @@ class SmoothL1Loss(_Criterion):
 
 
 class BCELoss(_Criterion):
-    """The cross entropy of probabilities of two classes.
+    """The cross entropy of probabilities of two classes, for two tensors of one shape.
+
+    `weight` broadcasts to the shape of the losses.
 
     >>> nn.BCELoss()(nc.tensor([0.5, 0.5]), nc.tensor([0.0, 1.0]))
     Tensor(0.6931472, f32[])
@@ -105,7 +114,7 @@ class BCELoss(_Criterion):
 
 
 class BCEWithLogitsLoss(_Criterion):
-    """The cross entropy of sigmoid(input); `pos_weight` weighs the targets.
+    """The cross entropy of sigmoid(input), for two tensors of one shape; `pos_weight` weights the targets.
 
     >>> nn.BCEWithLogitsLoss()(nc.tensor([0.0, 2.0]), nc.tensor([0.0, 1.0]))
     Tensor(0.41003758, f32[])
@@ -125,7 +134,9 @@ class BCEWithLogitsLoss(_Criterion):
 
 
 class KLDivLoss(_Criterion):
-    """target · (log target − input) for log-probabilities; the reduction "batchmean" is by the leading size.
+    """target · (log target − input), for log-probabilities and targets of one shape.
+
+    The reduction "batchmean" divides the sum by the leading size.
 
     >>> nn.KLDivLoss("batchmean")(nc.log(nc.tensor([[0.5, 0.5]])), nc.tensor([[0.25, 0.75]]))
     Tensor(0.13081205, f32[])
@@ -142,6 +153,8 @@ class KLDivLoss(_Criterion):
 
 class PoissonNLLLoss(_Criterion):
     """The negative log-likelihood of Poisson's distribution, for the logarithm of its rate or the rate itself.
+
+    Input and target have one shape.
 
     >>> nn.PoissonNLLLoss()(nc.tensor([0.0, 1.0]), nc.tensor([1.0, 3.0]))
     Tensor(0.35914087, f32[])
@@ -161,6 +174,8 @@ class PoissonNLLLoss(_Criterion):
 class GaussianNLLLoss(_Criterion):
     """The negative log-likelihood of normal distributions with given variances.
 
+    Input and target have one shape; the variance has it too, or size 1 or nothing for the last axis.
+
     >>> nn.GaussianNLLLoss()(nc.tensor([0.0, 1.0]), nc.tensor([1.0, 1.0]), nc.tensor([1.0, 4.0]))
     Tensor(0.5965736, f32[])
     """
@@ -175,7 +190,9 @@ class GaussianNLLLoss(_Criterion):
 
 
 class NLLLoss(_Criterion):
-    """−input at the target's class.
+    """−input at the target's class, for log-probabilities [N, C, ...] and classes [N, ...].
+
+    Raises ShapeError or DTypeError for targets that do not fit, ArgumentError for classes out of range.
 
     >>> log_probabilities = nc.log(nc.tensor([[0.25, 0.75], [0.5, 0.5]]))
     >>> nn.NLLLoss()(log_probabilities, nc.tensor([1, 0]))
@@ -194,7 +211,9 @@ class NLLLoss(_Criterion):
 
 
 class CrossEntropyLoss(_Criterion):
-    """−log softmax(input) at the target's class.
+    """−log softmax(input) at the target's class, for logits [N, C, ...] and classes [N, ...] or probabilities.
+
+    Raises ShapeError or DTypeError for targets that do not fit, ArgumentError for classes out of range.
 
     >>> nn.CrossEntropyLoss()(nc.zeros((1, 2)), nc.tensor([1]))
     Tensor(0.6931472, f32[])
@@ -221,7 +240,8 @@ class CrossEntropyLoss(_Criterion):
 class CTCLoss(_Criterion):
     """The negative log-likelihood of label sequences over all alignments.
 
-    `log_probs` are [T, N, C], `targets` [N, S] with the lengths of both.
+    `log_probs` is [T, N, C] and `targets` [N, S], with the lengths of both.  Raises ShapeError or ArgumentError for
+    targets and lengths that do not fit.
 
     >>> log_probabilities = nc.full((4, 1, 3), -1.0986123)
     >>> nn.CTCLoss()(log_probabilities, nc.tensor([[1, 2]]), nc.tensor([4]), nc.tensor([2]))
@@ -245,7 +265,7 @@ class CTCLoss(_Criterion):
 
 
 class HingeEmbeddingLoss(_Criterion):
-    """x where the target is 1, max(0, margin − x) where it is −1.
+    """x where the target is 1, max(0, margin − x) where it is −1, for two tensors of one shape.
 
     >>> nn.HingeEmbeddingLoss()(nc.tensor([0.5, 0.25]), nc.tensor([1.0, -1.0])).item()
     0.625
@@ -261,7 +281,7 @@ class HingeEmbeddingLoss(_Criterion):
 
 
 class SoftMarginLoss(_Criterion):
-    """log(1 + e^(−target · input)).
+    """log(1 + e^(−target · input)), for two tensors of one shape.
 
     >>> nn.SoftMarginLoss()(nc.tensor([2.0, -1.0]), nc.tensor([1.0, -1.0]))
     Tensor(0.22009484, f32[])
@@ -273,7 +293,7 @@ class SoftMarginLoss(_Criterion):
 
 
 class MarginRankingLoss(_Criterion):
-    """max(0, −target · (input1 − input2) + margin).
+    """max(0, −target · (input1 − input2) + margin), for three tensors of one shape.
 
     >>> nn.MarginRankingLoss(0.5)(nc.tensor([1.0, 2.0]), nc.tensor([2.0, 1.0]), nc.ones(2)).item()
     0.75
@@ -289,7 +309,7 @@ class MarginRankingLoss(_Criterion):
 
 
 class CosineEmbeddingLoss(_Criterion):
-    """1 − cos where the target is 1, max(0, cos − margin) where it is −1.
+    """1 − cos where the target is 1, max(0, cos − margin) where it is −1, for inputs [N, D] and targets [N].
 
     >>> nn.CosineEmbeddingLoss()(nc.tensor([[1.0, 0.0]]), nc.tensor([[0.0, 1.0]]), nc.ones(1)).item()
     1.0
@@ -305,7 +325,7 @@ class CosineEmbeddingLoss(_Criterion):
 
 
 class TripletMarginLoss(_Criterion):
-    """max(0, margin + |anchor − positive| − |anchor − negative|).
+    """max(0, margin + |anchor − positive| − |anchor − negative|), for three tensors [N, D].
 
     >>> nn.TripletMarginLoss()(nc.tensor([[0.0, 0.0]]), nc.tensor([[3.0, 4.0]]), nc.tensor([[0.0, 2.0]]))
     Tensor(3.9999995, f32[])
@@ -330,7 +350,7 @@ class TripletMarginLoss(_Criterion):
 
 
 class TripletMarginWithDistanceLoss(_Criterion):
-    """`TripletMarginLoss` with any distance of two tensors.
+    """`TripletMarginLoss` with any distance of two tensors; the default is `pairwise_distance`.
 
     >>> def manhattan(x, y):
     ...     return nc.sum(nc.abs(x - y), axis=-1)
@@ -359,7 +379,9 @@ class TripletMarginWithDistanceLoss(_Criterion):
 
 
 class MultiMarginLoss(_Criterion):
-    """Σ max(0, margin − x[target] + x[i])ᵖ / C over the other classes.
+    """Σ max(0, margin − x[target] + x[i])ᵖ / C over the other classes i, for inputs [N, C] and targets [N].
+
+    Raises ArgumentError for a p other than 1 or 2.
 
     >>> nn.MultiMarginLoss()(nc.tensor([[0.5, 1.0]]), nc.tensor([1])).item()
     0.25
@@ -377,7 +399,9 @@ class MultiMarginLoss(_Criterion):
 
 
 class MultiLabelMarginLoss(_Criterion):
-    """Margins between the classes that a row of targets names and all others.
+    """Margins between the target classes of each row and all other classes.
+
+    Inputs are [N, C]; the targets [N, C] are class numbers up to the first −1 of each row.
 
     >>> nn.MultiLabelMarginLoss()(nc.tensor([[0.5, 1.0, 0.0]]), nc.tensor([[1, -1, 0]])).item()
     0.1666666716337204
@@ -389,7 +413,7 @@ class MultiLabelMarginLoss(_Criterion):
 
 
 class MultiLabelSoftMarginLoss(_Criterion):
-    """The mean over the classes of the cross entropy of sigmoid(input).
+    """The mean over the classes of the cross entropy of sigmoid(input), for inputs and targets [N, C].
 
     >>> nn.MultiLabelSoftMarginLoss()(nc.tensor([[0.5, -1.0]]), nc.tensor([[1.0, 0.0]]))
     Tensor(0.39366934, f32[])

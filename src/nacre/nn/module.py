@@ -1,8 +1,8 @@
 """`Module` and `Parameter`: named trees of variables, with state dicts in PyTorch's names and layouts.
 
-A module's attributes are ordinary ones.  Those that are variables or modules are found by looking, in the order in
-which they were set.  Modules are trees (`base.tree`): their leaves are their variables, and what is left of their
-attributes is the structure.
+A module's attributes are ordinary ones.  Nacre finds the variables and modules among them, in the order in which they
+were set.  Modules are trees (`base.tree`): their leaves are their variables, and the other attributes are the
+structure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Self = TypeVar("Self", bound="Module")
 
 
 class IncompatibleKeys(NamedTuple):
-    """The names that a state dict lacks, and those it has too many."""
+    """The names that a state dict lacks, and the names that the module does not have."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -66,7 +66,7 @@ class Module:
     _hooks: tuple[Hook, ...] = ()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What calling the module computes; defined by each kind of module."""
+        """The computation of the module; every subclass defines it."""
         raise ArgumentError(
             explain(
                 f"{type(self).__name__}: a method `forward` is required",
@@ -86,9 +86,10 @@ class Module:
             raise
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
-        """Call `hook(module, args)` before every `forward`; what it returns, if anything, replaces the arguments.
+        """Call `hook(module, args)` before every `forward`; a result other than None replaces the arguments.
 
-        With `with_kwargs` it is `hook(module, args, kwargs)`, which returns both.
+        With `with_kwargs` the call is `hook(module, args, kwargs)`, which returns both.  Returns a handle; `remove()`
+        removes the hook.
 
         >>> double = nn.Identity()
         >>> handle = double.register_forward_pre_hook(lambda module, args: args[0] * 2)
@@ -98,9 +99,10 @@ class Module:
         return self._register(Hook(hook, "before", with_kwargs))
 
     def register_forward_hook(self, hook: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
-        """Call `hook(module, args, result)` after every `forward`; what it returns, if anything, is the new result.
+        """Call `hook(module, args, result)` after every `forward`; a result other than None replaces the result.
 
-        With `with_kwargs` it is `hook(module, args, kwargs, result)`.
+        With `with_kwargs` the call is `hook(module, args, kwargs, result)`.  Returns a handle; `remove()` removes the
+        hook.
 
         >>> layer = nn.Linear(2, 3)
         >>> handle = layer.register_forward_hook(lambda module, args, result: print(result.shape))
@@ -110,12 +112,12 @@ class Module:
         return self._register(Hook(hook, "after", with_kwargs))
 
     def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(module, grad_input, grad_output)` when a backward pass has come through the module.
+        """Call `hook(module, grad_input, grad_output)` after the backward pass has gone through the module.
 
-        Both are tuples of gradients: of the positional arguments, of the results; None where there is none.  What it
-        returns, if anything, replaces `grad_input`, in the same types; GradientError otherwise.  Eagerly hooks get
-        numbers, in a function that is traced (`nc.jit`, `nc.grad`) what stands for them.  Where a function is
-        differentiated as a whole, in `nc.vmap`, `nc.jvp`, `nc.checkpoint` and control flow, no hook is called.
+        Both are tuples of gradients, of the positional arguments and of the results; None stands for no gradient.  A
+        result other than None replaces `grad_input`; other types raise GradientError.  Eager hooks get numbers; in a
+        traced function (`nc.jit`, `nc.grad`) they get traced values.  No hook is called if a function is differentiated
+        as a whole: in `nc.vmap`, `nc.jvp`, `nc.checkpoint` and control flow.
 
         >>> layer = nn.Identity()
         >>> handle = layer.register_full_backward_hook(lambda module, inner, outer: (inner[0] * 10,))
@@ -126,9 +128,9 @@ class Module:
         return self._register(Hook(hook, "backward"))
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(module, grad_output)` when a backward pass comes to the module.
+        """Call `hook(module, grad_output)` before the backward pass goes through the module.
 
-        What it returns, if anything, replaces the gradients of the results; see `register_full_backward_hook`.
+        A result other than None replaces the gradients of the results; see `register_full_backward_hook`.
 
         >>> layer = nn.Linear(2, 1)
         >>> handle = layer.register_full_backward_pre_hook(lambda module, outer: print(outer[0].tolist()))
@@ -168,9 +170,9 @@ class Module:
 
     @property
     def fingerprint(self) -> Hashable:
-        """What a compiled function that calls this module depends on: attributes by value, what it holds by identity.
+        """The state that compiled functions of this module depend on: attributes by value, contents by identity.
 
-        It is kept until an attribute is set; a list or dict changed in place goes unnoticed.
+        It is cached until an attribute is set; a list or dict that is changed in place goes unnoticed.
         """
         found = vars(self).get(FINGERPRINT)
         if found is None:
@@ -215,8 +217,8 @@ class Module:
     def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
         """The parameters, each once, with dotted names.
 
-        Of a gradient, which is a module too (`nc.grad`), the tensors in the parameters' places, under the same names;
-        None for parameters that are not differentiated.
+        For a gradient, which is a module too (`nc.grad`): the tensors in the place of the parameters, under the same
+        names.  A parameter that is not differentiated has None.
         """
         return self._named(Parameter, prefix, recurse)
 
@@ -243,7 +245,7 @@ class Module:
     add_module = register_module
 
     def get_submodule(self, target: str) -> Module:
-        """The module of a dotted name; raises ArgumentError where there is none.
+        """The module with a dotted name; raises ArgumentError if there is none.
 
         >>> nn.Sequential(nn.Linear(2, 3), nn.ReLU()).get_submodule("1")
         ReLU()
@@ -252,15 +254,15 @@ class Module:
         for name in target.split(".") if target else ():
             found = vars(found).get(name)
             if not isinstance(found, Module):
-                raise ArgumentError(f"get_submodule: the name of a module is required; got {target!r}")
+                raise ArgumentError(f"get_submodule: {target!r} is not the name of a module")
         return found
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter of a dotted name; raises ArgumentError where there is none."""
+        """The parameter with a dotted name; raises ArgumentError if there is none."""
         return self._get(target, Parameter, "get_parameter")
 
     def get_buffer(self, target: str) -> Buffer:
-        """The buffer of a dotted name; raises ArgumentError where there is none."""
+        """The buffer with a dotted name; raises ArgumentError if there is none."""
         return self._get(target, Buffer, "get_buffer")
 
     def _get(self, target: str, kind: type[Any], operation: str) -> Any:
@@ -268,51 +270,54 @@ class Module:
         module = self.get_submodule(path)
         held = {k: value for k, value, _ in _held(module, kind)}
         if name not in held:
-            raise ArgumentError(f"{operation}: the name of a {kind.__name__.lower()} is required; got {target!r}")
+            raise ArgumentError(f"{operation}: {target!r} is not the name of a {kind.__name__.lower()}")
         return held[name]
 
     def register_buffer(self, name: str, value: TensorLike, persistent: bool = True) -> None:
-        """Set an attribute to a buffer holding a value."""
+        """Set an attribute to a buffer with a value; a buffer that is not persistent is left out of state dicts."""
         vars(self).pop(name, None)
         setattr(self, name, Buffer(value, persistent))
 
     # ---- changing it
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Set training mode (dropout drops, batch norm uses the batch) here and below.  Returns itself."""
+        """Set training mode here and below (dropout is active, batch norm uses the batch).  Returns the module."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self: Self) -> Self:
-        """Set evaluation mode here and below.  Returns itself."""
+        """Set evaluation mode here and below.  Returns the module."""
         return self.train(False)
 
     def requires_grad_(self: Self, required: bool = True) -> Self:
-        """Train the parameters, or freeze them.  Returns itself."""
+        """Train the parameters, or freeze them.  Returns the module."""
         for p in _variables("requires_grad_", self.parameters()):
             p.requires_grad_(required)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the parameters' gradients, or set them to zero."""
+        """Clear the parameters' gradients, or set them to zero."""
         for p in _variables("zero_grad", self.parameters()):
             p.gradient = None if set_to_none or p.gradient is None else PUBLIC["zeros_like"](p.gradient)
 
     def apply(self: Self, f: Callable[[Module], Any]) -> Self:
-        """Call f on every module below and then on this one.  Returns itself."""
+        """Call f on every module below and then on this one.  Returns the module."""
         for child in self.children():
             child.apply(f)
         f(self)
         return self
 
     def to(self: Self, dtype: Any) -> Self:
-        """Convert the floating-point parameters and buffers to a dtype.  Returns itself."""
+        """Convert the floating-point parameters and buffers to a dtype.  Returns the module.
+
+        Raises DTypeError for a dtype that is not floating-point, and KindError for a device.
+        """
         if str(dtype).partition(":")[0] in DEVICES:
-            raise KindError(f"to: a dtype is required; got the device {dtype!s}. {CPU}")
+            raise KindError(f"to: the argument must be a dtype; got the device {dtype!s}. {CPU}")
         found = as_dtype(dtype)
         if not found.is_float:
-            raise DTypeError(f"to: a floating-point dtype is required; got {found.name}")
+            raise DTypeError(f"to: the dtype must be floating-point; got {found.name}")
         for variable in _variables("to", (*self.parameters(), *self.buffers())):
             if variable.dtype.is_float and variable.dtype is not found:
                 variable.cell = stripped(as_tensor(stripped(variable.cell), found))
@@ -320,19 +325,19 @@ class Module:
         return self
 
     def float(self: Self) -> Self:
-        """`to(float32)`."""
+        """`to(float32)`.  Returns the module."""
         return self.to("float32")
 
     def double(self: Self) -> Self:
-        """`to(float64)`."""
+        """`to(float64)`.  Returns the module."""
         return self.to("float64")
 
     def half(self: Self) -> Self:
-        """`to(float16)`."""
+        """`to(float16)`.  Returns the module."""
         return self.to("float16")
 
     def bfloat16(self: Self) -> Self:
-        """`to(bfloat16)`."""
+        """`to(bfloat16)`.  Returns the module."""
         return self.to("bfloat16")
 
     # ---- state dicts
@@ -350,24 +355,24 @@ class Module:
         return {k: cast("Tensor", v) for k, v in found}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
-        """Take tensors or arrays by dotted name; gives the missing and the unexpected names.
+        """Load tensors or arrays by dotted name; returns the missing and the unexpected names.
 
-        Raises ArgumentError for those when strict, and for what is no dict; ShapeError for wrong shapes; nothing is
-        changed then.
+        With `strict`, the default, such names raise ArgumentError.  Raises ArgumentError for anything that is not a
+        dict, ShapeError for wrong shapes.  Then nothing is changed.
         """
         require_mapping(state)
         own = dict(_stateful(self, ""))
         missing, unexpected = [k for k in own if k not in state], [k for k in state if k not in own]
         if strict and (missing or unexpected):
             raise ArgumentError(
-                f"load_state_dict: the names of {type(self).__name__} are required; missing {missing}, unexpected "
-                f"{unexpected}; pass strict=False to take what fits"
+                f"load_state_dict: the state must have the names of {type(self).__name__}; missing {missing}, "
+                f"unexpected {unexpected}; pass strict=False to load what fits"
             )
         found = {k: _contents(k, state[k], own[k].dtype) for k in own if k in state}
         wrong = [f"{k}: {list(own[k].shape)}, got {list(v.type.shape)}" for k, v in found.items()
                  if v.type.shape != own[k].shape]
         if wrong:
-            raise ShapeError("load_state_dict: tensors of these shapes are required: " + "; ".join(wrong))
+            raise ShapeError(f'load_state_dict: shapes must match: {"; ".join(wrong)}')
         for k, v in found.items():
             own[k].assign(v)
         return IncompatibleKeys(missing, unexpected)
@@ -375,7 +380,7 @@ class Module:
     # ---- as text
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of a module without modules."""
+        """The text between the parentheses of a module without inner modules."""
         return ""
 
     def __repr__(self) -> str:
@@ -392,9 +397,9 @@ METHODS = frozenset(name for name, held in vars(Module).items() if callable(held
 
 
 def assigned(module: Module, name: str, held: Any, value: Any) -> Any:
-    """What an attribute becomes that holds a variable, a module or a method, where it is set to a value.
+    """The new value of an attribute that holds a variable, a module or a method.
 
-    Arrays and tensors go into a buffer.  Raises DTypeError where state would be lost.
+    Arrays and tensors go into a buffer.  Raises DTypeError if state would be lost.
     """
     full = f"{type(module).__name__}.{name}"
     if isinstance(held, Buffer) and isinstance(value, Value | np.ndarray):
@@ -405,39 +410,45 @@ def assigned(module: Module, name: str, held: Any, value: Any) -> Any:
         held.assign(x)
         return held
     if name == "requires_grad" and not hasattr(type(module), name):
-        raise DTypeError(f"{full}: parameters require gradients, not modules; write "
-                         f"`module.requires_grad_({value if isinstance(value, bool) else ''})`")
+        raise DTypeError(
+            f"{full}: parameters require gradients, modules do not; write "
+            f"`module.requires_grad_({value if isinstance(value, bool) else ''})`"
+        )
     if held is None:
         if callable(value) or not callable(getattr(type(module), name, None)):
             return value
-        raise DTypeError(f"{full}: something to call is required for a method; got {value!r}; call it, as in "
-                         f"`module.{name}({'' if value is True else repr(value)})`, or choose another name")
+        raise DTypeError(
+            f"{full}: a method can only be replaced by a function; got {value!r}; call it, as in "
+            f"`module.{name}({'' if value is True else repr(value)})`, or choose another name"
+        )
     if value is None or isinstance(value, Variable | Module):
         return value
     kind = next(k.__name__ for k in (Parameter, Buffer, Variable, Module) if isinstance(held, k))
     how = f"assign to its data, as in `module.{name}.data = x`, or `del module.{name}` first" \
         if isinstance(held, Variable) else f"`del module.{name}` first"
-    raise DTypeError(f"{full}: a {kind.lower()} or None is required in the place of a {kind.lower()}, which would be "
-                     f"lost; got {type(value).__name__}; {how}")
+    raise DTypeError(
+        f"{full}: a {kind.lower()} can only be replaced by a {kind.lower()} or None; got {type(value).__name__}; {how}"
+    )
 
 
 def settings(module: Module) -> str:
-    """A module's plain attributes, as `extra_repr` shows them."""
+    """A module's plain attributes, for `extra_repr`."""
     plain = ((k, v) for k, v in _attributes(module).items() if not isinstance(v, Variable | Module))
     return ", ".join(f"{k}={v!r}" for k, v in plain if k != "training" and not k.startswith((" ", "_")))
 
 
 def require_mapping(state: object) -> None:
-    """Raise ArgumentError for what is no state dict, such as the path of one."""
+    """Raise ArgumentError for anything that is not a state dict, such as the path of one."""
     if not isinstance(state, Mapping):
         given: object = state
         how = f"pass nc.load({str(given)!r})" if isinstance(state, str | os.PathLike) else "pass what state_dict gave"
-        raise ArgumentError(f"load_state_dict: tensors or arrays by name, as a dict, are required; got {given!r:.60}; "
-                            f"{how}")
+        raise ArgumentError(
+            f"load_state_dict: the state must be a dict of tensors or arrays by name; got {given!r:.60}; {how}"
+        )
 
 
 def _contents(name: str, value: Any, dtype: DType) -> Any:
-    """What a state dict has for a variable, in its dtype; integers that this would change are refused."""
+    """The value of a state dict for a variable, in its dtype; integers that the conversion would change are refused."""
     held = as_tensor(array_of(value))
     if not dtype.is_float and is_concrete(held):
         unchanged(to_numpy(held), dtype, f"load_state_dict: {name}")
@@ -445,7 +456,7 @@ def _contents(name: str, value: Any, dtype: DType) -> Any:
 
 
 def _attributes(module: Module) -> dict[str, Any]:
-    """A module's own attributes as they are now, whatever other threads set or look up meanwhile."""
+    """A copy of a module's attributes, safe from changes by other threads."""
     held = vars(module).copy()
     held.pop(FINGERPRINT, None)
     return held
@@ -465,7 +476,7 @@ def _walk(module: Module, path: str, seen: set[int]) -> Iterator[tuple[str, Modu
 
 
 def _held(module: Module, kind: type[Variable]) -> Iterator[tuple[str, Any, int]]:
-    """The variables of a kind that are attributes of a module, or what stands in their places, and their numbers."""
+    """The variables of a kind that are attributes of a module, or the values in their places, and their numbers."""
     held = _attributes(module)
     frame: Frame | None = held.get(REBUILT)
     replaced = {} if frame is None else frame.variables
@@ -477,12 +488,12 @@ def _held(module: Module, kind: type[Variable]) -> Iterator[tuple[str, Any, int]
 
 
 def _variables(operation: str, found: Iterable[Any]) -> Iterator[Any]:
-    """Variables, to be changed; raises where a module holds tensors in their places, as a gradient does."""
+    """Variables that can be changed; raises if a module holds tensors in their places, as a gradient does."""
     for x in found:
         if not isinstance(x, Variable):
             raise ArgumentError(
-                f"{operation}: a module of parameters is required; got one with tensors or None in their places, such "
-                "as a gradient; map over its leaves instead"
+                f"{operation}: the module must hold parameters; got one with tensors or None in their places, such as "
+                "a gradient; map over its leaves instead"
             )
         yield x
 
@@ -505,7 +516,7 @@ REBUILT = " rebuilt"  # the same, where a module was rebuilt with values in its 
 
 
 class Fingerprint(tuple[tuple[str, Hashable], ...]):
-    """Names and frozen values; shown without what is compared by identity."""
+    """Names and frozen values; values that are compared by identity are not shown."""
 
     __slots__ = ()
 
@@ -515,7 +526,7 @@ class Fingerprint(tuple[tuple[str, Hashable], ...]):
 
 
 class Exact(tuple[str, str]):
-    """A bool or float by type and digits, so that True is not 1 and 0.0 not -0.0."""
+    """A bool or float compared by type and digits: True differs from 1, and 0.0 from -0.0."""
 
     __slots__ = ()
 
@@ -524,7 +535,7 @@ class Exact(tuple[str, str]):
 
 
 class Frozen:
-    """An attribute that cannot be hashed or compared by value: told apart by identity."""
+    """An attribute that cannot be hashed or compared by value; it is compared by identity."""
 
     __slots__ = ("value",)
 
@@ -539,7 +550,7 @@ class Frozen:
 
 
 def frozen(value: Any) -> Hashable:
-    """A value as something to compare: lists and dicts by their items, other mutable things by identity."""
+    """A value to compare: lists and dicts by their items, other mutable objects by identity."""
     if isinstance(value, list | tuple):
         return tuple(frozen(v) for v in cast("Sequence[Any]", value))
     if isinstance(value, Mapping):
@@ -561,7 +572,7 @@ def frozen(value: Any) -> Hashable:
 
 
 class Frame:
-    """What of a module is not its variables: class, names and plain attributes.  Compared by their values."""
+    """The rest of a module besides its variables: class, names and plain attributes.  Compared by value."""
 
     __slots__ = ("cls", "key", "names", "plain", "variables")
 

@@ -1,4 +1,4 @@
-"""Normalisations as modules: of features, groups, instances and batches."""
+"""Normalisations as modules: over features, groups, instances and batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from nacre.nn.module import Buffer, Module, Parameter, settings
 
 
 class LayerNorm(Module):
-    """(x − mean) / √(variance + eps) · weight + bias over the last axes.
+    """(x − mean) / √(variance + eps) · weight + bias over the last axes, which have normalized_shape.
+
+    Input and output are [..., *normalized_shape]; weight starts as 1, bias as 0.  Raises ShapeError for another shape.
 
     >>> nn.LayerNorm(4)(nc.ones((2, 4))).shape
     (2, 4)
@@ -45,7 +47,9 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """x / √(mean(x²) + eps) · weight over the last axes; eps is the dtype's unless given.
+    """x / √(mean(x²) + eps) · weight over the last axes, which have normalized_shape.
+
+    The default eps is that of the dtype; weight starts as 1.  Raises ShapeError for another shape.
 
     >>> nn.RMSNorm(4)(nc.ones((2, 4))).shape
     (2, 4)
@@ -72,9 +76,9 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalisation over groups of channels.
+    """Normalisation over groups of channels, for inputs [N, num_channels, ...].
 
-    Raises ArgumentError or ShapeError for channels that the groups do not divide.
+    weight starts as 1, bias as 0.  Raises ArgumentError or ShapeError unless num_groups divides the channels.
 
     >>> nn.GroupNorm(2, 4)(nc.ones((2, 4, 3, 3))).shape
     (2, 4, 3, 3)
@@ -84,9 +88,7 @@ class GroupNorm(Module):
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None
     ) -> None:
         if num_groups < 1 or num_channels % num_groups:
-            raise ArgumentError(
-                f"GroupNorm: channels divisible by groups are required; got {num_channels} and {num_groups}"
-            )
+            raise ArgumentError(f"GroupNorm: num_groups must divide num_channels; got {num_channels} and {num_groups}")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         self.weight = Parameter(ones(num_channels, dtype)) if affine else None
         self.bias = Parameter(zeros(num_channels, dtype)) if affine else None
@@ -101,7 +103,7 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha · mean(x²))^beta, the mean over `size` neighbouring channels.
+    """x / (k + alpha · mean(x²))^beta, with the mean over `size` neighbouring channels of [N, C, L, …].
 
     >>> nn.LocalResponseNorm(3)(nc.ones((2, 4, 3))).shape
     (2, 4, 3)
@@ -123,7 +125,7 @@ class LocalResponseNorm(Module):
 
 
 class _Running(Module):
-    """Scale and shift for each channel, and running statistics, of which a class has either, both or none."""
+    """Scale and shift for each channel, and running statistics; a class may have either, both or none."""
 
     ranks: ClassVar[tuple[int, ...]] = ()
 
@@ -147,11 +149,11 @@ class _Running(Module):
     def _checked(self, x: TensorLike) -> Any:
         held: Any = as_tensor(x)
         if held.ndim not in self.ranks:
-            raise ShapeError(f"{type(self).__name__}: a rank of {self.ranks} is required; got {held.type}")
+            raise ShapeError(f"{type(self).__name__}: the rank must be {self.ranks}; got {held.type}")
         return held
 
     def _share(self) -> Any:
-        """The momentum; without one, 1 over the number of batches seen, which it counts."""
+        """The momentum; without one, 1 over the number of batches so far, which it counts."""
         momentum: Any = self.momentum
         if self.training and self.num_batches_tracked is not None:
             count = self.num_batches_tracked.data + 1
@@ -170,7 +172,7 @@ class _Running(Module):
 
 
 class _BatchNorm(_Running):
-    """What batch normalisations of all ranks share."""
+    """The common part of batch normalisations of all ranks."""
 
     def __init__(
         self,
@@ -192,7 +194,7 @@ class _BatchNorm(_Running):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of [N, C] or [N, C, L].
+    """Batch normalisation of [N, C] or [N, C, L]; see `BatchNorm2d`.
 
     >>> nn.BatchNorm1d(3)(nc.ones((2, 3))).shape
     (2, 3)
@@ -204,8 +206,8 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation of images [N, C, H, W].
 
-    weight and bias start as 1 and 0, running_mean and running_var too as 0 and 1; without momentum the running
-    statistics are the plain mean over the batches seen.
+    weight and running_var start as 1, bias and running_mean as 0.  With momentum None, the running statistics are the
+    plain mean over all batches.  Raises ShapeError for another rank, and in training for one value per channel.
 
     >>> nn.BatchNorm2d(3)(nc.ones((2, 3, 4, 4))).shape
     (2, 3, 4, 4)
@@ -215,7 +217,7 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of volumes [N, C, D, H, W].
+    """Batch normalisation of volumes [N, C, D, H, W]; see `BatchNorm2d`.
 
     >>> nn.BatchNorm3d(3)(nc.ones((2, 3, 4, 4, 4))).shape
     (2, 3, 4, 4, 4)
@@ -225,7 +227,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class _InstanceNorm(_Running):
-    """What instance normalisations of all ranks share; without N a tensor is one instance."""
+    """The common part of instance normalisations of all ranks; without N a tensor is one instance."""
 
     def __init__(
         self,
@@ -253,6 +255,8 @@ class _InstanceNorm(_Running):
 class InstanceNorm1d(_InstanceNorm):
     """Instance normalisation of signals [N, C, L] or [C, L].
 
+    By default it has neither weight and bias (`affine`) nor running statistics.  Raises ShapeError for another rank.
+
     >>> nn.InstanceNorm1d(3)(nc.ones((2, 3, 8))).shape
     (2, 3, 8)
     """
@@ -263,6 +267,8 @@ class InstanceNorm1d(_InstanceNorm):
 class InstanceNorm2d(_InstanceNorm):
     """Instance normalisation of images [N, C, H, W] or [C, H, W].
 
+    By default it has neither weight and bias (`affine`) nor running statistics.  Raises ShapeError for another rank.
+
     >>> nn.InstanceNorm2d(3)(nc.ones((2, 3, 4, 4))).shape
     (2, 3, 4, 4)
     """
@@ -272,6 +278,8 @@ class InstanceNorm2d(_InstanceNorm):
 
 class InstanceNorm3d(_InstanceNorm):
     """Instance normalisation of volumes [N, C, D, H, W] or [C, D, H, W].
+
+    By default it has neither weight and bias (`affine`) nor running statistics.  Raises ShapeError for another rank.
 
     >>> nn.InstanceNorm3d(3)(nc.ones((2, 3, 4, 4, 4))).shape
     (2, 3, 4, 4, 4)

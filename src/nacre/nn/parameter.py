@@ -1,4 +1,4 @@
-"""`Parameter` and `Buffer`: variables that a module holds, with the operators of the tensors in them."""
+"""`Parameter` and `Buffer`: variables of a module, with the operators of the tensors in them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from nacre.trace.variable import Variable
 
 
 class State(Variable):
-    """A variable with the operators and methods of the tensor it holds.
+    """A variable with the operators and methods of its tensor.
 
-    `p -= v`, `p[i] = v` and `p.data[i] = v` change what it holds, as `assign` does; where it requires a gradient, the
-    first two are for blocks that record nothing.
+    `p -= v`, `p[i] = v` and `p.data[i] = v` change its contents, like `assign`.  If it requires a gradient, the first
+    two must be inside `nc.no_grad()`.
 
     >>> p = nn.Parameter([1.0, 2.0])
     >>> with nc.no_grad():
@@ -42,23 +42,25 @@ class State(Variable):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        """Set or clear the gradient; raises KindError for what is no tensor."""
+        """Set or clear the gradient; raises KindError for anything but a tensor or None."""
         if value is not None and not isinstance(cast("object", value), Value):
-            raise KindError(f"grad: a tensor or None is required; got {shown(value)}; write nacre.tensor(value)")
+            raise KindError(
+                f"grad: the gradient must be a tensor or None; got {shown(value)}; write nacre.tensor(value)"
+            )
         self.gradient = value
 
     @property
     def data(self) -> Tensor:
-        """The tensor it holds, not recorded for `backward`; assigning replaces it, `p.data[i] = v` changes it."""
+        """The tensor in it, not recorded for `backward`; assigning replaces it, `p.data[i] = v` changes it."""
         return self.lend()
 
     @data.setter
     def data(self, value: TensorLike) -> None:
-        """Assign new contents, converted to the state's dtype."""
+        """Assign new contents, converted to the variable's dtype."""
         self.assign(as_tensor(value, self.dtype))
 
     def detach(self) -> Tensor:
-        """The tensor it holds, not recorded for `backward`: `data`."""
+        """The tensor in it, not recorded for `backward`; the same as `data`."""
         return self.lend()
 
     def __getattr__(self, name: str) -> Any:
@@ -66,9 +68,8 @@ class State(Variable):
             raise AttributeError(name)
         if name.endswith("_"):
             raise MissingAttribute(
-                f"{name}: a method of {type(self).__name__.lower()}s is required; they have none that change them but "
-                "`assign` and `requires_grad_`; write `p += v`, `p *= v` or `p[...] = v` inside "
-                "`with nacre.no_grad():`, or `p.data = v`"
+                f"{name}: a {type(self).__name__.lower()} has no such method; only `assign` and `requires_grad_` "
+                "change it; write `p += v`, `p *= v` or `p[...] = v` inside `with nacre.no_grad():`, or `p.data = v`"
             )
         return getattr(self.value, name)
 
@@ -82,12 +83,11 @@ class State(Variable):
         self._change("p[i] = v", lambda held: PUBLIC["index_update"](held, key, value))
 
     def _change(self: _State, operation: str, f: Callable[[Tensor], Value]) -> _State:
-        """Hold f of what it holds.  Raises GradientError where that should be recorded."""
+        """Assign f of the contents.  Raises GradientError if that would have to be recorded."""
         if self.requires_grad and STATE.gradients:
             raise GradientError(
-                f"{operation}: a {type(self).__name__.lower()} that requires no gradient, or a block that records "
-                f"nothing, is required; got {self.name or self.number} with requires_grad; write it inside `with "
-                "nacre.no_grad():`"
+                f"{operation}: {self.name or self.number} requires a gradient, so it cannot be changed in place here; "
+                "write it inside `with nacre.no_grad():`"
             )
         held = f(stripped(self.value))  # type: ignore[arg-type]
         require_no_record(operation, self, held)
@@ -141,7 +141,7 @@ _State = TypeVar("_State", bound=State)
 
 def _forwarded(method: str) -> Callable[..., Any]:
     def operator(self: State, *others: Any) -> Any:
-        """The operator applied to the state's value."""
+        """The operator applied to the contents."""
         if others and not isinstance(others[0], OPERANDS):
             return NotImplemented
         return getattr(self.value, method)(*others)
@@ -151,7 +151,7 @@ def _forwarded(method: str) -> Callable[..., Any]:
 
 def _in_place(method: str, symbol: str) -> Callable[..., Any]:
     def operator(self: State, other: Any) -> Any:
-        """The operator in place: the state holds the result, of its own type, from here on."""
+        """The operator in place: the variable then holds the result, in its own dtype."""
         if not isinstance(other, OPERANDS):
             return NotImplemented
         return self._change(f"p {symbol}= v", lambda held: getattr(held, method)(other))  # pyright: ignore[reportPrivateUsage]
@@ -176,7 +176,9 @@ _install_operators()
 
 
 class Parameter(State):
-    """A variable that is trained: it requires a gradient and belongs to the `parameters()` of its module.
+    """A trained variable: it requires a gradient and belongs to the `parameters()` of its module.
+
+    `value` is a tensor, array or list of any shape with a floating-point dtype.  Raises DTypeError for other dtypes.
 
     >>> p = nn.Parameter([1.0, 2.0])
     >>> (p * p).sum().backward()
@@ -189,12 +191,12 @@ class Parameter(State):
     def __init__(self, data: TensorLike, requires_grad: bool = True) -> None:
         held = stripped(as_tensor(data))
         if requires_grad and not held.type.dtype.is_float:
-            raise DTypeError(f"Parameter: a floating-point dtype is required; got {held.type}")
+            raise DTypeError(f"Parameter: the dtype must be floating-point; got {held.type}")
         super().__init__(held, requires_grad=requires_grad)
 
 
 class Buffer(State):
-    """A variable that is not trained, such as a running mean; part of the state dict unless not persistent.
+    """A variable that is not trained, such as a running mean; part of the state dict unless it is not persistent.
 
     >>> class Scale(nn.Module):
     ...     def __init__(self): self.factor = nn.Buffer(nc.tensor(2.0))

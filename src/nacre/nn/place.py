@@ -1,4 +1,4 @@
-"""Where in a model an error arose: a note (PEP 678) with the path of the layer, as tracebacks print it."""
+"""The place of an error in a model: a note (PEP 678) with the path of the layer, as tracebacks print it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Place(str):
-    """The note, as it reads from the outermost module that the error has come to so far."""
+    """The note, with the path from the outermost module that the error has reached so far."""
 
     __slots__ = ("module", "path")
     module: Any
@@ -14,7 +14,7 @@ class Place(str):
 
     @classmethod
     def seen_from(cls, module: Any, path: str, layer: str) -> Place:
-        """The note of a layer at a path from a module."""
+        """The note of a layer at a path, from a module."""
         made = cls(f"in {type(module).__name__}{path}" + (f" ({layer})" if path else ""))
         made.module, made.path = module, path
         return made
@@ -29,7 +29,7 @@ class Place(str):
 
 
 def note_place(fault: Exception, module: Any) -> None:
-    """Note on an error that it came through a module's `forward`; each module around the layer calls this in turn."""
+    """Note on an error that it passed through a module's `forward`; each outer module extends the note."""
     notes: list[str] = list(getattr(fault, "__notes__", ()))
     for k, note in enumerate(notes):
         if isinstance(note, Place):
@@ -42,7 +42,7 @@ def note_place(fault: Exception, module: Any) -> None:
 
 
 def _path(module: Any, inner: Any) -> str:
-    """How a module's `forward` reaches another one: `.encoder.layers[0]`."""
+    """The attribute path from a module to an inner one: `.encoder.layers[0]`."""
     for name, found in module.named_modules():
         if found is inner:
             return "".join(f"[{word}]" if word.isdigit() else f".{word}" for word in name.split("."))

@@ -14,7 +14,7 @@ from nacre.nn.module import Module, settings
 
 
 class _Pool(Module):
-    """What pooling modules share: the name of the function, and how they are shown."""
+    """The common part of pooling modules: the name of the function, and the text of the settings."""
 
     function: ClassVar[str]
 
@@ -40,7 +40,7 @@ class _MaxPool(_Pool):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def forward(self, x: TensorLike) -> Any:
-        """[N, C, …] → [N, C, windows …], and with return_indices the places of the maxima."""
+        """[N, C, …] → [N, C, windows …]; with return_indices also the positions of the maxima."""
         f = getattr(functional, self.function)
         return f(
             x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
@@ -48,7 +48,9 @@ class _MaxPool(_Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window of signals [N, C, L].
+    """The largest element of each window of signals [N, C, L] or [C, L]; the default stride is the window size.
+
+    With return_indices it returns a pair: the maxima and their positions.  Raises ShapeError for another rank.
 
     >>> nn.MaxPool1d(2)(nc.ones((1, 3, 8))).shape
     (1, 3, 4)
@@ -58,7 +60,9 @@ class MaxPool1d(_MaxPool):
 
 
 class MaxPool2d(_MaxPool):
-    """The largest element of each window of images [N, C, H, W].
+    """The largest element of each window of images [N, C, H, W] or [C, H, W]; the default stride is the window size.
+
+    With return_indices it returns a pair: the maxima and their positions.  Raises ShapeError for another rank.
 
     >>> nn.MaxPool2d(2)(nc.ones((1, 3, 4, 4))).shape
     (1, 3, 2, 2)
@@ -68,7 +72,9 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of each window of volumes [N, C, D, H, W].
+    """The largest element of each window of volumes [N, C, D, H, W]; the default stride is the window size.
+
+    With return_indices it returns a pair: the maxima and their positions.  Raises ShapeError for another rank.
 
     >>> nn.MaxPool3d(2)(nc.ones((1, 3, 8, 8, 8))).shape
     (1, 3, 4, 4, 4)
@@ -78,7 +84,7 @@ class MaxPool3d(_MaxPool):
 
 
 class _MaxUnpool(_Pool):
-    """Maxima put back at their places among zeros."""
+    """Maxima put back to their positions among zeros."""
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
@@ -90,7 +96,9 @@ class _MaxUnpool(_Pool):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """What `MaxPool1d` left of signals, at its places among zeros.
+    """The inverse of `MaxPool1d` with return_indices: maxima at their positions among zeros.
+
+    [N, C, windows] → [N, C, L].
 
     >>> y, places = nn.MaxPool1d(2, return_indices=True)(nc.ones((1, 3, 8)))
     >>> nn.MaxUnpool1d(2)(y, places).shape
@@ -101,7 +109,9 @@ class MaxUnpool1d(_MaxUnpool):
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """What `MaxPool2d` left of images, at its places among zeros.
+    """The inverse of `MaxPool2d` with return_indices: maxima at their positions among zeros.
+
+    [N, C, h, w] → [N, C, H, W].
 
     >>> y, places = nn.MaxPool2d(2, return_indices=True)(nc.ones((1, 3, 4, 4)))
     >>> nn.MaxUnpool2d(2)(y, places).shape
@@ -112,7 +122,7 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """What `MaxPool3d` left of volumes, at its places among zeros.
+    """The inverse of `MaxPool3d` with return_indices: maxima at their positions among zeros.
 
     >>> y, places = nn.MaxPool3d(2, return_indices=True)(nc.ones((1, 3, 8, 8, 8)))
     >>> nn.MaxUnpool3d(2)(y, places).shape
@@ -123,7 +133,9 @@ class MaxUnpool3d(_MaxUnpool):
 
 
 class AvgPool1d(_Pool):
-    """The mean of each window of signals [N, C, L].
+    """The mean of each window of signals [N, C, L] or [C, L]; the default stride is the window size.
+
+    Raises ShapeError for another rank, DTypeError for integers.
 
     >>> nn.AvgPool1d(2)(nc.ones((1, 3, 8))).shape
     (1, 3, 4)
@@ -173,7 +185,9 @@ class _AvgPool(_Pool):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of images [N, C, H, W].
+    """The mean of each window of images [N, C, H, W] or [C, H, W]; the default stride is the window size.
+
+    Raises ShapeError for another rank, DTypeError for integers.
 
     >>> nn.AvgPool2d(2)(nc.ones((1, 3, 4, 4))).shape
     (1, 3, 2, 2)
@@ -183,7 +197,9 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of volumes [N, C, D, H, W].
+    """The mean of each window of volumes [N, C, D, H, W]; the default stride is the window size.
+
+    Raises ShapeError for another rank, DTypeError for integers.
 
     >>> nn.AvgPool3d(2)(nc.ones((1, 3, 8, 8, 8))).shape
     (1, 3, 4, 4, 4)
@@ -206,7 +222,9 @@ class _LPPool(_Pool):
 
 
 class LPPool1d(_LPPool):
-    """The p-norm of each window of signals [N, C, L].
+    """The p-norm of each window of signals [N, C, L] or [C, L]; the default stride is the window size.
+
+    Raises ArgumentError for a norm_type of 0.
 
     >>> nn.LPPool1d(2.0, 2)(nc.ones((1, 3, 8))).shape
     (1, 3, 4)
@@ -216,7 +234,9 @@ class LPPool1d(_LPPool):
 
 
 class LPPool2d(_LPPool):
-    """The p-norm of each window of images [N, C, H, W].
+    """The p-norm of each window of images [N, C, H, W] or [C, H, W]; the default stride is the window size.
+
+    Raises ArgumentError for a norm_type of 0.
 
     >>> nn.LPPool2d(2.0, 2)(nc.ones((1, 3, 8, 8))).shape
     (1, 3, 4, 4)
@@ -226,7 +246,9 @@ class LPPool2d(_LPPool):
 
 
 class LPPool3d(_LPPool):
-    """The p-norm of each window of volumes [N, C, D, H, W].
+    """The p-norm of each window of volumes [N, C, D, H, W]; the default stride is the window size.
+
+    Raises ArgumentError for a norm_type of 0.
 
     >>> nn.LPPool3d(2.0, 2)(nc.ones((1, 3, 8, 8, 8))).shape
     (1, 3, 4, 4, 4)

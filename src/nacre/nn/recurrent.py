@@ -1,6 +1,6 @@
 """Recurrent networks by `scan`: RNN, LSTM and GRU with layers and directions, and their cells.
 
-A layer projects its whole input at once; the scan over time holds only what depends on the state before.
+A layer projects its whole input at once; the scan over time computes only what depends on the previous state.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STEPS = {"tanh": _tanh_step, "relu": _relu_step, "lstm": _lstm_step, "gru": _gr
 
 
 class _Recurrent(Module):
-    """What the three kinds share: layers, directions, and parameters in PyTorch's names."""
+    """The common part of the three kinds: layers, directions, and parameters with PyTorch's names."""
 
     gates: ClassVar[int] = 1
     cells: ClassVar[int] = 1  # tensors in a state
@@ -68,11 +68,11 @@ class _Recurrent(Module):
         kind = type(self).__name__
         if hidden_size < 1 or num_layers < 1 or not 0 <= proj_size < hidden_size:
             raise ArgumentError(
-                f"{kind}: a positive hidden_size and num_layers, and a proj_size below hidden_size, are required; got "
+                f"{kind}: hidden_size and num_layers must be positive, and proj_size below hidden_size; got "
                 f"{hidden_size}, {num_layers}, {proj_size}"
             )
         if not 0.0 <= dropout <= 1.0:
-            raise ArgumentError(f"{kind}: a dropout probability in [0, 1] is required; got {dropout}")
+            raise ArgumentError(f"{kind}: dropout must be a probability in [0, 1]; got {dropout}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
         self.bidirectional, self.proj_size = bidirectional, proj_size
@@ -92,7 +92,7 @@ class _Recurrent(Module):
 
     @property
     def directions(self) -> int:
-        """1, or 2 where sequences are read both ways."""
+        """1, or 2 if sequences are read in both directions."""
         return 2 if self.bidirectional else 1
 
     def _suffixes(self, layer: int) -> list[str]:
@@ -105,9 +105,9 @@ class _Recurrent(Module):
     def forward(self, input: TensorLike, hx: Any = None) -> Any:
         """[L, N, input_size] (or [N, L, …] with batch_first, or [L, input_size]) → output, last states.
 
-        The output [L, N, directions · hidden] holds the last layer's states; the last states are those of all layers
-        and directions, [layers · directions, N, hidden].  A `PackedSequence` gives one: the last states are those at
-        the sequences' ends.
+        `hx` holds the first states, zeros by default.  The output [L, N, directions · hidden] holds the states of the
+        last layer.  The last states are those of all layers and directions, [layers · directions, N, hidden].  A
+        `PackedSequence` gives a `PackedSequence`; the last states are then those at the ends of the sequences.
         """
         if isinstance(input, PackedSequence):
             found, ended = self._padded(input.padded, hx, input.inside[..., None])
@@ -115,13 +115,13 @@ class _Recurrent(Module):
         return self._padded(input, hx, None)
 
     def _padded(self, input: TensorLike, hx: Any, inside: Any) -> Any:
-        """`forward` of sequences of one length, or of those that end where `inside` [L, N, 1] says."""
+        """`forward` for sequences of one length, or for sequences whose ends `inside` [L, N, 1] marks."""
         x: Any = as_tensor(input)
         single = x.ndim == 2
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             raise ShapeError(
-                f"{type(self).__name__}: an input of rank 2 or 3 with a last axis of {self.input_size} is required; "
-                f"got {x.type}"
+                f"{type(self).__name__}: the input must have rank 2 or 3 and a last axis of {self.input_size}; got "
+                f"{x.type}"
             )
         if inside is not None:
             x = silent(inside, x)  # whatever the padding is: NaN times a zero gradient would be NaN
@@ -147,7 +147,7 @@ class _Recurrent(Module):
         return x, ended[0] if self.cells == 1 else ended
 
     def _states(self, hx: Any, x: Any, single: bool) -> State:
-        """The states before the first step, with the axis of the batch."""
+        """The states before the first step, with a batch axis."""
         rows = self.num_layers * self.directions
         sizes = [self.proj_size or self.hidden_size, self.hidden_size][: self.cells]
         shapes = [(rows, x.shape[1], n) for n in sizes]
@@ -157,8 +157,8 @@ class _Recurrent(Module):
         given = [h[:, None] if single else h for h in given]
         if [h.shape for h in given] != shapes:
             raise ShapeError(
-                f"{type(self).__name__}: states of shape {' and '.join(str(list(s)) for s in shapes)} are required; "
-                "got " + ", ".join(str(list(h.shape)) for h in given)
+                f"{type(self).__name__}: states must have shape {' and '.join(str(list(s)) for s in shapes)}; got "
+                f'{", ".join(str(list(h.shape)) for h in given)}'
             )
         return tuple(given)
 
@@ -172,14 +172,14 @@ class _Recurrent(Module):
         step = self._step
 
         def turn(state: State, given: Any) -> tuple[State, Any]:
-            """One point in time."""
+            """One time step."""
             new = step(given, functional.linear(state[0], w_back, b_back), state)
             if projection is not None:
                 new = (functional.linear(new[0], projection), *new[1:])
             return new, new[0]
 
         def turn_inside(state: State, given: Any) -> tuple[State, Any]:
-            """One point in time, at which some sequences have ended or not begun."""
+            """One time step, at which some sequences have ended or not yet begun."""
             new, output = turn(state, given[0])
             return kept(given[1], new, state), silent(given[1], output)
 
@@ -199,7 +199,11 @@ class _Recurrent(Module):
 
 
 class RNN(_Recurrent):
-    """h' = tanh(W_ih · x + b_ih + W_hh · h + b_hh), or relu.
+    """h' = tanh(W_ih · x + b_ih + W_hh · h + b_hh), or with relu in the place of tanh.
+
+    [L, N, input_size], or [N, L, input_size] with batch_first → output [L, N, directions · hidden_size], last state
+    [layers · directions, N, hidden_size].  Raises ArgumentError for settings out of range, ShapeError for inputs that
+    do not fit.
 
     >>> output, last = nn.RNN(3, 5, num_layers=2)(nc.ones((7, 2, 3)))
     >>> output.shape, last.shape
@@ -231,11 +235,13 @@ class RNN(_Recurrent):
 
 def _check_nonlinearity(kind: str, nonlinearity: str) -> None:
     if nonlinearity not in ("tanh", "relu"):
-        raise ArgumentError(f'{kind}: a nonlinearity "tanh" or "relu" is required; got {nonlinearity!r}')
+        raise ArgumentError(f'{kind}: nonlinearity must be "tanh" or "relu"; got {nonlinearity!r}')
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997); `proj_size` projects what it hands on.
+    """Long short-term memory (Hochreiter and Schmidhuber 1997); `proj_size` projects the hidden state.
+
+    Shapes and errors are those of `RNN`; the state is a pair (h, c).
 
     >>> output, (h, c) = nn.LSTM(3, 5, bidirectional=True)(nc.ones((7, 2, 3)))
     >>> output.shape, h.shape, c.shape
@@ -251,6 +257,8 @@ class LSTM(_Recurrent):
 
 class GRU(_Recurrent):
     """The gated recurrent unit (Cho et al. 2014).
+
+    Shapes and errors are those of `RNN`.
 
     >>> output, last = nn.GRU(3, 5, batch_first=True)(nc.ones((2, 7, 3)))
     >>> output.shape, last.shape
@@ -290,7 +298,7 @@ class _Cell(Module):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
         if hidden_size < 1:
-            raise ArgumentError(f"{type(self).__name__}: a positive hidden_size is required; got {hidden_size}")
+            raise ArgumentError(f"{type(self).__name__}: hidden_size must be positive; got {hidden_size}")
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         bound, wide = 1 / math.sqrt(hidden_size), self.gates * hidden_size
         self.weight_ih = uniform_parameter((wide, input_size), bound, dtype)
@@ -303,7 +311,7 @@ class _Cell(Module):
         raise NotImplementedError
 
     def forward(self, input: TensorLike, hx: Any = None) -> Any:
-        """[N, input_size] and the state [N, hidden_size] (zeros unless given) → the next state."""
+        """[N, input_size] and the state [N, hidden_size] (zeros by default) → the next state."""
         x: Any = as_tensor(input)
         if hx is None:
             hx = (zeros((*x.shape[:-1], self.hidden_size), x.dtype),) * self.cells
@@ -319,7 +327,7 @@ class _Cell(Module):
 
 
 class RNNCell(_Cell):
-    """One step of `RNN`.
+    """One step of `RNN`, for inputs [N, input_size] and a state [N, hidden_size].
 
     >>> nn.RNNCell(3, 5)(nc.ones((2, 3))).shape
     (2, 5)
@@ -338,7 +346,7 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of `LSTM`, for a state (h, c).
+    """One step of `LSTM`, for inputs [N, input_size] and a state (h, c), each [N, hidden_size].
 
     >>> h, c = nn.LSTMCell(3, 5)(nc.ones((2, 3)))
     >>> h.shape, c.shape
@@ -353,7 +361,7 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of `GRU`.
+    """One step of `GRU`, for inputs [N, input_size] and a state [N, hidden_size].
 
     >>> nn.GRUCell(3, 5)(nc.ones((2, 3))).shape
     (2, 5)

@@ -1,8 +1,8 @@
-"""Weights that are computed from others: weight normalisation and spectral normalisation.
+"""Computed weights: weight normalisation and spectral normalisation.
 
-A module of which a weight is normalised has a class of its own, derived from the one it had, in which the weight's name
-is a property: it is computed where it is read, in traces and for `nc.grad` of the module too.  State dicts have the
-names of PyTorch's `torch.nn.utils`: `weight_g` and `weight_v`; `weight_orig`, `weight_u` and `weight_v`.
+A module with a normalised weight gets a new class, derived from its old one.  In this class the weight's name is a
+property, which computes the weight whenever it is read, also in traces and for `nc.grad` of the module.  State dicts
+have the names of PyTorch's `torch.nn.utils`: `weight_g` and `weight_v`; `weight_orig`, `weight_u` and `weight_v`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ WEIGHT, SPECTRAL = "weight norm", "spectral norm"
 
 @functools.cache
 def _derived(base: type[Module], norms: Norms) -> type[Module]:
-    """The class of modules of a kind whose weights are computed."""
+    """The derived class of modules with computed weights."""
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; in training, spectral norms take a step first."""
+        """The computation of the module; in training, spectral norms take a step first."""
         for name, kind in norms:
             if kind == SPECTRAL and self.training:
                 _iterate(self, name)
@@ -59,7 +59,7 @@ def _restored(base: type[Module], norms: Norms) -> Module:
 
 
 def _settings(module: Any, name: str) -> Any:
-    """The numbers that a weight is computed with."""
+    """The settings of a computed weight."""
     return getattr(module, f"{name} settings")
 
 
@@ -73,21 +73,22 @@ def _change_class(module: Module, norms: Norms) -> None:
 
 
 def _taken(operation: str, module: Module, name: str) -> Parameter:
-    """The parameter of a name, which the module has no longer."""
+    """The parameter with a name, which is removed from the module."""
     held = vars(module).get(name)
     if not isinstance(held, Parameter):
         found = [k for k, v in vars(module).items() if isinstance(v, Parameter)]
-        raise ArgumentError(f"{operation}: the name of a parameter of the module is required; got {name!r}; there are "
-                            f"{', '.join(found) or 'none'}")
+        raise ArgumentError(
+            f"{operation}: {name!r} is not the name of a parameter of the module; there are "
+            f"{', '.join(found) or 'none'}"
+        )
     delattr(module, name)
     return held
 
 
 def _removed(operation: str, module: M, name: str, kind: str, names: tuple[str, ...]) -> M:
-    """A module whose weight is a parameter again, with the value it has."""
+    """A module whose weight is a parameter again, with its current value."""
     if (name, kind) not in _norms(module):
-        raise StateError(f"{operation}: a module with a {kind} of {name!r} is required; {type(module).__name__} has "
-                         "none")
+        raise StateError(f"{operation}: {type(module).__name__} has no {kind} of {name!r}")
     with gradients(False):
         value = stripped(getattr(module, name))
     for word in (*names, f"{name} settings"):
@@ -101,7 +102,7 @@ def _removed(operation: str, module: M, name: str, kind: str, names: tuple[str, 
 
 
 def _length(v: Any, dim: int | None) -> Any:
-    """The norms of the slices along an axis, with axes of 1; of all numbers without an axis."""
+    """The norms of the slices along an axis, with axes of size 1; of all numbers if dim is None."""
     if dim is None or dim == -1:
         return sqrt(sum_(v * v))
     return sqrt(sum_(v * v, axis=tuple(k for k in range(v.ndim) if k != dim), keepdims=True))
@@ -114,10 +115,11 @@ def _normalised(module: Any, name: str) -> Any:
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Let a weight be g · v / |v|, length and direction trained apart (Salimans and Kingma 2016).  Gives the module.
+    """Compute a weight as g · v / |v|: its length and direction are trained separately (Salimans and Kingma 2016).
 
-    The norm is over all axes but `dim`, over all of them with None or -1.  The parameter `weight` gives way to
-    `weight_g` and `weight_v`, at the end of the module's own.  Raises ArgumentError for a name that is no parameter's.
+    The norm is over all axes except `dim`, and over all axes if it is None or −1.  `weight_g` and `weight_v` replace
+    the parameter `weight`, at the end of the module's parameters.  Returns the module.  Raises ArgumentError for a name
+    that is no parameter, or a dim out of range.
 
     >>> layer = nn.utils.weight_norm(nn.Linear(3, 2))
     >>> {k: v.shape for k, v in layer.state_dict().items()}
@@ -125,7 +127,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """
     axes = vars(module)[name].ndim if isinstance(vars(module).get(name), Parameter) else 0
     if dim is not None and axes and not -1 <= dim < axes:
-        raise ArgumentError(f"weight_norm: a dim below {axes}, or None, is required; got {dim}")
+        raise ArgumentError(f"weight_norm: dim must be None or below {axes}; got {dim}")
     held = _taken("weight_norm", module, name)
     with gradients(False):
         length = stripped(_length(as_tensor(held), dim))
@@ -137,7 +139,9 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Make a weight that `weight_norm` computes a parameter again.  Gives the module.
+    """Turn a weight of `weight_norm` into a parameter again.  Returns the module.
+
+    Raises StateError if the module has none of this name.
 
     >>> list(nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 2))).state_dict())
     ['bias', 'weight']
@@ -186,11 +190,12 @@ COMPUTED: dict[str, Callable[..., Any]] = {WEIGHT: _normalised, SPECTRAL: _scale
 def spectral_norm(
     module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> M:
-    """Let a weight be divided by its largest singular value (Miyato et al. 2018).  Gives the module.
+    """Divide a weight by its largest singular value (Miyato et al. 2018).  Returns the module.
 
-    The value is that of the weight as a matrix with the axis `dim` in front (0, and 1 for transposed convolutions), by
-    the power method, which takes `n_power_iterations` in each call of the module in training.  The parameter `weight`
-    gives way to `weight_orig` and the buffers `weight_u` and `weight_v`.
+    The weight counts as a matrix with the axis `dim` in front; the default is 0, and 1 for transposed convolutions.
+    The power method takes `n_power_iterations` steps in each training call.  The parameter `weight_orig` and the
+    buffers `weight_u` and `weight_v` replace the parameter `weight`.  Raises ArgumentError for a name that is no
+    parameter, or settings out of range.
 
     >>> nc.random.seed(0); layer = nn.utils.spectral_norm(nn.Linear(3, 2))
     >>> for _ in range(50): _ = layer(nc.ones((1, 3)))
@@ -199,11 +204,11 @@ def spectral_norm(
     (1.0, ['bias', 'weight_orig', 'weight_u', 'weight_v'])
     """
     if n_power_iterations < 1:
-        raise ArgumentError(f"spectral_norm: a positive n_power_iterations is required; got {n_power_iterations}")
+        raise ArgumentError(f"spectral_norm: n_power_iterations must be positive; got {n_power_iterations}")
     front = int(isinstance(module, ConvTranspose1d | ConvTranspose2d | ConvTranspose3d)) if dim is None else dim
     held = vars(module).get(name)
     if isinstance(held, Parameter) and not 0 <= front < held.ndim:
-        raise ArgumentError(f"spectral_norm: a dim below {held.ndim} is required; got {front}")
+        raise ArgumentError(f"spectral_norm: dim must be below {held.ndim}; got {front}")
     p = _taken("spectral_norm", module, name)
     rows = int(p.shape[front])
     setattr(module, f"{name} settings", (front, n_power_iterations, eps))
@@ -216,7 +221,9 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Make a weight that `spectral_norm` computes a parameter again.  Gives the module.
+    """Turn a weight of `spectral_norm` into a parameter again.  Returns the module.
+
+    Raises StateError if the module has none of this name.
 
     >>> list(nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2))).state_dict())
     ['bias', 'weight']

@@ -22,7 +22,7 @@ class _Shown(Module):
 
 
 class _Margin(_Shown):
-    """Margins of `rank` axes: one number for all, or before and after for the last axis, then the one before …"""
+    """Margins of `rank` axes: one number for all, or before and after for the last axis, then the axis before it, …"""
 
     rank: ClassVar[int]
     mode: ClassVar[str]
@@ -36,7 +36,7 @@ class _Margin(_Shown):
 
 
 class ZeroPad1d(_Margin):
-    """Zeros around signals.
+    """Adds margins of zeros to signals [N, C, L] or [C, L].
 
     >>> nn.ZeroPad1d(1)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
     [[0.0, 1.0, 2.0, 3.0, 0.0]]
@@ -46,7 +46,7 @@ class ZeroPad1d(_Margin):
 
 
 class ZeroPad2d(_Margin):
-    """Zeros around images.
+    """Adds margins of zeros to images [N, C, H, W] or [C, H, W].
 
     >>> nn.ZeroPad2d(1)(nc.ones((1, 3, 2, 2))).shape
     (1, 3, 4, 4)
@@ -56,7 +56,7 @@ class ZeroPad2d(_Margin):
 
 
 class ZeroPad3d(_Margin):
-    """Zeros around volumes.
+    """Adds margins of zeros to volumes [N, C, D, H, W].
 
     >>> nn.ZeroPad3d(1)(nc.ones((1, 3, 2, 2, 2))).shape
     (1, 3, 4, 4, 4)
@@ -66,7 +66,9 @@ class ZeroPad3d(_Margin):
 
 
 class ReflectionPad1d(_Margin):
-    """What is inside of the edge, around signals.
+    """Adds margins that mirror the inside of signals [N, C, L] or [C, L].
+
+    Raises ArgumentError for margins as large as the signal.
 
     >>> nn.ReflectionPad1d(1)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
     [[2.0, 1.0, 2.0, 3.0, 2.0]]
@@ -76,7 +78,9 @@ class ReflectionPad1d(_Margin):
 
 
 class ReflectionPad2d(_Margin):
-    """What is inside of the edge, around images.
+    """Adds margins that mirror the inside of images [N, C, H, W] or [C, H, W].
+
+    Raises ArgumentError for margins as large as the image.
 
     >>> nn.ReflectionPad2d(1)(nc.tensor([[[1.0, 2.0], [3.0, 4.0]]]))[0, 0].tolist()
     [4.0, 3.0, 4.0, 3.0]
@@ -86,7 +90,9 @@ class ReflectionPad2d(_Margin):
 
 
 class ReflectionPad3d(_Margin):
-    """What is inside of the edge, around volumes.
+    """Adds margins that mirror the inside of volumes [N, C, D, H, W].
+
+    Raises ArgumentError for margins as large as the volume.
 
     >>> nn.ReflectionPad3d(1)(nc.ones((1, 3, 2, 2, 2))).shape
     (1, 3, 4, 4, 4)
@@ -96,7 +102,7 @@ class ReflectionPad3d(_Margin):
 
 
 class ReplicationPad1d(_Margin):
-    """The edge again, around signals.
+    """Adds margins that repeat the edge of signals [N, C, L] or [C, L].
 
     >>> nn.ReplicationPad1d(1)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
     [[1.0, 1.0, 2.0, 3.0, 3.0]]
@@ -106,7 +112,7 @@ class ReplicationPad1d(_Margin):
 
 
 class ReplicationPad2d(_Margin):
-    """The edge again, around images.
+    """Adds margins that repeat the edge of images [N, C, H, W] or [C, H, W].
 
     >>> nn.ReplicationPad2d(1)(nc.tensor([[[1.0, 2.0], [3.0, 4.0]]]))[0, 0].tolist()
     [1.0, 1.0, 2.0, 2.0]
@@ -116,7 +122,7 @@ class ReplicationPad2d(_Margin):
 
 
 class ReplicationPad3d(_Margin):
-    """The edge again, around volumes.
+    """Adds margins that repeat the edge of volumes [N, C, D, H, W].
 
     >>> nn.ReplicationPad3d(1)(nc.ones((1, 3, 2, 2, 2))).shape
     (1, 3, 4, 4, 4)
@@ -126,7 +132,7 @@ class ReplicationPad3d(_Margin):
 
 
 class CircularPad1d(_Margin):
-    """The other side, around signals.
+    """Adds margins that continue with the other side of signals [N, C, L] or [C, L].
 
     >>> nn.CircularPad1d(1)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
     [[3.0, 1.0, 2.0, 3.0, 1.0]]
@@ -136,7 +142,7 @@ class CircularPad1d(_Margin):
 
 
 class CircularPad2d(_Margin):
-    """The other side, around images.
+    """Adds margins that continue with the other side of images [N, C, H, W] or [C, H, W].
 
     >>> nn.CircularPad2d(1)(nc.tensor([[[1.0, 2.0], [3.0, 4.0]]]))[0, 0].tolist()
     [4.0, 3.0, 4.0, 3.0]
@@ -146,7 +152,7 @@ class CircularPad2d(_Margin):
 
 
 class CircularPad3d(_Margin):
-    """The other side, around volumes.
+    """Adds margins that continue with the other side of volumes [N, C, D, H, W].
 
     >>> nn.CircularPad3d(1)(nc.ones((1, 3, 2, 2, 2))).shape
     (1, 3, 4, 4, 4)
@@ -156,7 +162,7 @@ class CircularPad3d(_Margin):
 
 
 class _ConstantMargin(_Margin):
-    """A number around something."""
+    """Margins filled with one number."""
 
     mode = "constant"
 
@@ -170,7 +176,7 @@ class _ConstantMargin(_Margin):
 
 
 class ConstantPad1d(_ConstantMargin):
-    """A number around signals.
+    """Adds margins of one number to signals [N, C, L] or [C, L].
 
     >>> nn.ConstantPad1d(1, 9.0)(nc.tensor([[1.0, 2.0, 3.0]])).tolist()
     [[9.0, 1.0, 2.0, 3.0, 9.0]]
@@ -180,7 +186,7 @@ class ConstantPad1d(_ConstantMargin):
 
 
 class ConstantPad2d(_ConstantMargin):
-    """A number around images.
+    """Adds margins of one number to images [N, C, H, W] or [C, H, W].
 
     >>> nn.ConstantPad2d((1, 0, 0, 0), 9.0)(nc.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
     [[[9.0, 1.0, 2.0], [9.0, 3.0, 4.0]]]
@@ -190,7 +196,7 @@ class ConstantPad2d(_ConstantMargin):
 
 
 class ConstantPad3d(_ConstantMargin):
-    """A number around volumes.
+    """Adds margins of one number to volumes [N, C, D, H, W].
 
     >>> nn.ConstantPad3d(1, 9.0)(nc.ones((1, 3, 2, 2, 2))).shape
     (1, 3, 4, 4, 4)
@@ -200,7 +206,7 @@ class ConstantPad3d(_ConstantMargin):
 
 
 class Upsample(_Shown):
-    """Signals, images or volumes resized to a size, or by a factor; see `functional.interpolate`.
+    """Resizes signals, images or volumes [N, C, ...] to a size, or by a factor; see `functional.interpolate`.
 
     >>> nn.Upsample(scale_factor=2)(nc.ones((1, 3, 2, 2))).shape
     (1, 3, 4, 4)
@@ -225,7 +231,7 @@ class Upsample(_Shown):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images resized by taking the nearest pixel.
+    """Resizes images [N, C, H, W] to a size, or by a factor, with the nearest pixels.
 
     >>> nn.UpsamplingNearest2d(scale_factor=2)(nc.tensor([[[[1.0, 2.0]]]])).tolist()
     [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
@@ -236,7 +242,7 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images resized bilinearly, their corners staying where they are.
+    """Resizes images [N, C, H, W] bilinearly; the corner pixels keep their positions.
 
     >>> nn.UpsamplingBilinear2d(size=(1, 3))(nc.tensor([[[[1.0, 2.0]]]])).tolist()
     [[[[1.0, 1.5, 2.0]]]]
@@ -247,9 +253,9 @@ class UpsamplingBilinear2d(Upsample):
 
 
 class PixelShuffle(_Shown):
-    """[..., C · r², H, W] → [..., C, H · r, W · r].
+    """[..., C · r², H, W] → [..., C, H · r, W · r]: channels become pixels.
 
-    Raises ShapeError where the channels are not divisible by r².
+    Raises ShapeError unless r² divides the channels.
 
     >>> nn.PixelShuffle(2)(nc.ones((1, 12, 4, 4))).shape
     (1, 3, 8, 8)
@@ -264,9 +270,9 @@ class PixelShuffle(_Shown):
 
 
 class PixelUnshuffle(_Shown):
-    """[..., C, H · r, W · r] → [..., C · r², H, W].
+    """[..., C, H · r, W · r] → [..., C · r², H, W]: pixels become channels.
 
-    Raises ShapeError where height or width are not divisible by r.
+    Raises ShapeError unless r divides height and width.
 
     >>> nn.PixelUnshuffle(2)(nc.ones((1, 3, 8, 8))).shape
     (1, 12, 4, 4)
@@ -281,9 +287,9 @@ class PixelUnshuffle(_Shown):
 
 
 class ChannelShuffle(_Shown):
-    """Channels in the order in which they come when groups are read side by side.
+    """Reorders the channels of [N, C, ...]: the first of each group, then the second of each group, and so on.
 
-    Raises ShapeError where the channels are not divisible by the groups.
+    Raises ShapeError unless groups divides the channels.
 
     >>> nn.ChannelShuffle(2)(nc.arange(4).reshape((1, 4, 1)))[0, :, 0].tolist()
     [0, 2, 1, 3]
@@ -298,7 +304,9 @@ class ChannelShuffle(_Shown):
 
 
 class Unfold(_Shown):
-    """The patches of images as columns [N, C · kh · kw, patches].
+    """The patches of images [N, C, H, W] as columns [N, C · kh · kw, patches].
+
+    Raises ShapeError for images smaller than a patch.
 
     >>> nn.Unfold(3)(nc.ones((1, 2, 4, 5))).shape
     (1, 18, 6)
@@ -313,7 +321,9 @@ class Unfold(_Shown):
 
 
 class Fold(_Shown):
-    """Patches added up to images.
+    """Patches [N, C · kh · kw, patches] added up to images [N, C, *output_size].
+
+    Raises ShapeError for columns that do not fit.
 
     >>> nn.Fold((3, 3), 2)(nc.ones((1, 4, 4)))[0, 0].tolist()
     [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
@@ -331,7 +341,7 @@ class Fold(_Shown):
 
 
 class CosineSimilarity(_Shown):
-    """The cosine of the angle between vectors along an axis.
+    """The cosine of the angle between vectors along an axis, 1 by default, which the result lacks.
 
     >>> nn.CosineSimilarity()(nc.tensor([[3.0, 4.0]]), nc.tensor([[4.0, 3.0]]))
     Tensor([0.96], f32[1])
@@ -346,7 +356,7 @@ class CosineSimilarity(_Shown):
 
 
 class PairwiseDistance(_Shown):
-    """The p-norm of x1 − x2 + eps along the last axis.
+    """The p-norm of x1 − x2 + eps along the last axis, which the result lacks.
 
     >>> nn.PairwiseDistance()(nc.tensor([[3.0, 4.0]]), nc.tensor([[0.0, 0.0]]))
     Tensor([5.0000014], f32[1])

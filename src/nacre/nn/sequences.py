@@ -1,4 +1,4 @@
-"""Sequences of different lengths in one batch: padded to one length, and packed for recurrent networks."""
+"""Sequences of different lengths in one batch, padded to one length, or packed for recurrent networks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nacre.trace.value import is_concrete
 
 
 class PackedSequence(NamedTuple):
-    """Sequences side by side, `padded` [L, N, ...] with their `lengths` [N]; what is behind their ends is not read.
+    """Padded sequences side by side, `padded` [L, N, ...], with their `lengths` [N]; the padding is not read.
 
-    `nn.RNN`, `nn.LSTM` and `nn.GRU` take one and give one: each sequence gets the result that it has alone, to the
-    bit.  Unlike PyTorch's it keeps the padding, so that one compiled function serves all lengths.
+    `nn.RNN`, `nn.LSTM` and `nn.GRU` take a packed sequence and return one.  Each sequence gets the same bits as alone.
+    Unlike PyTorch's class it keeps the padding, so that one compiled function serves all lengths.
 
     >>> packed = nn.pack_sequence([nc.tensor([1.0, 2.0]), nc.tensor([3.0])])
     >>> packed.padded.tolist(), packed.lengths.tolist()
@@ -31,7 +31,7 @@ class PackedSequence(NamedTuple):
 
     @property
     def inside(self) -> Any:
-        """bool [L, N]: what is not padding."""
+        """bool [L, N]: true where an element is not padding."""
         rows: Any = arange(self.padded.shape[0])
         return rows[:, None] < self.lengths[None, :]
 
@@ -41,8 +41,8 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """Padded sequences [L, N, ...] (or [N, L, ...] with `batch_first`) with their lengths [N], from 1 to L.
 
-    They may come in any order, whatever `enforce_sorted` says.  Raises ShapeError or DTypeError for what does not fit
-    together, ArgumentError for lengths outside of [1, L], where they are known.
+    The sequences may be in any order; `enforce_sorted` has no effect.  Raises ShapeError or DTypeError for arguments
+    that do not fit together, ArgumentError for lengths outside [1, L] if they are known.
 
     >>> x = nc.ones((2, 4, 3))
     >>> output, last = nn.GRU(3, 5)(nn.pack_padded_sequence(x, [4, 2], batch_first=True))
@@ -52,29 +52,27 @@ def pack_padded_sequence(
     """
     held: Any = as_tensor(input)
     if held.ndim < 2:
-        raise ShapeError(f"pack_padded_sequence: sequences [L, N, ...] are required; got {held.type}")
+        raise ShapeError(f"pack_padded_sequence: sequences must be [L, N, ...]; got {held.type}")
     held = _turned(held) if batch_first else held
     sizes: Any = as_tensor(lengths)
     if not sizes.dtype.is_integer:
-        raise DTypeError(f"pack_padded_sequence: integer lengths are required; got {sizes.type}")
+        raise DTypeError(f"pack_padded_sequence: lengths must be integers; got {sizes.type}")
     if sizes.shape != held.shape[1:2]:
-        raise ShapeError(
-            f"pack_padded_sequence: lengths [{held.shape[1]}] are required for {held.type}; got {sizes.type}"
-        )
+        raise ShapeError(f"pack_padded_sequence: lengths must be [{held.shape[1]}] for {held.type}; got {sizes.type}")
     longest = held.shape[0]
     if is_concrete(sizes) and isinstance(longest, int):
         given = numbers(sizes, "pack_padded_sequence")
         if given.size and not (given.min() >= 1 and given.max() <= longest):
-            raise ArgumentError(f"pack_padded_sequence: lengths from 1 to {longest} are required; got {given.tolist()}")
+            raise ArgumentError(f"pack_padded_sequence: lengths must be from 1 to {longest}; got {given.tolist()}")
     return PackedSequence(held, as_tensor(sizes, int64))
 
 
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The padded sequences [L, N, ...] (or [N, L, ...]) and their lengths; what is behind them is the padding value.
+    """The padded sequences [L, N, ...] (or [N, L, ...]) and their lengths [N], with the padding value after their ends.
 
-    L is that of what was packed, or `total_length`.  Raises ArgumentError for one that is shorter.
+    L is the packed length, or `total_length`.  Raises ArgumentError for a total_length that is shorter.
 
     >>> packed = nn.pack_sequence([nc.tensor([1.0, 2.0]), nc.tensor([3.0])])
     >>> nn.pad_packed_sequence(packed, batch_first=True, padding_value=-1.0)[0].tolist()
@@ -86,7 +84,7 @@ def pad_packed_sequence(
     if total_length is not None:
         if total_length < held.shape[0]:
             raise ArgumentError(
-                f"pad_packed_sequence: a total_length of {held.shape[0]} or more is required; got {total_length}"
+                f"pad_packed_sequence: total_length must be at least {held.shape[0]}; got {total_length}"
             )
         more = full((total_length - held.shape[0], *held.shape[1:]), padding_value, held.dtype)
         filled = concat([filled, more])
@@ -94,24 +92,24 @@ def pad_packed_sequence(
 
 
 def pad_sequence(sequences: Sequence[TensorLike], batch_first: bool = False, padding_value: float = 0.0) -> Tensor:
-    """Tensors [length, ...] of one type but for their lengths, side by side as [L, N, ...] (or [N, L, ...]).
+    """Tensors [length, ...] side by side as [L, N, ...] (or [N, L, ...]), padded to the longest.
 
-    Raises ArgumentError without any, ShapeError or DTypeError for types that differ.
+    Apart from their lengths the tensors have one type.  Raises ArgumentError without tensors, ShapeError or DTypeError
+    for types that differ.
 
     >>> nn.pad_sequence([[1.0, 2.0], [3.0]], batch_first=True, padding_value=9.0).tolist()
     [[1.0, 2.0], [3.0, 9.0]]
     """
     held: list[Any] = [as_tensor(s) for s in sequences]
     if not held:
-        raise ArgumentError("pad_sequence: one sequence or more is required; got none")
+        raise ArgumentError("pad_sequence: at least one sequence is required; got none")
     for s in held:
         if s.ndim < 1 or s.shape[1:] != held[0].shape[1:]:
             raise ShapeError(
-                f"pad_sequence: sequences of one shape but for the length are required; got {s.type} beside "
-                f"{held[0].type}"
+                f"pad_sequence: sequences must have one shape apart from the length; got {s.type} and {held[0].type}"
             )
         if s.dtype is not held[0].dtype:
-            raise DTypeError(f"pad_sequence: one dtype is required; got {s.type} beside {held[0].type}")
+            raise DTypeError(f"pad_sequence: sequences must have one dtype; got {s.type} and {held[0].type}")
     longest = max(s.shape[0] for s in held)
     rows = [concat([s, full((longest - s.shape[0], *s.shape[1:]), padding_value, s.dtype)]) for s in held]
     return stack(rows, axis=0 if batch_first else 1)
@@ -120,6 +118,8 @@ def pad_sequence(sequences: Sequence[TensorLike], batch_first: bool = False, pad
 def pack_sequence(sequences: Sequence[TensorLike], enforce_sorted: bool = True) -> PackedSequence:
     """Tensors [length, ...] packed: `pad_sequence` with the lengths.
 
+    Raises the errors of `pad_sequence`.
+
     >>> nn.pack_sequence([nc.ones((2, 3)), nc.ones((4, 3))]).padded.shape
     (4, 2, 3)
     """
@@ -127,7 +127,7 @@ def pack_sequence(sequences: Sequence[TensorLike], enforce_sorted: bool = True) 
 
 
 def unpad_sequence(padded: TensorLike, lengths: TensorLike, batch_first: bool = False) -> list[Tensor]:
-    """The tensors [length, ...] that were padded; lengths must have numbers.
+    """The original tensors [length, ...] of padded sequences; the lengths must have known values.
 
     >>> [s.tolist() for s in nn.unpad_sequence([[1.0, 3.0], [2.0, 0.0]], [2, 1])]
     [[1.0, 2.0], [3.0]]
@@ -137,7 +137,7 @@ def unpad_sequence(padded: TensorLike, lengths: TensorLike, batch_first: bool = 
 
 
 def unpack_sequence(sequence: PackedSequence) -> list[Tensor]:
-    """The tensors [length, ...] that were packed; lengths must have numbers.
+    """The original tensors [length, ...] of a packed sequence; the lengths must have known values.
 
     >>> [s.tolist() for s in nn.unpack_sequence(nn.pack_sequence([[1.0, 2.0], [3.0]]))]
     [[1.0, 2.0], [3.0]]
@@ -146,15 +146,15 @@ def unpack_sequence(sequence: PackedSequence) -> list[Tensor]:
 
 
 def _turned(x: Any) -> Any:
-    """Time and batch exchanged."""
+    """x with the axes of time and batch exchanged."""
     return x.permute(1, 0, *range(2, x.ndim))
 
 
 def kept(inside: Any, new: Sequence[Any], old: Sequence[Any]) -> tuple[Any, ...]:
-    """New states where sequences go on, the old ones behind their ends."""
+    """New states where sequences continue, the old ones after their ends."""
     return tuple(where(inside, n, o) for n, o in zip(new, old, strict=True))
 
 
 def silent(inside: Any, x: Any) -> Any:
-    """x where sequences go on, zeros behind their ends."""
+    """x where sequences continue, zeros after their ends."""
     return where(inside, x, zeros_like(x))

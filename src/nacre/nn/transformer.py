@@ -31,12 +31,12 @@ def _activation(kind: str, given: Activation) -> Callable[[Any], Any]:
     if callable(given):
         return given
     if given not in ("relu", "gelu"):
-        raise ArgumentError(f'{kind}: "relu", "gelu" or a function is required; got {given!r}')
+        raise ArgumentError(f'{kind}: activation must be "relu", "gelu" or a function; got {given!r}')
     return functional.relu if given == "relu" else functional.gelu
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders share: self-attention and a feed-forward network."""
+    """The common part of encoder and decoder layers: self-attention and a feed-forward network."""
 
     def __init__(
         self,
@@ -71,7 +71,10 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention and a feed-forward network, each with a residual connection and layer normalisation.
+    """Self-attention and a feed-forward network, each with a residual connection and layer normalisation.
+
+    [L, N, d_model], or [N, L, d_model] with batch_first → the same.  Raises ArgumentError unless nhead divides d_model,
+    or for an unknown activation.
 
     >>> nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(nc.ones((1, 3, 8))).shape
     (1, 3, 8)
@@ -96,6 +99,9 @@ class TransformerEncoderLayer(_Layer):
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to a memory, and a feed-forward network.
+
+    Targets [T, N, d_model] and a memory [S, N, d_model] → [T, N, d_model].  Raises ArgumentError unless nhead divides
+    d_model, or for an unknown activation.
 
     >>> nn.TransformerDecoderLayer(8, 2, 16)(nc.ones((3, 1, 8)), nc.ones((5, 1, 8))).shape
     (3, 1, 8)
@@ -158,12 +164,14 @@ class TransformerDecoderLayer(_Layer):
 
 def _copies(layer: Module, count: int) -> ModuleList:
     if count < 1:
-        raise ArgumentError(f"transformer: a positive num_layers is required; got {count}")
+        raise ArgumentError(f"transformer: num_layers must be positive; got {count}")
     return ModuleList(copy.deepcopy(layer) for _ in range(count))
 
 
 class TransformerEncoder(Module):
-    """A stack of copies of a layer, and maybe a normalisation behind.
+    """A stack of copies of a layer, with an optional normalisation at the end.
+
+    [L, N, d_model] → the same.  Raises ArgumentError unless num_layers is positive.
 
     >>> layer = nn.TransformerEncoderLayer(8, 2, 16)
     >>> nn.TransformerEncoder(layer, 2)(nc.ones((3, 1, 8))).shape
@@ -185,7 +193,10 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of copies of a layer, and maybe a normalisation behind.
+    """A stack of copies of a layer, with an optional normalisation at the end.
+
+    Targets [T, N, d_model] and a memory [S, N, d_model] → [T, N, d_model].  Raises ArgumentError unless num_layers is
+    positive.
 
     >>> decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True), 2)
     >>> decoder(nc.ones((3, 4, 8)), nc.ones((3, 5, 8))).shape
@@ -218,7 +229,10 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder, each with a normalisation behind.
+    """An encoder and a decoder, each with a normalisation at the end.
+
+    Sources [S, N, d_model] and targets [T, N, d_model] → [T, N, d_model].  Raises ArgumentError unless nhead divides
+    d_model, or for an unknown activation.
 
     >>> net = nn.Transformer(8, 2, 1, 1, 16)
     >>> net(nc.ones((5, 1, 8)), nc.ones((3, 1, 8))).shape
@@ -280,7 +294,9 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, dtype: Any = None) -> Tensor:
-        """A mask to add that leaves out later keys: −∞ above the diagonal, 0 elsewhere.
+        """A mask for the scores that excludes later keys: −∞ above the diagonal, 0 elsewhere, [sz, sz].
+
+        Raises DTypeError for a dtype that is not floating-point.
 
         >>> nn.Transformer.generate_square_subsequent_mask(2)
         Tensor([[  0., -inf],
@@ -288,5 +304,5 @@ class Transformer(Module):
         """
         wanted = float32 if dtype is None else as_dtype(dtype)
         if not wanted.is_float:
-            raise DTypeError(f"generate_square_subsequent_mask: a floating-point dtype is required; got {wanted.name}")
+            raise DTypeError(f"generate_square_subsequent_mask: the dtype must be floating-point; got {wanted.name}")
         return as_tensor(np.triu(np.full((sz, sz), -np.inf), 1), wanted)

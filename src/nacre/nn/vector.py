@@ -23,7 +23,7 @@ def _listed(operation: str, parameters: Iterable[Any]) -> list[Any]:
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
-    """The numbers of all parameters, one after the other: [n].  Gradients go through it.
+    """The numbers of all parameters concatenated, [n].  Gradients flow through it.
 
     Raises ArgumentError without parameters.
 
@@ -35,9 +35,9 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
 
 
 def vector_to_parameters(vec: TensorLike, parameters: Iterable[Any]) -> None:
-    """Give parameters the numbers of a vector, as `parameters_to_vector` lists them.
+    """Assign the numbers of a vector [n] to parameters, in the order of `parameters_to_vector`.
 
-    Raises ShapeError for a vector of another length; nothing is changed then.
+    Raises ShapeError for a vector of another length; then nothing is changed.
 
     >>> p, q = nn.Parameter([[1.0, 2.0]]), nn.Parameter(3.0)
     >>> nn.utils.vector_to_parameters(nc.tensor([4.0, 5.0, 6.0]), [p, q]); p.tolist(), q.tolist()
@@ -46,8 +46,9 @@ def vector_to_parameters(vec: TensorLike, parameters: Iterable[Any]) -> None:
     held, listed = as_tensor(vec), _listed("vector_to_parameters", parameters)
     sizes = [int(p.type.size) for p in listed]
     if held.shape != (sum(sizes),):
-        raise ShapeError(f"vector_to_parameters: a vector of {sum(sizes)} numbers is required; got shape "
-                         f"{list(held.shape)}")
+        raise ShapeError(
+            f"vector_to_parameters: the vector must have {sum(sizes)} numbers; got shape {list(held.shape)}"
+        )
     at = 0
     with gradients(False):
         for p, size in zip(listed, sizes, strict=True):

@@ -1,6 +1,6 @@
 """Optimisers, learning-rate schedules and gradient clipping.
 
-What is behind a name is loaded when the name is first used.
+A name's module is loaded when the name is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adaptive optimisers beside Adam: Adagrad, RMSprop, Adadelta, Adamax, NAdam, RAdam, Lion and LAMB.
+"""Adaptive optimisers besides Adam: Adagrad, RMSprop, Adadelta, Adamax, NAdam, RAdam, Lion and LAMB.
 
 Formulas, arguments and defaults are PyTorch's where it has them.  Factors that depend on the count of steps are
 computed in float64, once for all parameters of a group.
@@ -34,6 +34,8 @@ def _decayed(p: Any, scalars: Mapping[str, Any], group: ParameterGroup) -> Any:
 
 class Adagrad(Optimizer):
     """Adagrad (Duchi et al. 2011): s += g²;  p −= lr / (1 + (t − 1) · lr_decay) · g / (√s + eps).
+
+    Raises ArgumentError for hyper-parameters out of range.
 
     >>> p = nn.Parameter([1.0]); opt = optim.Adagrad([p], lr=0.5)
     >>> p.grad = nc.tensor([2.0]); opt.step(); p.data
@@ -76,7 +78,9 @@ class Adagrad(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """RMSprop (Hinton 2012): v = αv + (1 − α)g²;  p −= lr · g / (√v + eps), maybe centred or with momentum.
+    """RMSprop (Hinton 2012): v = αv + (1 − α)g²;  p −= lr · g / (√v + eps), optionally centred or with momentum.
+
+    Raises ArgumentError for hyper-parameters out of range.
 
     >>> optim.RMSprop([nn.Parameter(1.0)]).param_groups[0]["alpha"]
     0.99
@@ -105,7 +109,7 @@ class RMSprop(Optimizer):
     occasional = frozenset({"grad_avg", "momentum_buffer"})
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
-        """The running mean of squares; that of the gradient where centred, and the momentum, if there is to be one."""
+        """The running mean of squares; with `centered` also that of the gradient, with momentum also the momentum."""
         names = ["square_avg"] + ["grad_avg"] * group["centered"]
         names += ["momentum_buffer"] * (group["momentum"] > 0 or "momentum" in group.varying)
         return {name: zeros_for(p, name) for name in names}
@@ -129,6 +133,8 @@ class RMSprop(Optimizer):
 
 class Adadelta(Optimizer):
     """Adadelta (Zeiler 2012): steps as large as the running size of former ones: Δ = √(d + eps) / √(v + eps) · g.
+
+    Raises ArgumentError for hyper-parameters out of range.
 
     >>> optim.Adadelta([nn.Parameter(1.0)]).param_groups[0]["rho"]
     0.9
@@ -171,6 +177,8 @@ class Adadelta(Optimizer):
 class Adamax(Moments):
     """Adam by the largest gradient, not the mean square: u = max(β₂u, |g| + eps);  p −= lr / (1 − β₁ᵗ) · m / u.
 
+    Raises ArgumentError for hyper-parameters out of range.
+
     >>> optim.Adamax([nn.Parameter(1.0)]).param_groups[0]["lr"]
     0.002
     """
@@ -209,6 +217,8 @@ class Adamax(Moments):
 
 class NAdam(Moments):
     """Adam with Nesterov's momentum (Dozat 2016).
+
+    Raises ArgumentError for hyper-parameters out of range.
 
     >>> optim.NAdam([nn.Parameter(1.0)]).param_groups[0]["momentum_decay"]
     0.004
@@ -274,7 +284,9 @@ class NAdam(Moments):
 
 
 class RAdam(Moments):
-    """Adam that rectifies the variance of its steps, and takes plain ones at first (Liu et al. 2020).
+    """Adam with rectified variance, which takes plain steps at first (Liu et al. 2020).
+
+    Raises ArgumentError for hyper-parameters out of range.
 
     >>> optim.RAdam([nn.Parameter(1.0)]).param_groups[0]["lr"]
     0.001
@@ -337,6 +349,8 @@ class RAdam(Moments):
 class Lion(Optimizer):
     """Lion (Chen et al. 2023): p −= lr · (sign(β₁m + (1 − β₁)g) + weight_decay · p);  m = β₂m + (1 − β₂)g.
 
+    Raises ArgumentError for hyper-parameters out of range.
+
     >>> p = nn.Parameter([1.0]); opt = optim.Lion([p], lr=0.25)
     >>> p.grad = nc.tensor([3.0]); opt.step(); p.data
     Tensor([0.75], f32[1])
@@ -375,7 +389,9 @@ class Lion(Optimizer):
 
 
 class LAMB(Moments):
-    """LAMB (You et al. 2020): steps of AdamW scaled, for each parameter, by its norm over the step's norm.
+    """LAMB (You et al. 2020): AdamW whose step, for each parameter, is scaled by its norm over the step's norm.
+
+    Raises ArgumentError for hyper-parameters out of range.
 
     >>> optim.LAMB([nn.Parameter([1.0])]).param_groups[0]["eps"]
     1e-06

@@ -1,4 +1,4 @@
-"""Schedules that move the momentum too, that are put together from others, or that look at a measure."""
+"""Schedules that also move the momentum, that combine other schedules, or that read a monitored value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PerGroup = float | Sequence[float]
 
 
 class _Cycling(Schedule):
-    """A schedule that moves `momentum`, or the first of `betas`, against the learning rate."""
+    """A schedule that moves `momentum`, or the first of `betas`, in the opposite direction of the learning rate."""
 
     def __init__(self, optimizer: Optimizer, cycle_momentum: bool) -> None:
         self.cycle_momentum = cycle_momentum
@@ -26,7 +26,7 @@ class _Cycling(Schedule):
             self.entry = next((name for name in ("betas", "momentum") if name in optimizer.defaults), "")
             if not self.entry:
                 raise ArgumentError(
-                    f"{type(self).__name__}: an optimiser with momentum or betas is required; got "
+                    f"{type(self).__name__}: cycle_momentum needs an optimiser with momentum or betas; got "
                     f"{type(optimizer).__name__}; pass cycle_momentum=False"
                 )
             for group in optimizer.param_groups:
@@ -50,15 +50,17 @@ def _numbers(kind: str, optimizer: Optimizer, given: PerGroup) -> list[float]:
     count = len(optimizer.param_groups)
     listed = [float(given)] * count if isinstance(given, int | float) else [float(v) for v in given]
     if len(listed) != count:
-        raise ArgumentError(f"{kind}: a number for each of {count} groups is required; got {len(listed)}")
+        raise ArgumentError(f"{kind}: pass a number for each of {count} groups; got {len(listed)}")
     return listed
 
 
 class OneCycleLR(_Cycling):
-    """From max_lr / div_factor up to max_lr, and down to the start over final_div_factor (Smith and Topin 2018).
+    """From max_lr / div_factor up to max_lr, then down to the start over final_div_factor (Smith and Topin 2018).
 
-    The way up takes the share pct_start of total_steps (or of epochs · steps_per_epoch); `three_phase` comes down to
-    the start as fast, and then further.  Momentum moves the other way, from max_momentum down to base_momentum.
+    The way up takes the share pct_start of total_steps (or of epochs · steps_per_epoch).  With `three_phase` the rate
+    falls to the start as fast as it rose, and then further.  Momentum moves in the opposite direction, from
+    max_momentum to base_momentum and back.  Raises ArgumentError for settings out of range, and for more steps than
+    total_steps.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=0.1, momentum=0.9)
     >>> schedule = optim.OneCycleLR(opt, max_lr=1.0, total_steps=11, pct_start=0.5)
@@ -87,19 +89,19 @@ class OneCycleLR(_Cycling):
             total_steps = epochs * steps_per_epoch
         if total_steps is None or total_steps < 1:
             raise ArgumentError(
-                "OneCycleLR: positive total_steps, or epochs and steps_per_epoch, are required; "
-                f"got total_steps={total_steps!r}"
+                "OneCycleLR: total_steps, or epochs and steps_per_epoch, must be positive; got "
+                f"total_steps={total_steps!r}"
             )
         if not 0.0 <= pct_start <= 1.0 or anneal_strategy not in ("cos", "linear"):
             raise ArgumentError(
-                'OneCycleLR: a pct_start in [0, 1] and an anneal_strategy "cos" or "linear" are required; got '
-                f"{pct_start}, {anneal_strategy!r}"
+                f'OneCycleLR: pct_start must be in [0, 1] and anneal_strategy "cos" or "linear"; got {pct_start}, '
+                f"{anneal_strategy!r}"
             )
         self.total_steps, self.anneal_strategy = total_steps, anneal_strategy
         self.max_lrs = _numbers("OneCycleLR", optimizer, max_lr)
         if not (div_factor > 0 and final_div_factor > 0):
             raise ArgumentError(
-                f"OneCycleLR: a div_factor and a final_div_factor above 0 are required; got {div_factor} and "
+                f"OneCycleLR: div_factor and final_div_factor must be above 0; got {div_factor} and "
                 f"{final_div_factor}; write 1 to leave the rate as it is"
             )
         self.div_factor, self.final_div_factor = div_factor, final_div_factor
@@ -111,9 +113,11 @@ class OneCycleLR(_Cycling):
         super().__init__(optimizer, cycle_momentum)
 
     def _between(self, epoch: int, values: Sequence[float]) -> float:
-        """What a row of values, one more than there are phases, is at an epoch."""
+        """The value at an epoch, between values at the ends of the phases."""
         if epoch > self.total_steps:
-            raise ArgumentError(f"OneCycleLR: at most {self.total_steps} steps are required; got {epoch}")
+            raise ArgumentError(
+                f"OneCycleLR: the schedule has {self.total_steps} steps; got step {epoch}; raise total_steps"
+            )
         last = len(self.ends) - 1
         phase = next((k for k, end in enumerate(self.ends) if epoch <= end), last)
         start = self.ends[phase - 1] if phase else 0.0
@@ -136,9 +140,10 @@ class OneCycleLR(_Cycling):
 
 
 class CyclicLR(_Cycling):
-    """From base_lr up to max_lr and down again, over and over (Smith 2017); momentum moves the other way.
+    """From base_lr up to max_lr and down again, repeatedly (Smith 2017); momentum moves in the opposite direction.
 
-    Modes are "triangular", "triangular2" (each cycle half as high) and "exp_range" (times gamma^step).
+    Modes are "triangular", "triangular2" (each cycle half as high) and "exp_range" (times gamma^step).  Raises
+    ArgumentError for another mode, or unless step_size_up is positive.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=0.0, momentum=0.9)
     >>> schedule = optim.CyclicLR(opt, 0.0, 1.0, step_size_up=2); schedule.step(); schedule.get_last_lr()
@@ -160,8 +165,8 @@ class CyclicLR(_Cycling):
     ) -> None:
         if mode not in ("triangular", "triangular2", "exp_range") or step_size_up < 1:
             raise ArgumentError(
-                'CyclicLR: a mode "triangular", "triangular2" or "exp_range" and a positive step_size_up are required; '
-                f"got {mode!r}, {step_size_up}"
+                'CyclicLR: mode must be "triangular", "triangular2" or "exp_range", and step_size_up positive; got '
+                f"{mode!r}, {step_size_up}"
             )
         self.up, self.down = step_size_up, step_size_up if step_size_down is None else step_size_down
         self.mode, self.gamma = mode, gamma
@@ -172,7 +177,7 @@ class CyclicLR(_Cycling):
         super().__init__(optimizer, cycle_momentum)
 
     def _height(self, epoch: int) -> float:
-        """How far up the cycle is, from 0 to 1, times what the mode makes of it."""
+        """The height in the cycle, from 0 to 1, scaled by the mode."""
         cycle, place = divmod(epoch, self.up + self.down)
         height = place / self.up if place <= self.up else (self.up + self.down - place) / self.down
         return height * {"triangular": 1.0, "triangular2": 0.5**cycle, "exp_range": self.gamma**epoch}[self.mode]
@@ -191,7 +196,9 @@ class CyclicLR(_Cycling):
 
 
 class SequentialLR(Schedule):
-    """One schedule after the other: each begins anew where the number of steps reaches its milestone.
+    """Several schedules in sequence: each begins anew when the number of steps reaches its milestone.
+
+    Raises ArgumentError unless there is one milestone fewer than schedules, all of one optimiser.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> parts = [optim.LinearLR(opt, 0.5, total_iters=2), optim.ExponentialLR(opt, 0.5)]
@@ -203,7 +210,7 @@ class SequentialLR(Schedule):
     def __init__(self, optimizer: Optimizer, schedulers: Sequence[Schedule], milestones: Sequence[int]) -> None:
         if len(milestones) != len(schedulers) - 1:
             raise ArgumentError(
-                f"SequentialLR: {len(schedulers) - 1} milestones are required for {len(schedulers)} schedules; got "
+                f"SequentialLR: {len(schedulers)} schedules need {len(schedulers) - 1} milestones; got "
                 f"{len(milestones)}"
             )
         self.schedulers, self.milestones = _of_one("SequentialLR", optimizer, schedulers), list(milestones)
@@ -211,14 +218,16 @@ class SequentialLR(Schedule):
         super().__init__(optimizer)
 
     def rate(self, base: float, epoch: int, group: int) -> float:
-        """What the schedule in turn gives for the steps since its milestone."""
+        """The rate of the current schedule for the steps since its milestone."""
         turn = bisect_right(self.milestones, epoch)
         since = epoch - (self.milestones[turn - 1] if turn else 0)
         return self.schedulers[turn].rate(base, since, group)
 
 
 class ChainedScheduler(Schedule):
-    """Several schedules at once, each going on from the rate that the one before it gave: their factors multiply.
+    """Several schedules at once: each starts from the rate that the one before it set, so their factors multiply.
+
+    Raises ArgumentError without schedules, and for schedules of several optimisers.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> parts = [optim.ConstantLR(opt, 0.5, total_iters=9), optim.ExponentialLR(opt, 0.5)]
@@ -228,7 +237,7 @@ class ChainedScheduler(Schedule):
 
     def __init__(self, schedulers: Sequence[Schedule], optimizer: Optimizer | None = None) -> None:
         if not schedulers:
-            raise ArgumentError("ChainedScheduler: schedules are required; got none")
+            raise ArgumentError("ChainedScheduler: at least one schedule is required; got none")
         owner = optimizer or schedulers[0].optimizer
         self.schedulers = _of_one("ChainedScheduler", owner, schedulers)
         self.reached: dict[tuple[float, int], tuple[int, float]] = {}  # by base and group: a step, and the rate there
@@ -236,7 +245,7 @@ class ChainedScheduler(Schedule):
         super().__init__(owner)
 
     def rate(self, base: float, epoch: int, group: int) -> float:
-        """What the schedules make of the rate of the step before."""
+        """The rate that the schedules make of the previous step's rate."""
         done, lr = self.reached.get((base, group), (-1, base))
         if done > epoch:
             done, lr = -1, base
@@ -246,34 +255,36 @@ class ChainedScheduler(Schedule):
         return lr
 
     def chained(self, lr: float, base: float, epoch: int, group: int) -> float:
-        """The rate after a step, from the one before it: each schedule goes on from what the one before it gave."""
+        """The rate after a step, from the previous rate: each schedule continues from the result of the one before."""
         for schedule in self.schedulers:
             lr = schedule.chained(lr, base, epoch, group)
         return lr
 
 
 def _of_one(kind: str, optimizer: Optimizer, schedulers: Sequence[Schedule]) -> list[Schedule]:
-    """The schedules, which must be of one optimiser, and have rates in closed form."""
+    """The schedules, checked: all of one optimiser, with rates in closed form."""
     listed: list[Any] = list(schedulers)
     wrong = [type(s).__name__ for s in listed if not isinstance(s, Schedule)]
     if wrong:
-        raise ArgumentError(f"{kind}: schedules that need no measure are required; got {', '.join(wrong)}; step it "
-                            "beside this one")
+        raise ArgumentError(
+            f"{kind}: schedules must not need a monitored value; got {', '.join(wrong)}; step it separately"
+        )
     if any(s.optimizer is not optimizer for s in listed):
-        raise ArgumentError(f"{kind}: schedules of one optimiser are required; got others")
+        raise ArgumentError(f"{kind}: all schedules must have the same optimiser")
     return listed
 
 
 def _begin_anew(optimizer: Optimizer) -> None:
-    """Take back what the schedules that others are made of have set when they were made."""
+    """Undo the rates that the inner schedules set when they were made."""
     for group in optimizer.param_groups:
         group["lr"] = group.get("initial_lr", group["lr"])
 
 
 class ReduceLROnPlateau:
-    """lr times a factor where a measure has not got better for more than `patience` steps.
+    """Multiplies lr by a factor when a monitored value has not improved for more than `patience` steps.
 
-    Better is less (mode "min") or more ("max"), by a share ("rel") or an amount ("abs") of at least `threshold`.
+    Lower is better in mode "min", higher in mode "max".  An improvement must be a share ("rel") or an amount ("abs") of
+    at least `threshold`.  Raises ArgumentError for settings out of range.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> schedule = optim.ReduceLROnPlateau(opt, factor=0.5, patience=1)
@@ -296,8 +307,8 @@ class ReduceLROnPlateau:
     ) -> None:
         if not factor < 1.0 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise ArgumentError(
-                'ReduceLROnPlateau: a factor below 1, a mode "min" or "max" and a threshold_mode "rel" or "abs" are '
-                f"required; got {factor}, {mode!r}, {threshold_mode!r}"
+                'ReduceLROnPlateau: factor must be below 1, mode "min" or "max", and threshold_mode "rel" or "abs"; '
+                f"got {factor}, {mode!r}, {threshold_mode!r}"
             )
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
@@ -306,7 +317,7 @@ class ReduceLROnPlateau:
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
 
     def step(self, metrics: Any) -> None:
-        """Go on by one, with the measure of now."""
+        """Advance by one step, with the current value."""
         current = float(metrics)
         self.last_epoch += 1
         if self._better(current):
@@ -331,17 +342,17 @@ class ReduceLROnPlateau:
         return sign * current < sign * self.best - self.threshold
 
     def get_last_lr(self) -> list[float]:
-        """Each group's learning rate now."""
+        """The current learning rate of each group."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What is needed to go on."""
+        """The state that resuming needs."""
         return {"kind": type(self).__name__} | {k: getattr(self, k) for k in _PLATEAU} | {"lrs": self.get_last_lr()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave, or PyTorch's; the groups get the rates that they had then.
+        """Restore the result of `state_dict`, or PyTorch's; the groups get their rates from then.
 
-        Raises StateError for the state of another kind of schedule, or for other groups; nothing is changed then.
+        Raises StateError for the state of another kind of schedule, or for other groups; then nothing is changed.
         """
         require_state("ReduceLROnPlateau", saved, _PLATEAU)
         try:
@@ -351,8 +362,10 @@ class ReduceLROnPlateau:
             raise no_numbers("ReduceLROnPlateau", fault) from None
         count = len(self.optimizer.param_groups)
         if len(lrs) != count:
-            raise StateError(f"ReduceLROnPlateau.load_state_dict: rates of {count} groups are required; got {len(lrs)}"
-                             "; load it for an optimiser with the groups that it was saved with")
+            raise StateError(
+                f"ReduceLROnPlateau.load_state_dict: the state must have a rate for each group, {count}; got "
+                f"{len(lrs)}; load it for an optimiser with the groups that it was saved with"
+            )
         for k in _PLATEAU:
             setattr(self, k, held[k])
         for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):

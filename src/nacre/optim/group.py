@@ -1,4 +1,4 @@
-"""`ParameterGroup`: parameters with their hyper-parameters, and the clocks that count the steps they have taken."""
+"""`ParameterGroup`: parameters with their hyper-parameters, and the clocks that count their steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Check = Callable[[Mapping[str, Any]], None]
 
 
 class Clock:
-    """What parameters share that have taken the same steps: their count, "step", and what else depends on it alone."""
+    """The shared state of parameters that have taken the same steps: the count "step", and values from it."""
 
     __slots__ = ("numbers",)
 
@@ -26,7 +26,7 @@ class Clock:
         self.numbers = numbers
 
     def copy(self) -> tuple[Clock, bool]:
-        """Another one that stands where this one does, in a trace too; and whether it did so when the trace began."""
+        """A copy, also in a trace; and whether it was equal when the trace began."""
         made = Clock({k: Variable(v.settled(), name=k) for k, v in self.numbers.items()})
         moved = [k for k, v in self.numbers.items() if is_written(v)]
         for k in moved:
@@ -34,7 +34,7 @@ class Clock:
         return made, not moved
 
     def ticked(self) -> Any:
-        """The count, one higher than it was."""
+        """The count plus one."""
         held = self.numbers["step"]
         count = pointwise.add(held.value, constant(1, int64))
         held.assign(count)
@@ -42,13 +42,13 @@ class Clock:
 
 
 class ParameterGroup(dict[str, Any]):
-    """Parameters with their hyper-parameters, as a dict; `lr` is also held in the variable `rate`.
+    """Parameters with their hyper-parameters, as a dict; the variable `rate` also holds `lr`.
 
-    Entries may be set at any time, and count from the next step on.  Those that a schedule changes are held in
-    variables too (`varying`).  Parameters have a clock of their own, or share one, as long as they step together.
+    You may set entries at any time; they apply from the next step on.  Variables also hold the entries that a schedule
+    changes (`varying`).  Each parameter has its own clock, or shares one with parameters that step together.
 
-    Raises ArgumentError for an entry that the optimiser does not have, for a number outside of its range, and for one
-    that is taken away; TraceError where an entry is set in a function that is being compiled.
+    Raises ArgumentError for an unknown entry, for a number out of range, and when an entry is removed.  Raises
+    TraceError if an entry is set in a function that is being compiled.
 
     >>> group = optim.SGD([nn.Parameter(1.0)], lr=0.1).param_groups[0]
     >>> group["lr"] = 0.01
@@ -80,13 +80,13 @@ class ParameterGroup(dict[str, Any]):
             self.varying[name].assign(as_tensor(_first(value), float64))
 
     def vary(self, name: str) -> None:
-        """Hold an entry (of a pair, the first) in a variable, so that changing it does not compile anything again."""
+        """Hold an entry (of a pair, the first) in a variable, so that changing it causes no new compilation."""
         if name not in self.varying:
             self.varying[name] = Variable(constant(float(_first(self[name])), float64), name=name)
             self._settings = None
 
     def varied(self, name: str) -> dict[str, Any]:
-        """An entry as a tensor by its name, if it is held in a variable."""
+        """The tensors of the entries that are held in variables, by name."""
         return {name: self.varying[name].value} if name in self.varying else {}
 
     def update(self, *others: Any, **more: Any) -> None:
@@ -99,14 +99,13 @@ class ParameterGroup(dict[str, Any]):
         return self
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """An entry, which is set where there is none."""
+        """An entry; it is set if it is missing."""
         if name not in self:
             self[name] = default
         return self[name]
 
     def _keep(self, *_: Any) -> Any:
-        raise ArgumentError("param_groups: entries that stay are required; got one to take away; set it to another "
-                            "value")
+        raise ArgumentError("param_groups: entries cannot be removed; set them to another value")
 
     __delitem__ = pop = popitem = clear = _keep
 
@@ -117,7 +116,7 @@ class ParameterGroup(dict[str, Any]):
 
     @property
     def settings(self) -> Hashable:
-        """The hyper-parameters that are plain, as a value to compare."""
+        """The plain hyper-parameters, as a value to compare."""
         if self._settings is None:
             held = ("params", "lr", "initial_lr", *self.varying)
             found = [(k, v) for k, v in self.items() if k not in held]
@@ -132,10 +131,10 @@ class ParameterGroup(dict[str, Any]):
 def _set_once(name: str) -> TraceError:
     return TraceError(
         explain(
-            f"param_groups: an entry is set outside of compiled functions; {name!r} was set while one was traced",
+            f"param_groups: entries must be set outside of compiled functions; {name!r} was set while one was traced",
             "@nc.jit\ndef step(x):\n    loss(x).backward(); optimizer.step(); optimizer.zero_grad()\n"
             "    schedule.step()",
-            "Hyper-parameters and schedules are Python numbers: this line would run once, in the first call alone.",
+            "Hyper-parameters and schedules are Python numbers, so this line would run only once, in the first call.",
             "@nc.jit\ndef step(x):\n    loss(x).backward(); optimizer.step(); optimizer.zero_grad()\n"
             "for x in batches:\n    step(x)\n    schedule.step()",
         )
@@ -143,7 +142,7 @@ def _set_once(name: str) -> TraceError:
 
 
 def plain(value: Any) -> Any:
-    """A hyper-parameter as a number or a tuple of them; a text, or what is traced, stays as it is."""
+    """A hyper-parameter as a number or a tuple of numbers; a text or a traced value stays as it is."""
     if isinstance(value, str | bool | int | float) or value is None or (
             isinstance(value, Value) and not is_concrete(value)):
         return value

@@ -1,4 +1,4 @@
-"""L-BFGS: Newton's method with curvature from the last steps, and a line search.  Vectors are float64 tensors."""
+"""L-BFGS: a quasi-Newton method with curvature from the last steps, and a line search.  Vectors are float64 tensors."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ Point = tuple[float, float, Any, float]  # step, loss, gradient, slope along the
 class LBFGS(Optimizer):
     """L-BFGS (Liu and Nocedal 1989) over all parameters as one vector, as in PyTorch.
 
-    `step(closure)` calls the closure, which computes the loss and its gradients, several times; it may be compiled,
-    `step` itself decides by numbers and is not.  `line_search_fn` is None or "strong_wolfe".
+    `step(closure)` calls the closure several times; it computes the loss and its gradients.  The closure may be
+    compiled; `step` itself cannot be, because it decides by numbers.  `line_search_fn` is None or "strong_wolfe".
+    Raises ArgumentError for settings out of range, and for several groups of parameters.
 
     >>> p = nn.Parameter([3.0]); opt = optim.LBFGS([p], line_search_fn="strong_wolfe")
     >>> def closure():
@@ -52,18 +53,16 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         if line_search_fn not in (None, "strong_wolfe"):
-            raise ArgumentError(f'LBFGS: a line_search_fn None or "strong_wolfe" is required; got {line_search_fn!r}')
+            raise ArgumentError(f'LBFGS: line_search_fn must be None or "strong_wolfe"; got {line_search_fn!r}')
         if max_iter < 1 or history_size < 1:
-            raise ArgumentError(
-                f"LBFGS: a positive max_iter and history_size is required; got {max_iter}, {history_size}"
-            )
+            raise ArgumentError(f"LBFGS: max_iter and history_size must be positive; got {max_iter}, {history_size}")
         super().__init__(params, {
             "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
             "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
             "line_search_fn": line_search_fn,
         })  # fmt: skip
         if len(self.param_groups) != 1:
-            raise ArgumentError(f"LBFGS: one group of parameters is required; got {len(self.param_groups)}")
+            raise ArgumentError(f"LBFGS: all parameters must be in one group; got {len(self.param_groups)} groups")
         self.memory = _Memory()
 
     # ---- the parameters as one vector
@@ -95,17 +94,20 @@ class LBFGS(Optimizer):
     # ---- stepping
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Up to max_iter iterations; returns what the closure gave first."""
+        """Up to max_iter iterations; returns the first result of the closure.
+
+        Raises TraceError in a compiled function, ArgumentError without a closure.
+        """
         if STATE.word:
             raise TraceError(explain(
-                "LBFGS: numbers are required; got a function that is being traced",
+                "LBFGS: step cannot be compiled; it was called in a function that is being traced",
                 "@nc.jit\ndef step(x, y):\n    return opt.step(closure)",
-                "The number of evaluations depends on the numbers, so a step is no graph; the closure can be one.",
+                "The number of evaluations depends on values, so a step is not one graph; the closure can be.",
                 "@nc.jit\ndef closure():\n    opt.zero_grad(); loss = f(); loss.backward()\n    return loss\n\n"
                 "opt.step(closure)",
             ))  # fmt: skip
         if closure is None:
-            raise ArgumentError("LBFGS: a closure that computes the loss and its gradients is required; got none")
+            raise ArgumentError("LBFGS: pass a closure that computes the loss and its gradients; got none")
         with gradients(False):
             return self._iterate(closure)
 
@@ -153,13 +155,13 @@ class LBFGS(Optimizer):
     # ---- saving
 
     def state_dict(self) -> dict[str, Any]:
-        """Hyper-parameters and the history, all parameters as one vector."""
+        """The hyper-parameters and the history, with all parameters as one vector."""
         return {**super().state_dict(), "state": {0: dict(vars(self.memory))}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave, or that of PyTorch's.
+        """Restore the result of `state_dict`, or of PyTorch's.
 
-        Raises StateError for what is neither, or of other parameters; nothing is changed then.
+        Raises StateError for anything else, or for the state of other parameters; then nothing is changed.
         """
         plan = planned(self, {**saved, "state": {}} if isinstance(saved, Mapping) else saved)  # pyright: ignore
         try:
@@ -167,14 +169,16 @@ class LBFGS(Optimizer):
                 raise TypeError(f"the state is {cast('object', saved['state'])!r:.60}")
             memory = _remembered(cast("Mapping[Any, Any]", saved["state"]), sum(int(p.type.size) for p in self._params))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as fault:
-            raise StateError(f"LBFGS.load_state_dict: numbers and vectors are required as state_dict gives them; "
-                             f"{fault}; load what a state_dict gave") from fault
+            raise StateError(
+                f"LBFGS.load_state_dict: the state must hold numbers and vectors; {fault}; pass the result of a "
+                "state_dict"
+            ) from fault
         plan.apply(self)
         self.memory = memory
 
 
 def _remembered(state: Mapping[Any, Any], size: int) -> _Memory:
-    """The memory that a state tells of, for parameters of so many numbers."""
+    """The saved memory, for parameters with `size` numbers in total."""
     made = _Memory()
     if not state:  # PyTorch's before its first step
         return made
@@ -188,17 +192,21 @@ def _remembered(state: Mapping[Any, Any], size: int) -> _Memory:
         made.scale = float(theirs["H_diag"])
         made.moved = _vector(theirs["d"]) * float(theirs["t"])
     else:
-        raise StateError(f"LBFGS.load_state_dict: a state with {', '.join(vars(made))}, or PyTorch's, is required; got "
-                         f"{sorted(map(str, cast('Any', held))) if isinstance(held, Mapping) else held}; load it into "
-                         "the kind of optimiser that it was saved from")
+        raise StateError(
+            f"LBFGS.load_state_dict: the state must have {', '.join(vars(made))}, or be PyTorch's; got "
+            f"{sorted(map(str, cast('Any', held))) if isinstance(held, Mapping) else held}; load it into the kind of "
+            "optimiser that it was saved from"
+        )
     made.steps, made.scale = operator.index(made.steps), float(made.scale)
     made.gradient, made.moved = (None if v is None else _vector(v) for v in (made.gradient, made.moved))
     made.changes, made.moves = [_vector(v) for v in made.changes], [_vector(v) for v in made.moves]
     vectors = [v for v in (made.gradient, made.moved, *made.changes, *made.moves) if v is not None]
     wrong = [v.shape for v in vectors if v.shape != (size,)]
     if wrong or len(made.changes) != len(made.moves):
-        raise StateError(f"LBFGS.load_state_dict: vectors of {size} numbers, as many as parameters have, are required; "
-                         f"got {list(wrong[0]) if wrong else 'changes and moves of other numbers'}")
+        raise StateError(
+            f"LBFGS.load_state_dict: vectors must have {size} numbers, as many as the parameters; got "
+            f"{list(wrong[0]) if wrong else 'steps and gradient changes of other lengths'}"
+        )
     return made
 
 
@@ -206,12 +214,12 @@ PYTORCH = {"n_iter", "prev_flat_grad", "old_dirs", "old_stps", "H_diag", "d", "t
 
 
 def _vector(x: Any) -> Any:
-    """A saved vector, of whatever library."""
+    """A saved vector, of any library, as a tensor."""
     return _flat(array_of(x))
 
 
 def _flat(x: Any) -> Any:
-    """A tensor's numbers in float64, in one row."""
+    """The numbers of a tensor in float64, flattened."""
     held: Any = stripped(as_tensor(x, float64))
     return held.flatten()
 
@@ -233,7 +241,7 @@ class _Memory:
         self.scale = 1.0
 
     def direction(self, gradient: Any, limit: int) -> Any:
-        """−H · gradient for the inverse Hessian's approximation H, by the two-loop recursion."""
+        """−H · gradient for the approximated inverse Hessian H, by the two-loop recursion."""
         self.steps += 1
         if self.gradient is not None and self.moved is not None:
             change, move = gradient - self.gradient, self.moved
@@ -252,7 +260,7 @@ class _Memory:
 
 
 class _LineSearch:
-    """A step that satisfies the strong Wolfe conditions (Nocedal and Wright 2006, 3.5 and 3.6), by cubics."""
+    """A line search for a step that satisfies the strong Wolfe conditions (Nocedal and Wright 2006, 3.5 and 3.6)."""
 
     decrease, curvature = 1e-4, 0.9
     change = 1e-9
@@ -272,14 +280,14 @@ class _LineSearch:
         return abs(point[3]) <= -self.curvature * origin[3]
 
     def run(self, step: float, origin: Point, limit: int) -> tuple[float, float, Any, int]:
-        """The step, and the loss and gradient there, and how many evaluations it took."""
+        """The step, the loss and gradient there, and the number of evaluations."""
         low, high = self._bracket(step, origin, limit)
         if high is not None:
             low = self._zoom(low, high, origin, limit)
         return low[0], low[1], low[2], self.used
 
     def _bracket(self, step: float, origin: Point, limit: int) -> tuple[Point, Point | None]:
-        """Two points with a good one between them, the lower first; or one that is good."""
+        """Two points with a good one between them, the lower first; or one good point."""
         before, now = origin, self._point(step)
         for k in range(limit):
             if self._too_high(now, origin) or (k > 0 and now[1] >= before[1]) or now[3] >= 0:
@@ -322,7 +330,7 @@ class _LineSearch:
 
 
 def _cubic(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """The minimum of the cubic through two points and their slopes, within bounds; their middle where it has none."""
+    """The minimum of the cubic through two points and their slopes, within bounds; the midpoint if there is none."""
     if b[0] < a[0]:
         a, b = b, a
     if a[0] == b[0]:

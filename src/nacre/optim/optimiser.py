@@ -1,8 +1,7 @@
 """Optimisers: SGD, Adam and AdamW, with PyTorch's formulas, as explicit primitives.
 
-All state is held in variables, so a compiled training step updates it in place.  Learning rates are held in
-variables too: changing one does not compile anything again.  Other hyper-parameters are part of what a compiled
-step depends on.
+Variables hold all state, so a compiled training step updates it in place.  Variables hold the learning rates too, so
+changing one causes no new compilation.  The other hyper-parameters belong to the signature of a compiled step.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def is_number(value: Any) -> bool:
 
 
 def _storable(value: Any) -> bool:
-    """Whether a setting is a number that a float can be, a text, or a tuple of these."""
+    """Whether a setting is a number that converts to float, a text, or a tuple of these."""
     if isinstance(value, tuple):
         return all(map(_storable, cast("tuple[Any, ...]", value)))
     return not is_number(value) or isinstance(value, float) or abs(value) <= sys.float_info.max
@@ -48,7 +47,7 @@ Updated = tuple[Any, dict[str, Any]]  # the new value of a parameter, and of its
 
 
 class ParameterStates(dict[Variable, dict[str, Variable]]):
-    """The state of each parameter by name; what is taken away is counted, as compiled steps depend on it."""
+    """The state of each parameter by name; removals are counted, because compiled steps depend on them."""
 
     def __init__(self, *given: Any, removals: int = 0) -> None:
         super().__init__(*given)
@@ -59,29 +58,28 @@ class ParameterStates(dict[Variable, dict[str, Variable]]):
         super().__delitem__(p)
 
     def pop(self, *args: Any) -> Any:
-        """Take the state of a parameter away."""
+        """Remove the state of a parameter."""
         self.removals += 1
         return super().pop(*args)
 
     def popitem(self) -> tuple[Variable, dict[str, Variable]]:
-        """Take the latest away."""
+        """Remove the state that was added last."""
         self.removals += 1
         return super().popitem()
 
     def clear(self) -> None:
-        """Take all away: the next step is as a first one."""
+        """Remove all state; the next step is then like a first one."""
         self.removals += 1
         super().clear()
 
 
 class Optimizer:
-    """Changes parameters by their gradients: `loss.backward(); opt.step(); opt.zero_grad()`.
+    """Updates parameters from their gradients: `loss.backward(); opt.step(); opt.zero_grad()`.
 
-    `params` is an iterable of parameters, or of dicts with "params" and their own hyper-parameters.  A kind of
-    optimiser defines `update`, which gives a parameter's new value, and its state's, from its gradient.
+    `params` is an iterable of parameters, or of dicts with "params" and their own hyper-parameters.  A subclass defines
+    `update`, which computes the new value and the new state of a parameter from its gradient.
 
-    Raises ArgumentError without parameters, for one that is given twice, and for hyper-parameters that it does not
-    have.
+    Raises ArgumentError without parameters, for a parameter that occurs twice, and for unknown hyper-parameters.
 
     >>> class SignDescent(optim.Optimizer):
     ...     def __init__(self, params, lr=0.1): super().__init__(params, {"lr": lr})
@@ -105,21 +103,24 @@ class Optimizer:
         self.version = 0  # of the variables that state and counts are in
         listed = list(params)
         if not listed:
-            raise ArgumentError(f"{type(self).__name__}: parameters are required; got none")
+            raise ArgumentError(f"{type(self).__name__}: at least one parameter is required; got none")
         groups = listed if isinstance(listed[0], Mapping) else [{"params": listed}]
         for group in groups:
             self.add_param_group(group)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Add parameters with hyper-parameters of their own."""
+        """Add parameters with their own hyper-parameters.
+
+        Raises ArgumentError for anything that is no parameter, and for a parameter that the optimiser already has.
+        """
         given = group["params"]
         variables = [given] if isinstance(given, Variable) else list(given)
         known = {id(p) for g in self.param_groups for p in g.params}
         for p in variables:
             if not isinstance(p, Variable):
-                raise ArgumentError(f"{type(self).__name__}: parameters are required; got {type(p).__name__}")
+                raise ArgumentError(f"{type(self).__name__}: params must be parameters; got {type(p).__name__}")
             if id(p) in known:
-                raise ArgumentError(f"{type(self).__name__}: each parameter once is required; got {p.name!r} again")
+                raise ArgumentError(f"{type(self).__name__}: each parameter may occur only once; got {p.name!r} again")
             known.add(id(p))
         settings = {k: plain(v) for k, v in {**self.defaults, **group}.items() if k != "params"}
         settings["params"] = variables
@@ -137,44 +138,45 @@ class Optimizer:
         self._state = ParameterStates(held, removals=0 if before is None else before.removals + 1)
 
     def shared(self) -> dict[str, Variable]:
-        """What parameters that step together share beside their count, before the first step."""
+        """The variables besides the count that parameters with common steps share, before the first step."""
         return {}
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Raise ArgumentError for hyper-parameters that there are not, and for those outside their range."""
+        """Raise ArgumentError for unknown hyper-parameters and for values out of range."""
         kind = type(self).__name__
         unknown = sorted(set(settings) - {*self.defaults, "params", "initial_lr"}, key=str)
         if unknown:
-            raise ArgumentError(f"{kind}: settings of {sorted(self.defaults)} are required; got {unknown}")
+            raise ArgumentError(f"{kind}: settings must be among {sorted(self.defaults)}; got {unknown}")
         if "betas" in settings:
             betas = settings["betas"]
             if not (isinstance(betas, tuple | list) and len(cast("list[Any]", betas)) == 2
                     and all(is_number(b) and 0.0 <= b < 1.0 for b in cast("list[Any]", betas))):
-                raise ArgumentError(f"{kind}: two betas in [0, 1) are required; got {betas}")
+                raise ArgumentError(f"{kind}: betas must be two numbers in [0, 1); got {betas}")
         for name in ("alpha", "rho"):
             if name in settings and not (is_number(settings[name]) and 0.0 <= settings[name] <= 1.0):
-                raise ArgumentError(f"{kind}: a {name} in [0, 1] is required; got {settings[name]}")
+                raise ArgumentError(f"{kind}: {name} must be in [0, 1]; got {settings[name]}")
         for name in POSITIVE:
             if name in settings and not (is_number(settings[name]) and settings[name] >= 0):
                 traced = "; in a traced function assign to group.rate" if isinstance(settings[name], Value) else ""
-                raise ArgumentError(f"{kind}: a {name} that is a number and not negative is required; got "
-                                    f"{settings[name]!r}{traced}")
+                raise ArgumentError(
+                    f"{kind}: {name} must be a number that is not negative; got {settings[name]!r}{traced}"
+                )
         for name in set(settings) - {"params"}:
             default, value = self.defaults.get(name, 1.0), plain(settings[name])
-            wanted = "True or False" if isinstance(default, bool) else "a number that a float can be"
+            wanted = "True or False" if isinstance(default, bool) else "a number that converts to float"
             if (isinstance(default, bool) and not (value is None or is_flag(value))) or (
                     type(default) in (int, float) and not is_number(value)) or not _storable(value):
-                raise ArgumentError(f"{kind}: {wanted} is required as {name}; got {value!r:.60}")
+                raise ArgumentError(f"{kind}: {name} must be {wanted}; got {value!r:.60}")
 
     @property
     def fingerprint(self) -> Hashable:
-        """What a compiled step depends on: plain settings, and which parameters and state there are."""
+        """The state that a compiled step depends on: plain settings, and the sets of parameters and of state."""
         return (self.version, self.state.removals, *[(len(g.params), g.settings) for g in self.param_groups])
 
     # ---- stepping
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change the parameters that have a gradient.  A closure computes the loss first and is returned.
+        """Update the parameters that have a gradient.  A closure computes the loss first; its result is returned.
 
         >>> p = nn.Parameter([1.0])
         >>> opt = optim.SGD([p], lr=0.5)
@@ -202,16 +204,16 @@ class Optimizer:
                 self._step_parameter(p, g, scalars, group)
 
     def _settle(self, group: ParameterGroup) -> None:
-        """Complete the state of parameters where the settings have changed since it was made."""
+        """Complete the state of parameters whose settings have changed since it was made."""
         for p in group.clocks:
             if p in self.state:
                 self.state[p] = self.completed(self.state[p], self.fresh(p, group))
         group.settled = group.settings
 
     def _together(self, group: ParameterGroup, present: Sequence[Stepping]) -> list[tuple[Clock, list[Stepping]]]:
-        """The parameters that step now by the clock that they share; those that part from others get one of their own.
+        """The parameters that now step by their shared clock; parameters that part from the others get their own clock.
 
-        Clocks are told apart by identity only, so what a step gives does not depend on who shares one.
+        Clocks are compared by identity only, so the result of a step does not depend on which parameters share one.
         """
         found: dict[Clock | None, list[Stepping]] = {}
         for p, g in present:
@@ -249,11 +251,11 @@ class Optimizer:
             held[k].assign(v)
 
     def advance(self, group: ParameterGroup, clock: Clock) -> dict[str, Any]:
-        """Let a clock go on by one step; gives its `scalars`."""
+        """Advance a clock by one step; returns its `scalars`."""
         return self.scalars(group, clock.ticked())
 
     def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
-        """Rank-0 float64 tensors that parameters whose step of number `count` this is have in common."""
+        """The rank-0 float64 tensors that all parameters at step number `count` share."""
         raise NotImplementedError
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
@@ -261,7 +263,7 @@ class Optimizer:
         raise NotImplementedError
 
     def completed(self, held: Mapping[str, Variable], fresh: Mapping[str, Variable]) -> dict[str, Variable]:
-        """A parameter's state, with what settings that were changed since need beside it."""
+        """A parameter's state, with the additional state that changed settings need."""
         return {**fresh, **held}
 
     def update(
@@ -271,7 +273,7 @@ class Optimizer:
         raise NotImplementedError
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or set them to zero."""
+        """Clear the gradients, or set them to zero."""
         for group in self.param_groups:
             for p in group.params:
                 if set_to_none:
@@ -282,7 +284,7 @@ class Optimizer:
     # ---- saving
 
     def variables(self) -> Iterator[Variable]:
-        """All variables of the optimiser's own: state, learning rates, counts of steps."""
+        """All variables of the optimiser: state, learning rates, counts of steps."""
         for group in self.param_groups:
             yield group.rate
             yield from group.varying.values()
@@ -292,7 +294,7 @@ class Optimizer:
             yield from held.values()
 
     def state_dict(self) -> dict[str, Any]:
-        """State and hyper-parameters, parameters by number, in PyTorch's form."""
+        """State and hyper-parameters, with parameters by number, in PyTorch's form."""
         number = {id(p): k for k, p in enumerate(p for g in self.param_groups for p in g.params)}
         groups = [{**g, "params": [number[id(p)] for p in g.params]} for g in self.param_groups]
         state = {
@@ -302,10 +304,10 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take what `state_dict` gave, or that of PyTorch's optimiser, for parameters in the same order.
+        """Restore the result of `state_dict`, or of PyTorch's optimiser, for parameters in the same order.
 
-        Raises StateError for groups of other numbers of parameters, and for state and hyper-parameters that are not
-        this kind's, or are not all there; nothing is changed then.
+        Raises StateError if groups have other numbers of parameters, and for state and hyper-parameters that are
+        incomplete or of another kind of optimiser; then nothing is changed.
         """
         planned(self, saved).apply(self)
 
@@ -341,7 +343,7 @@ def computing(p: Variable) -> DType:
 
 
 def zeros_for(p: Variable, name: str, value: float = 0.0) -> Variable:
-    """A variable of zeros, or another number, for a parameter; it is made at once, even while tracing."""
+    """A variable of zeros, or of another number, for a parameter; it is made at once, even while tracing."""
     numbers = np.full(p.shape, value, computing(p).numpy)  # type: ignore[arg-type]
     return Variable(as_tensor(numbers), name=f"{p.name}.{name}")
 
@@ -349,8 +351,8 @@ def zeros_for(p: Variable, name: str, value: float = 0.0) -> Variable:
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum as in PyTorch.
 
-    g += weight_decay · p;  b = momentum · b + (1 − dampening) · g, and b = g at first;  p −= lr · b, or with
-    nesterov lr · (g + momentum · b).
+    g += weight_decay · p;  b = momentum · b + (1 − dampening) · g, and b = g at first;  p −= lr · b, or with nesterov
+    lr · (g + momentum · b).  Raises ArgumentError for hyper-parameters out of range.
 
     >>> optim.SGD([nn.Parameter(1.0)], lr=0.1, momentum=0.9).param_groups[0]["momentum"]
     0.9
@@ -367,7 +369,7 @@ class SGD(Optimizer):
         maximize: bool = False,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ArgumentError("SGD: momentum and no dampening are required with nesterov; got others")
+            raise ArgumentError(f"SGD: nesterov needs a momentum, and a dampening of 0; got {momentum}, {dampening}")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize,
@@ -381,7 +383,7 @@ class SGD(Optimizer):
         return {"rate": pointwise.neg(group.rate.value), **group.varied("momentum")}
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
-        """The momentum, if there is to be one; with dampening also whether it has had its first value."""
+        """The momentum, if it is used; with dampening also whether it has had its first value."""
         if not group["momentum"] and "momentum" not in group.varying:
             return {}
         held = {"momentum_buffer": zeros_for(p, "momentum_buffer")}
@@ -408,14 +410,14 @@ class SGD(Optimizer):
         return pointwise.fma(step, scalars["rate"], p), new
 
     def completed(self, held: Mapping[str, Variable], fresh: Mapping[str, Variable]) -> dict[str, Variable]:
-        """As every optimiser's; a momentum that was there without dampening has had its first value."""
+        """The completed state; a momentum that was there without dampening has had its first value."""
         if "started" in fresh and "momentum_buffer" in held and "started" not in held:
             return {**held, "started": Variable(constant(True, bool_), name=fresh["started"].name)}
         return super().completed(held, fresh)
 
 
 def prepared(p: Any, g: Any, group: ParameterGroup) -> Any:
-    """The gradient, turned over to maximise, with the decay of weights added."""
+    """The gradient, negated to maximise, plus the weight decay."""
     if group["maximize"]:
         g = pointwise.neg(g)
     return pointwise.fma(p, filled(p, group["weight_decay"]), g) if group["weight_decay"] else g
@@ -430,10 +432,11 @@ class Moments(Optimizer):
 
 
 class Adam(Moments):
-    """Adam (Kingma and Ba 2015), as in PyTorch; the weights' decay is added to the gradient.
+    """Adam (Kingma and Ba 2015), as in PyTorch; the weight decay is added to the gradient.
 
-    m += (1 − β₁)(g − m);  v = β₂v + (1 − β₂)g²;  p −= lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps).  The count t is
-    that of a parameter's own steps.  With amsgrad v is the largest so far (Reddi et al. 2018).
+    m += (1 − β₁)(g − m);  v = β₂v + (1 − β₂)g²;  p −= lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps).  t counts the
+    parameter's own steps.  With amsgrad, v is the largest so far (Reddi et al. 2018).  Raises ArgumentError for
+    hyper-parameters out of range.
 
     >>> optim.Adam([nn.Parameter(1.0)]).param_groups[0]["betas"]
     (0.9, 0.999)
@@ -471,7 +474,7 @@ class Adam(Moments):
     occasional = frozenset({"max_exp_avg_sq"})
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
-        """The running means of the gradient and of its square; with amsgrad also the largest of those."""
+        """The running means of the gradient and of its square; with amsgrad also the largest mean square."""
         more = {"max_exp_avg_sq": zeros_for(p, "max_exp_avg_sq")} if group["amsgrad"] else {}
         return super().fresh(p, group) | more
 
@@ -505,6 +508,8 @@ def unbias(beta: Any, count: Any) -> Any:
 
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019): p −= lr · weight_decay · p first.
+
+    Raises ArgumentError for hyper-parameters out of range.
 
     >>> optim.AdamW([nn.Parameter(1.0)], lr=3e-3).param_groups[0]["weight_decay"]
     0.01

@@ -1,8 +1,8 @@
 """Schedules of the learning rate.
 
-A schedule gives each group's rate in closed form from the number of steps, so it can be gone on with anywhere.  Where
-several set one optimiser's rate, or a hand does, each goes on from the rate that is there.  Rates, and the momenta that
-two of them move too, are held in variables: a compiled training step stays as it is.
+A schedule computes each group's rate in closed form from the number of steps, so it can resume anywhere.  If several
+schedules set the rate of one optimiser, or you set it yourself, each schedule continues from the current rate.
+Variables hold the rates, and the momenta that two schedules move, so a compiled training step stays valid.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from nacre.optim.optimiser import Optimizer
 
 
 class Schedule:
-    """Sets each group's learning rate from the number of times `step` was called.  A kind defines `rate`.
+    """Sets each group's learning rate from the number of `step` calls.  A subclass defines `rate`.
 
-    A schedule that is alone gives the rate of its formula.  Where another schedule, or a hand, has set the rate, it
-    goes on from there: it multiplies the rate's distance from `floor` by what its own rate's has changed by.  So
-    several schedules of one optimiser, each stepped in turn, have PyTorch's chained form: their factors multiply.
+    A single schedule sets the rate of its formula.  If another schedule has set the rate, or you have, it continues
+    from there: it multiplies the distance between the rate and `floor` by the relative change of its own rate.  Several
+    schedules that are stepped in turn therefore combine as in PyTorch: their factors multiply.
 
     >>> class Halving(optim.Schedule):
     ...     def rate(self, base, epoch, group): return base / 2**epoch
@@ -46,11 +46,11 @@ class Schedule:
         self._set()
 
     def rate(self, base: float, epoch: int, group: int) -> float:
-        """The learning rate of a group after so many steps, from the one it started with."""
+        """The learning rate of a group after `epoch` steps, from its initial rate `base`."""
         raise NotImplementedError
 
     def chained(self, lr: float, base: float, epoch: int, group: int) -> float:
-        """The rate after a step, from the one before it, whoever has set that."""
+        """The rate after a step, from the current rate, even if something else has set it."""
         now = self.rate(base, epoch, group)
         before = self.rate(base, epoch - 1, group) if epoch else base
         if before == self.floor:
@@ -58,7 +58,7 @@ class Schedule:
         return self.floor + (lr - self.floor) * ((now - self.floor) / (before - self.floor))
 
     def step(self) -> None:
-        """Go on by one."""
+        """Advance by one step."""
         self.last_epoch += 1
         self._set()
 
@@ -74,7 +74,7 @@ class Schedule:
             group["lr"] = self.given[k] = self._next(k, lr)
 
     def _next(self, group: int, lr: float) -> float:
-        """The rate of a group, from the one it has."""
+        """The next rate of a group, from its current rate."""
         base = self.base_lrs[group]
         try:
             return self.rate(base, self.last_epoch, group) if self.alone[group] else self.chained(
@@ -82,22 +82,24 @@ class Schedule:
         except (IndexError, ArgumentError) as fault:
             if not isinstance(fault.__cause__ or fault, IndexError):
                 raise
-            raise ArgumentError(f"{type(self).__name__}: an argument for each group is required; group {group} was "
-                                "added later; make the schedule when the optimiser has all its groups") from None
+            raise ArgumentError(
+                f"{type(self).__name__}: the schedule needs an argument for each group; group {group} was added "
+                "later; make the schedule when the optimiser has all its groups"
+            ) from None
 
     def get_last_lr(self) -> list[float]:
-        """Each group's learning rate now."""
+        """The current learning rate of each group."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What is needed to go on."""
+        """The state that resuming needs."""
         return {"kind": type(self).__name__, "last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs),
                 "given": list(self.given), "alone": list(self.alone), "lrs": self.get_last_lr()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave, or PyTorch's; the groups get the rates that they had then.
+        """Restore the result of `state_dict`, or PyTorch's; the groups get their rates from then.
 
-        Raises StateError for the state of another kind of schedule, or for other groups; nothing is changed then.
+        Raises StateError for the state of another kind of schedule, or for other groups; then nothing is changed.
         """
         kind, count = type(self).__name__, len(self.optimizer.param_groups)
         require_state(kind, saved, ("last_epoch", "base_lrs"))
@@ -110,39 +112,46 @@ class Schedule:
             raise no_numbers(kind, fault) from None
         sizes = {len(bases), len(lrs), len(given), len(alone)}
         if sizes != {count}:
-            raise StateError(f"{kind}.load_state_dict: rates of {count} groups are required; got {len(bases)}; load it "
-                             "for an optimiser with the groups that it was saved with")
+            raise StateError(
+                f"{kind}.load_state_dict: the state must have a rate for each group, {count}; got {len(lrs)} and "
+                f"{len(bases)} base rates; load it for an optimiser with the groups that it was saved with"
+            )
         self.last_epoch, self.base_lrs, self.given, self.alone = epoch, bases, given, alone
         for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
             group["lr"] = lr
 
 
 def rates(values: Any) -> list[float]:
-    """Learning rates that groups can have.  Raises ValueError, or what float raises, for others."""
+    """Learning rates that a group can have.  Raises ValueError, or the errors of `float`, for others."""
     found = [float(v) for v in values]
     if not all(v >= 0 for v in found):
-        raise ValueError(f"a rate that is not negative is required; got {found}")
+        raise ValueError(f"a rate must not be negative; got {found}")
     return found
 
 
 def no_numbers(kind: str, fault: object) -> StateError:
-    """What is raised for the state of a schedule in which something else stands for a number."""
-    return StateError(f"{kind}.load_state_dict: numbers are required as state_dict gives them; {fault}; load what its "
-                      "own state_dict gave")
+    """The error for a schedule's state that has something else in the place of a number."""
+    return StateError(
+        f"{kind}.load_state_dict: the state must hold numbers; {fault}; pass the result of its own state_dict"
+    )
 
 
 def require_state(kind: str, saved: object, names: Sequence[str]) -> None:
-    """Raise StateError for what is no state of a kind of schedule."""
+    """Raise StateError for anything but the state of a kind of schedule."""
     held: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
     missing = [name for name in names if name not in held]
     if missing or held.get("kind", kind) != kind:
         got = f"one of a {held['kind']}" if "kind" in held else f"one without {', '.join(missing)}"
-        raise StateError(f"{kind}.load_state_dict: the state of a {kind} is required; got {got}; load what its own "
-                         "state_dict gave")
+        raise StateError(
+            f"{kind}.load_state_dict: the state must be that of a {kind}; got {got}; pass the result of its own "
+            "state_dict"
+        )
 
 
 class StepLR(Schedule):
     """lr · gamma^⌊epoch / step_size⌋.
+
+    Raises ArgumentError unless step_size is positive.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> schedule = optim.StepLR(opt, 1, gamma=0.5); schedule.step(); schedule.get_last_lr()
@@ -151,7 +160,7 @@ class StepLR(Schedule):
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1) -> None:
         if step_size < 1:
-            raise ArgumentError(f"StepLR: a positive step_size is required; got {step_size}")
+            raise ArgumentError(f"StepLR: step_size must be positive; got {step_size}")
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer)
 
@@ -161,7 +170,9 @@ class StepLR(Schedule):
 
 
 class CosineAnnealingLR(Schedule):
-    """From lr down to eta_min along half a cosine over T_max steps (and up again after).
+    """From lr down to eta_min along half a cosine over T_max steps (and up again afterwards).
+
+    Raises ArgumentError unless T_max is positive.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> schedule = optim.CosineAnnealingLR(opt, 2); schedule.step(); schedule.get_last_lr()
@@ -170,7 +181,7 @@ class CosineAnnealingLR(Schedule):
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0) -> None:
         if T_max < 1:
-            raise ArgumentError(f"CosineAnnealingLR: a positive T_max is required; got {T_max}")
+            raise ArgumentError(f"CosineAnnealingLR: T_max must be positive; got {T_max}")
         self.T_max, self.eta_min = T_max, eta_min
         self.floor = eta_min
         super().__init__(optimizer)
@@ -188,7 +199,9 @@ def _cosine(part: int, whole: int) -> float:
 
 
 class LambdaLR(Schedule):
-    """lr times a function of the epoch, one for all groups or one for each.
+    """lr times a function of the epoch; one function for all groups, or one for each.
+
+    Raises ArgumentError for another number of functions than groups.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> schedule = optim.LambdaLR(opt, optim.warm_up(4)); schedule.get_last_lr()
@@ -213,12 +226,14 @@ def _each_function(
     count = len(optimizer.param_groups)
     listed = [given] * count if callable(given) else list(given)
     if len(listed) != count:
-        raise ArgumentError(f"{kind}: a function for each of {count} groups is required; got {len(listed)}")
+        raise ArgumentError(f"{kind}: pass a function for each of {count} groups; got {len(listed)}")
     return listed
 
 
 class MultiplicativeLR(Schedule):
     """lr times the product of a function's values at 1, 2, … up to the epoch; one function, or one for each group.
+
+    Raises ArgumentError for another number of functions than groups.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> schedule = optim.MultiplicativeLR(opt, lambda epoch: 0.5); schedule.step(); schedule.step()
@@ -272,7 +287,9 @@ class ExponentialLR(Schedule):
 
 
 class ConstantLR(Schedule):
-    """lr times a factor for so many steps, then lr.
+    """lr times a factor for total_iters steps, then lr.
+
+    Raises ArgumentError for a factor outside [0, 1].
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> optim.ConstantLR(opt, 0.25, total_iters=2).get_last_lr()
@@ -281,7 +298,7 @@ class ConstantLR(Schedule):
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5) -> None:
         if not 0.0 <= factor <= 1.0:
-            raise ArgumentError(f"ConstantLR: a factor in [0, 1] is required; got {factor}")
+            raise ArgumentError(f"ConstantLR: factor must be in [0, 1]; got {factor}")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer)
 
@@ -291,7 +308,9 @@ class ConstantLR(Schedule):
 
 
 class LinearLR(Schedule):
-    """lr times a factor that goes from one number to another along a line: a warm-up, by default.
+    """lr times a factor that changes linearly from start_factor to end_factor: a warm-up by default.
+
+    Raises ArgumentError for factors outside (0, 1], or unless total_iters is positive.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> schedule = optim.LinearLR(opt, 0.5, total_iters=2); schedule.step(); schedule.get_last_lr()
@@ -303,8 +322,8 @@ class LinearLR(Schedule):
     ) -> None:
         if not 0.0 < start_factor <= 1.0 or not 0.0 <= end_factor <= 1.0 or total_iters < 1:
             raise ArgumentError(
-                f"LinearLR: factors in (0, 1] and a positive total_iters are required; got {start_factor}, "
-                f"{end_factor}, {total_iters}"
+                f"LinearLR: factors must be in (0, 1] and total_iters positive; got {start_factor}, {end_factor}, "
+                f"{total_iters}"
             )
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer)
@@ -316,7 +335,9 @@ class LinearLR(Schedule):
 
 
 class PolynomialLR(Schedule):
-    """lr · (1 − epoch / total)^power, and 0 after.
+    """lr · (1 − epoch / total_iters)^power, and 0 afterwards.
+
+    Raises ArgumentError unless total_iters is positive.
 
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> schedule = optim.PolynomialLR(opt, 2, power=2.0); schedule.step(); schedule.get_last_lr()
@@ -325,7 +346,7 @@ class PolynomialLR(Schedule):
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0) -> None:
         if total_iters < 1:
-            raise ArgumentError(f"PolynomialLR: a positive total_iters is required; got {total_iters}")
+            raise ArgumentError(f"PolynomialLR: total_iters must be positive; got {total_iters}")
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer)
 
@@ -337,6 +358,8 @@ class PolynomialLR(Schedule):
 class CosineAnnealingWarmRestarts(Schedule):
     """From lr down to eta_min along half a cosine over T_0 steps, again over T_0 · T_mult, and so on.
 
+    Raises ArgumentError unless T_0 and T_mult are positive.
+
     >>> opt = optim.SGD([nn.Parameter(1.0)], lr=1.0)
     >>> schedule = optim.CosineAnnealingWarmRestarts(opt, 2); schedule.step(); schedule.get_last_lr()
     [0.5]
@@ -344,9 +367,7 @@ class CosineAnnealingWarmRestarts(Schedule):
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> None:
         if T_0 < 1 or T_mult < 1:
-            raise ArgumentError(
-                f"CosineAnnealingWarmRestarts: positive T_0 and T_mult are required; got {T_0}, {T_mult}"
-            )
+            raise ArgumentError(f"CosineAnnealingWarmRestarts: T_0 and T_mult must be positive; got {T_0}, {T_mult}")
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         self.floor = eta_min
         super().__init__(optimizer)
@@ -363,11 +384,13 @@ class CosineAnnealingWarmRestarts(Schedule):
 
 
 def warm_up(steps: int, after: Callable[[int], float] = lambda epoch: 1.0) -> Callable[[int], float]:
-    """A function for `LambdaLR`: a line up to 1 over so many steps, then another function of the steps since.
+    """A function for `LambdaLR`: linear up to 1 over `steps` steps, then another function of the steps since.
+
+    Raises ArgumentError unless `steps` is positive.
 
     >>> [optim.warm_up(2)(k) for k in range(4)]
     [0.5, 1.0, 1.0, 1.0]
     """
     if steps < 1:
-        raise ArgumentError(f"warm_up: a positive number of steps is required; got {steps}")
+        raise ArgumentError(f"warm_up: steps must be positive; got {steps}")
     return lambda epoch: (epoch + 1) / steps if epoch < steps else after(epoch - steps)

@@ -1,4 +1,4 @@
-"""States of optimisers that are loaded: checked whole before anything is changed, Nacre's own and PyTorch's."""
+"""Loading of optimiser states, Nacre's own and PyTorch's: everything is checked before anything is changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ELSEWHERE = {  # settings of PyTorch's that change no number, and what its sched
 
 
 class Optimizer(Protocol):
-    """An optimiser, as what is loaded into it sees it."""
+    """The part of an optimiser that loading needs."""
 
     param_groups: list[ParameterGroup]
     version: int
@@ -34,12 +34,12 @@ class Optimizer(Protocol):
 
     @property
     def occasional(self) -> frozenset[str]:
-        """Names of state that a parameter has with some settings only."""
+        """The names of state that a parameter has only with some settings."""
         ...
 
     @property
     def optional(self) -> frozenset[str]:
-        """Names of state that may be missing."""
+        """The names of state that may be missing."""
         ...
 
     @property
@@ -48,7 +48,7 @@ class Optimizer(Protocol):
         ...
 
     def shared(self) -> dict[str, Variable]:
-        """What parameters that step together share beside their count."""
+        """The variables besides the count that parameters with common steps share."""
         ...
 
     def fresh(self, p: Variable, group: ParameterGroup) -> dict[str, Variable]:
@@ -62,7 +62,7 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a group is to have: its settings, and its parameters' state and numbers of the clock, by name."""
+    """The new contents of a group: its settings, and its parameters' state and clock numbers, by name."""
 
     settings: dict[str, Any]
     state: dict[Variable, dict[str, Any]]
@@ -72,12 +72,12 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an optimiser is to have, group by group."""
+    """The new contents of an optimiser, group by group."""
 
     groups: list[Loaded]
 
     def apply(self, optimizer: Optimizer) -> None:
-        """Give it to the optimiser; variables that hold it already stay, for compiled functions."""
+        """Apply it to the optimiser; existing variables stay, for compiled functions."""
         for group, loaded in zip(optimizer.param_groups, self.groups, strict=True):
             group.update(loaded.settings)
             for p in group.params:
@@ -96,7 +96,7 @@ class Plan:
 
 
 def _set_clocks(group: ParameterGroup, numbers: Mapping[Variable, dict[str, Any]]) -> bool:
-    """Give parameters of the same steps one clock; whether other parameters share one than before."""
+    """Give parameters with the same steps one clock; returns whether the grouping has changed."""
     together: dict[tuple[float, ...], list[Variable]] = {}
     for p, held in numbers.items():
         together.setdefault(tuple(v.item() for v in held.values()), []).append(p)
@@ -114,39 +114,43 @@ def _set_clocks(group: ParameterGroup, numbers: Mapping[Variable, dict[str, Any]
 
 
 def planned(optimizer: Optimizer, saved: Any) -> Plan:
-    """A saved state, checked against an optimiser, which stays as it is.  Raises StateError for what does not fit."""
+    """A saved state, checked against an optimiser, which does not change.  Raises StateError if it does not fit."""
     kind = type(optimizer).__name__
     try:
         return _planned(optimizer, *_parts(kind, saved))
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, IndexError) as fault:
-        raise StateError(f"{kind}.load_state_dict: numbers and tensors are required as state_dict gives them; {fault}; "
-                         "load what a state_dict gave") from fault
+        raise StateError(
+            f"{kind}.load_state_dict: the state must hold numbers and tensors; {fault}; pass the result of a state_dict"
+        ) from fault
 
 
 def _parts(kind: str, saved: object) -> tuple[Sequence[Entry], Mapping[Any, Entry]]:
-    """The groups and the state of what was saved.  Raises StateError where it has not that form."""
+    """The groups and the state of a saved state.  Raises StateError for another form."""
     held = _mapping(saved, f"{kind}.load_state_dict: a dict with state and param_groups")
     if not {"state", "param_groups"} <= set(held):
-        raise StateError(f"{kind}.load_state_dict: a dict with state and param_groups is required; got {list(held)}")
+        raise StateError(
+            f"{kind}.load_state_dict: the state must be a dict with state and param_groups; got {list(held)}"
+        )
     groups: object = held["param_groups"]
     if not isinstance(groups, list | tuple):
-        raise StateError(f"{kind}.load_state_dict: param_groups as a list of dicts is required; got {groups!r:.60}")
+        raise StateError(f"{kind}.load_state_dict: param_groups must be a list of dicts; got {groups!r:.60}")
     listed = [_mapping(g, f"{kind}.load_state_dict: a dict for each of param_groups")
               for g in cast("Sequence[object]", groups)]
     for g in listed:
         numbers: object = g.get("params")
         if not isinstance(numbers, list | tuple) or not all(type(n) is int for n in cast("Sequence[object]", numbers)):
-            raise StateError(f"{kind}.load_state_dict: the parameters' numbers are required as params of each group; "
-                             f"got {numbers!r:.60}")
+            raise StateError(
+                f"{kind}.load_state_dict: params of each group must list the parameters' numbers; got {numbers!r:.60}"
+            )
     state = _mapping(held["state"], f"{kind}.load_state_dict: state as a dict by the parameters' numbers")
     return listed, {n: _mapping(v, f"{kind}.load_state_dict: a dict as state of parameter {n!r:.60}")
                     for n, v in state.items()}
 
 
 def _mapping(value: object, what: str) -> Mapping[Any, Any]:
-    """A value that is a mapping; raises StateError, saying what is required, for others."""
+    """A value that is a mapping; raises StateError, with the requirement, for others."""
     if not isinstance(value, Mapping):
-        raise StateError(f"{what} is required; got {value!r:.60}; load what a state_dict gave")
+        raise StateError(f"{what} is required; got {value!r:.60}; pass the result of a state_dict")
     return cast("Mapping[Any, Any]", value)
 
 
@@ -154,10 +158,10 @@ def _planned(optimizer: Optimizer, groups: Sequence[Entry], state: Mapping[Any, 
     kind = type(optimizer).__name__
     sizes, own = [len(g["params"]) for g in groups], [len(g.params) for g in optimizer.param_groups]
     if sizes != own:
-        raise StateError(f"{kind}.load_state_dict: groups of {own} parameters are required; got {sizes}")
+        raise StateError(f"{kind}.load_state_dict: groups must have {own} parameters; got {sizes}")
     stray = sorted(set(state) - {n for g in groups for n in g["params"]}, key=str)
     if stray:
-        raise StateError(f"{kind}.load_state_dict: state of the groups' parameters is required; got also {stray}")
+        raise StateError(f"{kind}.load_state_dict: state must belong to the groups' parameters; got also {stray}")
     return Plan([_planned_group(optimizer, mine, theirs, state)
                  for mine, theirs in zip(optimizer.param_groups, groups, strict=True)])
 
@@ -187,51 +191,56 @@ def _planned_group(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry, st
 
 
 def _settings(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry) -> dict[str, Any]:
-    """The hyper-parameters that a group is to have."""
+    """The hyper-parameters that a group will have."""
     kind = type(optimizer).__name__
     found = {k: plain(v) for k, v in theirs.items() if k != "params" and k not in ELSEWHERE}
     decoupled = found.get("decoupled_weight_decay", optimizer.decoupled)
     if "decoupled_weight_decay" not in mine:
         found.pop("decoupled_weight_decay", None)
         if bool(decoupled) is not optimizer.decoupled:
-            raise StateError(f"{kind}.load_state_dict: the state of an optimiser whose weight decay is decoupled="
-                             f"{optimizer.decoupled} is required; got one of {decoupled}; load it into "
-                             f"{'AdamW' if decoupled else 'Adam'}")
+            raise StateError(
+                f"{kind}.load_state_dict: the optimiser has decoupled={optimizer.decoupled} for its weight decay; the "
+                f"state has {decoupled}; load it into {'AdamW' if decoupled else 'Adam'}"
+            )
     try:
         optimizer.check({**mine, **found})
     except ArgumentError as fault:
-        raise StateError(f"{kind}.load_state_dict: hyper-parameters of a {kind} are required; {fault}") from None
+        raise StateError(f"{kind}.load_state_dict: hyper-parameters must be those of {kind}; {fault}") from None
     return found
 
 
 def _require_names(optimizer: Optimizer, number: Any, held: Entry, cells: Entry, clock: Entry) -> None:
-    """Raise StateError for state that is not of this kind with these settings, or not all there."""
+    """Raise StateError for state of another kind or other settings, or for missing state."""
     strange = sorted(map(str, set(held) - set(cells) - set(clock) - optimizer.occasional))
     missing = sorted({*cells, *clock} - set(held) - optimizer.optional)
     if strange or missing:
         kind = type(optimizer).__name__
         wrong = [f"{', '.join(strange)} too"] * bool(strange) + [f"no {', '.join(missing)}"] * bool(missing)
         names = ", ".join(sorted({*cells, *clock}))
-        raise StateError(f"{kind}.load_state_dict: state {names} of parameter {number} are required with these settings"
-                         f"; got {' and '.join(wrong)}; load it into the kind of optimiser that it was saved from")
+        raise StateError(
+            f"{kind}.load_state_dict: parameter {number} must have state {names} with these settings; got "
+            f"{' and '.join(wrong)}; load it into the kind of optimiser that it was saved from"
+        )
 
 
 def _fitting(optimizer: Optimizer, number: Any, name: str, value: Any, cell: Variable) -> Any:
     """A value of the type that a variable holds."""
     held, kind = _tensor(optimizer, number, name, value), type(optimizer).__name__
     if held.type.shape != cell.shape:
-        raise StateError(f"{kind}.load_state_dict: {name} of the shape {list(cell.shape)} is required for parameter "
-                         f"{number}; got {list(held.type.shape)}")
+        raise StateError(
+            f"{kind}.load_state_dict: {name} of parameter {number} must have shape {list(cell.shape)}; got "
+            f"{list(held.type.shape)}"
+        )
     if name == "step" and not (0 <= held.item() < MOST and float(held.item()).is_integer()):
-        raise StateError(f"{kind}.load_state_dict: a step that counts is required for parameter {number}; got "
-                         f"{held.item()}")
+        raise StateError(f"{kind}.load_state_dict: step of parameter {number} must be a count; got {held.item()}")
     return stripped(as_tensor(held, cell.dtype))
 
 
 def _tensor(optimizer: Optimizer, number: Any, name: str, value: Any) -> Any:
-    """A tensor, or another library's, as one."""
+    """A saved value as a tensor, also from another library."""
     try:
         return as_tensor(array_of(value))
     except Error as fault:
-        raise StateError(f"{type(optimizer).__name__}.load_state_dict: a tensor is required as {name} of parameter "
-                         f"{number}; {fault}") from None
+        raise StateError(
+            f"{type(optimizer).__name__}.load_state_dict: {name} of parameter {number} must be a tensor; {fault}"
+        ) from None

@@ -1,4 +1,4 @@
-"""Training: a compiled loop with metrics, schedules and early stopping; exact checkpoints; logs and reports.
+"""Training: a compiled loop with metrics, schedules and early stopping; checkpoints, logs and reports.
 
     from nacre import data, nn, optim, train
 

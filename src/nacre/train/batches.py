@@ -1,4 +1,4 @@
-"""Where a loader is in its epoch, and the batches of it that are to come."""
+"""The position of a loader in its epoch, and its remaining batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 
 def length(loader: Any) -> int | None:
-    """The number of batches in an epoch, if the loader can tell."""
+    """The number of batches in an epoch, or None if the loader has no length."""
     try:
         return len(loader)
     except (TypeError, ValueError):
@@ -17,19 +17,19 @@ def length(loader: Any) -> int | None:
 
 
 def place(loader: Any) -> Any:
-    """Where a loader is, if it tells; one that does not is read from its beginning to go on."""
+    """The state of a loader, or None if it has none; such a loader is read from its beginning to resume."""
     return loader.state_dict() if hasattr(loader, "state_dict") else None
 
 
 def begin_epoch(loader: Any, epoch: int) -> None:
-    """Make the next iteration that of an epoch, for loaders whose epochs differ."""
+    """Make the next iteration the one of an epoch, for loaders that have `set_epoch`."""
     if hasattr(loader, "set_epoch"):
         loader.set_epoch(epoch)
 
 
 @contextmanager
 def remaining(loader: Iterable[Any], epoch: int, done: int, at: Any) -> Generator[Iterator[Any]]:
-    """The batches of an epoch after those that are done, `at` being the loader's place; workers end with the block."""
+    """The batches of an epoch after the first `done` ones, from the loader's state `at`; workers end with the block."""
     known, skip = cast("Any", loader), 0
     if not done:
         begin_epoch(loader, epoch)

@@ -1,8 +1,8 @@
-"""Checkpoints: folders of safetensors and JSON that are whole or not there; the last ones and the best are kept.
+"""Checkpoints: folders of safetensors and JSON files, written atomically; the last ones and the best one are kept.
 
-A checkpoint `step-00000120` holds `model.safetensors` (the model's state dict, for any program that reads the format),
-`state.safetensors` and `state.json` (all the rest, see `train.state`), and `checkpoint.json`, which lists these files
-with their sizes and SHA-256 and so says whether a checkpoint is one.
+A checkpoint is a folder such as `step-00000120`.  `model.safetensors` is the model's state dict; any program that reads
+the format can read it.  `state.safetensors` and `state.json` hold the rest (see `train.state`).  `checkpoint.json`
+lists these files with their sizes and SHA-256.  A folder without it is not a checkpoint.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ DAMAGED = "damaged-"
 
 
 class DamagedCheckpoint(StateError):
-    """A checkpoint lacks something that was written, or has it in other bytes."""
+    """A checkpoint is damaged: a file is missing, or its bytes have changed."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds: the model's tensors by name, and the rest of the training's state."""
+    """The contents of a checkpoint: the model's tensors by name, and the rest of the training's state."""
 
     path: Path
     step: int
@@ -47,7 +47,9 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints in a folder: the last `keep` and the best.  `best` and `last` there are links to them.
+    """The checkpoints in a folder: the last `keep` ones and the best one.  `best` and `last` are links to them.
+
+    Raises ArgumentError unless `keep` is positive.
 
     >>> import tempfile
     >>> kept = train.Checkpoints(tempfile.mkdtemp(), keep=2)
@@ -58,28 +60,28 @@ class Checkpoints:
 
     def __init__(self, where: str | os.PathLike[str], keep: int = 3) -> None:
         if keep < 1:
-            raise ArgumentError(f"Checkpoints: a positive number to keep is required; got {keep}")
+            raise ArgumentError(f"Checkpoints: keep must be positive; got {keep}")
         self.folder, self.keep = Path(where), keep
 
     def paths(self) -> list[Path]:
-        """The checkpoints that are there, the oldest first."""
+        """The paths of the checkpoints, the oldest first."""
         if not self.folder.is_dir():
             return []
         found = [(int(m[1]), p) for p in self.folder.iterdir() if (m := NAME.fullmatch(p.name)) and p.is_dir()]
         return [path for _, path in sorted(found)]
 
     def sweep(self) -> None:
-        """Take back what a killed process has left half done; no other one may be writing."""
+        """Remove what a killed process has left unfinished; no other process may write here at the same time."""
         if self.folder.is_dir():
             folder.sweep(self.folder)
 
     # ---- writing
 
     def save(self, step: int, model: Mapping[str, Any], state: Mapping[str, Any], best: int = -1) -> Path:
-        """Write the checkpoint of a step, and remove those that are not to be kept; `best` is the best one's step.
+        """Write the checkpoint of a step and remove those that are no longer kept; `best` is the step of the best one.
 
-        When it returns, the checkpoint is on the disk; a process killed before leaves those that were there.
-        Raises DeviceError where it cannot be written.
+        When it returns, the checkpoint is on the disk.  If the process is killed before, the old checkpoints remain.
+        Raises DeviceError if the checkpoint cannot be written.
         """
         path = self.folder / f"step-{step:08}"
         tensors: Tensors = {}
@@ -93,8 +95,9 @@ class Checkpoints:
             folder.take_place(made, path)
             self.arrange(best)
         except OSError as fault:
-            raise DeviceError(f"checkpoint: a folder that can be written, with room, is required; got {path}: "
-                              f"{fault.strerror or fault}") from None
+            raise DeviceError(
+                f"checkpoint: cannot write {path}: {fault.strerror or fault}; free space, or name another folder"
+            ) from None
         return path
 
     def _fill(self, made: Path, model: Mapping[str, Any], tensors: Tensors, document: Any) -> None:
@@ -107,7 +110,7 @@ class Checkpoints:
         folder.synced(made)
 
     def arrange(self, best: int = -1) -> None:
-        """Point the links at the best checkpoint and the last one, and remove those that are not to be kept."""
+        """Point the links to the best and the last checkpoint, and remove the checkpoints that are no longer kept."""
         paths = self.paths()
         chosen = self.folder / f"step-{best:08}"
         for link, target in ((BEST, chosen if chosen in paths else None), (LAST, paths[-1] if paths else None)):
@@ -122,10 +125,10 @@ class Checkpoints:
     # ---- reading
 
     def latest(self, say: Callable[[str], object] | None = None) -> Checkpoint | None:
-        """The last checkpoint; None where there is none.
+        """The last checkpoint, or None if there is none.
 
-        One that is damaged is put aside under another name, which `say` is told, and the one before it is taken.
-        Raises StateError where all are damaged, which leaves them as they are, or where something else wrote one.
+        A damaged checkpoint is renamed, and the one before it is taken; `say` is called with a message.  Raises
+        StateError if all are damaged (they stay as they are), or if another version wrote one.
         """
         faults: list[tuple[Path, DamagedCheckpoint]] = []
         for path in reversed(self.paths()):
@@ -138,15 +141,17 @@ class Checkpoints:
                 continue
             for damaged, fault in faults:
                 if say is not None:
-                    say(f"{fault}; it is put aside as {_put_aside(damaged).name}")
+                    say(f"{fault}; it is renamed to {_put_aside(damaged).name}")
             return found
         if faults:
-            raise StateError(f"checkpoint: at least one that is whole is required; in {self.folder} there is none: "
-                             f"{faults[0][1]}; or begin anew in another folder")
+            raise StateError(
+                f"checkpoint: every checkpoint in {self.folder} is damaged; restore one, or begin anew in another "
+                f"folder; the newest: {faults[0][1]}"
+            )
         return None
 
     def best(self) -> Checkpoint | None:
-        """The best checkpoint; None where there is none."""
+        """The best checkpoint, or None if there is none."""
         link = self.folder / BEST
         return read(link.resolve()) if link.exists() else None
 
@@ -156,19 +161,19 @@ def _put_aside(path: Path) -> Path:
         aside = path.with_name(f"{DAMAGED}{path.name}" + (f"-{k}" if k else ""))
         if not aside.exists():
             return path.rename(aside)
-    raise DeviceError(f"checkpoint: fewer damaged checkpoints are required; {path.parent} has 1000; remove some")
+    raise DeviceError(f"checkpoint: {path.parent} holds 1000 damaged checkpoints, the limit; remove some")
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """A file's size and SHA-256."""
+    """The size and the SHA-256 of a file."""
     with reading(path) as file:
         return {"bytes": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def read(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint, every byte of which is checked.
+    """Read a checkpoint and check every byte of it.
 
-    Raises DamagedCheckpoint, saying why, for what is not whole, and StateError for what another version wrote.
+    Raises DamagedCheckpoint, with the reason, for a damaged one, and StateError for one of another version.
 
     >>> path = train.Checkpoints("run").save(10, {"w": nc.ones(2)}, {"epoch": 1})
     >>> held = train.read(path)
@@ -180,11 +185,11 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     try:
         wrong = [name for name in FILES if _facts(found / name) != manifest["files"].get(name)]
         if wrong:
-            raise _damaged(found, f"{', '.join(wrong)} has not the bytes that were written")
+            raise _damaged(found, f"{', '.join(wrong)} has changed since it was written")
         document = _document(found / DOCUMENT)
         state = unpacked(document["state"], load(found / STATE))
         if type(document["step"]) is not int or not isinstance(state, dict):
-            raise _damaged(found, "it says no step, or no state by name")
+            raise _damaged(found, "it has no step, or no state by name")
         return Checkpoint(found, document["step"], load(found / MODEL), cast("dict[str, Any]", state))
     except DamagedCheckpoint:
         raise
@@ -193,13 +198,13 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
 
 
 def _document(path: Path) -> Any:
-    """What a file says in JSON."""
+    """The contents of a JSON file."""
     with reading(path) as file:
         return json.loads(file.read())
 
 
 def _manifest(found: Path) -> dict[str, Any]:
-    """What a checkpoint says of itself."""
+    """The manifest of a checkpoint."""
     try:
         listed: object = _document(found / MANIFEST)
     except FileNotFoundError:
@@ -208,33 +213,38 @@ def _manifest(found: Path) -> dict[str, Any]:
         raise _damaged(found, f"its {MANIFEST} cannot be read: {fault}") from None
     manifest = cast("dict[str, Any]", listed) if isinstance(listed, dict) else {}
     if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
-        raise StateError(f"checkpoint: one of the format {FORMAT!r}, version {VERSION}, is required; {found} is of "
-                         f"{manifest.get('format')!r}, version {manifest.get('version')!r}; read it with what wrote it")
+        raise StateError(
+            f"checkpoint: the format must be {FORMAT!r}, version {VERSION}; {found} has {manifest.get('format')!r}, "
+            f"version {manifest.get('version')!r}; read it with the Nacre version that wrote it"
+        )
     return manifest
 
 
 def _damaged(found: Path, text: str) -> DamagedCheckpoint:
-    return DamagedCheckpoint(f"checkpoint: every byte as it was written is required; {found} is damaged: "
-                             f"{text}; put it back, or resume, which takes the one before it")
+    return DamagedCheckpoint(
+        f"checkpoint: {found} is damaged: {text}; restore it, or resume, which takes the checkpoint before it"
+    )
 
 
 @contextmanager
 def taking(checkpoint: Checkpoint) -> Generator[None]:
-    """A block that takes the state of a checkpoint: StateError where that has not the form that this version writes."""
+    """A block that restores a checkpoint; raises StateError for a state in another form."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as fault:
         if isinstance(fault, Error):
             raise
-        raise StateError(f"checkpoint: a state as this version writes it is required; that of {checkpoint.path} is "
-                         f"another: {type(fault).__name__}: {fault}; read it with what wrote it, or begin anew in "
-                         "another folder") from fault
+        raise StateError(
+            f"checkpoint: the state in {checkpoint.path} does not have the form of this version: "
+            f"{type(fault).__name__}: {fault}; read it with the Nacre version that wrote it, or begin anew in another "
+            "folder"
+        ) from fault
 
 
 def restore_model(model: Module, path: str | os.PathLike[str]) -> None:
-    """Give a model the weights of a checkpoint, such as `out/checkpoints/best`.
+    """Load the weights of a checkpoint, such as `out/checkpoints/best`, into a model.
 
-    Raises StateError for what is no checkpoint, ArgumentError or ShapeError for one of another model.
+    Raises StateError for a path that is no checkpoint, and ArgumentError or ShapeError for one of another model.
 
     >>> model = nn.Linear(2, 1)
     >>> path = train.Checkpoints("runs").save(10, model.state_dict(), {})

@@ -1,4 +1,4 @@
-"""Curves of a training in the terminal: training and validation in one frame, drawn with braille dots."""
+"""Training curves in the terminal: training and validation in one frame, drawn with braille dots."""
 
 from __future__ import annotations
 

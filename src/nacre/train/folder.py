@@ -1,4 +1,4 @@
-"""A folder that one training writes to: its lock, and files that are on the disk, whole, or not there at all."""
+"""The folder of one training: its lock, and files that are written atomically."""
 
 from __future__ import annotations
 
@@ -18,29 +18,32 @@ REPLACED = ".replaced-"  # what a folder is called while another takes its place
 
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Hold a folder, which is made where there is none, against other processes; a killed holder lets go.
+    """Lock a folder against other processes, and create it if it is missing; the lock of a killed process is released.
 
-    Raises StateError where another process holds it, DeviceError where it cannot be written.
+    Raises StateError if another process holds the lock, DeviceError if the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as fault:
-        raise DeviceError(f"Trainer: a folder that can be written is required; got {folder}: {fault.strerror}; "
-                          "name another with out=") from None
+        raise DeviceError(
+            f"Trainer: cannot write the folder {folder}: {fault.strerror}; name another with out="
+        ) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StateError(f"Trainer: a folder that no other training writes to is required; {folder} is in use; "
-                             "wait for it to end, or name another with out=") from None
+            raise StateError(
+                f"Trainer: another training uses the folder {folder}; wait for it to end, or name another folder with "
+                "out="
+            ) from None
         yield
     finally:
         os.close(handle)
 
 
 def synced(path: Path) -> None:
-    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    """Force a file's bytes, or a folder's names, to the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -57,7 +60,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Give a file other bytes at once: a reader, and a killed writer, leave the old ones or the new ones."""
+    """Replace a file's bytes atomically: a reader sees the old bytes or the new ones, also after a kill."""
     made = path.with_name(UNDER_WAY + path.name)
     made.unlink(missing_ok=True)
     write(made, data)
@@ -66,7 +69,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def point(link: Path, target: str) -> None:
-    """Make a symbolic link say another target, at once."""
+    """Change the target of a symbolic link atomically."""
     if link.is_symlink() and os.readlink(link) == target:
         return
     made = link.with_name(UNDER_WAY + link.name)
@@ -76,7 +79,7 @@ def point(link: Path, target: str) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a folder, so that at no moment a part of it is left under its name."""
+    """Remove a folder atomically: no part of it ever stays under its name."""
     aside = path.with_name(DISCARDED + path.name)
     if aside.exists():
         shutil.rmtree(aside)
@@ -85,7 +88,7 @@ def discard(path: Path) -> None:
 
 
 def take_place(made: Path, path: Path) -> None:
-    """Let a folder be another one, which may be there already: a killed process leaves the one or the other."""
+    """Move a folder over another one, which may exist; a killed process leaves one of the two."""
     aside = path.with_name(REPLACED + path.name)
     if path.exists():
         os.rename(path, aside)
@@ -96,7 +99,7 @@ def take_place(made: Path, path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process has left unfinished in a folder, and give back what it was replacing."""
+    """Remove what a killed process left unfinished in a folder, and restore what it was replacing."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(REPLACED):
             whole = path.with_name(path.name.removeprefix(REPLACED))

@@ -1,4 +1,4 @@
-"""What a training measured, epoch by epoch, and what that says."""
+"""The measured values of a training, epoch by epoch, and a verdict on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Points = Sequence[tuple[float, float]]
 
 SEVERAL = 3  # validations after the least loss, before it may be called overfitting
 MARGIN = 1.05  # how far above the least loss the last one is then
-VALID = "valid_"  # before the names of what was measured on the validation data
+VALID = "valid_"  # prefix of the names that were measured on the validation data
 
 
 def _is_row(row: object) -> bool:
@@ -24,12 +24,12 @@ def _is_row(row: object) -> bool:
 
 
 def _is_measure(value: Any) -> bool:
-    """Whether a value is a number that a float can be."""
+    """Whether a value is a number that converts to float."""
     return is_number(value) and (not isinstance(value, int) or -COUNT < value < COUNT)
 
 
 class MissingColumn(Error, KeyError):
-    """A column of a history that was not measured."""
+    """The history has no column of this name."""
 
     __str__ = Error.__str__
 
@@ -37,7 +37,8 @@ class MissingColumn(Error, KeyError):
 class History:
     """The rows of a training's epochs: `history["valid_loss"]` is a column, `history[-1]` the last row.
 
-    Raises ArgumentError for rows that are no dicts by name with the number of an "epoch".
+    A row is a dict with the number of its "epoch" and the measured values by name.  Raises ArgumentError for other
+    rows.
 
     >>> history = train.History([{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
     >>> history["loss"], history[-1]["epoch"], len(history)
@@ -47,8 +48,9 @@ class History:
     def __init__(self, rows: Sequence[Mapping[str, Any]] = ()) -> None:
         wrong = [row for row in cast("Sequence[object]", rows) if not _is_row(row)]
         if wrong:
-            raise ArgumentError("History: rows with values by name, and the number of an epoch, are required; got "
-                                f"{wrong[0]!r:.60}")
+            raise ArgumentError(
+                f'History: each row must be a dict of values by name, with a number as "epoch"; got {wrong[0]!r:.60}'
+            )
         self.rows: list[dict[str, Any]] = [dict(row) for row in rows]
 
     def __len__(self) -> int:
@@ -56,8 +58,7 @@ class History:
 
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, str) and self.rows and key not in self.names:
-            raise MissingColumn(f"History: a column that was measured is required; got {key!r}; there are "
-                                f"{', '.join(self.names)}")
+            raise MissingColumn(f"History: no column {key!r}; the columns are {', '.join(self.names)}")
         return [row.get(key) for row in self.rows] if isinstance(key, str) else self.rows[key]
 
     def __repr__(self) -> str:
@@ -65,20 +66,20 @@ class History:
 
     @property
     def names(self) -> list[str]:
-        """The columns' names."""
+        """The names of the columns."""
         return list(dict.fromkeys(name for row in self.rows for name in row))
 
     def points(self, name: str) -> list[tuple[float, float]]:
-        """(epoch, value) where a column has a finite value."""
+        """The pairs (epoch, value) for the finite values of a column."""
         found: list[tuple[Any, Any]] = [(row["epoch"], row.get(name)) for row in self.rows]
         return [(float(e), float(v)) for e, v in found if _is_measure(v) and math.isfinite(v)]
 
     def compared(self) -> list[str]:
-        """What was measured on both the training data and the validation data."""
+        """The names that were measured on both the training data and the validation data."""
         return [name for name in self.names if VALID + name in self.names]
 
     def verdict(self) -> str:
-        """A sentence about the losses of training and validation: overfitting, level, or still falling.
+        """The meaning of the training and validation losses, in one sentence: overfitting, level, or still falling.
 
         >>> rows = [(1, 0.9, 0.8), (2, 0.5, 0.5), (3, 0.3, 0.6), (4, 0.2, 0.7), (5, 0.1, 0.8)]
         >>> print(train.History([{"epoch": e, "loss": a, "valid_loss": b} for e, a, b in rows]).verdict())
@@ -86,7 +87,7 @@ class History:
         """
         training, validation = self.points("loss"), self.points(VALID + "loss")
         if len(validation) < 2 or len(training) < 2:
-            return "too few epochs with a validation loss to say whether it overfits"
+            return "too few epochs with a validation loss to detect overfitting"
         at, least = min(validation, key=lambda p: p[1])
         last, end = validation[-1][1], training[-1][1]
         if overfits(training, validation):

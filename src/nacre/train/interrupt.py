@@ -1,4 +1,4 @@
-"""Ctrl-C and the wish of a system that a process end, heard at the end of a step."""
+"""Ctrl-C and SIGTERM, handled at the end of a step."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ HEARD = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """A training was asked to end; it has finished its step, and saved where it has a folder."""
+    """A training was interrupted: it has finished its step, and saved a checkpoint if it has a folder."""
 
 
 class Ear:
-    """The first signal that was heard, or 0."""
+    """The first signal that arrived, or 0."""
 
     def __init__(self) -> None:
         self.heard = 0
@@ -24,9 +24,9 @@ class Ear:
 
 @contextmanager
 def listening(say: Callable[[str], object]) -> Generator[Ear]:
-    """Hear SIGINT and SIGTERM during the block; a second one ends the process as it does without.
+    """Catch SIGINT and SIGTERM during the block; a second signal ends the process as usual.
 
-    In another thread than the main one nothing is heard, as Python has it.
+    Python handles signals in the main thread only, so another thread catches none.
     """
     ear = Ear()
     if threading.current_thread() is not threading.main_thread():

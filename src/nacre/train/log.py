@@ -1,8 +1,8 @@
-"""Logs: rows of numbers by name, as CSV and JSON lines, that a resumed training goes on with, no line twice or lost.
+"""Logs: rows of numbers by name, as CSV and JSON lines; a resumed training continues them without a lost or double row.
 
-A writer takes rows of the kinds "step" and "epoch".  With each checkpoint the trainer keeps every writer's `position`;
-a resumed training gives it to `begin`, and what was written after it is taken back.  Rows hold no times, so that two
-runs of one training write the same bytes.
+A writer takes rows of the kinds "step" and "epoch".  Each checkpoint stores the `position` of every writer.  A resumed
+training passes it to `begin`, which removes the rows after it.  Rows hold no times, so two runs of the same training
+write the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 class Writer(Protocol):
-    """Where rows are written to.
+    """The protocol of a log writer.
 
     >>> class Printed(train.Writer):
     ...     def begin(self, position): pass
@@ -37,60 +37,63 @@ class Writer(Protocol):
     """
 
     def begin(self, position: Any) -> None:
-        """Go on from a position; None is the beginning."""
+        """Open the log at a position and remove the rows after it; None is the beginning."""
         ...
 
     def write(self, kind: str, row: Row) -> None:
-        """Take a row of the kind "step" or "epoch"; it has both numbers, and values by name."""
+        """Write a row of the kind "step" or "epoch"; it has the numbers of both, and values by name."""
         ...
 
     def position(self) -> Any:
-        """Where it is, as numbers, texts and containers of them; all before it is safe."""
+        """The current position, made of numbers, texts and containers of them; all rows before it are on the disk."""
         ...
 
     def close(self) -> None:
-        """The training ends."""
+        """Close the log at the end of the training."""
         ...
 
 
 class _Lines:
-    """A file of lines, cut to where it was when a training is resumed."""
+    """A file of lines, which is cut to its saved length when a training is resumed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.file: BinaryIO | None = None
 
     def begin(self, position: Any) -> None:
-        """Open the file, without the lines after a position."""
+        """Open the file and remove the lines after a position."""
         size = 0 if position is None else saved_number(position, "bytes", self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.file = open(self.path, "ab")  # noqa: SIM115 - close() closes it
             if os.fstat(self.file.fileno()).st_size < size:
                 self.file.close()
-                raise StateError(f"Trainer: a log of at least {size} bytes, as it was at the checkpoint, is required; "
-                                 f"{self.path} is shorter; put it back, or begin anew in another folder")
+                raise StateError(
+                    f"Trainer: the log {self.path} must hold at least the {size} bytes that it had at the checkpoint; "
+                    "it is shorter; restore it, or begin anew in another folder"
+                )
             self.file.truncate(size)
         except (OSError, ValueError) as fault:
             if isinstance(fault, Error):
                 raise
-            raise DeviceError(f"Trainer: a log that can be written is required; got {str(self.path)!r}: "
-                              f"{getattr(fault, 'strerror', None) or fault}") from None
+            raise DeviceError(
+                f"Trainer: cannot write the log {str(self.path)!r}: {getattr(fault, 'strerror', None) or fault}"
+            ) from None
 
     def add(self, text: str) -> None:
-        """Write text at the end, at once."""
+        """Append text and write it at once."""
         file = self.opened()
         file.write(text.encode())
         file.flush()
 
     def opened(self) -> BinaryIO:
-        """The file; raises StateError where it is not open."""
+        """The open file; raises StateError if it is not open."""
         if self.file is None:
-            raise StateError(f"log: a writer that has begun is required; {self.path} has not; call begin(None) first")
+            raise StateError(f"log: the writer of {self.path} has not begun; call begin(None) first")
         return self.file
 
     def position(self) -> Any:
-        """The file's size, once it is on the disk."""
+        """The size of the file, after it is forced to the disk."""
         if self.file is None:
             return None
         os.fsync(self.file.fileno())
@@ -104,9 +107,9 @@ class _Lines:
 
 
 class JsonLines(_Lines):
-    """A JSON object a line: `{"kind": "epoch", "step": 44, "epoch": 2, "loss": 0.5, …}`.
+    """A writer of one JSON object per line: `{"kind": "epoch", "step": 44, "epoch": 2, "loss": 0.5, …}`.
 
-    Numbers have all their digits; one that is not finite is a text.
+    Numbers have all their digits.  A number that is not finite is written as a string.
 
     >>> log = train.JsonLines("log.jsonl")
     >>> log.begin(None)
@@ -122,9 +125,9 @@ class JsonLines(_Lines):
 
 
 class Csv(_Lines):
-    """The rows of one kind as comma-separated values, under a line with their names.
+    """A writer of the rows of one kind as comma-separated values, below a line with the names of the columns.
 
-    A row with a name that those before it had not adds a column, which is empty in them; the file is written anew then.
+    A row with a new name adds a column, which is empty in the rows before it.  The file is then written again.
 
     >>> log = train.Csv("epochs.csv", "epoch")
     >>> log.begin(None)
@@ -140,7 +143,7 @@ class Csv(_Lines):
         self.columns: list[str] = []
 
     def begin(self, position: Any) -> None:
-        """Open the file, without the lines after a position, and without the columns that came after it."""
+        """Open the file, and remove the lines after a position and the columns added after it."""
         columns: object = [] if position is None else cast("dict[str, object]", position).get("columns") \
             if isinstance(position, Mapping) else None
         if not isinstance(columns, list) or not all(isinstance(c, str) for c in cast("list[object]", columns)):
@@ -166,7 +169,7 @@ class Csv(_Lines):
         self.add(_line([row.get(name) for name in self.columns]))
 
     def _arrange(self) -> None:
-        """Write the file anew with the columns that there are now, where it has others; it is whole at any time."""
+        """Write the file again if its columns have changed; the write is atomic."""
         text = self.path.read_bytes().decode(errors="replace")  # a killed process may have cut a line off anywhere
         rows = list(csv.reader(io.StringIO(text, newline="")))
         if rows and rows[0] != self.columns:
@@ -175,13 +178,13 @@ class Csv(_Lines):
             replace(self.path, (_line(self.columns) + text).encode())
 
     def position(self) -> Any:
-        """The file's size and columns."""
+        """The size of the file, and its columns."""
         found = super().position()
         return None if found is None else {**found, "columns": list(self.columns)}
 
 
 def saved_number(position: Any, name: str, where: object, least: int = 0) -> int:
-    """A count of a writer's position, from `least` on.  Raises StateError where it has none."""
+    """A count in a writer's position, at least `least`.  Raises StateError if it is missing."""
     held: object = cast("Mapping[str, object]", position).get(name) if isinstance(position, Mapping) else None
     if type(held) is not int or not least <= held < COUNT:
         raise no_position(cast("object", position), name, where)
@@ -189,9 +192,11 @@ def saved_number(position: Any, name: str, where: object, least: int = 0) -> int
 
 
 def no_position(position: object, name: str, where: object) -> StateError:
-    """What is raised for a position that a writer cannot have given."""
-    return StateError(f"Trainer: a writer's position with {name} is required for {where}; got {position!r:.60}; read "
-                      "the checkpoint with what wrote it, or begin anew in another folder")
+    """The error for a position that no writer has made."""
+    return StateError(
+        f"Trainer: the saved position of {where} must have {name}; got {position!r:.60}; read the checkpoint with the "
+        "Nacre version that wrote it, or begin anew in another folder"
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -205,9 +210,9 @@ def _line(values: Sequence[Any]) -> str:
 
 
 def read_json_lines(path: str | os.PathLike[str], kind: str = "epoch") -> list[dict[str, Any]]:
-    """The rows of a kind in a file that `JsonLines` wrote.
+    """The rows of one kind in a file that `JsonLines` wrote.
 
-    Raises DeviceError for a file that cannot be read, ArgumentError for one with other lines.
+    Raises DeviceError for a file that cannot be read, ArgumentError for other lines.
 
     >>> _ = open("one.jsonl", "w").write('{"kind": "epoch", "step": 44, "loss": "nan"}')
     >>> train.read_json_lines("one.jsonl")
@@ -217,21 +222,23 @@ def read_json_lines(path: str | os.PathLike[str], kind: str = "epoch") -> list[d
         with reading(Path(path)) as file:
             lines = file.read().decode().splitlines()
     except (OSError, ValueError) as fault:
-        raise DeviceError(f"read_json_lines: a text file that can be read is required; got {os.fspath(path)!r}: "
-                          f"{getattr(fault, 'strerror', None) or fault}") from None
+        raise DeviceError(
+            f"read_json_lines: cannot read {os.fspath(path)!r}: {getattr(fault, 'strerror', None) or fault}"
+        ) from None
     rows = [_row(line, number, path) for number, line in enumerate(lines, 1)]
     return [{k: _number(v) for k, v in row.items() if k != "kind"} for row in rows if row["kind"] == kind]
 
 
 def _row(line: str, number: int, path: object) -> dict[str, Any]:
-    """A row of a log.  Raises ArgumentError for what is none."""
+    """One row of a log.  Raises ArgumentError for any other line."""
     try:
         found: object = json.loads(line)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or "kind" not in found:
-        raise ArgumentError(f"read_json_lines: a JSON object with a kind is required on each line; line {number} of "
-                            f"{path} is {line!r:.60}")
+        raise ArgumentError(
+            f"read_json_lines: each line must be a JSON object with a kind; line {number} of {path} is {line!r:.60}"
+        )
     return cast("dict[str, Any]", found)
 
 
@@ -246,7 +253,7 @@ class Writers:
         self.listed = list(writers)
 
     def _named(self) -> dict[str, Writer]:
-        """The writers by kind, and by number among those of a kind."""
+        """The writers by class name and number, as positions are saved."""
         found: dict[str, Writer] = {}
         for writer in self.listed:
             kind = type(writer).__name__
@@ -254,28 +261,28 @@ class Writers:
         return found
 
     def begin(self, positions: Any) -> None:
-        """Go on from positions; a writer that has none begins at the beginning."""
+        """Begin all writers at their saved positions; a writer without one begins at the beginning."""
         held: Mapping[str, Any] = positions or {}
         for name, writer in self._named().items():
             writer.begin(held.get(name))
 
     def write(self, kind: str, row: Row) -> None:
-        """Give a row to all."""
+        """Write a row to all writers."""
         for writer in self.listed:
             writer.write(kind, row)
 
     def position(self) -> dict[str, Any]:
-        """All positions, by writer."""
+        """The positions of all writers."""
         return {name: writer.position() for name, writer in self._named().items()}
 
     def close(self) -> None:
-        """Close all."""
+        """Close all writers."""
         for writer in self.listed:
             writer.close()
 
 
 def files(out: Path) -> list[Writer]:
-    """The logs that every training with a folder writes."""
+    """The logs of every training that has a folder."""
     return [JsonLines(out / "log.jsonl"), Csv(out / "steps.csv", "step"), Csv(out / "epochs.csv", "epoch")]
 
 

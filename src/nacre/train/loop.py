@@ -1,4 +1,4 @@
-"""`Trainer`: a training that is compiled, shown, logged and saved, and that resumes to the same bits."""
+"""`Trainer`: the compiled training loop, with logs, checkpoints, and a resume that keeps the bits."""
 
 from __future__ import annotations
 
@@ -39,27 +39,32 @@ _ADVICE = "lower the learning rate, clip gradients (clip_norm), or look at the d
 
 
 class Trainer:
-    """Trains a model: `fit` goes over a loader's batches for so many epochs, and gives the history.
+    """Trains a model: `fit` runs the epochs over a loader's batches and returns the history.
 
-    Batches are (input, …, target): `loss(model(input, …), target)` is one number, and each of `metrics` a function
-    (prediction, target) → a batch's mean, or a pair (total, count).  For other batches `forward(model, *batch)` gives
-    (prediction, target).  A `step(*batch)` of one's own does everything, backward and update too, and returns the loss
-    or a dict of values; `evaluate(*batch)` the same for validation, without changing anything.
+    A batch is (input, …, target).  `loss(model(input, …), target)` must be one number.  Each of `metrics` is a function
+    of (prediction, target); it returns the mean over the batch, or a pair (total, count).  For other batches,
+    `forward(model, *batch)` returns (prediction, target).  A custom `step(*batch)` does everything, backward and update
+    included, and returns the loss or a dict of values.  `evaluate(*batch)` does the same for validation, and changes
+    nothing.
 
-    The step is compiled by `nc.jit`; `jit=False` gives the same bits.  `accumulate` batches make one update, whose
-    gradient is that of the mean over all their examples; `clip_norm` and `clip_value` clip it.  Schedules (one, or
-    several) go on after every epoch, or update (`schedule_every="step"`); `ReduceLROnPlateau` after every epoch.
+    `nc.jit` compiles the step; `jit=False` gives the same bits.  `accumulate` batches make one update, with the
+    gradient of the mean over all their examples.  `clip_norm` and `clip_value` clip it.  `schedule` is one schedule or
+    several; they advance after every epoch, or after every update with `schedule_every="step"`.  `ReduceLROnPlateau`
+    always advances after every epoch.
 
-    `monitor` (of the row of an epoch; "valid_loss", or "loss" without validation data) is what plateau schedules,
-    `early_stopping` and the choice of the best checkpoint look at; `mode` says whether "min" or "max" is better.
+    `monitor` names a value of an epoch's row: "valid_loss" by default, or "loss" without validation data.  Plateau
+    schedules, `early_stopping` and the choice of the best checkpoint read it.  `mode` says whether "min" or "max" is
+    better.
 
-    With a folder `out`: checkpoints (after every epoch, and every `save_every` updates) in `out/checkpoints`, the last
-    `keep` and the best; logs in `out/log.jsonl`, `steps.csv` (every `log_every` updates) and `epochs.csv`; curves in
-    `out/report.html`.  `fit(…, resume=True)` goes on from the last checkpoint, to the bits of a run that was never
-    interrupted: model, optimiser, schedules, random numbers, the loader's place in its epoch, means so far, logs.
-    The report has the title `name`, by default the folder's name.
-    `also` names other objects with `state_dict` and `load_state_dict` to keep.  Ctrl-C finishes the step, saves, and
-    raises Interrupted.
+    With a folder `out`, the trainer writes checkpoints into `out/checkpoints`: after every epoch, and every
+    `save_every` updates.  It keeps the last `keep` ones and the best one.  Logs are `out/log.jsonl`, `steps.csv` (every
+    `log_every` updates) and `epochs.csv`; curves are in `out/report.html`.  The title of the report is `name`, by
+    default the folder's name.  `fit(…, resume=True)` continues from the last checkpoint, with the bits of a run without
+    interruption.  A checkpoint holds the model, the optimiser, schedules, random numbers, the loader's place in its
+    epoch, the means so far, and the positions of the logs.  `also` names other objects with `state_dict` and
+    `load_state_dict` to save.  Ctrl-C lets the step finish, saves, and raises Interrupted.
+
+    Raises ArgumentError for settings that are out of range or contradict each other.
 
     >>> nc.random.seed(0)
     >>> x = nc.random.normal((64, 4)); y = (x[:, 0] > 0).astype(nc.int64)
@@ -131,21 +136,24 @@ class Trainer:
                   "save_every": 1 if self.save_every is None else self.save_every}
         wrong = {k: v for k, v in counts.items() if v < 1}
         if wrong:
-            raise ArgumentError(f"Trainer: positive numbers are required; got {wrong}")
+            raise ArgumentError(f"Trainer: these numbers must be positive; got {wrong}")
         if self.schedule_every not in (EPOCH, STEP):
-            raise ArgumentError(f'Trainer: a schedule_every "epoch" or "step" is required; got {self.schedule_every!r}')
+            raise ArgumentError(f'Trainer: schedule_every must be "epoch" or "step"; got {self.schedule_every!r}')
         if self.name is not None and not isinstance(cast("object", self.name), str):
-            raise KindError(f"Trainer: a text is required as name; got {shown(self.name)}")
+            raise KindError(f"Trainer: name must be a text; got {shown(self.name)}")
         if loss is None and not self.own_step:
-            raise ArgumentError("Trainer: a loss, or a step of one's own, is required; got neither")
+            raise ArgumentError("Trainer: a loss or a custom step is required; got neither; pass loss= or step=")
         if self.own_step and (self.accumulate > 1 or self.clip != (None, None)):
-            raise ArgumentError("Trainer: no accumulate, clip_norm and clip_value are required with a step of one's "
-                                "own; got some; do it in the step")
+            raise ArgumentError(
+                "Trainer: accumulate, clip_norm and clip_value cannot be used with a custom step; do this work in "
+                "the step"
+            )
         for name, thing in {"optimizer": self.optimizer, **self.also,
                             **{f"schedule {k}": s for k, s in enumerate(self.schedules)}}.items():
             if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
-                raise ArgumentError(f"Trainer: an object with state_dict and load_state_dict is required as {name}; "
-                                    f"got {type(thing).__name__}")
+                raise ArgumentError(
+                    f"Trainer: {name} must have state_dict and load_state_dict; got {type(thing).__name__}"
+                )
 
         if not self.own_step:
             self._require_own(self.optimizer, "the optimizer")
@@ -153,25 +161,28 @@ class Trainer:
                 self._require_own(getattr(schedule, "optimizer", self.optimizer), "the schedule's optimizer")
 
     def _require_own(self, optimizer: Any, what: str) -> None:
-        """Raise ArgumentError for an optimiser that would leave the model as it is."""
+        """Raise ArgumentError for an optimiser that changes no parameter of the model."""
         own = {id(p) for p in self.model.parameters()}
         groups: list[Any] = getattr(optimizer, "param_groups", [])
         if own and groups and not any(id(p) in own for group in groups for p in group.params):
-            raise ArgumentError(f"Trainer: parameters of the model are required in {what}; got others only; make it "
-                                "from model.parameters()")
+            raise ArgumentError(
+                f"Trainer: {what} must hold parameters of the model; got only others; make it from model.parameters()"
+            )
 
     # ---- fitting
 
     def fit(self, training: Iterable[Any], validation: Iterable[Any] | None = None, epochs: int = 1, *,
             resume: bool = False) -> History:
-        """Train until `epochs` epochs are done in all, counting those before.  Gives the history of all of them.
+        """Train until `epochs` epochs are done in total, earlier calls included.  Returns the history of all epochs.
 
-        Raises StateError for a loss that is not finite, and for checkpoints of another training; ArgumentError for a
-        folder that holds a training, unless with `resume`.
+        Raises StateError for a loss that is not finite, and for checkpoints of another training.  Raises ArgumentError
+        for a folder that already holds a training, unless `resume` is true.
         """
         if not is_whole(epochs) or epochs < 1:
-            raise ArgumentError(f"Trainer.fit: a number of epochs of 1 or more is required; got {shown(epochs)}; it "
-                                "counts all epochs, those before included")
+            raise ArgumentError(
+                f"Trainer.fit: epochs must be a whole number of 1 or more; got {shown(epochs)}; it counts all epochs, "
+                "earlier ones included"
+            )
         if self.monitor is None:
             self.monitor = LOSS if validation is None else VALID + LOSS
         with ExitStack() as stack:
@@ -193,7 +204,7 @@ class Trainer:
         return self.history
 
     def _epoch(self, training: Iterable[Any], validation: Iterable[Any] | None, ear: Ear) -> None:
-        """What is left of an epoch."""
+        """Run the rest of an epoch."""
         self._train(training, ear)
         row: dict[str, Any] = {EPOCH: self.epochs + 1, STEP: self.updates, **self.means.values(), **self.rates}
         if validation is not None and (self.epochs + 1) % self.validate_every == 0:
@@ -203,7 +214,7 @@ class Trainer:
             self._end(ear)
 
     def _train(self, training: Iterable[Any], ear: Ear) -> None:
-        """The rest of an epoch's batches."""
+        """Train on the remaining batches of an epoch."""
         if self.passed:
             return
         with remaining(training, self.epochs, self.batches, self._place) as batches:
@@ -227,15 +238,18 @@ class Trainer:
                     if ear.heard:
                         self._end(ear)
         if not self.batches:
-            raise ArgumentError("Trainer: a loader that gives batches is required; got one that gave none")
+            raise ArgumentError("Trainer: the training loader must give batches; got none")
         self.passed, self._place = True, None
 
     def validate(self, validation: Iterable[Any]) -> dict[str, float]:
-        """The means of loss and metrics over validation data, in evaluation mode."""
+        """The means of loss and metrics over validation data, in evaluation mode.
+
+        Raises ArgumentError if there are no batches.
+        """
         return self._validate(validation, Ear())
 
     def _validate(self, validation: Iterable[Any], ear: Ear) -> dict[str, float]:
-        """The means over the validation data; where a signal is heard, the training ends."""
+        """The means over the validation data; the training ends here if a signal arrived."""
         found = Means()
         begin_epoch(validation, 0)
         with evaluating(self.model):
@@ -247,15 +261,16 @@ class Trainer:
             self.save()
             self._end(ear)
         if not found.sums:
-            raise ArgumentError("Trainer: validation data with batches are required; got none")
+            raise ArgumentError("Trainer: the validation loader must give batches; got none")
         return found.values()
 
     def _finish_epoch(self, row: dict[str, Any]) -> None:
-        """Take an epoch's row in: history, schedules, the best, whether to stop, logs, checkpoint."""
+        """Process the row of an epoch: history, schedules, best value, early stopping, logs, checkpoint."""
         value = row.get(str(self.monitor))
         if value is None and (self.validate_every == 1 or not str(self.monitor).startswith(VALID)):
-            raise ArgumentError(f"Trainer: a monitor that is measured is required; got {self.monitor!r}; there are "
-                                f"{', '.join(row)}")
+            raise ArgumentError(
+                f"Trainer: monitor must name a measured value; got {self.monitor!r}; the values are {', '.join(row)}"
+            )
         self.history.rows.append(row)
         self._move_schedules(EPOCH, value)
         best = value is not None and self.watch.see(value, self.updates)
@@ -268,10 +283,10 @@ class Trainer:
         self._report()
         self.display.epoch(row, best)
         if self.stopped:
-            self.display.say(f"stopped: {self.monitor} has not got better for {self.watch.bad} epochs")
+            self.display.say(f"stopped: {self.monitor} has not improved for {self.watch.bad} epochs")
 
     def _move_schedules(self, every: str, value: float | None) -> None:
-        """Go on with the schedules of updates, or with those of epochs; plateau schedules need a value."""
+        """Advance the schedules of updates, or those of epochs; plateau schedules need a value."""
         for schedule in self.schedules:
             if isinstance(schedule, ReduceLROnPlateau):
                 if value is not None:
@@ -280,18 +295,19 @@ class Trainer:
                 schedule.step()
 
     def _rates(self) -> dict[str, float]:
-        """The learning rate, of every group."""
+        """The learning rate of every group."""
         groups = self.optimizer.param_groups
         return {f"lr_{k}" if k else "lr": float(group["lr"]) for k, group in enumerate(groups)}
 
     def _require_finite(self, found: Mapping[str, tuple[float, float]]) -> None:
         total, _ = found.get(LOSS, (0.0, 0.0))
         if not math.isfinite(total):
-            raise StateError(f"Trainer: a finite loss is required; got {total} in update {self.updates}; {_ADVICE}; "
-                             f"{self._saved()}")
+            raise StateError(
+                f"Trainer: the loss must be finite; got {total} in update {self.updates}; {_ADVICE}; {self._saved()}"
+            )
 
     def _require_sound(self) -> None:
-        """Raise StateError where what is trained, or the optimiser's state, could not be gone on with."""
+        """Raise StateError if a parameter or the optimiser's state is not finite, so that no checkpoint holds it."""
         named = {id(p): name for name, p in self.model.named_parameters()}
         for group in self.optimizer.param_groups:
             for p in group.params:
@@ -299,18 +315,18 @@ class Trainer:
                 for what, value in found:
                     if value.dtype.is_float and not bool(all_(isfinite(value) if what == "weights" else ~isnan(value))):
                         raise StateError(
-                            f"Trainer: finite weights are required to save them; got {what} of "
-                            f"{named.get(id(p), p.name)!r} with NaN or infinity after update {self.updates}: a "
-                            f"gradient had it, though the loss was finite; {_ADVICE}; {self._saved()}"
+                            f"Trainer: weights must be finite to be saved; {what} of {named.get(id(p), p.name)!r} hold "
+                            f"NaN or infinity after update {self.updates}, from a gradient; the loss was finite; "
+                            f"{_ADVICE}; {self._saved()}"
                         )
 
     def _saved(self) -> str:
-        """What was saved before."""
+        """A text that says what was saved before."""
         held = self.checkpoints.paths() if self.checkpoints is not None else []
         return f"the last sound checkpoint is {held[-1]}" if held else "nothing was saved"
 
     def _report(self) -> None:
-        """Write the curves so far."""
+        """Write the report with the curves so far."""
         if self.out is not None and self.history.rows:
             told = Heading(self.name or self.out.resolve().name or "Training", now(), self._told_settings(),
                            str(self.monitor), self.watch.best_step)
@@ -325,7 +341,7 @@ class Trainer:
                         {"updates": self.updates, **own, "validate_every": self.validate_every})
 
     def _tell(self) -> None:
-        """Show the curves, what they mean, and where the results are."""
+        """Show the curves, the verdict, and where the results are."""
         curves = drawn(self.history) if self.history.compared() else None
         if curves is not None:
             self.display.show(curves)
@@ -339,8 +355,8 @@ class Trainer:
             self.display.say(f"report: {self.out / 'report.html'}")
 
     def _end(self, ear: Ear) -> None:
-        """End where a signal was heard; all is saved."""
-        saved = (f"saved after update {self.updates} in {self.out}; to go on: {self.hint}" if self.out else
+        """End the training if a signal arrived; everything is saved."""
+        saved = (f"saved after update {self.updates} in {self.out}; to resume: {self.hint}" if self.out else
                  "interrupted; nothing is saved without out=")
         self.display.close()
         self.display.say(saved)
@@ -349,9 +365,9 @@ class Trainer:
     # ---- saving
 
     def save(self) -> Path | None:
-        """Save all that a resumed training needs; the checkpoint's folder, or None without `out`.
+        """Save all that a resumed training needs; returns the checkpoint's folder, or None without `out`.
 
-        Raises StateError for weights that are not finite; the checkpoints that are there stay as they are.
+        Raises StateError for weights that are not finite; the existing checkpoints stay as they are.
         """
         if self.checkpoints is None:
             return None
@@ -359,7 +375,7 @@ class Trainer:
         return self.checkpoints.save(self.updates, self.model.state_dict(), self.state_dict(), self.watch.best_step)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a training consists of, but for the model's own state dict."""
+        """The whole state of the training, except the model's own state dict."""
         return {
             "settings": self._settings(), "epochs": self.epochs, "updates": self.updates, "batches": self.batches,
             "passed": self.passed, "stopped": self.stopped, "place": self._place, "means": dict(self.means.sums),
@@ -371,7 +387,7 @@ class Trainer:
         }  # fmt: skip
 
     def _settings(self) -> dict[str, Any]:
-        """What must be the same for a resumed training to give the same bits, as far as it can be compared."""
+        """The settings that must be equal for a resumed training to give the same bits, where they can be compared."""
         return {
             "accumulate": self.accumulate, "clip_norm": self.clip[0], "clip_value": self.clip[1],
             "optimizer": type(self.optimizer).__name__, "schedules": [type(s).__name__ for s in self.schedules],
@@ -380,16 +396,16 @@ class Trainer:
         }  # fmt: skip
 
     def _notes(self) -> dict[str, Any]:
-        """The schedules' plain settings: where they are others, the training goes on, but not to the same bits."""
+        """The plain settings of the schedules; if they differ, the training continues, but not with the same bits."""
         kept = [set(s.state_dict()) for s in self.schedules]
         return {f"{type(s).__name__} {k}": v for s, own in zip(self.schedules, kept, strict=True)
                 for k, v in cast("dict[str, Any]", vars(s)).items()
                 if isinstance(v, bool | int | float | str) and k not in own}
 
     def load(self, checkpoint: Checkpoint) -> Any:
-        """Take a checkpoint's state; gives the writers' positions.
+        """Restore the state of a checkpoint; returns the positions of the writers.
 
-        Raises StateError where it is one of another training; nothing is changed then.
+        Raises StateError for a checkpoint of another training; then nothing is changed.
         """
         state = checkpoint.state
         require_form(state, checkpoint.path)
@@ -403,11 +419,11 @@ class Trainer:
         own = self._notes()
         changed = [f"{k} was {v}, is {own.get(k)}" for k, v in state["notes"].items() if own.get(k) != v]
         if changed:
-            self.display.say(f"resumed with other settings, so not to the same bits: {'; '.join(changed)}")
+            self.display.say(f"resumed with other settings, so the bits will differ: {'; '.join(changed)}")
         return state["writers"]
 
     def _take(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Take the model's state dict and one of the trainer's own."""
+        """Restore the model's state dict and the trainer's state."""
         self.model.load_state_dict(model)
         put_beside(self.model, state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -430,11 +446,13 @@ class Trainer:
         differing += [f"{k} {found.get(k)}, now {types.get(k)}" for k in sorted({*types, *found})
                       if types.get(k) is not found.get(k)]
         if differing:
-            raise StateError(f"Trainer: the training that was saved is required to resume it; {checkpoint.path} is of "
-                             f"another one: {'; '.join(differing)}; begin anew in another folder")
+            raise StateError(
+                f"Trainer: cannot resume from {checkpoint.path}: it is of another training: {'; '.join(differing)}; "
+                "begin anew in another folder"
+            )
 
     def _begin(self, resume: bool) -> None:
-        """Begin at the beginning, or where a checkpoint or an earlier call of `fit` has left."""
+        """Begin at the beginning, or where a checkpoint or an earlier call of `fit` has stopped."""
         positions: Any = self._positions
         if self.out is not None:
             now()  # a date that cannot be read is told before the training, not after its first epoch
@@ -443,8 +461,10 @@ class Trainer:
             self.checkpoints.sweep()
             held = self.checkpoints.paths()
             if held and not resume:
-                raise ArgumentError(f"Trainer: a folder without a training, or resume=True, is required; {self.out} "
-                                    f"holds one up to {held[-1].name}; {self.hint}, or name another folder")
+                raise ArgumentError(
+                    f"Trainer: the folder {self.out} already holds a training, up to {held[-1].name}; {self.hint}, or "
+                    "name another folder"
+                )
             checkpoint = self.checkpoints.latest(self.display.say) if resume else None
             if checkpoint is not None:
                 with taking(checkpoint):
@@ -454,13 +474,13 @@ class Trainer:
                                  f"{checkpoint.path.name}")
                 self._report()
             elif resume:
-                self.display.say(f"no checkpoint in {self.out}: begun at the beginning")
+                self.display.say(f"no checkpoint in {self.out}: starting from the beginning")
         self._begun = True
         self.writers.begin(positions)
 
     def _restore_best(self) -> None:
-        """Give the model the weights of its best epoch."""
+        """Load the weights of the best epoch into the model."""
         best = self._best if self.checkpoints is None else getattr(self.checkpoints.best(), "model", None)
         if best is not None:
             self.model.load_state_dict(best)
-            self.display.say(f"the weights are those after update {self.watch.best_step}, the best")
+            self.display.say(f"restored the best weights, those after update {self.watch.best_step}")

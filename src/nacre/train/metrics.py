@@ -1,4 +1,4 @@
-"""Metrics: functions of prediction and target; their means over batches of different sizes."""
+"""Metrics: functions of prediction and target, and their means over batches of different sizes."""
 
 from __future__ import annotations
 
@@ -18,26 +18,33 @@ Metric = Callable[[Any, Any], Any]
 
 
 def accuracy(prediction: Any, target: Any) -> tuple[Any, int]:
-    """How many predictions (n, classes, …) are highest at their class (n, …), and of how many.
+    """The accuracy as a pair: how many predictions are right, and how many there are.
+
+    `prediction` holds scores (n, classes, …), `target` integer classes (n, …).  A prediction is right if the class has
+    the highest score.  Raises ShapeError for other shapes.
 
     >>> train.accuracy(nc.tensor([[0.1, 0.9], [0.8, 0.2]]), nc.tensor([1, 1]))
     (Tensor(1, i64[]), 2)
     """
     scores, classes = as_tensor(prediction), as_tensor(target)
     if len(scores.shape) < 2 or scores.shape[:1] + scores.shape[2:] != classes.shape:
-        raise ShapeError(f"accuracy: scores (n, classes, …) and classes (n, …) are required; got {list(scores.shape)} "
-                         f"and {list(classes.shape)}")
+        raise ShapeError(
+            f"accuracy: prediction must be (n, classes, …) and target (n, …); got shapes {list(scores.shape)} and "
+            f"{list(classes.shape)}"
+        )
     return sum_(equal(argmax(scores, axis=1), classes)), _size(classes)
 
 
 def top(count: int) -> Metric:
-    """A metric: how often the class is among so many with the highest scores (n, classes), and of how many.
+    """A metric: how many targets are among the `count` classes with the highest scores (n, classes), and of how many.
+
+    Raises ArgumentError unless `count` is positive.
 
     >>> train.top(2)(nc.tensor([[0.1, 0.5, 0.4], [0.8, 0.2, 0.1]]), nc.tensor([2, 2]))
     (Tensor(1, i64[]), 2)
     """
     if count < 1:
-        raise ArgumentError(f"top: a positive count is required; got {count}")
+        raise ArgumentError(f"top: count must be positive; got {count}")
 
     def among(prediction: Any, target: Any) -> tuple[Any, int]:
         """The number of targets among the highest scores."""
@@ -53,7 +60,7 @@ def _size(x: Any) -> int:
 
 
 def batch_size(batch: Any) -> int:
-    """The leading size of a batch's first tensor; 1 for one without axes."""
+    """The leading size of a batch's first tensor; 1 if it has no axes."""
     for leaf in tree.flatten(batch)[0]:
         shape = getattr(leaf, "shape", None)
         if isinstance(shape, tuple):
@@ -63,7 +70,7 @@ def batch_size(batch: Any) -> int:
 
 
 def measured(found: Mapping[str, Any], size: int) -> dict[str, tuple[float, float]]:
-    """Each value of a batch as (total, weight): a pair is that already, a mean counts for the batch's size."""
+    """Each value of a batch as (total, weight): a pair is one already, a mean has the batch's size as its weight."""
     return {name: _pair(name, value, size) for name, value in found.items()}
 
 
@@ -71,8 +78,9 @@ def _pair(name: str, value: Any, size: int) -> tuple[float, float]:
     if isinstance(value, tuple | list):
         parts = cast("Sequence[Any]", value)
         if len(parts) != 2:
-            raise ArgumentError(f"Trainer: a number, or a pair (total, count), is required of the metric {name}; got "
-                                f"{len(parts)} values")
+            raise ArgumentError(
+                f"Trainer: metric {name} must return a number or a pair (total, count); got {len(parts)} values"
+            )
         return _number(name, parts[0]), _number(name, parts[1])
     return _number(name, value) * size, float(size)
 
@@ -80,15 +88,17 @@ def _pair(name: str, value: Any, size: int) -> tuple[float, float]:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, Value):
         if value.type.size != 1:
-            raise ShapeError(f"Trainer: a number is required of the metric {name}; got {value.type}; take its mean")
+            raise ShapeError(f"Trainer: metric {name} must return one number; got {value.type}; take its mean")
         return float(cast("Any", value).item())
     if isinstance(value, int | float):
         return float(value)
-    raise ArgumentError(f"Trainer: a number is required of the metric {name}; got {type(value).__name__}")
+    raise ArgumentError(f"Trainer: metric {name} must return a number; got {type(value).__name__}")
 
 
 class Means:
-    """Means of named values over batches, kept as totals and weights, so that they can be saved half-way.
+    """Means of named values over batches, held as totals and weights so that they can be saved within an epoch.
+
+    Raises ArgumentError for a batch with other names than the batches before.
 
     >>> means = Means()
     >>> means.add({"loss": (6.0, 2.0)}); means.add({"loss": (1.0, 2.0)}); means.values()
@@ -99,19 +109,20 @@ class Means:
         self.sums: dict[str, tuple[float, float]] = {}
 
     def add(self, found: Mapping[str, tuple[float, float]]) -> None:
-        """Take a batch's totals and weights in."""
+        """Add the totals and weights of a batch."""
         if self.sums and set(found) != set(self.sums):
-            raise ArgumentError(f"Trainer: the same names of every batch are required; got {sorted(found)} after "
-                                f"{sorted(self.sums)}")
+            raise ArgumentError(
+                f"Trainer: every batch must give the same names; got {sorted(found)} after {sorted(self.sums)}"
+            )
         for name, (total, weight) in found.items():
             before = self.sums.get(name, (0.0, 0.0))
             self.sums[name] = before[0] + total, before[1] + weight
 
     def values(self) -> dict[str, float]:
-        """The means; NaN for what has no weight."""
+        """The means by name; NaN where the weight is 0."""
         return means(self.sums)
 
 
 def means(found: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Totals and weights as means; NaN for what has no weight."""
+    """Totals and weights as means; NaN where the weight is 0."""
     return {name: total / weight if weight else float("nan") for name, (total, weight) in found.items()}

@@ -1,4 +1,4 @@
-"""Rows for MLflow (the extra `mlflow`)."""
+"""A log writer for MLflow (the extra `mlflow`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nacre.train.state import is_named
 class MLflow:
     """A writer of metrics to a run of an MLflow server or folder: "step/loss", "epoch/valid_loss" … by step.
 
-    `Trainer(…, writers=[train.MLflow("digits", parameters={"lr": 3e-3})])`; `tracking_uri` as MLflow has it.  A resumed
-    training goes on with its run, and writes no value that is there already.
+    Pass it to a trainer: `Trainer(…, writers=[train.MLflow("digits", parameters={"lr": 3e-3})])`.  `tracking_uri` is
+    the one of MLflow.  A resumed training continues its run, and writes no value twice.
 
-    Raises MissingExtra where mlflow is not installed.
+    Raises MissingExtra if mlflow is not installed.
 
     >>> writer = train.MLflow("digits", parameters={"lr": 3e-3})  # doctest: +SKIP
     """
@@ -31,12 +31,14 @@ class MLflow:
         try:
             self.module: Any = import_module("mlflow")
         except ImportError as fault:
-            raise MissingExtra(f"train: mlflow is required to write for it; it could not be imported ({fault}); "
-                               "install the extra: pip install 'nacre[mlflow]'") from None
+            raise MissingExtra(
+                f"train: mlflow is required to write for MLflow; it could not be imported ({fault}); install the "
+                "extra: pip install 'nacre[mlflow]'"
+            ) from None
         self.client: Any = self.module.MlflowClient(tracking_uri=tracking_uri)
 
     def begin(self, position: Any) -> None:
-        """Go on with a run, or begin one."""
+        """Resume a run, or begin one."""
         self.written = {}
         if position is not None:
             if not is_named(position) or not isinstance(position.get("run"), str):
@@ -53,9 +55,9 @@ class MLflow:
             self.client.log_param(self.run, name, value)
 
     def write(self, kind: str, row: Mapping[str, Any]) -> None:
-        """Write a row's values at its step, but for those that are there."""
+        """Write a row's values at its step, except those that are there already."""
         if not self.run:
-            raise StateError("MLflow: a writer that has begun is required; call begin(None) first")
+            raise StateError("MLflow: the writer has not begun; call begin(None) first")
         step, now = int(row["step"]), int(time.time() * 1000)
         values = {f"{kind}/{name}": float(v) for name, v in row.items() if name != "step" and v is not None}
         new = [self.module.entities.Metric(key, value, now, step) for key, value in values.items()
@@ -65,10 +67,10 @@ class MLflow:
         self.written |= {metric.key: step for metric in new}
 
     def position(self) -> Any:
-        """The run."""
+        """The run's identifier."""
         return {"run": self.run}
 
     def close(self) -> None:
-        """The run has ended."""
+        """End the run."""
         if self.run:
             self.client.set_terminated(self.run)

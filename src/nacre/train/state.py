@@ -1,4 +1,4 @@
-"""A training's state as tensors by name and a JSON document, and back: every bit, tuples as tuples, NaN as NaN."""
+"""A training's state as tensors by name and a JSON document, and back, with every bit, tuple and NaN preserved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Tensors = dict[str, Any]
 def packed(state: Any, name: str, tensors: Tensors) -> Any:
     """A state as a JSON document; its tensors go into `tensors` under names that begin with `name`.
 
-    A state is made of dicts, lists, tuples, tensors, arrays, texts, numbers, bools and None.
+    A state consists of dicts, lists, tuples, tensors, arrays, strings, numbers, bools and None.  Raises ArgumentError
+    for anything else.
 
     >>> tensors = {}
     >>> packed({"count": 3, "rates": (0.5, float("inf"))}, "schedule", tensors), tensors
@@ -39,12 +40,14 @@ def packed(state: Any, name: str, tensors: Tensors) -> Any:
     if isinstance(state, list | tuple):
         parts = [packed(v, f"{name}.{k}", tensors) for k, v in enumerate(cast("list[Any]", state))]
         return parts if isinstance(state, list) else {"tuple": parts}
-    raise ArgumentError(f"checkpoint: a state of dicts, lists, tuples, tensors, texts, numbers and None is required; "
-                        f"got {type(state).__name__} as {name}; leave it out of state_dict, or turn it into these")
+    raise ArgumentError(
+        "checkpoint: a state must consist of dicts, lists, tuples, tensors, strings, numbers and None; got "
+        f"{type(state).__name__} as {name}; leave it out of state_dict, or convert it"
+    )
 
 
 def unpacked(document: Any, tensors: Mapping[str, Any]) -> Any:
-    """What `packed` was given.  Raises StateError for a document that it cannot have made.
+    """The inverse of `packed`.  Raises StateError for a document that `packed` cannot have made.
 
     >>> unpacked({"tuple": [1, {"float": "nan"}]}, {})
     (1, nan)
@@ -64,7 +67,7 @@ def unpacked(document: Any, tensors: Mapping[str, Any]) -> Any:
         if kind == "dict" and isinstance(held, list):
             return {unpacked(k, tensors): unpacked(v, tensors) for k, v in cast("list[list[Any]]", held)}
     shown = str(cast("Any", document))[:60]
-    raise StateError(f"checkpoint: a state as this version writes it is required; got {shown!r}")
+    raise StateError(f"checkpoint: the state does not have the form of this version; got {shown!r}")
 
 
 # ---- the form of what a training saves
@@ -73,17 +76,17 @@ COUNT = 1 << 63  # what is counted stays below
 
 
 def is_count(value: object) -> bool:
-    """Whether a value is a whole number that something can have been counted to."""
+    """Whether a value is a non-negative integer."""
     return type(value) is int and 0 <= value < COUNT
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number that a float can be."""
+    """Whether a value is a number that converts to float."""
     return type(value) is float or (type(value) is int and -COUNT <= value < COUNT)
 
 
 def is_named(value: object, *kinds: type) -> bool:
-    """Whether a value is a dict by texts, with values of some kinds where there are any."""
+    """Whether a value is a dict with string keys, and with values of the given kinds if there are any."""
     if not isinstance(value, dict):
         return False
     entries = cast("dict[object, object]", value)
@@ -92,7 +95,7 @@ def is_named(value: object, *kinds: type) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value is a number, a text, a bool, None, or a list of these."""
+    """Whether a value is a number, a string, a bool, None, or a list of these."""
     if isinstance(value, list):
         return all(map(_is_plain, cast("list[object]", value)))
     return value is None or isinstance(value, bool | str) or is_number(value) or (
@@ -113,7 +116,7 @@ def _is_pair(value: object) -> bool:
 
 
 def _all(value: object, kind: type, fits: Callable[[object], bool]) -> bool:
-    """Whether a value is a list, or a dict by texts, all of whose entries fit."""
+    """Whether a value is a list, or a dict with string keys, whose entries all fit."""
     if kind is list:
         return isinstance(value, list) and all(map(fits, cast("list[object]", value)))
     return is_named(value) and all(map(fits, cast("dict[str, object]", value).values()))
@@ -141,21 +144,23 @@ FORM: dict[str, tuple[str, Callable[[object], bool]]] = {
 
 
 def require_form(state: Mapping[str, Any], path: object) -> None:
-    """Raise StateError for a training's state that has not the form that this version writes."""
+    """Raise StateError for a state that does not have the form that this version writes."""
     wrong = [f"{name} is {state[name]!r:.60}, not {what}" if name in state else f"it has no {name}"
              for name, (what, fits) in FORM.items() if name not in state or not fits(state[name])]
     if not wrong and len(state["history"]) != state["epochs"]:
         wrong = [f"it has {len(state['history'])} rows of {state['epochs']} epochs"]
     if wrong:
-        raise StateError(f"checkpoint: a state as this version writes it is required; that of {path} is another: "
-                         f"{'; '.join(wrong)}; read it with what wrote it, or begin anew in another folder")
+        raise StateError(
+            f"checkpoint: the state in {path} does not have the form of this version: {'; '.join(wrong)}; read it "
+            "with the Nacre version that wrote it, or begin anew in another folder"
+        )
 
 
 # ---- what a model holds beside its state dict
 
 
 def named_variables(model: Module) -> dict[str, Variable]:
-    """All variables of a model, buffers that are not persistent and plain variables included, each once."""
+    """All variables of a model, each once, with buffers that are not persistent and plain variables."""
     found: dict[str, Variable] = {}
     seen: set[int] = set()
     for path, module in model.named_modules():
@@ -167,7 +172,7 @@ def named_variables(model: Module) -> dict[str, Variable]:
 
 
 def beside(model: Module) -> dict[str, Any]:
-    """What a resumed training needs of a model and its state dict lacks: other variables, gradients."""
+    """The variables and gradients that a resumed training needs and that the model's state dict lacks."""
     listed, variables = model.state_dict(), named_variables(model)
     return {
         "variables": {k: stripped(v.value) for k, v in variables.items() if k not in listed},
@@ -176,14 +181,14 @@ def beside(model: Module) -> dict[str, Any]:
 
 
 def put_beside(model: Module, saved: Mapping[str, Any]) -> None:
-    """Take what `beside` gave."""
+    """Restore what `beside` returned."""
     variables = named_variables(model)
     unknown = sorted({*saved["variables"], *saved["gradients"]} - set(variables))
     if unknown:
-        raise StateError(f"checkpoint: a model with the variables {unknown} is required; it has none of these names")
+        raise StateError(f"checkpoint: the model has no variables {unknown}; the checkpoint has them")
     wrong = sorted(k for k, v in saved["gradients"].items() if v.type.shape != variables[k].shape)
     if wrong:
-        raise StateError(f"checkpoint: gradients of their variables' shapes are required; {wrong} have others")
+        raise StateError(f"checkpoint: gradients must have the shapes of their variables; those of {wrong} differ")
     for name, value in saved["variables"].items():
         variables[name].assign(value)
     for name, variable in variables.items():

@@ -1,4 +1,4 @@
-"""What is done with batches: losses, gradients, clipping, updates, each a function that `nc.jit` compiles."""
+"""The work on batches: losses, gradients, clipping and updates, each a function that `nc.jit` compiles."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ LOSS, NORM = "loss", "gradient_norm"
 
 
 def spread_batch(batch: Any) -> tuple[Any, ...]:
-    """A batch as arguments: a tuple or list gives several, anything else is one."""
+    """A batch as arguments: a tuple or list gives several, anything else gives one."""
     return tuple(cast("Sequence[Any]", batch)) if isinstance(batch, tuple | list) else (batch,)
 
 
 def usual_forward(model: Module, *batch: Any) -> tuple[Any, Any]:
-    """model(all but the last of a batch), and the last."""
+    """The usual forward pass: the model applied to all parts of a batch but the last, and the last part."""
     if len(batch) < 2:
-        raise ArgumentError(f"Trainer: batches (input, …, target) are required; got {len(batch)} part; pass forward="
-                            "lambda model, batch: (prediction, target)")
+        raise ArgumentError(
+            f"Trainer: a batch must be (input, …, target); got {len(batch)} part; pass forward=lambda model, batch: "
+            "(prediction, target)"
+        )
     return model(*batch[:-1]), batch[-1]
 
 
 @contextmanager
 def evaluating(model: Module) -> Generator[None]:
-    """Evaluation mode for the block; each module gets back the mode it had."""
+    """Evaluation mode for the block; afterwards each module has its earlier mode again."""
     before = [(m, m.training) for m in model.modules()]
     model.eval()
     try:
@@ -53,7 +55,7 @@ def evaluating(model: Module) -> Generator[None]:
 
 
 class Work:
-    """A model's own work: forward, loss and metrics, and updates of its parameters."""
+    """The standard step: forward pass, loss and metrics, and updates of the parameters."""
 
     def __init__(self, model: Module, optimizer: Optimizer, loss: Loss | None, metrics: Mapping[str, Metric],
                  forward: Forward, clip_norm: float | None, clip_value: float | None) -> None:
@@ -62,36 +64,36 @@ class Work:
 
     @property
     def parameters(self) -> list[Variable]:
-        """What the optimiser changes."""
+        """The parameters of the optimiser."""
         return [p for group in self.optimizer.param_groups for p in group.params]
 
     def measure(self, *batch: Any) -> dict[str, Any]:
         """The loss and the metrics of a batch."""
         if self.loss is None:
-            raise ArgumentError("Trainer: a loss is required to validate; got none; pass loss= or evaluate=")
+            raise ArgumentError("Trainer: validation needs a loss; got none; pass loss= or evaluate=")
         prediction, target = self.forward(self.model, *batch)
         found = self.loss(prediction, target)
         if not isinstance(found, Value) or found.type.shape != ():
             got = found.type if isinstance(found, Value) else type(found).__name__
-            raise ShapeError(f"Trainer: a loss that is one number is required; got {got}; reduce it by mean or sum")
+            raise ShapeError(f"Trainer: the loss must be one number; got {got}; reduce it by mean or sum")
         with gradients(False):
             seen = stripped(as_tensor(prediction)) if isinstance(prediction, Value) else prediction
             return {LOSS: found, **{name: f(seen, target) for name, f in self.metrics.items()}}
 
     def whole(self, *batch: Any) -> dict[str, Any]:
-        """A batch, and the update from it."""
+        """One update from one batch."""
         found = self.measure(*batch)
         found[LOSS].backward()
         return {**found, **self.update()}
 
     def gather(self, weight: Any, *batch: Any) -> dict[str, Any]:
-        """A batch's gradients, times a weight, added to those that are there."""
+        """Add the gradients of a batch, times a weight, to the gathered ones."""
         found = self.measure(*batch)
         (found[LOSS] * as_tensor(weight, found[LOSS].dtype)).backward()
         return found
 
     def close(self, weights: Any) -> dict[str, Any]:
-        """The update from gradients that were gathered, divided by the sum of their weights."""
+        """One update from the gathered gradients, divided by the sum of their weights."""
         for p in self.parameters:
             g = p.gradient
             if g is not None:
@@ -100,7 +102,7 @@ class Work:
         return self.update()
 
     def update(self) -> dict[str, Any]:
-        """Clip, change the parameters, forget the gradients; the norm, where it is clipped."""
+        """Clip, update the parameters, clear the gradients; returns the norm if it is clipped."""
         found: dict[str, Any] = {}
         if self.clip_value is not None:
             clip_grad_value_(self.parameters, self.clip_value)
@@ -112,7 +114,7 @@ class Work:
 
 
 class Step:
-    """The functions of `Work`, or the user's own, compiled or not: `train` takes the batches of one update."""
+    """The functions of `Work`, or the user's own, compiled or not; `train` takes the batches of one update."""
 
     def __init__(self, work: Work, own: Callable[..., Any] | None, own_evaluate: Callable[..., Any] | None,
                  compiled: bool) -> None:
@@ -125,7 +127,7 @@ class Step:
         self.measure = made(own_evaluate or work.measure)
 
     def train(self, batches: Sequence[Any], alone: bool) -> Measured:
-        """One update; `alone`: from one batch, in one function."""
+        """One update; with `alone`, from one batch in one function."""
         sizes = [batch_size(b) for b in batches]
         if alone:
             return measured(_named(self.whole(*spread_batch(batches[0]))), sizes[0])
@@ -145,9 +147,9 @@ class Step:
 
 
 def _named(found: Any) -> dict[str, Any]:
-    """What a step of the user's gives, by name."""
+    """The values of a user's step, by name."""
     if isinstance(found, Mapping):
         return dict(cast("Mapping[str, Any]", found))
     if found is None:
-        raise ArgumentError("Trainer: a step that returns its loss, or values by name, is required; got None")
+        raise ArgumentError("Trainer: the step must return its loss, or a dict of values; got None")
     return {LOSS: found}

@@ -1,4 +1,4 @@
-"""What is watched of a training: its best value so far, and when to stop for want of a better one."""
+"""The best value of a training so far, and early stopping."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from nacre.train.state import is_count, is_number
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Stop when the watched value has not got better, by more than `min_delta`, for `patience` validations in a row.
+    """Stop when the monitored value has not improved by more than `min_delta` for `patience` validations in a row.
 
-    With `restore_best` the model has the weights of its best epoch at the end.
+    With `restore_best` the model has the weights of its best epoch at the end.  Raises KindError or ArgumentError
+    unless `patience` is a positive integer and `min_delta` a number that is not negative.
 
     >>> train.EarlyStopping(patience=3)
     EarlyStopping(patience=3, min_delta=0.0, restore_best=False)
@@ -29,26 +30,30 @@ class EarlyStopping:
 
     def __post_init__(self) -> None:
         if not is_whole(self.patience) or not is_real(self.min_delta):
-            raise KindError(f"EarlyStopping: a whole number as patience and a number as min_delta are required; got "
-                            f"{shown(self.patience)}, {shown(self.min_delta)}")
+            raise KindError(
+                f"EarlyStopping: patience must be a whole number and min_delta a number; got {shown(self.patience)}, "
+                f"{shown(self.min_delta)}"
+            )
         if self.patience < 1 or not self.min_delta >= 0:
-            raise ArgumentError("EarlyStopping: a positive patience and a min_delta that is not negative are required; "
-                                f"got {self.patience}, {self.min_delta}")
+            raise ArgumentError(
+                f"EarlyStopping: patience must be positive and min_delta must not be negative; got {self.patience}, "
+                f"{self.min_delta}"
+            )
 
 
 class Watch:
-    """The best of the values that were seen, and for how many in a row none was better by enough."""
+    """The best value so far, and how many values in a row did not improve on it."""
 
     def __init__(self, mode: str, stopping: EarlyStopping | None) -> None:
         if mode not in ("min", "max"):
-            raise ArgumentError(f'Trainer: a mode "min" or "max" is required; got {mode!r}')
+            raise ArgumentError(f'Trainer: mode must be "min" or "max"; got {mode!r}')
         self.mode, self.stopping = mode, stopping
         self.best = self.last_good = math.inf if mode == "min" else -math.inf
         self.best_step = -1
         self.bad = 0
 
     def see(self, value: float, step: int) -> bool:
-        """Take a value in; whether it is the best so far.  NaN never is."""
+        """Record a value; returns whether it is the best so far.  NaN never is."""
         sign = 1 if self.mode == "min" else -1
         if sign * value < sign * self.last_good - (self.stopping.min_delta if self.stopping else 0.0):
             self.last_good, self.bad = value, 0
@@ -61,19 +66,21 @@ class Watch:
 
     @property
     def stops(self) -> bool:
-        """Whether it is time to stop."""
+        """Whether the training should stop."""
         return self.stopping is not None and self.bad >= self.stopping.patience
 
     def state_dict(self) -> dict[str, Any]:
-        """What is needed to go on."""
+        """The state that resuming needs."""
         return {k: getattr(self, k) for k in _STATE}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave.  Raises StateError for what it cannot have given."""
+        """Restore the result of `state_dict`.  Raises StateError for anything else."""
         if not all(k in saved and is_number(saved[k]) for k in _STATE) or not is_count(saved["bad"]) or not (
                 is_count(saved["best_step"] + 1)):
-            raise StateError(f"checkpoint: numbers {', '.join(_STATE)} are required of what was watched; got "
-                             f"{saved!r:.90}; read it with what wrote it, or begin anew in another folder")
+            raise StateError(
+                f"checkpoint: the early-stopping state must hold the numbers {', '.join(_STATE)}; got {saved!r:.90}; "
+                "read it with the Nacre version that wrote it, or begin anew in another folder"
+            )
         for k in _STATE:
             setattr(self, k, saved[k])
 

@@ -1,4 +1,4 @@
-"""Rows for TensorBoard, through the small package tensorboardX (the extra `tensorboard`)."""
+"""A log writer for TensorBoard, through the small package tensorboardX (the extra `tensorboard`)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from nacre.train.log import saved_number
 class TensorBoard:
     """A writer of event files into a folder: each value of a row as "step/loss", "epoch/valid_loss" ….
 
-    Give it to a trainer, `Trainer(…, writers=[train.TensorBoard("runs/first/events")])`, and look at the curves by
-    `tensorboard --logdir runs`.  What was written after the checkpoint that a training is resumed from is taken back.
+    Pass it to a trainer: `Trainer(…, writers=[train.TensorBoard("runs/first/events")])`.  View the curves with
+    `tensorboard --logdir runs`.  A resumed training discards the events after its checkpoint.
 
-    Raises MissingExtra where tensorboardX is not installed.
+    Raises MissingExtra if tensorboardX is not installed.
 
     >>> writer = train.TensorBoard("runs/first/events")  # doctest: +SKIP
     """
@@ -29,11 +29,13 @@ class TensorBoard:
         try:
             self.module: Any = import_module("tensorboardX")
         except ImportError as fault:
-            raise MissingExtra(f"train: tensorboardX is required to write for TensorBoard; it could not be imported "
-                               f"({fault}); install the extra: pip install 'nacre[tensorboard]'") from None
+            raise MissingExtra(
+                f"train: tensorboardX is required to write for TensorBoard; it could not be imported ({fault}); "
+                "install the extra: pip install 'nacre[tensorboard]'"
+            ) from None
 
     def begin(self, position: Any) -> None:
-        """Go on from a position: events of later steps are void."""
+        """Resume at a position: events of later steps are discarded."""
         self.step = -1 if position is None else saved_number(position, "step", self.folder, -1)
         self.writer = self.module.SummaryWriter(self.folder, purge_step=self.step + 1,
                                                 filename_suffix=f".{os.getpid()}.{self.step + 1}")
@@ -41,14 +43,14 @@ class TensorBoard:
     def write(self, kind: str, row: Mapping[str, Any]) -> None:
         """Write a row's values at its step."""
         if self.writer is None:
-            raise StateError("TensorBoard: a writer that has begun is required; call begin(None) first")
+            raise StateError("TensorBoard: the writer has not begun; call begin(None) first")
         self.step = int(row["step"])
         for name, value in row.items():
             if name != "step" and value is not None:
                 self.writer.add_scalar(f"{kind}/{name}", value, self.step)
 
     def position(self) -> Any:
-        """The last step that was written; its events are in the file."""
+        """The last written step; its events are in the file."""
         if self.writer is not None:
             self.writer.flush()
         return {"step": self.step}

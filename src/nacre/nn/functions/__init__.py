@@ -1,1 +1,1 @@
-"""What networks compute, as functions of tensors: `nn.functional` is all of them together."""
+"""The operations of neural networks as functions of tensors; `nn.functional` holds them all."""

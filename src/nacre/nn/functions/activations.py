@@ -1,7 +1,7 @@
 """Activations as functions.
 
-Each is an explicit graph of primitives, so its bits do not depend on whether it is fused.  Half types are cast up,
-computed in float32, and cast down.
+Each one is an explicit graph of primitives, so its bits do not depend on fusion.  Half types are cast up, computed in
+float32, and cast down.
 """
 
 from __future__ import annotations
@@ -58,14 +58,17 @@ SELU_SCALE: Final = 1.0507009873554804934193349852946
 
 
 def composite(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
-    """Apply f in float32 to half types, else as it is; the result has the dtype of x."""
+    """Apply f, in float32 to half types; the result has the dtype of x."""
     held = as_tensor(x)
     require(operation, held.type.dtype, REAL)
     return as_tensor(f(reductions.wide_float(held)), held.type.dtype)
 
 
 def relu(x: TensorLike) -> Tensor:
-    """max(x, 0); NaN stays, and the derivative at 0 is 0.
+    """max(x, 0); NaN stays NaN, and the derivative at 0 is 0.
+
+    `x` has any shape and holds integers or floating-point numbers; the result has its shape and dtype.  Raises
+    DTypeError for bools.
 
     >>> F.relu([-1.0, 2.0])
     Tensor([0., 2.], f32[2])
@@ -79,6 +82,9 @@ def relu(x: TensorLike) -> Tensor:
 def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
     """x above 0, negative_slope · x elsewhere.
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
+
     >>> F.leaky_relu([-1.0, 2.0], 0.5)
     Tensor([-0.5,  2. ], f32[2])
     """
@@ -90,6 +96,9 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
 
 def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """x above 0, alpha · (eˣ − 1) elsewhere.
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
 
     >>> F.elu([0.0, 2.0])
     Tensor([0., 2.], f32[2])
@@ -105,13 +114,16 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 
 
 def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
-    """x · Φ(x), as ½x · erfc(−x/√2); or with `approximate="tanh"` the formula of Hendrycks and Gimpel (2016).
+    """x · Φ(x), as ½x · erfc(−x/√2); `approximate="tanh"` uses the formula of Hendrycks and Gimpel (2016).
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes, ArgumentError for another approximation.
 
     >>> F.gelu([0.0, 100.0])
     Tensor([  0., 100.], f32[2])
     """
     if approximate not in ("none", "tanh"):
-        raise ArgumentError(f'gelu: approximate "none" or "tanh" is required; got {approximate!r}')
+        raise ArgumentError(f'gelu: approximate must be "none" or "tanh"; got {approximate!r}')
     return composite("gelu", x, _gelu if approximate == "none" else _gelu_tanh)
 
 
@@ -129,6 +141,9 @@ def _gelu_tanh(v: Any) -> Any:
 def silu(x: TensorLike) -> Tensor:
     """x · sigmoid(x).
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
+
     >>> F.silu([0.0])
     Tensor([0.], f32[1])
     """
@@ -137,6 +152,9 @@ def silu(x: TensorLike) -> Tensor:
 
 def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + e^(beta · x)) / beta, without overflow; x itself where beta · x is above the threshold.
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
 
     >>> F.softplus([100.0])
     Tensor([100.], f32[1])
@@ -163,13 +181,16 @@ def positive(v: Any) -> Any:
 
 
 def soft_tail(v: Any) -> Any:
-    """log(1 + exp(-|v|)), which is log(1 + exp(v)) up to 0 and has its derivatives at 0, as `positive` has none."""
+    """log(1 + exp(-|v|)): equal to log(1 + exp(v)) up to 0, with its derivatives at 0, because `positive` has none."""
     size = pointwise.select(pointwise.le(v, filled(v, 0.0)), v, pointwise.neg(v))
     return pointwise.log1p(pointwise.exp(size))
 
 
 def tanh(x: TensorLike) -> Tensor:
     """The hyperbolic tangent.
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
 
     >>> F.tanh([0.0])
     Tensor([0.], f32[1])
@@ -179,6 +200,9 @@ def tanh(x: TensorLike) -> Tensor:
 
 def sigmoid(x: TensorLike) -> Tensor:
     """1 / (1 + e⁻ˣ).
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
 
     >>> F.sigmoid([0.0])
     Tensor([0.5], f32[1])
@@ -193,7 +217,10 @@ def along(reduced: Any, like: Any, axis: int) -> Any:
 
 
 def softmax(x: TensorLike, dim: int = -1) -> Tensor:
-    """exp(x − max) · (1 / Σ exp(x − max)) along an axis.
+    """exp(x − max) · (1 / Σ exp(x − max)) along an axis, the last one by default.
+
+    `x` has a floating-point dtype; the result has its shape and dtype.  A row of only −∞ gives NaN.  Raises DTypeError
+    for other dtypes, AxisError for an axis that x does not have.
 
     >>> F.softmax([0.0, 0.0])
     Tensor([0.5, 0.5], f32[2])
@@ -210,9 +237,9 @@ def softmax(x: TensorLike, dim: int = -1) -> Tensor:
 
 
 def exponentials(v: Any, axis: int, empties: bool = False) -> tuple[Any, Any]:
-    """exp(v − max) and its sum along an axis.  The result of softmax does not depend on max, so max has no node.
+    """exp(v − max) and its sum along an axis.  max has no derivative: softmax does not depend on it.
 
-    With `empties` a row of −∞ gives zeros, whose sum is 0; else NaN.
+    With `empties`, a row of −∞ gives zeros with the sum 0; without it, NaN.
     """
     high = detach(reduce.max_(v, (axis,)))
     if empties:
@@ -222,7 +249,7 @@ def exponentials(v: Any, axis: int, empties: bool = False) -> tuple[Any, Any]:
 
 
 def share(total: Any, empties: bool = False) -> Any:
-    """1 / total, for the sum of `exponentials`; 1 in a row without any."""
+    """1 / total, for the sum of `exponentials`; 1 for an empty row."""
     one = filled(total, 1.0)
     if empties:
         total = pointwise.select(pointwise.eq(total, filled(total, 0.0)), one, total)
@@ -239,6 +266,9 @@ def masked_softmax(v: Any) -> Any:
 def logsigmoid(x: TensorLike) -> Tensor:
     """log(sigmoid(x)), without overflow.
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
+
     >>> F.logsigmoid([-100.0])
     Tensor([-100.], f32[1])
     """
@@ -248,6 +278,9 @@ def logsigmoid(x: TensorLike) -> Tensor:
 def mish(x: TensorLike) -> Tensor:
     """x · tanh(log(1 + eˣ)) (Misra 2019).
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
+
     >>> F.mish([0.0])
     Tensor([0.], f32[1])
     """
@@ -256,6 +289,9 @@ def mish(x: TensorLike) -> Tensor:
 
 def selu(x: TensorLike) -> Tensor:
     """scale · (x above 0, alpha · (eˣ − 1) elsewhere), with the constants of Klambauer et al. (2017).
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
 
     >>> F.selu([0.0, 1.0])
     Tensor([0.      , 1.050701], f32[2])
@@ -273,11 +309,14 @@ def selu(x: TensorLike) -> Tensor:
 def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """x above 0, alpha · (e^(x/alpha) − 1) elsewhere (Barron 2017).
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes, ArgumentError for an alpha of 0.
+
     >>> F.celu([0.0, 2.0], alpha=0.5)
     Tensor([0., 2.], f32[2])
     """
     if alpha == 0.0:
-        raise ArgumentError("celu: an alpha other than 0 is required; got 0")
+        raise ArgumentError("celu: alpha must not be 0")
 
     def compute(v: Any) -> Any:
         """The value above zero, a curve with slope 1 below."""
@@ -291,11 +330,14 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x limited to [min_val, max_val]; the derivative at the limits is 0.
 
+    `x` has any shape and holds integers or floating-point numbers; the result has its shape and dtype.  Raises
+    DTypeError for bools, ArgumentError if min_val is above max_val.
+
     >>> F.hardtanh([-2.0, 0.5])
     Tensor([-1. ,  0.5], f32[2])
     """
     if not min_val <= max_val:
-        raise ArgumentError(f"hardtanh: min_val <= max_val is required; got {min_val} and {max_val}")
+        raise ArgumentError(f"hardtanh: min_val must not be above max_val; got {min_val} and {max_val}")
     held: Any = as_tensor(x)
     require("hardtanh", held.type.dtype, "iuf")
     return where(held <= min_val, filled(held, min_val), where(held >= max_val, filled(held, max_val), held))
@@ -303,6 +345,9 @@ def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tens
 
 def relu6(x: TensorLike) -> Tensor:
     """x limited to [0, 6].
+
+    `x` has any shape and holds integers or floating-point numbers; the result has its shape and dtype.  Raises
+    DTypeError for bools.
 
     >>> F.relu6([-1.0, 9.0])
     Tensor([0., 6.], f32[2])
@@ -313,6 +358,9 @@ def relu6(x: TensorLike) -> Tensor:
 def hardsigmoid(x: TensorLike) -> Tensor:
     """x/6 + 1/2 limited to [0, 1].
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
+
     >>> F.hardsigmoid([-3.0, 0.0])
     Tensor([0. , 0.5], f32[2])
     """
@@ -322,6 +370,9 @@ def hardsigmoid(x: TensorLike) -> Tensor:
 def hardswish(x: TensorLike) -> Tensor:
     """x · hardsigmoid(x) (Howard et al. 2019).
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
+
     >>> F.hardswish([-3.0, 3.0])
     Tensor([-0.,  3.], f32[2])
     """
@@ -329,7 +380,10 @@ def hardswish(x: TensorLike) -> Tensor:
 
 
 def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
-    """x where it is above the threshold, else a value.
+    """x where it is above the threshold, `value` elsewhere.
+
+    `x` has any shape and holds integers or floating-point numbers; the result has its shape and dtype.  Raises
+    DTypeError for bools.
 
     >>> F.threshold([0.5, 2.0], 1.0, -1.0)
     Tensor([-1.,  2.], f32[2])
@@ -342,25 +396,31 @@ def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
 def hardshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
     """x where |x| is above lambd, else 0.
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
+
     >>> F.hardshrink([0.3, -2.0])
     Tensor([ 0., -2.], f32[2])
     """
 
     def compute(v: Any) -> Any:
-        """Zero between the two limits, both included."""
+        """Zero between the two limits, limits included."""
         return where((v >= -lambd) & (v <= lambd), filled(v, 0.0), v)
 
     return composite("hardshrink", x, compute)
 
 
 def softshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
-    """x moved by lambd towards 0, and 0 where |x| is at most lambd.
+    """x moved towards 0 by lambd; 0 where |x| is at most lambd.
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes, ArgumentError for a negative lambd.
 
     >>> F.softshrink([0.25, -2.0])
     Tensor([ 0. , -1.5], f32[2])
     """
     if lambd < 0:
-        raise ArgumentError(f"softshrink: a lambd that is not negative is required; got {lambd}")
+        raise ArgumentError(f"softshrink: lambd must not be negative; got {lambd}")
 
     def compute(v: Any) -> Any:
         """The value less lambd above it, plus lambd below its negative."""
@@ -372,6 +432,9 @@ def softshrink(x: TensorLike, lambd: float = 0.5) -> Tensor:
 def tanhshrink(x: TensorLike) -> Tensor:
     """x − tanh(x).
 
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
+
     >>> F.tanhshrink([0.0])
     Tensor([0.], f32[1])
     """
@@ -380,6 +443,9 @@ def tanhshrink(x: TensorLike) -> Tensor:
 
 def softsign(x: TensorLike) -> Tensor:
     """x / (1 + |x|).
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes.
 
     >>> F.softsign([1.0, -3.0])
     Tensor([ 0.5 , -0.75], f32[2])
@@ -390,6 +456,9 @@ def softsign(x: TensorLike) -> Tensor:
 def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
     """x above 0, weight · x elsewhere, for a weight of one number or one for each channel (axis 1).
 
+    `x` has a floating-point dtype; the result has its shape and dtype.  Raises ShapeError for another number of
+    weights.
+
     >>> F.prelu([[-1.0, -1.0]], [0.5, 0.25])
     Tensor([[-0.5 , -0.25]], f32[1, 2])
     """
@@ -397,10 +466,10 @@ def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
     w: Any = as_tensor(weight, held.type.dtype)
     channels = held.type.shape[1] if len(held.type.shape) > 1 else 1
     if w.type.shape not in ((1,), (), (channels,)):
-        raise ShapeError(f"prelu: a weight of one number or {channels} is required; got {w.type}")
+        raise ShapeError(f"prelu: weight must have 1 or {channels} numbers; got {w.type}")
 
     def compute(v: Any) -> Any:
-        """The slope is the channel's own below zero."""
+        """The channel's own slope below zero."""
         slope = as_tensor(w, v.type.dtype)
         if slope.type.shape == (channels,) and len(v.type.shape) > 1:
             slope = view.broadcast(slope, v.type.shape, (1,))
@@ -412,13 +481,16 @@ def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
 
 
 def rrelu(x: TensorLike, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
-    """x above 0, a · x elsewhere, for a drawn evenly from [lower, upper) while training, else their mean.
+    """x above 0, a · x elsewhere; in training a is drawn from [lower, upper), in evaluation it is their mean.
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other
+    dtypes, ArgumentError if lower is above upper.
 
     >>> F.rrelu([-1.0, 2.0], 0.25, 0.75)
     Tensor([-0.5,  2. ], f32[2])
     """
     if not lower <= upper:
-        raise ArgumentError(f"rrelu: lower <= upper is required; got {lower} and {upper}")
+        raise ArgumentError(f"rrelu: lower must not be above upper; got {lower} and {upper}")
 
     def compute(v: Any) -> Any:
         """The slope is drawn for each element."""
@@ -434,13 +506,16 @@ def rrelu(x: TensorLike, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
 def glu(x: TensorLike, dim: int = -1) -> Tensor:
     """a · sigmoid(b) for the halves a and b of x along an axis (Dauphin et al. 2017).
 
+    `x` has a floating-point dtype.  The axis `dim`, the last one by default, has half the size in the result.  Raises
+    ShapeError for an odd size.
+
     >>> F.glu([2.0, 0.0])
     Tensor([1.], f32[1])
     """
     held = as_tensor(x)
     at = normal_axis(dim, len(held.type.shape), "glu")
     if not isinstance(held.type.shape[at], int) or held.type.shape[at] % 2:
-        raise ShapeError(f"glu: an even size along axis {dim} is required; got {held.type}")
+        raise ShapeError(f"glu: axis {dim} must have an even size; got {held.type}")
 
     def compute(v: Any) -> Any:
         """The first half times the sigmoid of the second."""
@@ -451,7 +526,9 @@ def glu(x: TensorLike, dim: int = -1) -> Tensor:
 
 
 def softmin(x: TensorLike, dim: int = -1) -> Tensor:
-    """softmax(−x) along an axis.
+    """softmax(−x) along an axis, the last one by default.
+
+    `x` has a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other dtypes.
 
     >>> F.softmin([0.0, 0.0])
     Tensor([0.5, 0.5], f32[2])
@@ -464,7 +541,8 @@ def softmin(x: TensorLike, dim: int = -1) -> Tensor:
 def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
     """A sample of the relaxed categorical distribution (Jang et al. 2017): softmax((logits + noise) / tau).
 
-    `hard` gives a one-hot vector with the gradient of the soft one.
+    `logits` has a floating-point dtype; the result has its shape and dtype.  `hard` returns a one-hot vector with the
+    gradient of the soft one.  Raises DTypeError for other dtypes.
 
     >>> F.gumbel_softmax([0.0, 0.0], hard=True).sum().item()
     1.0
@@ -488,7 +566,7 @@ def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim
 
 
 def _last_to(axis: int, rank: int) -> tuple[int, ...]:
-    """The permutation that puts the last axis at a place."""
+    """The permutation that moves the last axis to a position."""
     order = list(range(rank - 1))
     order.insert(axis, rank - 1)
     return tuple(order)

@@ -1,4 +1,4 @@
-"""Attention as a function: an explicit graph of primitives, which the compiler makes one kernel of."""
+"""Attention as a function: an explicit graph of primitives that the compiler turns into one kernel."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query · keyᵀ · scale + mask) · value, over the last two axes ([..., L, E] and [..., S, E]).
 
-    A bool mask says which keys take part; a floating-point one is added.  A query whose keys are all masked, by false
-    or −∞, gives 0, and has derivative 0.  The scale is 1/√E unless given.  The sum
-    of the exponentials divides the product with `value`, not each weight.  Half types are cast up, computed in float32,
-    and cast down.  `numerics("fast")` takes long rows of scores in blocks.
+    A bool mask is true for keys that take part; a floating-point mask is added to the scores.  A query whose keys are
+    all masked, by false or −∞, gives 0 and has derivative 0.  The default scale is 1/√E.  The sum of the exponentials
+    divides the product with `value`, not each weight.  Half types are cast up, computed in float32, and cast down.
+    `numerics("fast")` computes long rows of scores in blocks.
 
-    With `enable_gqa` keys and values [..., G, S, E] may have fewer heads than queries [..., H, L, E]: each serves H / G
-    heads in a row, for the bits of keys and values that are repeated.
+    With `enable_gqa`, keys and values [..., G, S, E] may have fewer heads than queries [..., H, L, E].  Each of them
+    serves H / G consecutive heads, with the bits of repeated keys and values.
+
+    Raises ShapeError for shapes or masks that do not fit, DTypeError for dtypes that are not floating-point.
 
     >>> F.scaled_dot_product_attention([[1.0]], [[1.0]], [[2.0]])
     Tensor([[2.]], f32[1, 1])
@@ -46,8 +48,8 @@ def scaled_dot_product_attention(
     require("attention", dtype, REAL)
     if len(q.type.shape) < 2 or q.type.shape[-1] != k.type.shape[-1] or k.type.shape[-2] != v.type.shape[-2]:
         raise ShapeError(
-            "attention: queries [..., L, E], keys [..., S, E] and values [..., S, F] are required; got "
-            f"{q.type}, {k.type} and {v.type}"
+            f"attention: queries must be [..., L, E], keys [..., S, E] and values [..., S, F]; got {q.type}, {k.type} "
+            f"and {v.type}"
         )
     q, k, v = (reductions.wide_float(x) for x in (q, k, v))
     heads = q.type.shape
@@ -78,12 +80,12 @@ def _attended(
 
 
 def _grouped(q: Any, k: Any, v: Any, mask: TensorLike | None) -> tuple[Any, Any, Any, Any]:
-    """Queries, keys and values with heads [..., G, H / G], the last two as views, and the mask for such scores."""
+    """Queries, keys and values with heads [..., G, H / G] (keys and values as views), and the mask for such scores."""
     shapes = [x.type.shape for x in (q, k, v)]
     heads, groups, other = (s[-3] if len(s) > 2 else 0 for s in shapes)
     if not heads or not groups or groups != other or heads % groups:
         raise ShapeError(
-            "attention: with enable_gqa the queries' heads are a multiple of those of keys and values, on the third "
+            "attention: with enable_gqa, the heads of keys and values must divide those of queries, on the third "
             f"axis from the end; got {q.type}, {k.type} and {v.type}"
         )
     q = view.reshape(q, (*shapes[0][:-3], groups, heads // groups, *shapes[0][-2:]))
@@ -95,7 +97,7 @@ def _grouped(q: Any, k: Any, v: Any, mask: TensorLike | None) -> tuple[Any, Any,
         held: Any = as_tensor(mask)
         shape = held.type.shape
         if len(shape) > 2 and shape[-3] not in (1, heads):
-            raise ShapeError(f"attention: a mask of 1 or {heads} heads is required; got {held.type}")
+            raise ShapeError(f"attention: the mask must have 1 or {heads} heads; got {held.type}")
         split = (1, 1) if len(shape) < 3 or shape[-3] == 1 else (groups, heads // groups)
         mask = view.reshape(held, (*shape[:-3], *split, *shape[-2:])) if len(shape) > 2 else held
     return q, k, v, mask
@@ -134,12 +136,12 @@ def _masked(scores: Any, mask: TensorLike | None, causal: bool) -> Any:
 
 
 def _mask(mask: TensorLike, shape: Shape, dtype: DType) -> Any:
-    """A mask that extends to the scores' shape: of bools, or of their dtype."""
+    """A mask that broadcasts to the scores' shape, of bools or of the scores' dtype."""
     held = as_tensor(mask)
     if broadcast_shapes(held.type.shape, shape, operation="attention mask") != shape:
-        raise ShapeError(f"attention: a mask that extends to {list(shape)} is required; got {held.type}")
+        raise ShapeError(f"attention: the mask must broadcast to {list(shape)}; got {held.type}")
     if held.type.dtype is bool_:
         return held
     if not held.type.dtype.is_float:
-        raise DTypeError(f"attention: a bool or floating-point mask is required; got {held.type}")
+        raise DTypeError(f"attention: the mask must be bool or floating-point; got {held.type}")
     return as_tensor(held, dtype)

@@ -1,4 +1,4 @@
-"""Dropout as functions: of elements, of channels, and the kind that keeps mean and variance."""
+"""Dropout as functions: of elements, of channels, and the kind that preserves mean and variance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ __all__ = [
 
 
 def dropout(x: TensorLike, p: float = 0.5, training: bool = True, key: TensorLike | None = None) -> Tensor:
-    """x / (1 − p) where kept, each element with probability 1 − p, and 0 elsewhere; x itself when not training.
+    """x / (1 − p) with probability 1 − p for each element, 0 otherwise; x itself when not training.
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Without `key` the random numbers
+    come from the global generator.  Raises ArgumentError for a probability outside [0, 1], DTypeError for integers.
 
     >>> F.dropout([1.0, 1.0], 0.0)
     Tensor([1., 1.], f32[2])
@@ -33,7 +36,10 @@ def dropout(x: TensorLike, p: float = 0.5, training: bool = True, key: TensorLik
 
 
 def dropout1d(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
-    """Whole channels of [N, C, L] or [C, L] kept or set to 0.
+    """Keeps whole channels of [N, C, L] or [C, L], or sets them to 0.
+
+    The result has the shape and dtype of x.  Raises ArgumentError for a probability outside [0, 1], DTypeError for
+    integers, ShapeError for another rank.
 
     >>> F.dropout1d(nc.ones((2, 3, 4)), 1.0).sum().item()
     0.0
@@ -42,7 +48,10 @@ def dropout1d(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 def dropout2d(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
-    """Whole channels of [N, C, H, W] or [C, H, W] kept or set to 0.
+    """Keeps whole channels of [N, C, H, W] or [C, H, W], or sets them to 0.
+
+    The result has the shape and dtype of x.  Raises ArgumentError for a probability outside [0, 1], DTypeError for
+    integers, ShapeError for another rank.
 
     >>> F.dropout2d(nc.ones((2, 3, 4, 4)), 1.0).sum().item()
     0.0
@@ -51,7 +60,10 @@ def dropout2d(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 def dropout3d(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
-    """Whole channels of [N, C, D, H, W] or [C, D, H, W] kept or set to 0.
+    """Keeps whole channels of [N, C, D, H, W] or [C, D, H, W], or sets them to 0.
+
+    The result has the shape and dtype of x.  Raises ArgumentError for a probability outside [0, 1], DTypeError for
+    integers, ShapeError for another rank.
 
     >>> F.dropout3d(nc.ones((2, 3, 4, 4, 4)), 1.0).sum().item()
     0.0
@@ -62,13 +74,13 @@ def dropout3d(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
 def _dropped(
     operation: str, x: TensorLike, p: float, training: bool, key: TensorLike | None, inner: int | None
 ) -> Tensor:
-    """Elements, or whatever is before the `inner` last axes, kept or set to zero."""
+    """x with elements, or everything before the `inner` last axes, kept or set to zero."""
     check_probability(operation, p)
     held = as_tensor(x)
     require(operation, held.type.dtype, REAL)
     shape = held.type.shape
     if inner is not None and len(shape) not in (inner + 1, inner + 2):
-        raise ShapeError(f"{operation}: a rank of {inner + 1} or {inner + 2} is required; got {held.type}")
+        raise ShapeError(f"{operation}: the rank must be {inner + 1} or {inner + 2}; got {held.type}")
     if not training or p == 0.0:
         return apart(held, held)
     drawn = shape if inner is None else shape[: len(shape) - inner]
@@ -79,9 +91,9 @@ def _dropped(
 
 
 def check_probability(operation: str, p: float) -> None:
-    """Raise ArgumentError for what is no probability."""
+    """Raise ArgumentError for a number outside [0, 1]."""
     if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"{operation}: a probability in [0, 1] is required; got {p}")
+        raise ArgumentError(f"{operation}: p must be a probability in [0, 1]; got {p}")
 
 
 def kept(shape: Any, p: float, key: TensorLike | None) -> Any:
@@ -91,12 +103,15 @@ def kept(shape: Any, p: float, key: TensorLike | None) -> Any:
 
 
 def scaled(x: Any, p: float) -> tuple[Any, Any]:
-    """x / (1 − p), and zeros."""
+    """x / (1 − p), or zeros for p = 1."""
     return pointwise.mul(x, filled(x, 0.0 if p == 1.0 else 1.0 / (1.0 - p))), filled(x, 0.0)
 
 
 def alpha_dropout(x: TensorLike, p: float = 0.5, training: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance where they are 0 and 1 (Klambauer et al. 2017), to be used with `selu`.
+    """Dropout that preserves a mean of 0 and a variance of 1 (Klambauer et al. 2017), for use with `selu`.
+
+    `x` has any shape and a floating-point dtype; the result has its shape and dtype.  Raises ArgumentError for a
+    probability outside [0, 1], DTypeError for integers.
 
     >>> F.alpha_dropout([1.0, 2.0], training=False)
     Tensor([1., 2.], f32[2])
@@ -106,6 +121,9 @@ def alpha_dropout(x: TensorLike, p: float = 0.5, training: bool = False) -> Tens
 
 def feature_alpha_dropout(x: TensorLike, p: float = 0.5, training: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels (axis 1).
+
+    `x` has a floating-point dtype; the result has its shape and dtype.  Raises ArgumentError for a probability outside
+    [0, 1], DTypeError for integers.
 
     >>> F.feature_alpha_dropout([[1.0, 2.0]], training=False)
     Tensor([[1., 2.]], f32[1, 2])
@@ -125,7 +143,7 @@ def _alpha_dropped(operation: str, x: TensorLike, p: float, training: bool, lead
     shape = held.type.shape
 
     def compute(v: Any) -> Any:
-        """What is dropped saturates at selu's lower limit."""
+        """Dropped elements saturate at selu's lower limit."""
         drawn = shape if leading is None else shape[:leading]
         mask = view.broadcast(kept(drawn, p, None), shape, tuple(range(len(drawn))))
         return where(mask, v, filled(v, low)) * factor + shift

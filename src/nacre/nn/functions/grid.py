@@ -1,4 +1,4 @@
-"""Images and volumes taken at places that a grid says: sampling, and the grids of affine maps."""
+"""Images and volumes sampled at the points of a grid, and the grids of affine maps."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> Tensor:
-    """input [N, C, H, W] at the places of grid [N, h, w, 2] → [N, C, h, w]; volumes have another axis each.
+    """Samples input [N, C, H, W] at the points of grid [N, h, w, 2] → [N, C, h, w]; volumes have one more axis.
 
-    A place is (x, y) or (x, y, z), from −1 to 1 across the image: from the middle of the first pixel to that of the
-    last with `align_corners`, else from edge to edge.  Between pixels the mode decides: "bilinear" (of volumes,
-    trilinear), "nearest", or "bicubic" (images alone).  Outside there are zeros, the "border", or the "reflection" of
-    what is inside; NaN is −1.  Gradients are those of both arguments.
+    A point is (x, y) or (x, y, z), from −1 to 1 across the image: from the centre of the first pixel to that of the
+    last with `align_corners`, else from edge to edge.  `mode` interpolates between pixels: "bilinear" (trilinear for
+    volumes), "nearest", or "bicubic" (images only).  `padding_mode` gives values outside the image: "zeros", the
+    "border", or the "reflection" of the inside.  NaN counts as −1.  Both arguments have gradients.
 
-    Raises ShapeError and DTypeError for what does not fit together, ArgumentError for other modes.
+    Raises ShapeError and DTypeError for arguments that do not fit together, ArgumentError for other modes.
 
     >>> image, middle = nc.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), nc.tensor([[[[0.0, 0.0], [0.5, 0.5]]]])
     >>> F.grid_sample(image, middle).tolist()
@@ -70,23 +70,29 @@ def grid_sample(
 def _check(held: Tensor, places: Tensor, mode: str, padding_mode: str) -> None:
     rank = len(held.type.shape) - 2
     if mode not in MODES or (mode == "bicubic" and rank != 2):
-        raise ArgumentError(f"grid_sample: a mode of {', '.join(MODES)} (images alone) is required; got {mode!r}")
+        raise ArgumentError(
+            f"grid_sample: mode must be one of {', '.join(MODES)} (bicubic for images only); got {mode!r}"
+        )
     if padding_mode not in PADDINGS:
-        raise ArgumentError(f"grid_sample: a padding_mode of {', '.join(PADDINGS)} is required; got {padding_mode!r}")
+        raise ArgumentError(f"grid_sample: padding_mode must be one of {', '.join(PADDINGS)}; got {padding_mode!r}")
     if rank not in (2, 3) or len(places.type.shape) != rank + 2 or places.type.shape[-1] != rank or \
             places.type.shape[0] != held.type.shape[0]:
-        raise ShapeError("grid_sample: an input [N, C, H, W] and a grid [N, h, w, 2], or [N, C, D, H, W] and "
-                         f"[N, d, h, w, 3], are required; got {held.type} and {places.type}")
+        raise ShapeError(
+            "grid_sample: input must be [N, C, H, W] with a grid [N, h, w, 2], or [N, C, D, H, W] with [N, d, h, w, "
+            f"3]; got {held.type} and {places.type}"
+        )
     if any(n == 0 for n in held.type.shape[2:]):
-        raise ShapeError(f"grid_sample: an image with pixels is required; got {held.type}")
+        raise ShapeError(f"grid_sample: the image must have pixels; got {held.type}")
     require("grid_sample", held.type.dtype, REAL)
     if places.type.dtype is not held.type.dtype:
-        raise DTypeError(f"grid_sample: input and grid of one dtype are required; got {held.type} and {places.type}; "
-                         "convert one of them with `astype`")
+        raise DTypeError(
+            f"grid_sample: input and grid must have one dtype; got {held.type} and {places.type}; convert one of them "
+            "with `astype`"
+        )
 
 
 class _Axis:
-    """The pixels along an axis that places are between: their numbers, weights, and whether they are inside."""
+    """The pixels around points along one axis: their indices, their weights, and whether they are inside."""
 
     def __init__(self, at: Any, size: Size, mode: str, padding: str, aligned: bool) -> None:
         self.size, self.padding, self.aligned = size, padding, aligned
@@ -107,7 +113,7 @@ class _Axis:
             self.taps = [self._tap(low, low + 1 - exact), self._tap(low + 1, exact - low)]
 
     def _moved(self, at: Any) -> Any:
-        """Where a place outside is taken from."""
+        """The position inside the image from which a point outside takes its value."""
         if self.padding == "zeros":
             return at
         if self.padding == "reflection":
@@ -140,7 +146,7 @@ def _cubic(d: Any, near: bool) -> Any:
 
 
 def _tap(rows: Any, first: Any, taps: Sequence[tuple[Any, Any, Any]], spatial: Sequence[Size]) -> Any:
-    """One pixel for each place, all its channels, times its weight."""
+    """One pixel for each point, in all its channels, times its weight."""
     number: Any = 0
     for (at, _, _), size in zip(taps, spatial, strict=True):
         number = number * size + at
@@ -162,10 +168,10 @@ def _together(parts: Any, join: Callable[[Any, Any], Any]) -> Any:
 
 
 def affine_grid(theta: TensorLike, size: Sequence[int], align_corners: bool = False) -> Tensor:
-    """The grid for `grid_sample` of affine maps theta [N, 2, 3] and images of a size [N, C, H, W] → [N, H, W, 2].
+    """The grid for `grid_sample` from affine maps theta [N, 2, 3], for images of size [N, C, H, W] → [N, H, W, 2].
 
-    Volumes have theta [N, 3, 4], a size [N, C, D, H, W] and a grid [N, D, H, W, 3].  Raises ShapeError for other
-    shapes, ArgumentError for sizes below 1.
+    For volumes, theta is [N, 3, 4], size [N, C, D, H, W] and the grid [N, D, H, W, 3].  theta has a floating-point
+    dtype, which is also that of the grid.  Raises ShapeError for other shapes, ArgumentError for sizes below 1.
 
     >>> turned = nc.tensor([[[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]])
     >>> F.affine_grid(turned, (1, 1, 2, 2), align_corners=True)[0, 0].tolist()
@@ -175,10 +181,12 @@ def affine_grid(theta: TensorLike, size: Sequence[int], align_corners: bool = Fa
     wanted = whole_numbers(size, "affine_grid", "size")
     rank = len(wanted) - 2
     if rank not in (2, 3) or tuple(held.type.shape) != (wanted[0], rank, rank + 1):
-        raise ShapeError("affine_grid: maps [N, 2, 3] and a size [N, C, H, W], or [N, 3, 4] and [N, C, D, H, W], are "
-                         f"required; got {held.type} and {list(wanted)}")
+        raise ShapeError(
+            "affine_grid: theta must be [N, 2, 3] with a size [N, C, H, W], or [N, 3, 4] with [N, C, D, H, W]; got "
+            f"{held.type} and {list(wanted)}"
+        )
     if min(wanted) < 1:
-        raise ArgumentError(f"affine_grid: sizes above 0 are required; got {list(wanted)}")
+        raise ArgumentError(f"affine_grid: sizes must be above 0; got {list(wanted)}")
     require("affine_grid", held.type.dtype, REAL)
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in wanted[2:]]
     if not align_corners:

@@ -22,7 +22,9 @@ __all__ = ["bilinear", "embedding", "embedding_bag", "linear"]
 
 
 def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
-    """x · weightᵀ + bias, for weight [out, in] and x [..., in].
+    """x · weightᵀ + bias, for x [..., in], weight [out, in] and bias [out] → [..., out].
+
+    The result has the promoted dtype of x and weight.  Raises ShapeError if the sizes do not match.
 
     >>> F.linear([[1.0, 2.0]], [[3.0, 4.0]])
     Tensor([[11.]], f32[1, 1])
@@ -30,21 +32,27 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     a, w = as_tensor(x), as_tensor(weight)
     (a, w), _ = meet("linear", (a, w))
     rank = len(a.type.shape)
-    if rank == 0 or len(w.type.shape) != 2 or a.type.shape[-1] != w.type.shape[1]:
+    if rank == 0 or len(w.type.shape) != 2:
+        raise ShapeError(f"linear: the input must be [..., in] and the weight [out, in]; got {a.type} and {w.type}")
+    if a.type.shape[-1] != w.type.shape[1]:
         raise ShapeError(
-            f"linear: an input [..., in] for a weight [out, in] is required; got {a.type} and {w.type}"
+            f"linear: in_features must match the last axis of the input: {w.type.shape[1]} and {a.type.shape[-1]} "
+            f"(input {a.type}, weight {w.type})"
         )
     y = contract.dot(a, w, ((rank - 1,), (1,)), ((), ()))
     if bias is None:
         return y
     b = as_tensor(bias, y.type.dtype)
     if b.type.shape != w.type.shape[:1]:
-        raise ShapeError(f"linear: a bias of shape {list(w.type.shape[:1])} is required; got {b.type}")
+        raise ShapeError(f"linear: the bias must have shape {list(w.type.shape[:1])}; got {b.type}")
     return pointwise.add(y, spread(b, y.type.shape))
 
 
 def embedding(indices: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> Tensor:
-    """The rows of weight at integer indices; the row at padding_idx gets no gradient.
+    """The rows of weight [n, width] at integer indices [...] → [..., width].
+
+    The row at `padding_idx` gets no gradient.  Raises DTypeError for indices that are not integers, and ShapeError for
+    an index out of range where it is known.
 
     >>> F.embedding([1, 0], [[1.0, 2.0], [3.0, 4.0]])
     Tensor([[3., 4.],
@@ -68,17 +76,19 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """The sums, means or maxima of rows of weight over bags of indices [bags, n], or [all] that begin at `offsets`.
+    """The sums, means or maxima of the rows of weight [n, width] over bags of indices → [bags, width].
 
-    `per_sample_weights` weigh the rows of a sum; what is at `padding_idx` is not in the bag.  An empty bag gives 0.
+    Indices are [bags, n], or [all] with the beginnings of the bags in `offsets`.  `mode` is "mean" by default.
+    `per_sample_weights` weights the rows of a sum.  The index `padding_idx` does not count.  An empty bag gives 0.
+    Raises ArgumentError or ShapeError for arguments that do not fit.
 
     >>> F.embedding_bag([[0, 1]], [[1.0, 2.0], [3.0, 4.0]])
     Tensor([[2., 3.]], f32[1, 2])
     """
     if mode not in ("sum", "mean", "max"):
-        raise ArgumentError(f'embedding_bag: a mode "sum", "mean" or "max" is required; got {mode!r}')
+        raise ArgumentError(f'embedding_bag: mode must be "sum", "mean" or "max"; got {mode!r}')
     if per_sample_weights is not None and mode != "sum":
-        raise ArgumentError(f'embedding_bag: mode "sum" is required with per_sample_weights; got {mode!r}')
+        raise ArgumentError(f'embedding_bag: per_sample_weights need mode "sum"; got {mode!r}')
     wanted: Any = as_tensor(input)
     places, present = _bags(wanted, offsets, include_last_offset)
     wanted = take(wanted.flatten(), places)
@@ -102,7 +112,7 @@ def embedding_bag(
 
 
 def _bags(wanted: Any, offsets: TensorLike | None, include_last: bool) -> tuple[Any, Any]:
-    """Where each bag's indices are among all of them, [bags, longest], and which of those places it has."""
+    """The positions of each bag's indices among all of them, [bags, longest], and which positions a bag has."""
     if len(wanted.type.shape) == 2 and offsets is None:
         count, longest = (int(n) for n in wanted.type.shape)
         starts, lengths = np.arange(count) * longest, np.full(count, longest)
@@ -112,10 +122,12 @@ def _bags(wanted: Any, offsets: TensorLike | None, include_last: bool) -> tuple[
         starts = begun[:-1] if include_last else begun
         lengths = ends - starts
         if (lengths < 0).any() or (begun < 0).any() or (len(ends) and ends[-1] > wanted.type.shape[0]):
-            raise ArgumentError("embedding_bag: ascending offsets within the indices are required; got others")
+            raise ArgumentError(
+                f"embedding_bag: offsets must ascend, from 0 to {wanted.type.shape[0]}; got {begun.tolist()}"
+            )
         longest = int(lengths.max(initial=0))
     else:
-        raise ShapeError(f"embedding_bag: indices [bags, n], or [all] with offsets, are required; got {wanted.type}")
+        raise ShapeError(f"embedding_bag: indices must be [bags, n], or [all] with offsets; got {wanted.type}")
     within = np.arange(longest) < lengths[:, None]
     return as_tensor(np.where(within, starts[:, None] + np.arange(longest), 0)), as_tensor(within)
 
@@ -123,7 +135,9 @@ def _bags(wanted: Any, offsets: TensorLike | None, include_last: bool) -> tuple[
 def bilinear(
     input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: TensorLike | None = None
 ) -> Tensor:
-    """x₁ᵀ · W · x₂ + bias for each matrix W of weight [out, in1, in2], over the last axes.
+    """x₁ᵀ · W · x₂ + bias for each matrix W of weight [out, in1, in2], over the last axes → [..., out].
+
+    Raises ShapeError if the sizes do not match.
 
     >>> F.bilinear([1.0, 2.0], [3.0], [[[1.0], [10.0]]])
     Tensor([63.], f32[1])
@@ -133,8 +147,8 @@ def bilinear(
         a.type.shape[:-1] != b.type.shape[:-1]
     ):
         raise ShapeError(
-            "bilinear: inputs [..., in1] and [..., in2] for a weight [out, in1, in2] are required; got "
-            f"{a.type}, {b.type} and {w.type}"
+            f"bilinear: inputs must be [..., in1] and [..., in2], and weight [out, in1, in2]; got {a.type}, {b.type} "
+            f"and {w.type}"
         )
     if is_half(a):
         return in_single(partial(bilinear, bias=bias), a, b, w)

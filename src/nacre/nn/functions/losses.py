@@ -1,7 +1,7 @@
 """Losses whose target names a class, as explicit graphs of primitives.
 
-Forward and backward need few passes over the logits: the class that a target names is picked by comparing with the
-class's index, which fuses with the exponentials and whose gradient is a selection, not a scatter.
+Forward and backward need few passes over the logits.  A comparison with the class indices picks the target's class.  It
+fuses with the exponentials, and its gradient is a selection, not a scatter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def reduced(losses: Any, reduction: str, weights: Any | None = None) -> Any:
-    """The losses' mean, sum, or themselves; the mean is weighted where weights are given."""
+    """The mean or sum of losses, or the losses themselves; the mean is weighted if weights are given."""
     axes = tuple(range(len(losses.type.shape)))
     if reduction == "none":
         return losses
@@ -37,14 +37,14 @@ def reduced(losses: Any, reduction: str, weights: Any | None = None) -> Any:
     if reduction == "sum":
         return total
     if reduction != "mean":
-        raise ArgumentError(f'loss: a reduction "mean", "sum" or "none" is required; got {reduction!r}')
+        raise ArgumentError(f'loss: reduction must be "mean", "sum" or "none"; got {reduction!r}')
     if weights is not None:
         return pointwise.div(total, reduce.sum_(weights, axes) if axes else weights)
     return pointwise.div(total, scalar(losses.type.size, total.type.dtype))
 
 
 def _classes(x: Any, axis: int) -> Any:
-    """The index along the axis of classes, at every element."""
+    """The index along the class axis, at every element."""
     return pointwise.iota(x.type.shape, axis, int64)
 
 
@@ -53,14 +53,16 @@ def _rest(x: Any, axis: int) -> tuple[int, ...]:
 
 
 def _shifted(v: Any, axis: int) -> tuple[Any, Any]:
-    """v − max, and log Σ exp(v − max) along an axis.  Their difference does not depend on max, so it has no node."""
+    """v − max, and log Σ exp(v − max) along an axis.  max has no derivative: it cancels."""
     high = detach(reduce.max_(v, (axis,)))
     moved = pointwise.sub(v, view.broadcast(high, v.type.shape, _rest(v, axis)))
     return moved, pointwise.log(reduce.sum_(pointwise.exp(moved), (axis,)))
 
 
 def log_softmax(x: TensorLike, dim: int = -1) -> Tensor:
-    """x − max − log Σ exp(x − max) along an axis.
+    """x − max − log Σ exp(x − max) along an axis, the last one by default.
+
+    `x` has a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other dtypes.
 
     >>> F.log_softmax([0.0, 0.0])
     Tensor([-0.6931472, -0.6931472], f32[2])
@@ -75,10 +77,10 @@ def log_softmax(x: TensorLike, dim: int = -1) -> Tensor:
 
 
 def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
-    """Integers as vectors (int64) that are 1 at their index and 0 elsewhere, along a new last axis.
+    """Integers [...] as int64 vectors [..., num_classes] that are 1 at their index and 0 elsewhere.
 
-    Without `num_classes` there are as many as the largest integer needs, which must be known.  Integers outside
-    raise ArgumentError where they are known, and give zeros in compiled functions.
+    The default of `num_classes` is one more than the largest integer, which must be known.  An integer out of range
+    raises ArgumentError if it is known, and gives zeros in compiled functions.  Raises DTypeError for other dtypes.
 
     >>> F.one_hot([1, 0], 3)
     Tensor([[0, 1, 0],
@@ -94,7 +96,7 @@ def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
         listed = numbers(held, "one_hot")
         outside = listed[(listed < 0) | (listed >= num_classes)]
         if outside.size:
-            raise ArgumentError(f"one_hot: integers in [0, {num_classes}) are required; got {outside[0]}")
+            raise ArgumentError(f"one_hot: integers must be in [0, {num_classes}); got {outside[0]}")
     shape = (*held.type.shape, num_classes)
     rank = len(held.type.shape)
     wide = view.broadcast(held, shape, tuple(range(rank)))
@@ -111,13 +113,16 @@ def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: i
     wanted = tuple(s for k, s in enumerate(logits.type.shape) if k != axis)
     if target.type.shape != wanted:
         raise ShapeError(
-            f"{operation}: targets of shape {list(wanted)} are required for logits {logits.type}; got {target.type}"
+            f"{operation}: targets must have shape {list(wanted)} for logits {logits.type}; got {target.type}"
         )
     classes = logits.type.shape[axis]
     if is_concrete(target) and isinstance(classes, int):
         array = numbers(target, operation)
-        if not ((array >= 0) & (array < classes) | (array == ignored)).all():
-            raise ArgumentError(f"{operation}: classes in [0, {classes}) or {ignored} are required; got others")
+        wrong = array[((array < 0) | (array >= classes)) & (array != ignored)]
+        if wrong.size:
+            raise ArgumentError(
+                f"{operation}: classes must be in [0, {classes}), or {ignored} to be ignored; got {wrong.flat[0]}"
+            )
 
 
 def cross_entropy(
@@ -130,8 +135,9 @@ def cross_entropy(
 ) -> Tensor:
     """−log softmax(input) at the target's class, for logits [C], [N, C] or [N, C, ...].
 
-    Targets are integers of the shape without C, or probabilities of the shape of the input.  `weight` [C] weighs
-    the classes, and the mean by them; targets equal to `ignore_index` do not count.
+    Targets are integers of the shape without C, or probabilities of the shape of the input.  `weight` [C] weights the
+    classes, and the mean is then weighted too.  Targets equal to `ignore_index` do not count.  The reduction is "mean"
+    (default) or "sum", which give a scalar, or "none".
 
     Raises ShapeError and DTypeError for targets that do not fit, ArgumentError for classes out of range.
 
@@ -142,9 +148,9 @@ def cross_entropy(
     require("cross_entropy", logits.type.dtype, REAL)
     rank = len(logits.type.shape)
     if rank == 0:
-        raise ShapeError("cross_entropy: logits with an axis of classes are required; got shape []")
+        raise ShapeError("cross_entropy: logits must have an axis of classes; got shape []")
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError(f"cross_entropy: a label_smoothing in [0, 1] is required; got {label_smoothing}")
+        raise ArgumentError(f"cross_entropy: label_smoothing must be in [0, 1]; got {label_smoothing}")
     axis = 0 if rank == 1 else 1
     v = wide_float(logits)
     factors = None if weight is None else _class_weights(weight, v, axis)
@@ -160,7 +166,7 @@ def cross_entropy(
 def _class_weights(weight: TensorLike, v: Any, axis: int) -> Any:
     held = as_tensor(weight, v.type.dtype)
     if held.type.shape != (v.type.shape[axis],):
-        raise ShapeError(f"cross_entropy: a weight for each class of {v.type} is required; got {held.type}")
+        raise ShapeError(f"cross_entropy: weight must have one number for each class of {v.type}; got {held.type}")
     return view.broadcast(held, v.type.shape, (axis,))
 
 
@@ -190,9 +196,9 @@ def _uniform(v: Any, moved: Any, total: Any, factors: Any, axis: int) -> Any:
 
 
 def _soft(v: Any, target: Any, factors: Any, axis: int, reduction: str, smoothing: float) -> Any:
-    """The loss for probabilities; the mean is over the examples, whatever the weights."""
+    """The loss for probabilities; the mean is over the examples, even with weights."""
     if target.type.shape != v.type.shape:
-        raise ShapeError(f"cross_entropy: probabilities of shape {list(v.type.shape)} are required; got {target.type}")
+        raise ShapeError(f"cross_entropy: probabilities must have shape {list(v.type.shape)}; got {target.type}")
     wanted = as_tensor(target, v.type.dtype)
     if smoothing:
         share = pointwise.div(constant(smoothing, v.type.dtype), scalar(v.type.shape[axis], v.type.dtype))
@@ -211,7 +217,9 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    """−input at the target's class, for log-probabilities as `log_softmax` gives.
+    """−input at the target's class, for log-probabilities such as those of `log_softmax`.
+
+    Shapes, weights and reductions are those of `cross_entropy` with integer targets, and so are the errors.
 
     >>> F.nll_loss([[-1.0, -2.0]], [1])
     Tensor(2., f32[])

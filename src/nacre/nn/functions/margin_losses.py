@@ -1,4 +1,4 @@
-"""Losses of several classes by margins, and the loss of unaligned sequences (CTC)."""
+"""Margin losses over several classes, and the loss of unaligned sequences (CTC)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = [
 
 
 def _rows(operation: str, input: TensorLike) -> tuple[Any, Any, bool]:
-    """The input, the same as [N, C] in at least float32, and whether it was one row."""
+    """The input, the same as [N, C] in at least float32, and whether it was a single row."""
     held = as_tensor(input)
     require(operation, held.type.dtype, REAL)
     rank = len(held.type.shape)
     if rank not in (1, 2):
-        raise ShapeError(f"{operation}: an input [N, C] or [C] is required; got {held.type}")
+        raise ShapeError(f"{operation}: the input must be [N, C] or [C]; got {held.type}")
     wide = wide_float(held)
     return held, view.reshape(wide, (1, *wide.type.shape)) if rank == 1 else wide, rank == 1
 
@@ -56,11 +56,14 @@ def multi_margin_loss(
 ) -> Tensor:
     """Σ max(0, margin − x[target] + x[i])ᵖ / C over the other classes i, for inputs [N, C] and p 1 or 2.
 
+    Targets are integers [N]; `weight` [C] weights the classes.  Raises ArgumentError for another p or classes out of
+    range, ShapeError for targets that do not fit.
+
     >>> F.multi_margin_loss([[0.0, 2.0]], [0])
     Tensor(1.5, f32[])
     """
     if p not in (1, 2):
-        raise ArgumentError(f"multi_margin_loss: a p of 1 or 2 is required; got {p}")
+        raise ArgumentError(f"multi_margin_loss: p must be 1 or 2; got {p}")
     held, x, single = _rows("multi_margin_loss", input)
     wanted = as_tensor(target, int64)
     wanted = view.reshape(wanted, (1,)) if single else wanted
@@ -76,9 +79,9 @@ def multi_margin_loss(
 
 
 def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
-    """Σ max(0, 1 − x[t] + x[i]) / C over targets t and classes i that are none.
+    """Σ max(0, 1 − x[t] + x[i]) / C over targets t and classes i that are no targets.
 
-    The targets [N, C] are class numbers up to the first −1 of each row.
+    The targets are class numbers [N, C]; each row ends at its first −1.  Raises ShapeError for targets that do not fit.
 
     >>> F.multilabel_margin_loss([[0.0, 2.0]], [[0, -1]])
     Tensor(1.5, f32[])
@@ -87,7 +90,7 @@ def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str
     wanted: Any = as_tensor(target, int64)
     wanted = view.reshape(wanted, (1, *wanted.type.shape)) if single else wanted
     if wanted.type.shape != x.type.shape:
-        raise ShapeError(f"multilabel_margin_loss: targets of shape {held.type} are required; got {wanted.type}")
+        raise ShapeError(f"multilabel_margin_loss: targets must have the shape of {held.type}; got {wanted.type}")
     classes = x.type.shape[1]
     ended: Any = cumulative_sum((wanted < 0).astype(int64), axis=1) > 0
     named = (wanted[:, :, None] == pointwise.iota((classes,), 0, int64)) & ~ended[:, :, None]  # [N, target, class]
@@ -103,6 +106,9 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """The mean over the classes of −t · log sigmoid(x) − (1 − t) · log sigmoid(−x).
 
+    Input and target are [..., C] with floating-point numbers; `weight` [C] weights the classes.  Raises ShapeError for
+    targets that do not fit.
+
     >>> F.multilabel_soft_margin_loss([[0.0, 0.0]], [[1.0, 0.0]])
     Tensor(0.6931472, f32[])
     """
@@ -111,7 +117,7 @@ def multilabel_soft_margin_loss(
     x: Any = wide_float(held)
     t: Any = as_tensor(target, x.type.dtype)
     if t.type.shape != x.type.shape or not x.type.shape:
-        raise ShapeError(f"multilabel_soft_margin_loss: targets of shape {held.type} are required; got {t.type}")
+        raise ShapeError(f"multilabel_soft_margin_loss: targets must have the shape of {held.type}; got {t.type}")
     losses: Any = -(t * logsigmoid(x) + (1.0 - t) * logsigmoid(-x))
     if weight is not None:
         losses = losses * as_tensor(weight, x.type.dtype)
@@ -135,9 +141,11 @@ def ctc_loss(
 ) -> Tensor:
     """The negative log-likelihood of label sequences over all alignments (Graves et al. 2006).
 
-    `log_probs` is [T, N, C] or [T, C], `targets` [N, S] padded, [S], or one after the other [ΣS].  The mean is that of
-    each loss divided by its target's length.  Impossible targets give infinity, or 0 with `zero_infinity`, and
-    derivative 0; without frames only the empty target is possible, with loss 0.
+    `log_probs` is [T, N, C] or [T, C].  `targets` is [N, S] padded, [S], or all targets concatenated [ΣS].  The mean is
+    over the losses divided by their targets' lengths.  Impossible targets give infinity, or 0 with `zero_infinity`, and
+    have derivative 0.  Without frames only the empty target is possible, with loss 0.
+
+    Raises ShapeError for shapes that do not fit, ArgumentError for a blank or lengths out of range.
 
     >>> F.ctc_loss(nc.zeros((1, 1, 2)) - 0.5, [[1]], [1], [1])
     Tensor(0.5, f32[])
@@ -145,12 +153,12 @@ def ctc_loss(
     held = as_tensor(log_probs)
     require("ctc_loss", held.type.dtype, REAL)
     if len(held.type.shape) not in (2, 3):
-        raise ShapeError(f"ctc_loss: log-probabilities [T, N, C] or [T, C] are required; got {held.type}")
+        raise ShapeError(f"ctc_loss: log_probs must be [T, N, C] or [T, C]; got {held.type}")
     single = len(held.type.shape) == 2
     logs: Any = wide_float(held)
     logs = logs[:, None, :] if single else logs
     if not 0 <= blank < logs.type.shape[2]:
-        raise ArgumentError(f"ctc_loss: a blank in [0, {logs.type.shape[2]}) is required; got {blank}")
+        raise ArgumentError(f"ctc_loss: blank must be in [0, {logs.type.shape[2]}); got {blank}")
     count = logs.type.shape[1]
     frames, sizes = (
         view.broadcast(view.reshape(as_tensor(n, int64), (-1,)) if single else as_tensor(n, int64), (count,), (0,))
@@ -171,15 +179,15 @@ def ctc_loss(
 
 
 def _check_lengths(what: str, lengths: Any, most: Any) -> None:
-    """Raise ArgumentError for lengths out of range, where they are known."""
+    """Raise ArgumentError for lengths out of range, if they are known."""
     if is_concrete(lengths) and isinstance(most, int):
         array = numbers(lengths, "ctc_loss")
         if not ((array >= 0) & (array <= most)).all():
-            raise ArgumentError(f"ctc_loss: {what} lengths in [0, {most}] are required; got {array.tolist()}")
+            raise ArgumentError(f"ctc_loss: {what} lengths must be in [0, {most}]; got {array.tolist()}")
 
 
 def _padded(targets: TensorLike, sizes: Any, count: Any) -> Any:
-    """Targets as [N, S]; those that stand one after the other are cut by their lengths, which must be known."""
+    """Targets as [N, S]; concatenated targets are split by their lengths, which must be known."""
     held = as_tensor(targets, int64)
     if len(held.type.shape) == 2:
         return held
@@ -187,7 +195,7 @@ def _padded(targets: TensorLike, sizes: Any, count: Any) -> Any:
         return view.reshape(held, (1, *held.type.shape))
     lengths, flat = numbers(sizes, "ctc_loss"), numbers(held, "ctc_loss")
     if lengths.sum() > flat.size:
-        raise ShapeError(f"ctc_loss: {lengths.sum()} targets are required; got {flat.size}")
+        raise ShapeError(f"ctc_loss: the lengths sum to {lengths.sum()} targets; got {flat.size}")
     rows = np.zeros((len(lengths), max(1, int(lengths.max(initial=1)))), np.int64)
     at = 0
     for row, n in zip(rows, lengths, strict=True):
@@ -211,7 +219,7 @@ def _alignments(logs: Any, labels: Any, frames: Any, sizes: Any, blank: int) -> 
     start = where((place == 0) | ((place == 1) & (sizes[:, None] > 0)), take_along_axis(logs[0], spaced, axis=1), low)
 
     def frame(before: Any, given: Any) -> tuple[Any, Any]:
-        """From the likelihoods of all prefixes at one frame to those at the next."""
+        """The likelihoods of all prefixes at the next frame, from those at one frame."""
         now, number = given
         one = pad(before[:, :-1], ((0, 0), (1, 0)), _IMPOSSIBLE)
         two = where(again, low, pad(before[:, :-2], ((0, 0), (2, 0)), _IMPOSSIBLE))

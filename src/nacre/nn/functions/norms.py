@@ -1,7 +1,7 @@
 """Normalisations as functions: over features, groups, instances, batches, and to unit length.
 
-Every one is the explicit graph of primitives that its best fused kernel computes.  Half types are cast up, computed
-in float32, and cast down.
+Each one is the explicit graph of primitives that its best fused kernel computes.  Half types are cast up, computed in
+float32, and cast down.
 """
 
 from __future__ import annotations
@@ -69,6 +69,9 @@ def layer_norm(
 ) -> Tensor:
     """(x − mean) / √(variance + eps) · weight + bias over the last axes, which have normalized_shape.
 
+    `x` is [..., *normalized_shape] with a floating-point dtype; weight and bias have normalized_shape; the result has
+    the shape and dtype of x.  Raises ShapeError if the shapes do not fit.
+
     >>> F.layer_norm([[1.0, 3.0]], 2, eps=0.0)
     Tensor([[-1.,  1.]], f32[1, 2])
     """
@@ -76,7 +79,7 @@ def layer_norm(
     shape = whole_numbers(normalized_shape, "layer_norm", "normalized_shape")
     rank = len(held.type.shape)
     if not shape or held.type.shape[rank - len(shape) :] != shape:
-        raise ShapeError(f"layer_norm: a shape ending in {list(shape)} is required; got {list(held.type.shape)}")
+        raise ShapeError(f"layer_norm: the shape must end in {list(shape)}; got {list(held.type.shape)}")
     axes = tuple(range(rank - len(shape), rank))
 
     def compute(v: Any) -> Any:
@@ -100,7 +103,7 @@ def _placed(parameter: TensorLike, v: Any, axes: tuple[int, ...]) -> Any:
     held = as_tensor(parameter, v.type.dtype)
     wanted = tuple(v.type.shape[a] for a in axes)
     if held.type.shape != wanted:
-        raise ShapeError(f"normalisation: parameters of shape {list(wanted)} are required; got {held.type}")
+        raise ShapeError(f"normalisation: weight and bias must have shape {list(wanted)}; got {held.type}")
     return view.broadcast(held, v.type.shape, axes)
 
 
@@ -109,7 +112,8 @@ def rms_norm(
 ) -> Tensor:
     """x / √(mean(x²) + eps) · weight over the last axes (Zhang and Sennrich 2019).
 
-    eps is the dtype's unless given.
+    `x` is [..., *normalized_shape] with a floating-point dtype; the result has its shape and dtype.  The default eps is
+    that of the dtype.  Raises ShapeError if the shapes do not fit.
 
     >>> F.rms_norm([[2.0, 2.0]], 2, eps=0.0)
     Tensor([[1., 1.]], f32[1, 2])
@@ -118,7 +122,7 @@ def rms_norm(
     shape = whole_numbers(normalized_shape, "rms_norm", "normalized_shape")
     rank = len(held.type.shape)
     if not shape or held.type.shape[rank - len(shape) :] != shape:
-        raise ShapeError(f"rms_norm: a shape ending in {list(shape)} is required; got {list(held.type.shape)}")
+        raise ShapeError(f"rms_norm: the shape must end in {list(shape)}; got {list(held.type.shape)}")
     axes = tuple(range(rank - len(shape), rank))
     require("rms_norm", held.type.dtype, REAL)
     least = float(finfo(held.type.dtype).eps) if eps is None else eps
@@ -137,7 +141,10 @@ def rms_norm(
 def group_norm(
     x: TensorLike, num_groups: int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalisation over groups of channels and all positions, of x [N, C, ...].
+    """Normalisation over groups of channels and all positions, for x [N, C, ...].
+
+    weight and bias are [C]; the result has the shape and dtype of x.  Raises ShapeError unless num_groups divides the
+    channels.
 
     >>> F.group_norm([[1.0, 3.0]], 1, eps=0.0)
     Tensor([[-1.,  1.]], f32[1, 2])
@@ -145,7 +152,7 @@ def group_norm(
     held = as_tensor(x)
     shape = held.type.shape
     if len(shape) < 2 or num_groups < 1 or shape[1] % num_groups != 0:
-        raise ShapeError(f"group_norm: channels divisible by {num_groups} groups are required; got {list(shape)}")
+        raise ShapeError(f"group_norm: {num_groups} groups must divide the channels; got {list(shape)}")
 
     def compute(v: Any) -> Any:
         """Each group's centred values over their standard deviation."""
@@ -170,9 +177,11 @@ def batch_norm(
 ) -> Tensor:
     """(x − mean) · (weight / √(variance + eps)) + bias for each channel of x [N, C, ...].
 
-    Training, the statistics are the batch's, and the running ones (variables) move towards them by momentum, the
-    variance without bias; else the statistics are the running ones.  A batch without examples leaves them alone; one
-    value a channel has no variance, and is refused.
+    In training the statistics are those of the batch, and the running statistics (variables [C]) move towards them by
+    momentum, the variance without bias.  In evaluation the statistics are the running ones.  A batch without examples
+    leaves them unchanged.
+
+    Raises ShapeError for shapes that do not fit, and in training for a single value per channel, which has no variance.
 
     >>> F.batch_norm([[1.0], [3.0]], training=True, eps=0.0)
     Tensor([[-1.],
@@ -181,13 +190,15 @@ def batch_norm(
     held = as_tensor(x)
     rank = len(held.type.shape)
     if rank < 2:
-        raise ShapeError(f"batch_norm: a shape [N, C, ...] is required; got {list(held.type.shape)}")
+        raise ShapeError(f"batch_norm: the shape must be [N, C, ...]; got {list(held.type.shape)}")
     _require_channels("batch_norm", held, running_mean, running_var, weight, bias)
     own = training or running_mean is None or running_var is None
     values = product([s for k, s in enumerate(held.type.shape) if k != 1])
     if own and values == 1:
-        raise ShapeError(f"batch_norm: more than one value for each channel is required; got {held.type}; use the "
-                         "running statistics (`eval`)")
+        raise ShapeError(
+            f"batch_norm: training needs more than one value per channel; got {held.type}; use the running statistics "
+            "(`eval`)"
+        )
 
     def compute(v: Any) -> Any:
         """The values normalised by the batch's or the running moments."""
@@ -210,15 +221,17 @@ def batch_norm(
 
 
 def _require_channels(operation: str, x: Any, *given: Any) -> None:
-    """Raise ShapeError unless what is given has an element for each channel of x [N, C, ...]."""
+    """Raise ShapeError unless each argument has one element for each channel of x [N, C, ...]."""
     channels = x.type.shape[1]
     for vector in given:
         if vector is None:
             continue
         shape = vector.shape if isinstance(vector, Variable) else as_tensor(vector).type.shape
         if tuple(shape) != (channels,):
-            raise ShapeError(f"{operation}: statistics, weight and bias of shape [{channels}] are required for "
-                             f"{x.type}; got shape {list(shape)}")
+            raise ShapeError(
+                f"{operation}: statistics, weight and bias must have shape [{channels}] for {x.type}; got shape "
+                f"{list(shape)}"
+            )
 
 
 def _unbiased(variance: Any, v: Any, axes: tuple[int, ...]) -> Any:
@@ -248,7 +261,8 @@ def instance_norm(
 ) -> Tensor:
     """(x − mean) / √(variance + eps) · weight + bias for each channel of each instance of x [N, C, ...].
 
-    Running statistics, if given, move towards the means over the instances; without `use_input_stats` they are used.
+    Running statistics, if given, move towards the means over the instances.  Without `use_input_stats` they are used
+    instead.  Raises ShapeError for shapes that do not fit, ArgumentError if needed running statistics are missing.
 
     >>> F.instance_norm([[[1.0, 3.0]]], eps=0.0)
     Tensor([[[-1.,  1.]]], f32[1, 1, 2])
@@ -256,11 +270,11 @@ def instance_norm(
     held = as_tensor(x)
     rank = len(held.type.shape)
     if rank < 3:
-        raise ShapeError(f"instance_norm: a shape [N, C, ...] with positions is required; got {list(held.type.shape)}")
+        raise ShapeError(f"instance_norm: the shape must be [N, C, ...] with positions; got {list(held.type.shape)}")
     _require_channels("instance_norm", held, running_mean, running_var, weight, bias)
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise ArgumentError("instance_norm: running statistics are required without use_input_stats; got none")
+            raise ArgumentError("instance_norm: without use_input_stats, running statistics are required; got none")
         return batch_norm(held, running_mean, running_var, weight, bias, False, momentum, eps)
     axes = tuple(range(2, rank))
     if all(held.type.shape[a] == 1 for a in axes):
@@ -282,7 +296,10 @@ def instance_norm(
 def local_response_norm(
     x: TensorLike, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """x / (k + alpha · mean(x²))^beta, the mean over `size` neighbouring channels of x [N, C, ...], absent ones 0.
+    """x / (k + alpha · mean(x²))^beta, with the mean over `size` neighbouring channels of x [N, C, ...].
+
+    Absent channels count as 0.  The result has the shape and dtype of x.  Raises ShapeError for another rank, or unless
+    the size is positive.
 
     >>> F.local_response_norm([[[2.0]]], 1, alpha=1.0, beta=0.5, k=0.0)
     Tensor([[[1.]]], f32[1, 1, 1])
@@ -290,7 +307,9 @@ def local_response_norm(
     held = as_tensor(x)
     shape = held.type.shape
     if len(shape) < 3 or size < 1:
-        raise ShapeError(f"local_response_norm: [N, C, L, …] and a positive size are required; got {held.type}, {size}")
+        raise ShapeError(
+            f"local_response_norm: the shape must be [N, C, L, …] and size positive; got {held.type}, {size}"
+        )
 
     def compute(v: Any) -> Any:
         """The channels are the rows of an image, over which a window slides."""
@@ -304,6 +323,9 @@ def local_response_norm(
 
 def normalize(x: TensorLike, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x divided by its p-norm along an axis, or by eps where that is larger.
+
+    `x` has a floating-point dtype; the result has its shape and dtype.  `dim` is 1 by default.  Raises ArgumentError
+    unless p is positive.
 
     >>> F.normalize([3.0, 4.0], dim=0)
     Tensor([0.6, 0.8], f32[2])
@@ -322,7 +344,7 @@ def normalize(x: TensorLike, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 def norm(v: Any, p: float, axis: int) -> Any:
     """(Σ |v|ᵖ)^(1/p) along an axis; p is positive, or infinite."""
     if not p > 0:
-        raise ArgumentError(f"norm: a positive p is required; got {p}")
+        raise ArgumentError(f"norm: p must be positive; got {p}")
     if p == 2.0:
         return root(reduce.sum_(pointwise.mul(v, v), (axis,)))
     sizes = pointwise.abs_(v)

@@ -1,4 +1,4 @@
-"""Losses of two or three tensors of one shape: differences, probabilities, distances and their margins."""
+"""Losses of two or three tensors of one shape: differences, probabilities, distances and margins."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def _pairwise(
     """f of two tensors of one shape in at least float32, weighted and reduced."""
     a, b = as_tensor(input), as_tensor(target)
     if a.type.shape != b.type.shape:
-        raise ShapeError(f"{operation}: input and target of one shape are required; got {a.type} and {b.type}")
+        raise ShapeError(f"{operation}: input and target must have one shape; got {a.type} and {b.type}")
     a, b = operands(operation, a, b)
     dtype: DType = a.type.dtype
     if not dtype.is_float:
-        raise DTypeError(f"{operation}: a floating-point dtype is required; got {dtype.name}")
+        raise DTypeError(f"{operation}: the dtype must be floating-point; got {dtype.name}")
     wide = float32 if dtype.bits == 16 else dtype
     found = f(as_tensor(a, wide), as_tensor(b, wide))
     if weight is not None:
@@ -68,11 +68,11 @@ def _pairwise(
 
 
 def _spread(operation: str, weight: TensorLike, like: Any) -> Any:
-    """A weight broadcast to the shape of what it weighs."""
+    """A weight broadcast to the shape of the losses."""
     held = as_tensor(weight, like.type.dtype)
     shape = like.type.shape
     if broadcast_shapes(held.type.shape, shape, operation=operation) != shape:
-        raise ShapeError(f"{operation}: a weight that extends to {list(shape)} is required; got {held.type}")
+        raise ShapeError(f"{operation}: weight must broadcast to {list(shape)}; got {held.type}")
     return spread(held, shape)
 
 
@@ -83,6 +83,10 @@ def mse_loss(
     input: TensorLike, target: TensorLike, reduction: str = "mean", weight: TensorLike | None = None
 ) -> Tensor:
     """(input − target)².
+
+    Input and target have one shape and a floating-point dtype.  The reduction "mean" (default) or "sum" gives a scalar;
+    "none" gives the shape of the input.  `weight` broadcasts to it.  Raises ShapeError or DTypeError for other
+    arguments.
 
     >>> F.mse_loss([1.0, 2.0], [1.0, 4.0])
     Tensor(2., f32[])
@@ -101,6 +105,8 @@ def l1_loss(
 ) -> Tensor:
     """|input − target|.
 
+    Shapes, dtypes, reductions and errors are those of `mse_loss`.
+
     >>> F.l1_loss([1.0, 2.0], [1.0, 4.0])
     Tensor(1., f32[])
     """
@@ -116,11 +122,13 @@ def huber_loss(
 ) -> Tensor:
     """½d² where |d| ≤ delta, else delta · (|d| − ½delta), for d = input − target.
 
+    Shapes, dtypes, reductions and errors are those of `mse_loss`.  Raises ArgumentError unless delta is positive.
+
     >>> F.huber_loss([0.0], [3.0])
     Tensor(2.5, f32[])
     """
     if not delta > 0:
-        raise ArgumentError(f"huber_loss: a positive delta is required; got {delta}")
+        raise ArgumentError(f"huber_loss: delta must be positive; got {delta}")
 
     def compute(a: Any, b: Any) -> Any:
         """Half the square up to delta, a line beyond."""
@@ -136,11 +144,13 @@ def huber_loss(
 def smooth_l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """½d²/beta where |d| < beta, else |d| − ½beta, for d = input − target.
 
+    Shapes, dtypes, reductions and errors are those of `mse_loss`.  Raises ArgumentError for a negative beta.
+
     >>> F.smooth_l1_loss([0.0], [3.0], beta=2.0)
     Tensor(2., f32[])
     """
     if beta < 0:
-        raise ArgumentError(f"smooth_l1_loss: a beta that is not negative is required; got {beta}")
+        raise ArgumentError(f"smooth_l1_loss: beta must not be negative; got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction)
 
@@ -159,7 +169,10 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean
 def binary_cross_entropy(
     input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """−target · log(input) − (1 − target) · log(1 − input), each logarithm at least −100, its slope at most 10¹².
+    """−target · log(input) − (1 − target) · log(1 − input), for probabilities.
+
+    Each logarithm is at least −100 and its slope at most 10¹².  Shapes, dtypes, reductions and errors are those of
+    `mse_loss`.
 
     >>> F.binary_cross_entropy([0.5], [1.0])
     Tensor(0.6931472, f32[])
@@ -188,7 +201,9 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: TensorLike | None = None,
 ) -> Tensor:
-    """max(x, 0) − x · target + log(1 + e^−|x|), the cross entropy of sigmoid(x); `pos_weight` weighs the targets.
+    """max(x, 0) − x · target + log(1 + e^−|x|), the cross entropy of sigmoid(x); `pos_weight` weights the targets.
+
+    Shapes, dtypes, reductions and errors are those of `mse_loss`.
 
     >>> F.binary_cross_entropy_with_logits([0.0], [1.0])
     Tensor(0.6931472, f32[])
@@ -211,7 +226,8 @@ def binary_cross_entropy_with_logits(
 def kl_div(input: TensorLike, target: TensorLike, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target · (log target − input), for log-probabilities; 0 where the target is 0.
 
-    With `log_target` the target holds logarithms too.  The reduction "batchmean" is the sum over the leading size.
+    With `log_target` the target holds logarithms too.  The reduction "batchmean" is the sum divided by the leading
+    size.  Shapes, dtypes and errors are those of `mse_loss`.
 
     >>> F.kl_div([0.0], [1.0])
     Tensor(0., f32[])
@@ -243,12 +259,14 @@ def poisson_nll_loss(
 ) -> Tensor:
     """eˣ − target · x, or x − target · log(x + eps) without `log_input`; `full` adds Stirling's approximation.
 
+    Shapes, dtypes, reductions and errors are those of `mse_loss`.
+
     >>> F.poisson_nll_loss([0.0], [2.0])
     Tensor(1., f32[])
     """
 
     def compute(x: Any, t: Any) -> Any:
-        """The negative logarithm of Poisson's distribution, less what only the target makes."""
+        """The negative logarithm of Poisson's distribution, without the term of the target alone."""
         loss = pointwise.exp(x) - t * x if log_input else x - t * pointwise.log(x + eps)
         if not full:
             return loss
@@ -268,9 +286,10 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """½(log v + (input − target)² / v), for the variance v, at least eps and without derivative below it.
+    """½(log v + (input − target)² / v), for the variance v, which is at least eps.
 
-    `var` has the shape of the input, or 1 or nothing for its last axis.
+    `var` has the shape of the input, or size 1 or nothing for its last axis.  Below eps it has no derivative.  Shapes,
+    dtypes, reductions and errors are those of `mse_loss`.
 
     >>> F.gaussian_nll_loss([1.0], [3.0], [1.0])
     Tensor(2., f32[])
@@ -298,12 +317,14 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """x where the target is 1, max(0, margin − x) where it is −1.
 
+    Shapes, dtypes, reductions and errors are those of `mse_loss`.
+
     >>> F.hinge_embedding_loss([0.25], [-1.0])
     Tensor(0.75, f32[])
     """
 
     def compute(x: Any, t: Any) -> Any:
-        """Each of the two terms where the other's label is not."""
+        """Each of the two terms where the target is not the other's label."""
         zero = filled(x, 0.0)
         far = _positive(margin - x)
         return where(t == 1.0, zero, far) + where(t == -1.0, zero, x)
@@ -318,6 +339,8 @@ def _positive(x: Any) -> Any:
 
 def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """log(1 + e^(−target · input)).
+
+    Shapes, dtypes, reductions and errors are those of `mse_loss`.
 
     >>> F.soft_margin_loss([0.0], [1.0])
     Tensor(0.6931472, f32[])
@@ -336,6 +359,8 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(0, −target · (input1 − input2) + margin).
 
+    Shapes, dtypes, reductions and errors are those of `mse_loss`.
+
     >>> F.margin_ranking_loss([1.0], [3.0], [1.0])
     Tensor(2., f32[])
     """
@@ -347,7 +372,7 @@ def _wide(operation: str, *xs: TensorLike) -> list[Any]:
     """Operands of one dtype and shape, in at least float32."""
     found: list[Any] = operands(operation, *xs)
     if not found[0].type.dtype.is_float:
-        raise DTypeError(f"{operation}: a floating-point dtype is required; got {found[0].type.dtype.name}")
+        raise DTypeError(f"{operation}: the dtype must be floating-point; got {found[0].type.dtype.name}")
     return [wide_float(x) for x in found]
 
 
@@ -358,6 +383,9 @@ def _narrow(result: Any, input: TensorLike) -> Any:
 
 def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis; a length below eps counts as eps.
+
+    x1 and x2 broadcast and have a floating-point dtype.  The result lacks the axis `dim`, 1 by default.  Raises
+    DTypeError for other dtypes, ShapeError for shapes that do not fit.
 
     >>> F.cosine_similarity([[1.0, 0.0]], [[2.0, 2.0]])
     Tensor([0.70710677], f32[1])
@@ -374,13 +402,16 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """1 − cos where the target is 1, max(0, cos − margin) where it is −1, for vectors along the last axis.
 
+    The inputs are [N, D] or [D], the targets [N] or a scalar.  The reduction is "mean" by default.  Raises ShapeError
+    for targets that do not fit.
+
     >>> F.cosine_embedding_loss([[1.0, 0.0]], [[0.0, 1.0]], [1.0])
     Tensor(1., f32[])
     """
     a, b = _wide("cosine_embedding_loss", input1, input2)
     labels: Any = as_tensor(target)
     if labels.type.shape != a.type.shape[:-1]:
-        raise ShapeError(f"cosine_embedding_loss: targets {list(a.type.shape[:-1])} are required; got {labels.type}")
+        raise ShapeError(f"cosine_embedding_loss: targets must have shape {list(a.type.shape[:-1])}; got {labels.type}")
     dot, one, two = (reduce.sum_(pointwise.mul(u, v), (len(a.type.shape) - 1,)) for u, v in ((a, b), (a, a), (b, b)))
     cosine: Any = dot / pointwise.sqrt((one + 1e-12) * (two + 1e-12))
     zero = filled(cosine, 0.0)
@@ -392,6 +423,9 @@ def pairwise_distance(
     x1: TensorLike, x2: TensorLike, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of x1 − x2 + eps along the last axis.
+
+    x1 and x2 broadcast and have a floating-point dtype.  The result lacks the last axis, or has size 1 there with
+    `keepdim`.  Raises DTypeError for other dtypes.
 
     >>> F.pairwise_distance([3.0, 0.0], [0.0, 4.0], eps=0.0)
     Tensor(5., f32[])
@@ -413,7 +447,8 @@ def triplet_margin_loss(
 ) -> Tensor:
     """max(0, margin + |anchor − positive| − |anchor − negative|), by the p-norm along the last axis.
 
-    `swap` takes |positive − negative| where that is the smaller one (Balntas et al. 2016).
+    The three tensors are [N, D] or [D] with a floating-point dtype.  `swap` uses |positive − negative| if it is smaller
+    (Balntas et al. 2016).  The reduction is "mean" by default.
 
     >>> F.triplet_margin_loss([[0.0]], [[1.0]], [[3.0]], margin=3.0, eps=0.0)
     Tensor(1., f32[])
@@ -439,7 +474,9 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with any distance of two tensors; `pairwise_distance` unless given.
+    """`triplet_margin_loss` with any distance of two tensors; the default is `pairwise_distance`.
+
+    The reduction is "mean" by default.
 
     >>> F.triplet_margin_with_distance_loss([0.0], [1.0], [3.0], distance_function=lambda a, b: abs(a - b))
     Tensor(0., f32[])

@@ -1,6 +1,6 @@
-"""How windows lie over signals [N, C, L], images [N, C, H, W] and volumes [N, C, D, H, W], and their maxima.
+"""Windows over signals [N, C, L], images [N, C, H, W] and volumes [N, C, D, H, W], and their maxima.
 
-Without the axis N they are taken as one.  A volume's windows are pooled over H and W first, then over D.
+The axis N may be absent.  The windows of a volume are pooled over H and W first, then over D.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def sizes(value: Sizes, rank: int, operation: str, what: str) -> Row:
 
 
 def batched(x: TensorLike, rank: int, operation: str, what: str = "") -> tuple[Any, bool]:
-    """x with the axis of the batch, and whether it was without; an error calls it `what`."""
+    """x with a batch axis, and whether it had none; an error calls it `what`."""
     held: Any = as_tensor(x)
     found = len(held.type.shape)
     if found not in (rank + 1, rank + 2):
@@ -58,7 +58,7 @@ def alone(y: Any, single: bool) -> Any:
 
 
 class Windows:
-    """How windows lie over the spatial axes: size, stride, margins on both sides, dilation."""
+    """The geometry of windows over the spatial axes: size, stride, margins on both sides, dilation."""
 
     def __init__(
         self,
@@ -77,15 +77,18 @@ class Windows:
         self.dilation = sizes(dilation, rank, operation, "dilation")
         self.padding = sizes(padding, rank, operation, "padding")
         if any(n < 1 for n in (*self.size, *self.stride, *self.dilation)):
-            raise ArgumentError(f"{operation}: positive sizes are required; got {kernel_size}, {stride}, {dilation}")
+            raise ArgumentError(
+                f"{operation}: kernel size, stride and dilation must be positive; got {kernel_size}, {stride}, "
+                f"{dilation}"
+            )
         if any(not 0 <= 2 * m <= s for m, s in zip(self.padding, self.size, strict=True)):
             raise ArgumentError(
-                f"{operation}: a padding of at most half the kernel is required; got {self.padding} for {self.size}"
+                f"{operation}: padding must be at most half the kernel size; got {self.padding} for {self.size}"
             )
         self.over = tuple(self._over(shape[k], k) if ceil_mode else 0 for k in range(rank))
 
     def _over(self, length: int, k: int) -> int:
-        """How far the last window may reach beyond the right margin: it starts left of the margin."""
+        """How far the last window may reach beyond the right margin; it must start before the margin."""
         whole = length + 2 * self.padding[k]
         span = self.dilation[k] * (self.size[k] - 1) + 1
         count = -(-(whole - span) // self.stride[k]) + 1
@@ -102,7 +105,7 @@ class Windows:
 def planes(x: Any, w: Row, f: Callable[[Any, Row], Any]) -> Any:
     """Apply f, which pools the last two axes of [N, C, H, W], to one, two or three spatial axes.
 
-    f takes the places of the axes among the spatial ones; −1 stands for an axis of size 1.
+    f receives the indices of the axes among the spatial ones; −1 stands for an axis of size 1.
     """
     count, channels, *spatial = x.type.shape
     if len(w) == 1:
@@ -154,9 +157,9 @@ def _windows(w: Windows, axes: Row) -> tuple[Any, Any, Any, Any]:
 
 
 def _places(x: Any, w: Windows) -> Any:
-    """Where in the flattened spatial axes each window's maximum is: the first of equals.
+    """The position of each window's maximum in the flattened spatial axes; the first one if several are equal.
 
-    Places are carried along as float64 numbers, which are exact below 2^53.
+    Positions are float64 numbers, which are exact below 2^53.
     """
     require("max_pool", x.type.dtype, REAL)
     wide = detach(as_tensor(x, float64))
@@ -167,7 +170,7 @@ def _places(x: Any, w: Windows) -> Any:
     values = [wide]  # after each stage, which the places of the next one are taken by
 
     def pool(v: Any, axes: Row) -> Any:
-        """The places of the maxima over two axes."""
+        """The positions of the maxima over two axes."""
         like = view.reshape(values[-1], v.type.shape)
         values.append(window.window_max(like, *_windows(w, axes)))
         return window.window_max_take(v, like, *_windows(w, axes))
@@ -184,7 +187,10 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of signals [N, C, L]; the stride is the window unless given.
+    """The largest element of each window of signals [N, C, L] or [C, L]; the default stride is the window size.
+
+    With `return_indices` the result is a pair, as for `max_pool2d`.  Raises ShapeError for another rank, ArgumentError
+    for sizes out of range.
 
     >>> F.max_pool1d([[1.0, 2.0, 4.0, 3.0]], 2)
     Tensor([[2., 4.]], f32[1, 2])
@@ -201,10 +207,11 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of images [N, C, H, W]; the stride is the window unless given.
+    """The largest element of each window of images [N, C, H, W] or [C, H, W]; the default stride is the window size.
 
-    With `ceil_mode` a last window may reach beyond the margin, if it starts within the image or its left margin.
-    With `return_indices` the result is a pair: the maxima, and their places in the flattened image.
+    With `ceil_mode` a last window may reach beyond the margin, if it starts within the image or its left margin.  With
+    `return_indices` the result is a pair: the maxima, and their int64 positions in the flattened image.  Raises
+    ShapeError for another rank, ArgumentError for sizes out of range.
 
     >>> F.max_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
     Tensor([[[[4.]]]], f32[1, 1, 1, 1])
@@ -221,7 +228,10 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of volumes [N, C, D, H, W]; the stride is the window unless given.
+    """The largest element of each window of volumes [N, C, D, H, W]; the default stride is the window size.
+
+    With `return_indices` the result is a pair, as for `max_pool2d`.  Raises ShapeError for another rank, ArgumentError
+    for sizes out of range.
 
     >>> F.max_pool3d(nc.ones((1, 2, 4, 4, 4)), 2).shape
     (1, 2, 2, 2, 2)
@@ -230,7 +240,7 @@ def max_pool3d(
 
 
 def _placed(values: Any, places: Any, total: int) -> Any:
-    """Values at places that are being traced, the last one where places are equal, among zeros; −1 is no place."""
+    """Values at traced positions among zeros; of equal positions the last one counts, and −1 is no position."""
     count = int(values.type.size)
     if not count or not total:
         return zeros(total, values.type.dtype)
@@ -254,28 +264,29 @@ def _max_unpool(
     padding: Sizes,
     output_size: Sequence[int] | None,
 ) -> Tensor:
-    """Each element at its place, and zeros elsewhere."""
+    """Each element at its position, with zeros elsewhere."""
     held, single = batched(x, rank, operation)
     places, _ = batched(indices, rank, operation)
     if not places.type.dtype.is_integer:
-        raise DTypeError(f"{operation}: integer indices are required, as max pooling gives them; got {places.type}")
+        raise DTypeError(f"{operation}: indices must be integers from max pooling; got {places.type}")
     places = as_tensor(places, int64)
     if places.type.shape != held.type.shape:
-        raise ShapeError(f"{operation}: indices of shape {list(held.type.shape)} are required; got {places.type}")
+        raise ShapeError(f"{operation}: indices must have shape {list(held.type.shape)}; got {places.type}")
     w = Windows(operation, held.type.shape[2:], kernel_size, stride, padding)
     rows = zip(held.type.shape[2:], w.size, w.stride, w.padding, strict=True)
     spatial = tuple((n - 1) * step - 2 * margin + size for n, size, step, margin in rows)
     if output_size is not None:
         wanted = tuple(output_size)[-rank:]
         if any(abs(n - m) >= step for n, m, step in zip(wanted, spatial, w.stride, strict=True)):
-            raise ShapeError(f"{operation}: an output_size near {list(spatial)} is required; got {list(wanted)}")
+            raise ShapeError(f"{operation}: output_size must be near {list(spatial)}; got {list(wanted)}")
         spatial = wanted
     outer, count = held.type.shape[:2], product(spatial)
     if is_concrete(places):
         listed = numbers(places, operation)
         if not ((listed >= 0) & (listed < count)).all():
             raise ArgumentError(
-                f"{operation}: places from 0 to below {count} are required for {list(spatial)}; give the output_size"
+                f"{operation}: indices must be in [0, {count}) for {list(spatial)}; got {listed.min()} to "
+                f"{listed.max()}; give the output_size"
             )
     first = view.reshape(pointwise.iota((outer[0] * outer[1],), 0, int64) * count, outer)
     whole = places + view.broadcast(first, places.type.shape, (0, 1))
@@ -297,7 +308,10 @@ def max_unpool1d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """What `max_pool1d` with `return_indices` left of a signal, at its places among zeros.
+    """The inverse of `max_pool1d` with `return_indices`: maxima at their positions among zeros.
+
+    [N, C, windows] or [C, windows] → [N, C, L] or [C, L].  Raises DTypeError, ShapeError or ArgumentError for indices
+    that do not fit.
 
     >>> F.max_unpool1d([[2.0, 4.0]], [[1, 2]], 2)
     Tensor([[0., 2., 4., 0.]], f32[1, 4])
@@ -313,7 +327,10 @@ def max_unpool2d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """What `max_pool2d` with `return_indices` left of an image, at its places among zeros.
+    """The inverse of `max_pool2d` with `return_indices`: maxima at their positions among zeros.
+
+    [N, C, h, w] or [C, h, w] → [N, C, H, W] or [C, H, W].  Raises DTypeError, ShapeError or ArgumentError for indices
+    that do not fit.
 
     >>> F.max_unpool2d([[[4.0]]], [[[3]]], 2).tolist()
     [[[0.0, 0.0], [0.0, 4.0]]]
@@ -329,7 +346,10 @@ def max_unpool3d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """What `max_pool3d` with `return_indices` left of a volume, at its places among zeros.
+    """The inverse of `max_pool3d` with `return_indices`: maxima at their positions among zeros.
+
+    [N, C, d, h, w] or [C, d, h, w] → [N, C, D, H, W] or [C, D, H, W].  Raises DTypeError, ShapeError or ArgumentError
+    for indices that do not fit.
 
     >>> F.max_unpool3d([[[[4.0]]]], [[[[7]]]], 2).shape
     (1, 2, 2, 2)

@@ -32,31 +32,31 @@ OptionalSizes = int | Sequence[int | None] | None
 
 
 def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
-    """The number of windows along each axis; None keeps the axis as it is."""
+    """The number of windows along each axis; None keeps the size of the axis."""
     listed = (value,) * len(spatial) if value is None or isinstance(value, int) else few(value, operation)
     listed = listed * len(spatial) if len(listed) == 1 else listed
     if len(listed) != len(spatial) or any(v is not None and v < 1 for v in listed):
-        raise ArgumentError(f"{operation}: {len(spatial)} positive sizes are required as output_size; got {value!r}")
+        raise ArgumentError(f"{operation}: output_size must have {len(spatial)} positive sizes; got {value!r}")
     if not all(isinstance(s, int) and s > 0 for s in spatial):
-        raise ShapeError(f"{operation}: known sizes above 0 are required; got {list(spatial)}")
+        raise ShapeError(f"{operation}: sizes must be known and above 0; got {list(spatial)}")
     return tuple(s if v is None else v for v, s in zip(listed, spatial, strict=True))
 
 
 def _ranges(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where window k of `count` begins and ends: ⌊k · length / count⌋ and ⌈(k + 1) · length / count⌉."""
+    """The beginnings and ends of `count` windows: ⌊k · length / count⌋ and ⌈(k + 1) · length / count⌉."""
     k = np.arange(count)
     return k * length // count, -(-(k + 1) * length // count)
 
 
 def _gathered(x: Any, axis: int, starts: np.ndarray, ends: np.ndarray) -> tuple[Any, int]:
-    """x with the windows along an axis one after the other, each as long as the longest, ended by its last element."""
+    """x with the windows along an axis concatenated, each padded with its last element to the longest length."""
     longest = int((ends - starts).max())
     places = np.minimum(starts[:, None] + np.arange(longest), ends[:, None] - 1)
     return take(x, as_tensor(places.ravel()), axis=axis), longest
 
 
 def _adaptive_max(operation: str, rank: int, x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """An element that stands twice in a window is its first one's equal, which counts, so nothing changes by it."""
+    """Maxima; the padding repeats an element of the window, and the first of equals counts, so it changes nothing."""
     held, single = batched(x, rank, operation)
     counts = _wanted(output_size, held.type.shape[2:], operation)
     longest: list[int] = []
@@ -71,7 +71,7 @@ def _adaptive_max(operation: str, rank: int, x: TensorLike, output_size: Optiona
 
 
 def _adaptive_avg(operation: str, rank: int, x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """Pooling where the windows are of one size; else axis by axis, each window summed up by itself."""
+    """Means by pooling if all windows have one size; else axis by axis, with a separate sum for each window."""
     held, single = batched(x, rank, operation)
     require(operation, held.type.dtype, REAL)
     if is_half(held):
@@ -101,7 +101,7 @@ def _means(x: Any, axis: int, count: int) -> Any:
 
 
 def adaptive_max_pool1d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The maxima of a given number of windows that cover signals [N, C, L]; see `adaptive_avg_pool2d`.
+    """The maxima of a given number of windows that cover signals [N, C, L] or [C, L]; see `adaptive_avg_pool2d`.
 
     >>> F.adaptive_max_pool1d([[1.0, 2.0, 3.0]], 2)
     Tensor([[2., 3.]], f32[1, 2])
@@ -110,7 +110,7 @@ def adaptive_max_pool1d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
 
 
 def adaptive_max_pool2d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The maxima of a given number of windows that cover images [N, C, H, W]; see `adaptive_avg_pool2d`.
+    """The maxima of a given number of windows that cover images [N, C, H, W] or [C, H, W]; see `adaptive_avg_pool2d`.
 
     >>> F.adaptive_max_pool2d(nc.ones((1, 2, 5, 7)), (2, None)).shape
     (1, 2, 2, 7)
@@ -128,7 +128,7 @@ def adaptive_max_pool3d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
 
 
 def adaptive_avg_pool1d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The means of a given number of windows that cover signals [N, C, L]; see `adaptive_avg_pool2d`.
+    """The means of a given number of windows that cover signals [N, C, L] or [C, L]; see `adaptive_avg_pool2d`.
 
     >>> F.adaptive_avg_pool1d([[1.0, 2.0, 3.0]], 2)
     Tensor([[1.5, 2.5]], f32[1, 2])
@@ -137,9 +137,11 @@ def adaptive_avg_pool1d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
 
 
 def adaptive_avg_pool2d(x: TensorLike, output_size: OptionalSizes) -> Tensor:
-    """The means of a given number of windows that cover images [N, C, H, W]; None keeps an axis as it is.
+    """The means of a given number of windows that cover images [N, C, H, W] or [C, H, W].
 
-    Window k of n over a length reaches from ⌊k · length / n⌋ up to ⌈(k + 1) · length / n⌉.
+    `output_size` is the number of windows, for each axis or for all; None keeps the size of an axis.  Window k of n
+    over a length reaches from ⌊k · length / n⌋ up to ⌈(k + 1) · length / n⌉.  Raises ShapeError for another rank or for
+    empty axes, ArgumentError for sizes that are not positive.
 
     >>> F.adaptive_avg_pool2d(nc.ones((1, 2, 4, 7)), 3).shape
     (1, 2, 3, 3)

@@ -1,4 +1,4 @@
-"""Means and p-norms of windows as functions."""
+"""Means and p-norms of windows, as functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mean_over(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
-    """The sums of a batch's windows times the reciprocal of what they count, or by division where numbers differ."""
+    """The sums of a batch's windows times the reciprocal of the count, or divided by it where counts differ."""
     require(operation, held.type.dtype, REAL)
     if is_half(held):
         return in_single(
@@ -40,7 +40,7 @@ def mean_over(
             held,
         )
     if divisor_override == 0:
-        raise ArgumentError(f"{operation}: a divisor_override other than 0 is required; got 0")
+        raise ArgumentError(f"{operation}: divisor_override must not be 0")
     total = _window_sums(held, w.size, w.stride, w.margins)
     if divisor_override is not None or (not any(w.over) and (count_include_pad or not any(w.padding))):
         divisor = int(np.prod(w.size)) if divisor_override is None else divisor_override
@@ -70,7 +70,7 @@ def _average(
 
 
 def _counted(w: Windows, k: int, length: int, margin: bool) -> np.ndarray:
-    """How many elements, with those of the margins or without, each window along an axis has."""
+    """The number of elements of each window along an axis, with or without the margins."""
     low, high = (-w.padding[k], length + w.padding[k]) if margin else (0, length)
     count = (length + sum(w.margins[k]) - w.size[k]) // w.stride[k] + 1
     starts = np.arange(count) * w.stride[k] - w.padding[k]
@@ -93,7 +93,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window of signals [N, C, L]; see `avg_pool2d`.
+    """The mean of each window of signals [N, C, L] or [C, L]; see `avg_pool2d`.
 
     >>> F.avg_pool1d([[1.0, 2.0, 4.0, 3.0]], 2)
     Tensor([[1.5, 3.5]], f32[1, 2])
@@ -110,9 +110,11 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The sum of each window of images [N, C, H, W] times the reciprocal of its size.
+    """The sum of each window of images [N, C, H, W] or [C, H, W] times the reciprocal of its size.
 
-    Padding counts as zeros unless `count_include_pad` is false; `divisor_override` is what a sum is divided by.
+    The default stride is the window size.  Padding counts as zeros, unless `count_include_pad` is false.
+    `divisor_override` divides the sums instead of the window size.  Raises ShapeError for another rank, DTypeError for
+    integers, ArgumentError for sizes out of range.
 
     >>> F.avg_pool2d([[[[1.0, 2.0], [3.0, 4.0]]]], 2)
     Tensor([[[[2.5]]]], f32[1, 1, 1, 1])
@@ -144,7 +146,7 @@ def _lp_pool(
     operation: str, rank: int, x: TensorLike, p: float, kernel_size: Sizes, stride: Sizes | None, ceil_mode: bool
 ) -> Tensor:
     if not p:
-        raise ArgumentError(f"{operation}: a norm_type that is not 0 is required; got {p}")
+        raise ArgumentError(f"{operation}: norm_type must not be 0; got {p}")
     held, single = batched(x, rank, operation)
     require(operation, held.type.dtype, REAL)
     if is_half(held):
@@ -163,7 +165,9 @@ def _lp_pool(
 def lp_pool1d(
     x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """(Σ xᵖ)^(1/p) of each window of signals [N, C, L].
+    """(Σ xᵖ)^(1/p) of each window of signals [N, C, L] or [C, L].
+
+    The default stride is the window size.  Raises ArgumentError for a norm_type of 0, ShapeError for another rank.
 
     >>> F.lp_pool1d([[3.0, 4.0]], 2, 2)
     Tensor([[5.]], f32[1, 1])
@@ -174,7 +178,9 @@ def lp_pool1d(
 def lp_pool2d(
     x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """(Σ xᵖ)^(1/p) of each window of images [N, C, H, W].
+    """(Σ xᵖ)^(1/p) of each window of images [N, C, H, W] or [C, H, W].
+
+    The default stride is the window size.  Raises ArgumentError for a norm_type of 0, ShapeError for another rank.
 
     >>> F.lp_pool2d([[[3.0, 4.0]]], 2, (1, 2)).item()
     5.0
@@ -186,6 +192,8 @@ def lp_pool3d(
     x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> Tensor:
     """(Σ xᵖ)^(1/p) of each window of volumes [N, C, D, H, W].
+
+    The default stride is the window size.  Raises ArgumentError for a norm_type of 0, ShapeError for another rank.
 
     >>> F.lp_pool3d(nc.ones((1, 1, 1, 2, 2)), 1, (1, 2, 2)).item()
     4.0

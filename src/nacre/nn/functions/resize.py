@@ -1,4 +1,4 @@
-"""Functions that move elements about in space: padding, resizing, patches, and channels turned into pixels."""
+"""Functions that rearrange elements in space: padding, resizing, patches, and channels as pixels."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ BYTES_OF_PLACE = 96  # while an axis is resized: places and weights as int64 and
 
 
 def pad(x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """x with margins: `pad` holds those of the last axis, before and after, then those of the one before, and so on.
+    """x with margins: `pad` lists those of the last axis, before and after, then those of the axis before it, …
 
-    The mode "constant" fills with a value (0), "replicate" with the edge, "reflect" with what is inside of it, and
-    "circular" with the other side.  Negative margins of a constant cut off.
+    The mode "constant" (the default) fills with `value`, 0 by default.  "replicate" repeats the edge, "reflect" mirrors
+    the inside, and "circular" continues with the other side.  Negative margins cut off, in mode "constant" only.  The
+    result has the dtype of x.  Raises ArgumentError for other modes and margins out of range.
 
     >>> F.pad([1.0, 2.0, 3.0], (2, 1), "reflect")
     Tensor([3., 2., 1., 2., 3., 2.], f32[6])
@@ -51,20 +52,19 @@ def pad(x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float 
     rank = len(held.type.shape)
     found = whole_numbers(pad, "pad", "pad")
     if len(found) % 2 or len(found) > 2 * rank:
-        raise ArgumentError(f"pad: two margins for each of at most {rank} axes are required; got {list(found)}")
+        raise ArgumentError(f"pad: pad must have two margins for each of at most {rank} axes; got {list(found)}")
     margins = list(zip(found[::2], found[1::2], strict=True))
     if mode == "constant":
         return _filled_margins(held, margins, 0 if value is None else value)
     if mode not in _PLACES:
-        raise ArgumentError(f"pad: a mode of constant, {', '.join(_PLACES)} is required; got {mode!r}")
+        raise ArgumentError(f"pad: mode must be one of constant, {', '.join(_PLACES)}; got {mode!r}")
     for k, (before, after) in enumerate(margins):
         axis = rank - 1 - k
         size = held.type.shape[axis]
         limit = {"reflect": size - 1, "circular": size}.get(mode, math.inf)
         if min(before, after) < 0 or max(before, after) > limit or not size:
             raise ArgumentError(
-                f"pad: margins from 0 to {limit} are required for mode {mode!r} on an axis of {size}; got "
-                f"{before}, {after}"
+                f"pad: margins must be from 0 to {limit} in mode {mode!r} on an axis of {size}; got {before}, {after}"
             )
         if before or after:
             places: np.ndarray = np.arange(-before, int(size) + after)
@@ -94,7 +94,7 @@ def _filled_margins(x: Any, margins: Sequence[tuple[int, int]], value: float) ->
         s - max(0, -b) for s, (_, b) in zip(x.type.shape, whole, strict=True)
     )
     if any(isinstance(b, int) and a > b for a, b in zip(starts, stops, strict=True)):
-        raise ShapeError(f"pad: margins that leave something are required for {x.type}; got {list(margins)}")
+        raise ShapeError(f"pad: the margins must leave some elements of {x.type}; got {list(margins)}")
     if any(a < 0 or b < 0 for a, b in whole):
         x = view.slice_(x, starts, stops, (1,) * rank)
     low, high = (tuple(max(0, m[k]) for m in whole) for k in (0, 1))
@@ -114,8 +114,10 @@ def interpolate(
 ) -> Tensor:
     """x [N, C, L], [N, C, H, W] or [N, C, D, H, W] resized to a size, or by a factor.
 
-    Modes are "nearest", "nearest-exact", "linear" (one axis), "bilinear" and "bicubic" (two), "trilinear" (three),
-    and "area".  `align_corners` keeps the first and last elements where they are.
+    Modes are "nearest" (the default), "nearest-exact", "linear" (one axis), "bilinear" and "bicubic" (two axes),
+    "trilinear" (three axes), and "area".  With `align_corners` the corner elements keep their positions.  Raises
+    ShapeError for another rank, ArgumentError for another mode, or unless exactly one of size and scale_factor is
+    given.
 
     >>> F.interpolate([[[1.0, 3.0]]], size=3, mode="linear", align_corners=True)
     Tensor([[[1., 2., 3.]]], f32[1, 1, 3])
@@ -123,11 +125,11 @@ def interpolate(
     held: Any = as_tensor(x)
     rank = len(held.type.shape) - 2
     if rank not in (1, 2, 3):
-        raise ShapeError(f"interpolate: a shape [N, C, ...] with one to three more axes is required; got {held.type}")
+        raise ShapeError(f"interpolate: the shape must be [N, C, ...] with one to three more axes; got {held.type}")
     if mode not in _MODES or rank not in _MODES[mode]:
-        raise ArgumentError(f"interpolate: a mode of {', '.join(_MODES)} for {rank} axes is required; got {mode!r}")
+        raise ArgumentError(f"interpolate: mode must be one of {', '.join(_MODES)} for {rank} axes; got {mode!r}")
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
-        raise ArgumentError(f"interpolate: no align_corners is required with mode {mode!r}; got {align_corners}")
+        raise ArgumentError(f"interpolate: mode {mode!r} takes no align_corners; got {align_corners}")
     spatial = held.type.shape[2:]
     counts, steps = _counts(spatial, size, scale_factor, bool(recompute_scale_factor))
     _require_room(max(counts))
@@ -148,27 +150,27 @@ _MODES = {
 
 
 def _counts(spatial: Any, size: Sizes | None, factor: Any, again: bool) -> tuple[tuple[int, ...], list[float]]:
-    """The sizes that are wanted, and how far apart the places are that they are taken from."""
+    """The new sizes, and the distance between the source positions."""
     rank = len(spatial)
     if (size is None) == (factor is None):
-        raise ArgumentError("interpolate: a size or a scale_factor is required; got both or neither")
+        raise ArgumentError("interpolate: pass either size or scale_factor; got both or neither")
     if size is not None:
         counts = sizes(size, rank, "interpolate", "size")
         factors = None
     else:
         factors = (float(factor),) * rank if isinstance(factor, int | float) else tuple(map(float, factor))
         if len(factors) != rank or min(factors) <= 0:
-            raise ArgumentError(f"interpolate: {rank} positive factors are required; got {factor}")
+            raise ArgumentError(f"interpolate: scale_factor must have {rank} positive factors; got {factor}")
         counts = tuple(math.floor(s * f) for s, f in zip(spatial, factors, strict=True))
     if min(counts) < 1 or min(spatial) < 1:
-        raise ArgumentError(f"interpolate: sizes above 0 are required; got {list(spatial)} and {list(counts)}")
+        raise ArgumentError(f"interpolate: sizes must be above 0; got {list(spatial)} and {list(counts)}")
     if factors is None or again:
         return counts, [s / n for s, n in zip(spatial, counts, strict=True)]
     return counts, [1.0 / f for f in factors]
 
 
 def _require_room(count: int) -> None:
-    """Raise OutOfMemory where the places along an axis could not be held."""
+    """Raise OutOfMemory if the positions along an axis do not fit in memory."""
     if count > 1 << 16:
         allocate(min(count, 1 << 48) * BYTES_OF_PLACE)
 
@@ -177,7 +179,7 @@ Taps = list[tuple[np.ndarray, np.ndarray | None]]
 
 
 def _taps(mode: str, length: int, count: int, step: float, aligned: bool) -> Taps:
-    """For each new place those to take from, with weights."""
+    """For each new position, its source positions with weights."""
     k = np.arange(count)
     if mode in ("nearest", "nearest-exact"):
         moved = k if mode == "nearest" else k + 0.5
@@ -205,7 +207,7 @@ def _cubic(d: np.ndarray) -> np.ndarray:
 
 
 def _resized(x: Any, axis: int, taps: Taps) -> Any:
-    """The weighted sum of what an axis holds at the taps, in ascending order."""
+    """The weighted sum of an axis' elements at the taps, in ascending order."""
     total: Any = None
     for places, weights in taps:
         part: Any = take(x, as_tensor(places), axis=axis)
@@ -223,6 +225,8 @@ def unfold(
     x: TensorLike, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
     """The patches of images [N, C, H, W] as columns [N, C · kh · kw, patches].
+
+    Raises ShapeError for images smaller than a patch, ArgumentError for sizes out of range.
 
     >>> F.unfold(nc.ones((1, 3, 4, 4)), 2, stride=2).shape
     (1, 12, 4)
@@ -248,16 +252,19 @@ def unfold(
 
 def _require_margins(operation: str, margin: Sequence[int]) -> None:
     if min(margin) < 0:
-        raise ArgumentError(f"{operation}: a padding of 0 or more is required; got {tuple(margin)}; slice the images "
-                            "to leave their edges out")
+        raise ArgumentError(
+            f"{operation}: padding must be 0 or more; got {tuple(margin)}; slice the images to remove their edges"
+        )
 
 
 def _patches(length: int, size: int, dilation: int, stride: int, operation: str) -> int:
     if min(size, dilation, stride) < 1:
-        raise ArgumentError(f"{operation}: positive sizes, dilations and strides are required; got others")
+        raise ArgumentError(
+            f"{operation}: size, dilation and stride must be positive; got {size}, {dilation}, {stride}"
+        )
     span = dilation * (size - 1) + 1
     if length < span:
-        raise ShapeError(f"{operation}: at least {span} elements are required for a patch; got {length}")
+        raise ShapeError(f"{operation}: a patch needs at least {span} elements; got {length}")
     return (length - span) // stride + 1
 
 
@@ -271,6 +278,8 @@ def fold(
 ) -> Tensor:
     """Patches [N, C · kh · kw, patches] added up to images [N, C, *output_size]: the adjoint of `unfold`.
 
+    Raises ShapeError for columns that do not fit, ArgumentError for sizes out of range.
+
     >>> F.fold(nc.ones((1, 4, 4)), 3, 2).tolist()
     [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
     """
@@ -279,18 +288,18 @@ def fold(
     held = view.reshape(held, (1, *held.type.shape)) if single else held
     size = sizes(kernel_size, 2, "fold", "kernel_size")
     if len(held.type.shape) != 3 or held.type.shape[1] % (size[0] * size[1]):
-        raise ShapeError(f"fold: columns [N, C · {size[0] * size[1]}, patches] are required; got {held.type}")
+        raise ShapeError(f"fold: columns must be [N, C · {size[0] * size[1]}, patches]; got {held.type}")
     _require_margins("fold", sizes(padding, 2, "fold", "padding"))
     channels = held.type.shape[1] // (size[0] * size[1])
     image = zeros((held.type.shape[0], channels, *sizes(output_size, 2, "fold", "output_size")), held.type.dtype)
 
     def patches(v: Any) -> Tensor:
-        """The function whose adjoint is wanted."""
+        """The function whose adjoint `fold` computes."""
         return unfold(v, size, dilation, padding, stride)
 
     columns, pull = vjp(patches, image)
     if columns.shape != held.type.shape:
-        raise ShapeError(f"fold: columns of shape {list(columns.shape)} are required; got {held.type}")
+        raise ShapeError(f"fold: columns must have shape {list(columns.shape)}; got {held.type}")
     (found,) = pull(held)
     return view.reshape(found, found.type.shape[1:]) if single else found
 
@@ -301,12 +310,14 @@ def fold(
 def _image(x: TensorLike, operation: str) -> Any:
     held: Any = as_tensor(x)
     if len(held.type.shape) < 3:
-        raise ShapeError(f"{operation}: a shape [..., C, H, W] is required; got {held.type}")
+        raise ShapeError(f"{operation}: the shape must be [..., C, H, W]; got {held.type}")
     return held
 
 
 def pixel_shuffle(x: TensorLike, upscale_factor: int) -> Tensor:
     """[..., C · r², H, W] → [..., C, H · r, W · r]: channels become pixels (Shi et al. 2016).
+
+    Raises ShapeError unless r² divides the channels.
 
     >>> F.pixel_shuffle(nc.ones((1, 8, 2, 3)), 2).shape
     (1, 2, 4, 6)
@@ -314,7 +325,7 @@ def pixel_shuffle(x: TensorLike, upscale_factor: int) -> Tensor:
     held, r = _image(x, "pixel_shuffle"), upscale_factor
     *outer, channels, height, width = held.type.shape
     if r < 1 or channels % (r * r):
-        raise ShapeError(f"pixel_shuffle: channels divisible by {r * r} are required; got {held.type}")
+        raise ShapeError(f"pixel_shuffle: {r * r} must divide the channels; got {held.type}")
     n = len(outer)
     parts = view.reshape(held, (*outer, channels // (r * r), r, r, height, width))
     moved = view.permute(parts, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
@@ -324,13 +335,15 @@ def pixel_shuffle(x: TensorLike, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(x: TensorLike, downscale_factor: int) -> Tensor:
     """[..., C, H · r, W · r] → [..., C · r², H, W], the inverse of `pixel_shuffle`.
 
+    Raises ShapeError unless r divides height and width.
+
     >>> F.pixel_unshuffle(nc.ones((1, 2, 4, 6)), 2).shape
     (1, 8, 2, 3)
     """
     held, r = _image(x, "pixel_unshuffle"), downscale_factor
     *outer, channels, height, width = held.type.shape
     if r < 1 or height % r or width % r:
-        raise ShapeError(f"pixel_unshuffle: a height and width divisible by {r} are required; got {held.type}")
+        raise ShapeError(f"pixel_unshuffle: {r} must divide height and width; got {held.type}")
     n = len(outer)
     parts = view.reshape(held, (*outer, channels, height // r, r, width // r, r))
     moved = view.permute(parts, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
@@ -338,14 +351,16 @@ def pixel_unshuffle(x: TensorLike, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
-    """The channels of [N, C, ...] in the order in which they come when groups are read side by side.
+    """Reorders the channels of [N, C, ...]: the first of each group, then the second of each group, and so on.
+
+    Raises ShapeError unless groups divides the channels.
 
     >>> F.channel_shuffle([[[0.0], [1.0], [2.0], [3.0]]], 2).flatten().tolist()
     [0.0, 2.0, 1.0, 3.0]
     """
     held: Any = as_tensor(x)
     if len(held.type.shape) < 3 or groups < 1 or held.type.shape[1] % groups:
-        raise ShapeError(f"channel_shuffle: channels divisible by {groups} are required; got {held.type}")
+        raise ShapeError(f"channel_shuffle: {groups} groups must divide the channels; got {held.type}")
     count, channels, *spatial = held.type.shape
     parts = view.reshape(held, (count, groups, channels // groups, *spatial))
     moved = view.permute(parts, (0, 2, 1, *range(3, 3 + len(spatial))))

@@ -22,7 +22,7 @@ def pair(value: Sizes, operation: str, what: str) -> Pair:
 
 
 def one(value: Sizes, operation: str, what: str) -> int:
-    """One number, given as it is or as a sequence of one."""
+    """One number, given directly or as a sequence of one."""
     return sizes(value, 1, operation, what)[0]
 
 
@@ -35,21 +35,23 @@ def margins(
         return ((0, 0),) * rank
     if value == "same":
         if stride != (1,) * rank:
-            raise ArgumentError(f'{operation}: stride 1 is required with padding "same"; got {stride}')
+            raise ArgumentError(f'{operation}: padding "same" needs stride 1; got {stride}')
         totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
         return tuple((n // 2, n - n // 2) for n in totals)
     if isinstance(value, str):
-        raise ArgumentError(f'{operation}: a padding of numbers, "same" or "valid" is required; got {value!r}')
+        raise ArgumentError(f'{operation}: padding must be numbers, "same" or "valid"; got {value!r}')
     return tuple((n, n) for n in sizes(value, rank, operation, "padding"))
 
 
 def with_bias(y: Any, bias: TensorLike | None, operation: str) -> Any:
-    """y [N, O, …] with a number added to each channel."""
+    """y [N, O, …] plus a number for each channel."""
     if bias is None:
         return y
     held = as_tensor(bias, y.type.dtype)
     if held.type.shape != (y.type.shape[1],):
-        raise ShapeError(f"{operation}: a bias for each of {y.type.shape[1]} channels is required; got {held.type}")
+        raise ShapeError(
+            f"{operation}: bias must have one number for each of {y.type.shape[1]} channels; got {held.type}"
+        )
     return pointwise.add(y, view.broadcast(held, y.type.shape, (1,)))
 
 
@@ -64,7 +66,9 @@ def conv2d(
 ) -> Tensor:
     """The cross-correlation of images [N, C, H, W] with filters [O, C/groups, kh, kw], plus a bias [O].
 
-    Raises ShapeError where channels, groups or sizes do not fit.
+    The result is [N, O, H', W']; the axis N may be absent.  `padding` is a number, one for each axis, "same" or
+    "valid".  The result has the promoted dtype.  Raises ShapeError if channels, groups or sizes do not fit, DTypeError
+    for integers.
 
     >>> F.conv2d(nc.ones((1, 1, 3, 3)), nc.ones((1, 1, 2, 2))).shape
     (1, 1, 2, 2)
@@ -74,7 +78,7 @@ def conv2d(
     images, single = batched(images, 2, "conv2d", "images")
     shape = filters.type.shape
     if len(shape) != 4:
-        raise ShapeError(f"conv2d: filters [O, C/groups, kh, kw] are required; got {filters.type}")
+        raise ShapeError(f"conv2d: filters must be [O, C/groups, kh, kw]; got {filters.type}")
     steps, spacing = pair(stride, "conv2d", "stride"), pair(dilation, "conv2d", "dilation")
     around = margins(padding, shape[2:], spacing, steps, "conv2d")
     y = winograd.correlate(images, filters, steps, around, spacing, groups)
@@ -90,7 +94,9 @@ def conv1d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The cross-correlation of signals [N, C, L] with filters [O, C/groups, k], plus a bias [O].
+    """The cross-correlation of signals [N, C, L] with filters [O, C/groups, k], plus a bias [O] → [N, O, L'].
+
+    The axis N may be absent.  The other arguments and the errors are those of `conv2d`.
 
     >>> F.conv1d(nc.ones((1, 1, 5)), nc.ones((1, 1, 2))).shape
     (1, 1, 4)
@@ -99,8 +105,8 @@ def conv1d(
     filters: Any = as_tensor(weight)
     if signals.type.rank not in (2, 3) or filters.type.rank != 3:
         raise ShapeError(
-            f"conv1d: signals [N, C, L] or [C, L] and filters [O, C/groups, k] are required; "
-            f"got {signals.type} and {filters.type}"
+            f"conv1d: signals must be [N, C, L] or [C, L], and filters [O, C/groups, k]; got {signals.type} and "
+            f"{filters.type}"
         )
     rows = view.reshape(signals, (*signals.type.shape[:-1], 1, signals.type.shape[-1]))
     flat = view.reshape(filters, (*filters.type.shape[:2], 1, filters.type.shape[2]))
@@ -122,6 +128,9 @@ def conv_transpose2d(
 ) -> Tensor:
     """The transpose of `conv2d`: images [N, C, H, W] and filters [C, O/groups, kh, kw] give [N, O, …].
 
+    The axis N may be absent.  Raises ShapeError if channels, groups or sizes do not fit, ArgumentError for an
+    output_padding that is too large.
+
     >>> F.conv_transpose2d(nc.ones((1, 1, 2, 2)), nc.ones((1, 1, 2, 2)), stride=2).shape
     (1, 1, 4, 4)
     """
@@ -133,9 +142,9 @@ def conv_transpose2d(
     more, margin = pair(output_padding, operation, "output_padding"), pair(padding, operation, "padding")
     count, channels, *sizes = images.type.shape
     if len(filters.type.shape) != 4 or filters.type.shape[0] != channels:
-        raise ShapeError(f"{operation}: filters [{channels}, O/groups, kh, kw] are required; got {filters.type}")
+        raise ShapeError(f"{operation}: filters must be [{channels}, O/groups, kh, kw]; got {filters.type}")
     if any(not 0 <= m < max(s, d) for m, s, d in zip(more, steps, spacing, strict=True)):
-        raise ArgumentError(f"{operation}: an output_padding below stride or dilation is required; got {more}")
+        raise ArgumentError(f"{operation}: output_padding must be below stride or dilation; got {more}")
     kernel = filters.type.shape[2:]
     spatial = tuple(
         (sizes[k] - 1) * steps[k] - 2 * margin[k] + spacing[k] * (kernel[k] - 1) + more[k] + 1 for k in (0, 1)

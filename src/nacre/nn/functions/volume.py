@@ -1,7 +1,7 @@
 """Convolution of volumes [N, C, D, H, W] as functions, and transposed convolution of signals and volumes.
 
-A volume's convolution is that of its slices: the planes that a tap of depth reads become input channels, so that one
-two-dimensional convolution sums over all taps.  Planes in the padding of the depth are zeros.
+The convolution of a volume is a convolution of its slices.  The planes that the taps of the depth read become input
+channels, so one two-dimensional convolution sums over all taps.  Planes in the padding of the depth are zeros.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def triple(value: Sizes, operation: str, what: str) -> Triple:
 
 
 def _finished(y: Any, bias: TensorLike | None, single: bool, dtype: Any, operation: str) -> Any:
-    """With the bias added, in the dtype of the operands, and without a batch that was not given."""
+    """The result with its bias, in the dtype of the operands, without a batch axis if the input had none."""
     return as_tensor(alone(with_bias(y, bias, operation), single), dtype)
 
 
@@ -43,7 +43,8 @@ def conv3d(
 ) -> Tensor:
     """The cross-correlation of volumes [N, C, D, H, W] with filters [O, C/groups, kd, kh, kw], plus a bias [O].
 
-    Raises ShapeError where channels, groups or sizes do not fit.
+    The result is [N, O, D', H', W']; the axis N may be absent.  Raises ShapeError if channels, groups or sizes do not
+    fit, DTypeError for integers.
 
     >>> F.conv3d(nc.ones((1, 1, 3, 3, 3)), nc.ones((1, 1, 2, 2, 2))).shape
     (1, 1, 2, 2, 2)
@@ -53,7 +54,7 @@ def conv3d(
     volumes, single = batched(reductions.wide_float(given), 3, "conv3d", "volumes")
     filters = reductions.wide_float(filters)
     if filters.type.rank != 5:
-        raise ShapeError(f"conv3d: filters [O, C/groups, kd, kh, kw] are required; got {filters.type}")
+        raise ShapeError(f"conv3d: filters must be [O, C/groups, kd, kh, kw]; got {filters.type}")
     outputs, inner, *kernel = filters.type.shape
     steps, spacing = triple(stride, "conv3d", "stride"), triple(dilation, "conv3d", "dilation")
     around = margins(padding, kernel, spacing, steps, "conv3d")
@@ -69,15 +70,15 @@ def _planes(x: Any, kernel: int, stride: int, margin: tuple[int, int], dilation:
     """[N, C, D, H, W] as images [N · D', C · kd, H, W] of the planes that each result plane reads, and D'."""
     if stride < 1 or dilation < 1 or min(margin) < 0:
         raise ArgumentError(
-            f"conv3d: a positive stride and dilation and padding that is not negative are required; "
-            f"got stride {stride}, padding {margin}, dilation {dilation}"
+            f"conv3d: stride and dilation must be positive, and padding must not be negative; got stride {stride}, "
+            f"padding {margin}, dilation {dilation}"
         )
     batch, channels, depth, height, width = x.type.shape
     span = depth + margin[0] + margin[1] - dilation * (kernel - 1) - 1
     if span < 0 or kernel < 1:
         raise ShapeError(
-            f"conv3d: a depth of at least the window is required; got {depth} with padding {margin} "
-            f"for a window of {kernel} with dilation {dilation}"
+            f"conv3d: the padded depth must be at least the window; got {depth} with padding {margin} for a window of "
+            f"{kernel} with dilation {dilation}"
         )
     count = span // stride + 1
     low, high = ((0, 0, margin[side], 0, 0) for side in (0, 1))
@@ -102,6 +103,9 @@ def conv_transpose3d(
 ) -> Tensor:
     """The transpose of `conv3d`: volumes [N, C, D, H, W] and filters [C, O/groups, kd, kh, kw] give [N, O, …].
 
+    The axis N may be absent.  Raises ShapeError if channels, groups or sizes do not fit, ArgumentError for an
+    output_padding that is too large.
+
     >>> F.conv_transpose3d(nc.ones((1, 1, 2, 2, 2)), nc.ones((1, 1, 2, 2, 2)), stride=2).shape
     (1, 1, 4, 4, 4)
     """
@@ -112,12 +116,12 @@ def conv_transpose3d(
     filters = reductions.wide_float(filters)
     batch, channels, depth, height, width = volumes.type.shape
     if filters.type.rank != 5 or filters.type.shape[0] != channels:
-        raise ShapeError(f"{operation}: filters [{channels}, O/groups, kd, kh, kw] are required; got {filters.type}")
+        raise ShapeError(f"{operation}: filters must be [{channels}, O/groups, kd, kh, kw]; got {filters.type}")
     _, inner, kernel, *window = filters.type.shape
     steps, spacing = triple(stride, operation, "stride"), triple(dilation, operation, "dilation")
     margin, more = triple(padding, operation, "padding"), triple(output_padding, operation, "output_padding")
     if not 0 <= more[0] < max(steps[0], spacing[0]):
-        raise ArgumentError(f"{operation}: an output_padding below stride or dilation is required; got {more}")
+        raise ArgumentError(f"{operation}: output_padding must be below stride or dilation; got {more}")
     images = view.reshape(view.permute(volumes, (0, 2, 1, 3, 4)), (batch * depth, channels, height, width))
     flat = view.reshape(filters, (channels, inner * kernel, *window))
     y: Any = conv_transpose2d(images, flat, None, steps[1:], margin[1:], more[1:], groups, spacing[1:])
@@ -127,16 +131,16 @@ def conv_transpose3d(
 
 
 def _spread(parts: Any, stride: int, margin: int, more: int, dilation: int) -> Any:
-    """Add [N, O, kd, D, H, W], a plane for each tap and place, up to [N, O, D', H, W], taps ascending."""
+    """Add [N, O, kd, D, H, W], one plane for each tap and position, up to [N, O, D', H, W], taps ascending."""
     _, _, kernel, depth, *_ = parts.type.shape
     if stride < 1 or dilation < 1 or margin < 0 or kernel < 1:
         raise ArgumentError(
-            f"conv_transpose3d: a positive stride, dilation and window and padding that is not negative are "
-            f"required; got stride {stride}, dilation {dilation}, window {kernel}, padding {margin}"
+            "conv_transpose3d: stride, dilation and window must be positive, and padding must not be negative; got "
+            f"stride {stride}, dilation {dilation}, window {kernel}, padding {margin}"
         )
     length = (depth - 1) * stride + dilation * (kernel - 1) + 1 + more
     if length - 2 * margin < 1:
-        raise ShapeError(f"conv_transpose3d: a result of positive depth is required; got {length - 2 * margin}")
+        raise ShapeError(f"conv_transpose3d: the depth of the result must be positive; got {length - 2 * margin}")
     total: Any = None
     for k in range(kernel):
         tap = view.slice_axis(parts, 2, k, k + 1)
@@ -160,6 +164,9 @@ def conv_transpose1d(
 ) -> Tensor:
     """The transpose of `conv1d`: signals [N, C, L] and filters [C, O/groups, k] give [N, O, …].
 
+    The axis N may be absent.  Raises ShapeError if channels, groups or sizes do not fit, ArgumentError for an
+    output_padding that is too large.
+
     >>> F.conv_transpose1d(nc.ones((1, 1, 2)), nc.ones((1, 1, 2)), stride=2).shape
     (1, 1, 4)
     """
@@ -168,8 +175,8 @@ def conv_transpose1d(
     filters: Any = as_tensor(weight)
     if signals.type.rank not in (2, 3) or filters.type.rank != 3:
         raise ShapeError(
-            f"{operation}: signals [N, C, L] or [C, L] and filters [C, O/groups, k] are required; "
-            f"got {signals.type} and {filters.type}"
+            f"{operation}: signals must be [N, C, L] or [C, L], and filters [C, O/groups, k]; got {signals.type} and "
+            f"{filters.type}"
         )
     rows = view.reshape(signals, (*signals.type.shape[:-1], 1, signals.type.shape[-1]))
     flat = view.reshape(filters, (*filters.type.shape[:2], 1, filters.type.shape[2]))

@@ -1,4 +1,4 @@
-"""What is done with a module's parameters: gradients clipped, parameters as one vector, weights normalised.
+"""Functions on a module's parameters: gradient clipping, parameters as one vector, normalised weights.
 
 Names, arguments, and names in state dicts are those of PyTorch's `torch.nn.utils`.
 """
