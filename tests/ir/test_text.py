@@ -165,7 +165,7 @@ def test_parameters(value: Any) -> None:
 @pytest.mark.parametrize(
     "change, fault",
     [
-        (("dot", "dott"), "line 2: the name of a primitive is required; got dott"),
+        (("dot", "dott"), "line 2: expected the name of a primitive; got dott"),
         (("(a, b)", "(a, z)"), "line 2"),
         (("axes=(0, 1)", "axes=(0, 9)"), "line 3: sum"),
         (("axes=(0, 1)", "axis=0"), "line 3: sum's parameters"),
@@ -176,7 +176,7 @@ def test_parameters(value: Any) -> None:
         (("1..512", "1..99999999999999999999"), "line 1"),
         (("  return d", ""), "end of the text"),
         (("return d", "return"), None),
-        (("graph loss", "graf loss"), "line 1: 'graph' is required"),
+        (("graph loss", "graf loss"), "line 1: expected 'graph'"),
         (("return d", "return d\nmore"), "line 5: the end of the text"),
         (("axes=(0, 1)", "axes=" + "(" * 5000), "line 3"),
         (("axes=(0, 1)", "axes=(" + "9" * 6000 + ",)"), "line 3"),

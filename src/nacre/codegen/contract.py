@@ -164,11 +164,11 @@ def _check(ending: Ending) -> None:
     for operand in ending.operands:
         if operand.kind not in KINDS:
             raise ArgumentError(
-                f"contract: an operand kind of {', '.join(KINDS)} is required; got {operand.kind!r}"
+                f"contract: the operand kind must be one of {', '.join(KINDS)}; got {operand.kind!r}"
             )
     if ending.epilogue is None and (ending.operands or len(ending.outputs) != 1):
         raise ArgumentError(
-            "contract: one output and no operands are required without an epilogue; got "
+            "contract: without an epilogue there must be one output and no operands; got "
             f"{len(ending.outputs)} and {len(ending.operands)}; pass an epilogue"
         )
 

@@ -266,5 +266,5 @@ class _Strip:
         f, scalar = self.f, target.dtype.memory
         ty = vec(scalar, self.numbers.lanes)
         if value.ty != ty:
-            raise CompileError(f"contract epilogue: a {ty} is required; got a {value.ty}")
+            raise CompileError(f"contract epilogue: the value must be a {ty}; got a {value.ty}")
         store_edge(f, value, f.gep(row, self.j, scalar), self.lanes(ty))

@@ -148,7 +148,7 @@ def numbers(isa: Isa, dtype: DType) -> Numbers:
     if dtype.is_integer:
         return Numbers(isa, dtype, "i64" if dtype.bits == 64 else "i32")
     raise DTypeError(
-        f"contract: a floating-point or integer dtype is required; got {dtype.name}; "
+        f"contract: the dtype must be floating-point or integer; got {dtype.name}; "
         "convert the operands first, as in `x.astype(nacre.int32)`"
     )
 
@@ -170,7 +170,7 @@ def widened(isa: Isa, dtype: DType, narrow: DType) -> Numbers:
     """How elements of a narrower dtype become factors of a product of another one; DTypeError unless that is exact."""
     if dtype is not float32 or narrow.bits > 16 or not (narrow.is_float or narrow.is_integer):
         raise DTypeError(
-            f"contract: float32, and elements of 16 bits at most that it holds, are required; got {dtype.name} and "
+            f"contract: dtypes must be float32 and one of at most 16 bits that fits it; got {dtype.name} and "
             f"{narrow.name}; convert the operands first"
         )
     return Numbers(isa, narrow, numbers(isa, dtype).wide)

@@ -107,7 +107,8 @@ def make_plans(
     m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
     if tiling.thin and not turned.thin:
         raise ArgumentError(
-            f"contract: the thin kernel takes up to {FEW} rows or columns, and a contiguous axis of the other factor; "
+            f"contract: the thin kernel needs at most {FEW} rows or columns, and a contiguous axis of the other "
+            "factor; "
             f"got {m} × {n} and {axes!r}; use the packed kernel"
         )
     total = batch * _cost(tiling, m, n, k, b_axis == "n")

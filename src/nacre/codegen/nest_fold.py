@@ -46,7 +46,7 @@ class Folds(Hoisting):
         outer = [n for n in written(s.body) if n in self.states and n in self.folds and self.folds[n].is_tree]
         here = {a for acc in directly(s.body) for a in acc.accumulators}
         if any(n not in here for n in outer):
-            raise CompileError(f"kernel: sums directly in their loop are required; got {outer} in a loop inside")
+            raise CompileError(f"kernel: sums must be directly in their loop; got {outer} in an inner loop")
         return [self.folds[n] for n in outer]
 
     def carried(self, body: Sequence[Stmt], besides: Sequence[Reduction] = ()) -> list[str]:

@@ -103,7 +103,7 @@ class Values:
         """Inside, a loop's index has the given value (its first lane's)."""
         self._serial += 1
         if name in self.indices:
-            raise CompileError(f"kernel: an index of its own is required for each loop; got {name} twice")
+            raise CompileError(f"kernel: loop indices must be distinct; got {name} twice")
         self.indices[name] = self._serial, value
         self.extents[name] = extent
         self._seen.clear()
@@ -352,7 +352,7 @@ class Values:
         if place.kind != "one":
             v = self.widened(v)
         elif lanes_of(v.ty) > 1 or self.mask is not None:
-            raise CompileError(f"kernel: each lane its own element of {buffer} is required; the lanes share one")
+            raise CompileError(f"kernel: each lane must have its own element of {buffer}; the lanes share one")
         if value.dtype is bool_:
             v = f.cast("zext", v, "i8")
         if place.kind == "each":

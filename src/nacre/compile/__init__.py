@@ -1,1 +1,1 @@
-"""Graphs to executables: simplify, fuse, lower, plan; the executor."""
+"""From graphs to executables: simplify, fuse, lower, plan; and the executor."""

@@ -1,4 +1,4 @@
-"""Charts as SVG, their axes logarithmic or not: lines and points, a grid, a legend.
+"""Charts as SVG with linear or logarithmic axes: lines and points, a grid, a legend.
 
     >>> chart = Chart("squares", "n", "n²", (Series("n²", ((1, 1), (10, 100))),))
     >>> chart.svg().startswith("<svg")
@@ -20,7 +20,7 @@ COLOURS = ("#2f6db5", "#c8502f", "#3f8f4f", "#8a56ac", "#b8860b", "#2a9d9d", "#c
 
 @dataclass(frozen=True)
 class Series:
-    """Named points (x, y); joined by a line, or each by itself with a radius and a tooltip."""
+    """Named points (x, y), joined by a line, or separate with a radius and a tooltip."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -32,7 +32,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series over axes that are logarithmic, where numbers are positive, or linear."""
+    """Series over axes: logarithmic (for positive numbers) or linear."""
 
     title: str
     across: str
@@ -67,16 +67,16 @@ class LogarithmicAxis:
 
     @classmethod
     def around(cls, values: Sequence[float]) -> LogarithmicAxis:
-        """The axis on which positive numbers lie."""
+        """The axis that covers positive numbers."""
         low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
         return cls(low, max(high, low + 1))
 
     def place(self, value: float) -> float:
-        """Where a number lies, from 0 to 1."""
+        """The position of a number, from 0 to 1."""
         return (math.log10(value) - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """The numbers that are marked, and how they are written."""
+        """The marked numbers, and their labels."""
         return [(10.0**power, _power(power)) for power in range(self.low, self.high + 1)]
 
 
@@ -94,7 +94,7 @@ class LinearAxis:
 
     @classmethod
     def around(cls, values: Sequence[float]) -> LinearAxis:
-        """The axis on which numbers lie."""
+        """The axis that covers numbers."""
         low, high = min(values), max(values)
         wide = high - low or abs(high) or 1.0
         power = 10.0 ** math.floor(math.log10(wide / 5))
@@ -103,11 +103,11 @@ class LinearAxis:
         return cls(first, max(math.ceil(high / step - 1e-9), first + 1), step)
 
     def place(self, value: float) -> float:
-        """Where a number lies, from 0 to 1."""
+        """The position of a number, from 0 to 1."""
         return (value / self.step - self.first) / (self.last - self.first)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """The numbers that are marked, and how they are written."""
+        """The marked numbers, and their labels."""
         return [(k * self.step, f"{round(k * self.step, 12):.6g}") for k in range(self.first, self.last + 1)]
 
 

@@ -46,7 +46,7 @@ def identity(op: str, dtype: DType) -> Number:
         case "min" | "argmin":
             return greatest(dtype)
         case _:
-            raise CompileError(f"reduction: a known one is required; got {op!r}")
+            raise CompileError(f"reduction: unknown reduction {op!r}")
 
 
 def empty(op: str, dtype: DType) -> Number:

@@ -84,7 +84,7 @@ def interchange(kernel: Kernel, outer: str, inner: str) -> Kernel:
         """The two loops in the other order; GraphError where results could change."""
         within = s.body[0]
         if len(s.body) != 1 or not isinstance(within, For) or within.index != inner:
-            raise GraphError(f"interchange: a loop {inner} that is the whole body of loop {outer} is required")
+            raise GraphError(f"interchange: loop {inner} must be the whole body of loop {outer}")
         below = Scope({**scope.extents, outer: s.extent}, scope.lets)
         _require(obstacle(s, scope), "interchange", "independent rounds", outer)
         _require(obstacle(within, below), "interchange", "independent rounds", inner)
@@ -148,14 +148,14 @@ def unroll(kernel: Kernel, index: str, rounds: int) -> Kernel:
 
 def _require(why: str | None, step: str, what: str, index: str) -> None:
     if why is not None:
-        raise GraphError(f"{step}: {what} are required of loop {index}; {why}")
+        raise GraphError(f"{step}: loop {index} must have {what}; {why}")
 
 
 def _rewritten(kernel: Kernel, index: str, step: str, f: Callable[[For, Scope], For]) -> Kernel:
     indices = [s.index for s in statements(kernel.body) if isinstance(s, For)]
     if index not in indices:
         known = ", ".join(dict.fromkeys(indices)) or "none"
-        raise GraphError(f"{step}: a loop of the kernel is required; got {index}; its loops are {known}")
+        raise GraphError(f"{step}: the kernel has no loop {index}; its loops are {known}")
     body = map_loops(kernel.body, lambda s, scope: f(s, scope) if s.index == index else s, EMPTY)
     return replace(kernel, body=body)
 

@@ -73,7 +73,7 @@ def default_size() -> int:
     except (ValueError, OverflowError):  # no number, or no finite one
         size = -1
     if size < 0:
-        trust.warn(f"NACRE_CACHE_SIZE: a number of bytes such as 200M is required; it is {given!r}; "
+        trust.warn(f"NACRE_CACHE_SIZE: the value must be a number of bytes such as 200M; got {given!r}; "
                    "correct it (the default of 512M is used)")
         return DEFAULT_SIZE
     return size
@@ -129,7 +129,7 @@ class DiskCache:
             trust.replace(self.path(key), head + payload)
         except OSError as fault:
             self._writable = False
-            trust.warn(f"cache: a directory that can be written is required to keep code between processes; could not "
+            trust.warn(f"cache: the directory must be writable to keep code between processes; could not "
                        f"write {self.directory}: {fault}; set NACRE_CACHE_DIR to another, or to off")
             return
         self._unmeasured += len(payload)
@@ -264,7 +264,7 @@ class ObjectCache:
             if known is None:
                 image = self._objects.get(key) or self.disk.read(key)
                 if image is None:
-                    raise CompileError("load: an object that is in memory or on disk is required; its file is gone "
+                    raise CompileError("load: the object must be in memory or on disk; its file is missing "
                                        f"from {self.disk.directory}; run again")
                 made = engine.load(image, symbols)
                 with self._lock:

@@ -240,7 +240,7 @@ class Machine:
         self.at = llvm.new_machine(target, triple.encode(), cpu.encode(), features.encode(), optimisation,
                                    b"pic", b"small", 0, 0, b"")
         if not self.at:
-            raise Refused(f"there is no machine for {triple}, {cpu}")
+            raise Refused(f"LLVM has no target machine for {triple}, {cpu}")
         layout = llvm.new_layout(self.at)
         self.head = f'target datalayout = "{_text_of(llvm.layout_text, layout)}" target triple = "{triple}" '
         llvm.drop_layout(layout)

@@ -35,15 +35,15 @@ def folder(path: str) -> str | None:
         made = path if flaw else _made(path)  # nothing is made in what is another's
         flaw = flaw or _flaw(path) or _flaw(made)
     except (OSError, ValueError) as fault:
-        warn(f"cache: a directory that can be written is required to keep code between processes; could not use "
+        warn(f"cache: the directory must be writable to keep code between processes; could not use "
              f"{path}: {fault}; set NACRE_CACHE_DIR to another, or to off")
         return None
     if flaw is None:
         return made
     private = _private(os.path.basename(path))
     instead = f"{private} is used instead" if private else "nothing is kept between processes"
-    warn(f"cache: a directory that only you can write is required, for code in it is run; {flaw}; {instead}; take the "
-         "others' right to write, or set NACRE_CACHE_DIR to another, or to off")
+    warn(f"cache: only you may have write access to the directory, because its code is run; {flaw}; {instead}; remove "
+         "others' write access, or set NACRE_CACHE_DIR to another directory, or to off")
     return private
 
 

@@ -154,7 +154,7 @@ def wrap(exporter: Any) -> Buffer:
             raise TypeError("it holds references to Python objects")
         return native().wrap(view)
     except (TypeError, ValueError, BufferError) as fault:
-        raise ArgumentError(f"wrap: contiguous memory by the buffer protocol is required; it got "
+        raise ArgumentError(f"wrap: the object must export contiguous memory by the buffer protocol; got "
                             f"{type(exporter).__name__} ({fault}); copy it to a contiguous array") \
             from None
 
@@ -187,7 +187,7 @@ def empty_cache() -> None:
 def memory_limit(nbytes: int | None) -> None:
     """Bound what all Buffers may hold together; None for all that this process may use."""
     if nbytes is not None and nbytes < 0:
-        raise ArgumentError(f"memory_limit: a number of bytes or None is required; it is {nbytes}; "
+        raise ArgumentError(f"memory_limit: the limit must be a number of bytes or None; got {nbytes}; "
                             "give a size of 0 or more")
     native().state[STATE.index("limit")] = limits.memory() if nbytes is None else nbytes
 
@@ -195,7 +195,7 @@ def memory_limit(nbytes: int | None) -> None:
 def cache_limit(nbytes: int | None) -> None:
     """Bound what is kept for reuse; None for a quarter of the memory."""
     if nbytes is not None and nbytes < 0:
-        raise ArgumentError(f"cache_limit: a number of bytes or None is required; it is {nbytes}; "
+        raise ArgumentError(f"cache_limit: the limit must be a number of bytes or None; got {nbytes}; "
                             "give a size of 0 or more")
     native().state[STATE.index("cache_limit")] = \
         limits.memory() // CACHE_SHARE if nbytes is None else nbytes
@@ -210,8 +210,8 @@ def _reclaim(nbytes: int) -> None:
 
 def _refuse(nbytes: int) -> NoReturn:
     if nbytes < 0:
-        raise ArgumentError("allocate: a number of bytes of 0 or more is required; "
-                            f"it is {nbytes}; correct the size")
+        raise ArgumentError("allocate: the number of bytes must be at least 0; "
+                            f"got {nbytes}; correct the size")
     now = statistics()
     raise OutOfMemory(
         f"allocate: {readable(nbytes)} are needed; {readable(now.allocated)} in {now.buffers} "

@@ -87,7 +87,7 @@ def keep(found: Mapping[str, Any]) -> None:
     try:
         trust.replace(path, json.dumps({**_read(), _processor(): best()}).encode())
     except OSError as fault:
-        trust.warn(f"tune: a folder that can be written is required to keep what was found; got {path}: "
+        trust.warn(f"tune: the folder for tuning results must be writable; got {path}: "
                    f"{fault.strerror}; set NACRE_CACHE_DIR to another")
 
 

@@ -255,7 +255,7 @@ def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence
     """Write the native tables; `addresses` are the kernels', `constants` those of the constant values in order."""
     largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
     if largest > ADDRESSABLE:
-        raise OutOfMemory(f"memory: values that a machine can address are required; got one of {largest:,} bytes; "
+        raise OutOfMemory(f"memory: values must fit the machine's address space; got one of {largest:,} bytes; "
                           "use smaller shapes")
     return _Tables(plan, sizes, threads, addresses, constants).bound()
 
