@@ -44,7 +44,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Error], str]] = [
     (
         lambda: pointwise.add(of(2), of(3)),
         ShapeError,
-        r"add: operands of one type.*f32\[2\], f32\[3\]",
+        r"add: operands must have one type.*f32\[2\], f32\[3\]",
     ),
     (lambda: pointwise.add(of(2), of(2, dtype=int32)), DTypeError, r"add: .*f32\[2\], i32\[2\]"),
     (

@@ -15,9 +15,9 @@ from nacre.native.text import FLOATS, Function, Val, bits_of, lanes_of, scalar_o
 class Numbers:
     """The arithmetic of one element type on one instruction set.
 
-    Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`: float for
+    Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`.  It is float for
     float16, bfloat16 and float32, double for float64, i32 for integers up to 32 bits and i64 for
-    the longest; or what the other factor needs, where that is wider.  Packed factors are of that
+    the longest.  If the other factor needs a wider one, it is that.  Packed factors have that
     type too, or words of neighbours in k (`contract_words`).
     """
 

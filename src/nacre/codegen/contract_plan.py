@@ -127,7 +127,7 @@ def _plan(
     tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int, total: float,
     swap: int,
 ) -> Plan:  # fmt: skip
-    """The plan of blocks of a size, for a product of so many vector operations."""
+    """The plan of blocks of a size, for a product of the given number of vector operations."""
     (rows, columns), (m, n, k) = cut, size
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))

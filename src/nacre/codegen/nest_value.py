@@ -369,7 +369,7 @@ class Values:
         return None
 
     def ahead(self, e: Load, pointer: Val, size: int) -> None:
-        """Ask for memory that later rounds will read, where that is worth it; a load read so many bytes here."""
+        """Prefetch memory that later iterations will read, if that pays; a load reads `size` bytes here."""
 
     def _active(self) -> Val:
         return self.mask if self.mask is not None else self.f.const(vec("i1", self.lanes), True)

@@ -80,7 +80,7 @@ def _replaced(graph: Graph, finder: Finder, e: Equation) -> Graph | None:
 
 
 def _trimmed(graph: Graph) -> list[Equation]:
-    """The equations, attentions without the results that nobody reads."""
+    """The equations, with attentions without unused results."""
     read = {*uses(graph), *graph.outputs}
     found: list[Equation] = []
     for e in graph.equations:

@@ -222,7 +222,7 @@ class _Group:
         return not isinstance(low, Element) or (low.view is not None and e.primitive.name not in CHEAP)
 
     def circular(self) -> bool:
-        """Whether the members need what is made of their results."""
+        """Whether the members depend on their own results."""
         behind: set[Atom] = set(self.results)
         for e in self.graph.equations:
             if e not in self.inner and not behind.isdisjoint(e.inputs):
@@ -285,7 +285,7 @@ class _Group:
         return found
 
     def band(self, builder: Builder, rows: int, wholes: Sequence[Atom], parts: Sequence[Atom]) -> list[Var]:
-        """Write the members for a band of so many rows; its results, their run in front."""
+        """Write the members for a band of the given number of rows; its results, their run in front."""
         whole: dict[Atom, Atom] = dict(zip(self.whole, wholes, strict=True))
         cut = {key: _to(builder, part, key[1][0]) for key, part in zip(self.cut, parts, strict=True)}
         inside: dict[Atom, Atom] = {}

@@ -429,7 +429,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
                   target: Target | None = None, begin: Callable[[str], None] | None = None) -> Compiled:
     """Take a graph through the pipeline.  `layouts` are the inputs' strides where they are not dense.
 
-    What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
+    A program for another `target` cannot run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
     simplified = blocked(remade(banded(attend(simplify(graph)))))

@@ -151,7 +151,7 @@ def measure() -> Ceilings:
 
 
 def _arithmetic(isa: Isa, scalar: str, bits: int, threads: int) -> float:
-    """Floating-point operations a second of nothing but fused multiply-adds."""
+    """Floating-point operations per second of fused multiply-adds alone."""
     lanes, chains = isa.lanes(scalar), 12 if isa.registers == 16 else 24
     ty = f"<{lanes} x {scalar}>"
     phis = [f"%a{k} = phi {ty} [ %x, %entry ], [ %b{k}, %body ]" for k in range(chains)]

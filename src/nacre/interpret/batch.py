@@ -235,7 +235,7 @@ def _while_all(cond: Graph, body: Graph) -> tuple[Graph, Graph]:
     """Go on while any example does; examples that are done keep their values."""
 
     def goes_on(*carry: Value) -> list[Value]:
-        """Whether any element of the batch goes on."""
+        """Whether any element of the batch is unfinished."""
         return [any_(run(cond, carry)[0], (0,))]
 
     def step(*carry: Value) -> list[Value]:

@@ -121,7 +121,7 @@ class Rule:
         return groups if self.repeats or len(first) < len(groups) else None
 
     def pull_onto(self, present: Positions, groups: Positions, held: Positions) -> Pull:
-        """The pullback that goes on adding to what the active operands `held` have received."""
+        """The pullback that adds to the cotangents that the active operands `held` have so far."""
         key = present, groups, held
         found = self.pulls.get(key)
         if found is None:

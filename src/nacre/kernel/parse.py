@@ -64,7 +64,7 @@ def parse(text: str) -> Kernel:
         return reader.kernel()
     except (GraphError, DTypeError, ShapeError, KeyError, ValueError, IndexError) as fault:
         line = kept[min(reader.at, len(kept) - 1)] if kept else Line(0, 0, "")
-        raise GraphError(f"parse: line {line.number}: {fault}: {line.text}") from None
+        raise GraphError(f"parse: {fault}; line {line.number}: {line.text}") from None
 
 
 @dataclass

@@ -1,6 +1,6 @@
-"""LLVM text to object code to addresses.
+"""From LLVM text to object code to addresses.
 
-LLVM is loaded by the first call that needs it, so that importing this module costs nothing::
+The first call that needs LLVM loads it, so importing this module is free::
 
     target = host_target()
     library = load(compile_text(text, target))
@@ -83,7 +83,7 @@ def _flatten(features: Mapping[str, bool]) -> str:
 
 
 def cross_target(isa: str) -> Target:
-    """A portable target for code that is looked at or shipped rather than run here."""
+    """A portable target for code that is inspected or shipped instead of run here."""
     linux = {
         "avx512": Target("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", ""),
         "avx2": Target("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", ""),

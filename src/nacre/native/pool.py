@@ -42,7 +42,7 @@ def default_threads() -> int:
 
 
 def begin() -> None:
-    """Have LLVM loaded and the pool's code made by another thread, while this one goes on."""
+    """Load LLVM and compile the pool's code on another thread."""
     crew.begin(0, lambda: objects.compile_cached(_text(), host_target()))
 
 

@@ -1,8 +1,8 @@
-"""Files whose bytes are run: who may have written them, and how they are opened, read and replaced.
+"""Trust in files whose bytes are executed: who may have written them, and how they are opened, read and replaced.
 
-Code that is kept on disk is as dangerous as the program that runs it, so it is taken only from where nobody but this
-user and the system's (root) can write: every folder on the way, the folder itself, and the file.  A folder that keeps
-none of this is not used; a private one, which later processes find again, takes its place (`docs/security.md`).
+Stored code is as dangerous as the program that runs it.  So every folder on the path, the folder itself, and the file
+must be writable only by this user and root.  Other folders are not used.  A private folder, which later processes find
+again, takes their place (`docs/security.md`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def folder(path: str) -> str | None:
 
 
 def read(path: str, most: int) -> tuple[bytes, os.stat_result] | None:
-    """The bytes of a regular file of at most `most` that nobody else could write, and its status; None for others."""
+    """The bytes (at most `most`) and status of a regular file that only trusted users could write; else None."""
     try:
         descriptor = os.open(path, os.O_RDONLY | OPEN)
     except (OSError, ValueError):
@@ -125,7 +125,7 @@ def _made(path: str) -> str:
 
 
 def _flaw(path: str, among_others: bool = False) -> str | None:
-    """Why somebody else could write a folder, or exchange it; None where nobody could.
+    """Why another user could write or replace a folder; None if none could.
 
     `among_others`: the folder itself may be one such as /tmp, in which each may remove and rename only what is theirs.
     """
@@ -158,7 +158,7 @@ def _shared(status: os.stat_result) -> bool:
 
 @cache
 def _alone_in(group: int) -> bool:
-    """Whether a group is the system's or this user's own, which nobody else is in, by its list or their own entry."""
+    """Whether a group is the system's, or has only this user as a member."""
     import grp  # noqa: PLC0415 - is on some systems only, and seldom asked for
     import pwd  # noqa: PLC0415
 

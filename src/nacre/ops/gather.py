@@ -210,8 +210,8 @@ def _take_add_type(
 def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     """Slices are added one after another; parts of the axis are independent, as are the axes before it.
 
-    Each part first notes which updates belong to it, in their order, and then adds those: between two of them there
-    is nothing to decide, so that the memory of the next ones is on its way meanwhile.
+    Each part first lists its updates in order, and then adds them.  The second loop has no branches, so the memory of
+    the next updates is loaded ahead.
     """
     x, indices, _ = types
     size = x.shape[axis]

@@ -32,12 +32,12 @@ class Buffer(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes were asked for."""
+        """The requested number of bytes."""
         ...
 
     @property
     def owner(self) -> object:
-        """What keeps foreign memory alive; None for memory of our own."""
+        """The owner of foreign memory, kept alive; None for own memory."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class Memory(NamedTuple):
 
 
 def begin() -> None:
-    """Have LLVM loaded and the type's code made by another thread, while this one goes on."""
+    """Load LLVM and compile the type's code on another thread."""
     crew.begin(1, lambda: objects.compile_cached(buffer_text(), host_target()))
 
 
@@ -169,23 +169,23 @@ def sole_owner(value: object) -> bool:
 
 
 def statistics() -> Memory:
-    """What is allocated, what was at most, what is kept for reuse, and the limits."""
+    """Bytes allocated, the peak, bytes kept for reuse, and the limits."""
     return Memory(*native().state)
 
 
 def reset_peak() -> None:
-    """Let the peak begin again at what is allocated now."""
+    """Reset the peak to the bytes allocated now."""
     state = native().state
     state[STATE.index("peak")] = state[STATE.index("allocated")]
 
 
 def empty_cache() -> None:
-    """Give memory that is kept for reuse back to the system."""
+    """Return memory kept for reuse to the system."""
     native().empty_cache()
 
 
 def memory_limit(nbytes: int | None) -> None:
-    """Bound what all Buffers may hold together; None for all that this process may use."""
+    """Limit the bytes of all Buffers together; None for all that this process may use."""
     if nbytes is not None and nbytes < 0:
         raise ArgumentError(f"memory_limit: the limit must be a number of bytes or None; got {nbytes}; "
                             "give a size of 0 or more")
@@ -193,7 +193,7 @@ def memory_limit(nbytes: int | None) -> None:
 
 
 def cache_limit(nbytes: int | None) -> None:
-    """Bound what is kept for reuse; None for a quarter of the memory."""
+    """Limit the bytes kept for reuse; None for a quarter of the memory."""
     if nbytes is not None and nbytes < 0:
         raise ArgumentError(f"cache_limit: the limit must be a number of bytes or None; got {nbytes}; "
                             "give a size of 0 or more")
