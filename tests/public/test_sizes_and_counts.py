@@ -68,8 +68,8 @@ def grad_of(value: Any) -> None:
         (lambda: F.unfold(IMAGE, 2, padding=-1), ValueError, "unfold: a padding of 0 or more is required"),
         (lambda: F.fold(nc.ones((1, 4, 4)), 3, 2, padding=-1), ValueError, "fold: a padding of 0 or more is required"),
         (lambda: nc.broadcast_to(nc.ones(()), (2**63,)), MemoryError, "must fit the machine's address space"),
-        (lambda: nc.broadcast_to(nc.ones(()), (2**50,)).tolist(), MemoryError, "tolist: too little memory for 1,125,899,906,"),
-        (lambda: pickle.dumps(nc.broadcast_to(nc.ones(()), (2**50,))), MemoryError, "pickle: too little memory for 1,125,899,"),
+        (lambda: nc.broadcast_to(nc.ones(()), (2**50,)).tolist(), MemoryError, "tolist: too little memory for 1,125,"),
+        (lambda: pickle.dumps(nc.broadcast_to(nc.ones(()), (2**50,))), MemoryError, "pickle: too little memory for"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant(call: Callable[[], Any], kind: type[Exception], message: str) -> None:
