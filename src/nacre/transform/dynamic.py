@@ -53,7 +53,7 @@ def dynamic_type(function: str, name: str, type: TensorType, axes: Mapping[int, 
         actual = shape[axis]
         low, high = dim.bounds()
         if isinstance(actual, int) and not low <= actual <= high:
-            raise ShapeError(f"{function}: the size of axis {axis} of {name} must be from {low} to {high} "
-                             f"({dim}); got {actual}; widen the bounds of the Dim")
+            raise ShapeError(f"{function}: the size of axis {axis} of {name} ({dim}) must be from {low} to {high}; "
+                             f"got {actual}; widen the bounds of the Dim")
         shape[axis] = dim
     return TensorType(shape, type.dtype)
