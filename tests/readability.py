@@ -1,6 +1,6 @@
-"""Sentences of the documents and docstrings that are too long, or use turns of phrase that the project has given up.
+"""Readability check: finds long sentences and banned phrases in pages, docstrings and error messages.
 
-    python tests/readability.py [FILE …]      lists them, of all documents and docstrings by default
+    python tests/readability.py [FILE …]      lists the findings; default: all pages and modules
 """
 
 from __future__ import annotations
@@ -16,27 +16,40 @@ MOST = 35  # words in a sentence
 ENDS = re.compile(r"(?<=[.!?])[)\"”]*\s+(?=[(\"“`]?[A-Z`\d])")
 WORD = re.compile(r"[^\W\d_][\w’'-]*")
 CODE = re.compile(r"`[^`]*`")
-GIVEN_UP = {  # and what to write
+TABLE = re.compile(r"\S {3,}\S")  # a line in columns
+GIVEN_UP = {  # and what to write instead
     r"\bgo(es)? on with\b": "continue, resume",
     r"\bgone on with\b": "resumed",
     r"\bgoes on\b": "continues",
     r"\bof one's own\b": "your own, custom",
     r"\bof (its|their|his) own making\b": "its own",
     r"\bwhat is \w+, that is\b": "one clause",
-    r"\bare so, but\b": "say which checks were skipped",
+    r"\bwhat (is|was) (made|meant|wanted|held|kept|told)\b": "the noun",
+    r"\bare so, but\b": "which checks were skipped",
     r"\bas (it|they) (was|were) given\b": "the original",
     r"\bis told\b": "reads, receives",
+    r"\bare looked at\b": "are checked",
+    r"\bis (asked|taken) for it\b": "an active verb",
     r"\bnothing but\b": "only",
     r"\bsuch that are\b": "those",
-    r"\bbut for (its|the|those|a|what)\b": "except",
+    r"\bbut for (its|the|those|a|what|one)\b": "except",
     r"\bneeds be\b": "must",
     r"\bby hand of\b": "by",
+    r"\bby itself or\b": "alone or",
     r"\bwhosever\b": "whose",
+    r"\bso many\b": "the number",
+    r"\bthat is none\b": "invalid",
+    r"\bwhat is no\b": "a value that is not",
+    r"\bis no (\w+'s|file|integer|number|tensor|axis|leaf|slot|JSON)\b": "is not a",
+    r"\bas good as absent\b": "ignored",
+    r"\bis another matter\b": "differs",
+    r"\bis handed on\b": "is passed on",
+    r"\bnobody\b": "no thread, no equation, no other user",
 }
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
-    """The prose of a Markdown text, by the line where each paragraph begins: no code, tables, headings or notes."""
+    """The prose of a Markdown text with line numbers.  Skips code, tables, headings and notes."""
     held, begun, fenced = list[str](), 0, False
     for number, line in enumerate([*text.splitlines(), ""], 1):
         bare = line.strip()
@@ -46,7 +59,7 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
         elif fenced or bare.startswith(("|", "#", "<", "!", ">>>", "...", ":::")):
             bare = ""
         starts = re.match(r"([-*+]|\d+\.)\s+|\[\^\w+\]:\s+", bare)
-        if (not bare or starts) and held:
+        if (not bare or starts or TABLE.search(bare)) and held:
             yield begun, " ".join(held)
             held = []
         if bare:
@@ -54,9 +67,9 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
             held.append(bare[starts.end():] if starts else bare)
 
 
-def docstrings(path: Path) -> Iterator[tuple[int, str]]:
-    """The prose of a module's docstrings, by line; examples are left out."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The prose of a module's docstrings with line numbers.  Skips examples."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
             where = node.body[0].lineno
             prose = re.sub(r"(?m)^( *>>> .*(\n(?!\s*\n).*)*|    .*)$", "", text)
@@ -64,8 +77,22 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
                 yield where + line - 1, paragraph
 
 
+def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The text of errors that a module raises, with line numbers.  A value in braces counts as one word."""
+    for node in ast.walk(tree):
+        for part in ast.walk(node.exc) if isinstance(node, ast.Raise) and node.exc else ():
+            if isinstance(part, ast.JoinedStr):
+                text = "".join(str(v.value) if isinstance(v, ast.Constant) else "x" for v in part.values)
+            elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+                text = part.value
+            else:
+                continue
+            for line in text.splitlines():
+                yield part.lineno, line
+
+
 def faults(found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Where sentences are too long or use what is given up, and what is wrong."""
+    """The findings in paragraphs, with line numbers."""
     for line, paragraph in found:
         prose = re.sub(r"\]\([^)]*\)", "]", paragraph)
         for sentence in ENDS.split(prose):
@@ -78,16 +105,25 @@ def faults(found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def files() -> list[Path]:
-    """All documents, and all modules of the package."""
+    """All pages, and all modules of the package."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")),
             *sorted((ROOT / "src" / "nacre").rglob("*.py"))]
 
 
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The sentences that a file shows to readers, by paragraph, with line numbers."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield from paragraphs(text)
+    else:
+        tree = ast.parse(text)
+        yield from docstrings(tree)
+        yield from messages(tree)
+
+
 def check(paths: Iterable[Path]) -> list[str]:
-    """What is wrong, as FILE:LINE: fault."""
-    return [f"{path.relative_to(ROOT)}:{line}: {fault}" for path in paths
-            for line, fault in faults(docstrings(path) if path.suffix == ".py" else
-                                      paragraphs(path.read_text(encoding="utf-8")))]
+    """The findings as `FILE:LINE: finding`."""
+    return [f"{path.relative_to(ROOT)}:{line}: {fault}" for path in paths for line, fault in faults(prose(path))]
 
 
 if __name__ == "__main__":

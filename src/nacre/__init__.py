@@ -4,7 +4,7 @@
 >>> nc.tensor([1.0, 2.0]) * 2
 Tensor([2., 4.], f32[2])
 
-Importing it is quick: what is behind a name is loaded when the name is first used.
+The import is fast: a public name is loaded when it is first used.
 """
 
 from __future__ import annotations

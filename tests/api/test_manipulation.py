@@ -62,12 +62,12 @@ def test_the_gradient_of_a_sum_counts_the_copies(case: tuple[str, Any, Any]) -> 
 @pytest.mark.parametrize(
     ("f", "message"),
     [
-        (lambda x: x.reshape(5, -1), "sizes that divide 24"), (lambda x: x.reshape(-1, -1), "at most one of them -1"),
-        (lambda x: x.reshape(3), "a shape of 24 elements"), (lambda x: nc.squeeze(x, 0), "axes of size 1"),
+        (lambda x: x.reshape(5, -1), "must divide 24"), (lambda x: x.reshape(-1, -1), "at most one size may be -1"),
+        (lambda x: x.reshape(3), "must have 24 elements"), (lambda x: nc.squeeze(x, 0), "must have size 1"),
         (lambda x: nc.permute_dims(x, (0, 0, 1)), "each of 3 axes once"), (lambda x: x.sum(axis=3), r"\[-3, 3\)"),
-        (lambda x: nc.concat([x, x[0]]), "shapes equal but for axis 0"), (lambda x: nc.stack([x, x[0]]), "one shape"),
-        (lambda x: nc.broadcast_to(x, (3, 4)), "extends to"), (lambda x: nc.split(x, sections=5), "divide the size 2"),
-        (lambda x: nc.pad(x, [(1, 1)]), "for each of 3 axes"), (lambda x: nc.concat([]), "at least one tensor"),
+        (lambda x: nc.concat([x, x[0]]), "equal except in axis 0"), (lambda x: nc.stack([x, x[0]]), "equal shapes"),
+        (lambda x: nc.broadcast_to(x, (3, 4)), "broadcasts to"), (lambda x: nc.split(x, sections=5), "divide the size"),
+        (lambda x: nc.pad(x, [(1, 1)]), "for each of 3 axes"), (lambda x: nc.concat([]), "must not be empty"),
     ],
     ids=label,
 )  # fmt: skip

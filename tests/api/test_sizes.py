@@ -17,7 +17,7 @@ import nacre as nc
     lambda: nc.arange(0, nc.nan), lambda: nc.arange(0.0, 1e308, 1e-308),
 ])  # fmt: skip
 def test_counts_that_are_none_are_refused(call: Callable[[], Any]) -> None:
-    with pytest.raises(nc.ArgumentError, match="required; got"):
+    with pytest.raises(nc.ArgumentError, match=r"must (not )?be .*; got"):
         call()
 
 
@@ -59,7 +59,7 @@ def test_sizes_that_no_machine_has_are_refused_at_once(call: Callable[[], Any]) 
 
 
 def test_counts_of_shifts_and_keys() -> None:
-    with pytest.raises(nc.ArgumentError, match="roll: one shift"):
+    with pytest.raises(nc.ArgumentError, match="roll: shift must be one number"):
         nc.roll(nc.zeros((2, 2)), (1, 2), axis=(0,))
-    with pytest.raises(nc.ArgumentError, match=r"split: .*required"):
+    with pytest.raises(nc.ArgumentError, match=r"split: .* must"):
         nc.random.split(nc.random.key(0), -1)

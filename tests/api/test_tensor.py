@@ -50,7 +50,7 @@ def test_facts() -> None:
     assert (x.shape, x.ndim, x.size, x.nbytes, x.dtype, x.device) == ((2, 3), 2, 6, 24, nc.float32, "cpu")
     assert len(x) == 2 and [row.shape for row in x] == [(3,), (3,)]
     assert 6.0 in x and 7.0 not in x
-    with pytest.raises(nc.ShapeError, match="a matrix is required"):
+    with pytest.raises(nc.ShapeError, match="must be a matrix"):
         _ = nc.ones(3).T
 
 
@@ -71,7 +71,7 @@ def test_one_number_is_needed(f: object) -> None:
 
 
 def test_hashing_is_refused_with_a_reason() -> None:
-    with pytest.raises(nc.DTypeError, match=r"compared element by element.*id\(x\)"):
+    with pytest.raises(nc.DTypeError, match=r"== compares elements.*id\(x\)"):
         hash(nc.tensor(X))
 
 
@@ -162,7 +162,7 @@ def test_gradient_errors() -> None:
     x = nc.tensor(X).requires_grad_()
     with pytest.raises(nc.GradientError, match="one element"):
         (x * 2).backward()
-    with pytest.raises(nc.ShapeError, match="a gradient of type"):
+    with pytest.raises(nc.ShapeError, match="`gradient` must have type"):
         (x * 2).backward(nc.ones(3))
     with pytest.raises(nc.DTypeError, match="floating-point"):
         nc.tensor([1]).requires_grad_()
@@ -226,7 +226,7 @@ def test_a_change_of_what_nothing_holds_is_refused(change: str, jitted: bool) ->
         exec(change, {"x": x, "p": p, "b": b})
         return x
 
-    with pytest.raises(nc.StateError, match=r"with which the change would be lost; write `x\[i, j\] = v`"):
+    with pytest.raises(nc.StateError, match=r"the change would be lost; write `x\[i, j\] = v`"):
         (nc.jit(f) if jitted else f)(nc.ones((2, 2)))
 
 
@@ -261,7 +261,7 @@ def test_requires_grad_is_set_as_an_attribute() -> None:
     assert x.grad.tolist() == [2.0, 4.0]
     x.requires_grad = False
     assert not (x * x).requires_grad
-    with pytest.raises(nc.DTypeError, match="requires_grad_: a floating-point dtype"):
+    with pytest.raises(nc.DTypeError, match="requires_grad_: dtype must be floating-point"):
         nc.arange(3).requires_grad = True
 
 

@@ -55,11 +55,11 @@ def test_modules_are_trees() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(nc.ArgumentError, match=r"tree\.map: trees of one structure are required; got .* and "):
+    with pytest.raises(nc.ArgumentError, match=r"tree\.map: trees must have one structure; got .* and "):
         nc.tree.map(lambda x, y: x, [1, 2], (1, 2))
-    with pytest.raises(nc.ArgumentError, match=r"tree\.unflatten: 2 leaves are required; got 1"):
+    with pytest.raises(nc.ArgumentError, match=r"tree\.unflatten: the structure needs 2 leaves; got 1"):
         nc.tree.unflatten(nc.tree.structure([1, 2]), [1])
-    with pytest.raises(nc.DTypeError, match=r"tree\.map: a function is required first"):
+    with pytest.raises(nc.DTypeError, match=r"tree\.map: the first argument must be a function"):
         nc.tree.map([1], lambda x: x)
-    with pytest.raises(nc.DTypeError, match=r"tree\.unflatten: a structure is required first"):
+    with pytest.raises(nc.DTypeError, match=r"tree\.unflatten: the first argument must be a structure"):
         nc.tree.unflatten([1, 2], nc.tree.structure([0, 0]))

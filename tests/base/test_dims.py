@@ -103,5 +103,5 @@ def test_a_symbolic_size_is_no_index() -> None:
     ],
 )  # fmt: skip
 def test_a_dim_outside_of_a_function_with_it_is_named(use: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(ShapeError, match="a size for rows is required"):
+    with pytest.raises(ShapeError, match="the size of rows must be known"):
         use(Dim.symbol("rows"), tmp_path / "a.safetensors")

@@ -33,6 +33,6 @@ def test_tables_json_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_misuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "nothing"]) == 2
-    assert "a workload of" in capsys.readouterr().err
+    assert "the workload must be one of" in capsys.readouterr().err
     assert main(["bench", "softmax", "--tiny", "--rounds", "1", "--seconds", "0", "--svg", str(tmp_path)]) == 2
     assert "can be written" in capsys.readouterr().err

@@ -138,7 +138,7 @@ def narrowed(isa: str, name: str) -> Product:
 
 
 def test_thin_kernel_refuses_other_products() -> None:
-    with pytest.raises(ArgumentError, match="up to 8 rows"):
+    with pytest.raises(ArgumentError, match="at most 8 rows"):
         product(ISAS[0], dtypes.float32, True).meta.plan(100, 100, 100)
 
 

@@ -22,7 +22,7 @@ def test_contenders_take_turns() -> None:
     taken = interleaved({n: lambda n=n: order.append(n) for n in "ab"}, rounds=3, seconds=0)
     assert "".join(order) == "a" * WARM + "b" * WARM + "ab" * 3
     assert [len(t.seconds) for t in taken.values()] == [3, 3]
-    with pytest.raises(ArgumentError, match="one round"):
+    with pytest.raises(ArgumentError, match="at least 1"):
         interleaved({}, rounds=0)
 
 

@@ -31,23 +31,23 @@ HEAD = "kernel k(x: f32[N], c: bool[N]) -> (y: f32[N]):\n"
 
 @pytest.mark.parametrize(("body", "why"), (
     ("for i in N:\n  x[i] = y[i]", "x is an input"),
-    ("for i in N:\n  z[i] = x[i]", "a known buffer is required; got z"),
-    ("for i in N:\n  y[i, i] = x[i]", "1 indices of y are required; got 2"),
-    ("for i in N:\n  y[i] = c[i]", "f32 elements of y are required; got bool"),
-    ("for i in N:\n  y[x[i]] = x[i]", "int64 indices are required"),
+    ("for i in N:\n  z[i] = x[i]", "unknown buffer z"),
+    ("for i in N:\n  y[i, i] = x[i]", "y must have 1 indices; got 2"),
+    ("for i in N:\n  y[i] = c[i]", "elements of y must be f32; got bool"),
+    ("for i in N:\n  y[x[i]] = x[i]", "indices must be int64"),
     ("for i in N:\n  y[i] = exp(c[i])", None),
-    ("for i in N:\n  y[i] = and(x[i], x[i])", "operands of and that agree"),
-    ("for i in N:\n  y[i] = bitcast[f64](x[i])", "operands of bitcast that agree"),
-    ("for i in N:\n  if x[i]:\n    y[i] = x[i]", "a condition of type bool"),
-    ("for i in N:\n  for i in N:\n    y[i] = x[i]", "a name of its own is required; i"),
-    ("parallel for i in N:\n  y[0] = x[i]", "independent rounds"),
+    ("for i in N:\n  y[i] = and(x[i], x[i])", "operand dtypes of and do not match"),
+    ("for i in N:\n  y[i] = bitcast[f64](x[i])", "operand dtypes of bitcast do not match"),
+    ("for i in N:\n  if x[i]:\n    y[i] = x[i]", "a condition must have dtype bool"),
+    ("for i in N:\n  for i in N:\n    y[i] = x[i]", "names must be distinct; i"),
+    ("parallel for i in N:\n  y[0] = x[i]", "must be independent"),
     ("alloc s: f32[]\nparallel for i in N:\n  accumulate sum s <- x[i]", "its rounds accumulate into s"),
     ("alloc s: f32[]\nfor i in N:\n  for j in N:\n    accumulate sum s <- x[j]", "directly in the one loop"),
     ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  y[i] = s[]", "after its loop"),
     ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  accumulate sum s <- x[i]", "one Accumulate"),
-    ("alloc s: f32[]\naccumulate sum s <- x[0]", "a loop between"),
-    ("alloc s: f64[]\nfor i in N:\n  accumulate sum s <- x[i]", "an accumulator f32"),
-    ("alloc s: f32[]\nalloc k: i64[]\nfor i in N:\n  accumulate argmax s, k <- x[i], x[i]", "an accumulator f32"),
+    ("alloc s: f32[]\naccumulate sum s <- x[0]", "a loop must separate"),
+    ("alloc s: f64[]\nfor i in N:\n  accumulate sum s <- x[i]", "the accumulator must have type f32"),
+    ("alloc s: f32[]\nalloc k: i64[]\nfor i in N:\n  accumulate argmax s, k <- x[i], x[i]", "must have type f32"),
 ))
 def test_faults(body: str, why: str | None) -> None:
     kernel = parse(HEAD + "\n".join("  " + line for line in body.splitlines()))
@@ -65,7 +65,7 @@ def test_names_that_the_parser_cannot_write() -> None:
     for value in (Local("t", float32), Apply("foo", (), float32), Load("y", (Index("j"),), float32)):
         with pytest.raises(GraphError):
             verify(Kernel("k", (), (y,), (For("i", N, (Store("y", (Index("i"),), value),)),)))
-    with pytest.raises(GraphError, match="different names"):
+    with pytest.raises(GraphError, match="names must be distinct"):
         verify(Kernel("k", (y,), (y,), ()))
-    with pytest.raises(GraphError, match="a stride for each"):
+    with pytest.raises(GraphError, match="must have a stride for each"):
         verify(Kernel("k", (), (Buffer("y", int64, (N,), ()),), ()))

@@ -56,7 +56,7 @@ def test_lanes_and_conditions() -> None:
 
 def test_faults() -> None:
     k = kernel("kernel o(x: f32[N]) -> (y: f32[N]):\n  for i in N:\n    y[i] = x[i + 1]\n")
-    with pytest.raises(GraphError, match=r"an index in \[0, 3\) of x is required; got 3"):
+    with pytest.raises(GraphError, match=r"an index of x must be in \[0, 3\); got 3"):
         run(k, [np.zeros(3, np.float32)], {"N": 3})
-    with pytest.raises(ArgumentError, match=r"x of shape \(3,\) and dtype float32"):
+    with pytest.raises(ArgumentError, match=r"x must have shape \(3,\) and dtype float32"):
         run(k, [np.zeros(4, np.float32)], {"N": 3})

@@ -81,13 +81,13 @@ def test_bounds_of_symbols() -> None:
 
 
 @pytest.mark.parametrize(("line", "why"), (
-    ("y[i] = x[i]", "a buffer is required"),
-    ("y[i] = foo", "a name of a loop around"),
-    ("y[i] = add(1)", "add of 2 operands"),
+    ("y[i] = x[i]", "expected a buffer"),
+    ("y[i] = foo", "expected the index of an enclosing loop"),
+    ("y[i] = add(1)", "add must have 2 operands"),
     ("y[i] = 1:f33", "dtype"),
     ("y[i] = 1.5:f32 2", "the end of the line"),
-    ("y[i", "more is required"),
-    ("y[i] = §", "what is"),
+    ("y[i", "unexpected end"),
+    ("y[i] = §", "unexpected"),
 ))
 def test_faults_name_the_line(line: str, why: str) -> None:
     with pytest.raises(GraphError, match=why) as fault:

@@ -159,7 +159,7 @@ def test_a_folder_that_others_may_write_is_replaced_by_a_private_one(tmp_path: P
         folder.chmod(0o777)
         folder = tmp_path / "link"
     disk = DiskCache(folder)
-    with pytest.warns(RuntimeWarning, match="only you can write") as said:
+    with pytest.warns(RuntimeWarning, match="only you may have write access") as said:
         assert disk.read(KEY) is None
         disk.write(KEY, b"mine")
         assert DiskCache(folder).read(KEY) == b"mine", "later processes find it again"
@@ -184,7 +184,7 @@ def test_a_private_folder_that_is_none_is_not_used(tmp_path: Path, place: Path) 
     (place / f"{prefix}2").write_text("in the way")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    with pytest.warns(RuntimeWarning, match="only you can write"):
+    with pytest.warns(RuntimeWarning, match="only you may have write access"):
         used = DiskCache(tmp_path / "open").directory
     assert used is not None and Path(used).parent.name not in (f"{prefix}{k}" for k in range(3))
 
@@ -242,7 +242,7 @@ def test_nothing_is_made_where_others_may_write(tmp_path: Path, place: Path) -> 
     above = tmp_path / "open"
     above.mkdir()
     above.chmod(0o777)
-    with pytest.warns(RuntimeWarning, match="only you can write"):
+    with pytest.warns(RuntimeWarning, match="only you may have write access"):
         used = DiskCache(above / ".cache" / "nacre").directory
     assert used is not None and Path(used).parent.parent == place and not list(above.iterdir())
 
@@ -270,7 +270,7 @@ def test_a_second_user_cannot_have_an_object_run(tmp_path: Path) -> None:
     path.chmod(0o666)  # this user's own, but all may write it
     as_nobody(f"cat > {path}", path, head + b"evil")
     assert path.read_bytes() == head + b"evil", "the other user did write it"
-    with pytest.warns(RuntimeWarning, match="only you can write"):
+    with pytest.warns(RuntimeWarning, match="only you may have write access"):
         assert DiskCache(folder).read(KEY) is None
     folder.chmod(0o755)
     assert DiskCache(folder).read(KEY) is None, "nor where the folder was made safe, but not the file"
@@ -282,7 +282,7 @@ def test_a_second_users_private_folder_is_not_taken_for_ones_own(tmp_path: Path,
     as_nobody(f"mkdir -m 700 {planted}", planted)
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    with pytest.warns(RuntimeWarning, match="only you can write"):
+    with pytest.warns(RuntimeWarning, match="only you may have write access"):
         used = DiskCache(tmp_path / "open").directory
     assert used is not None and Path(used).parent != planted
 
@@ -323,7 +323,7 @@ def test_any_kept_choices_are_taken_or_left(tmp_path: Path, monkeypatch: pytest.
 def test_choices_that_cannot_be_kept_cost_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "_path", lambda: "/proc/nowhere/tuned.json")
     choice.best.cache_clear()
-    with pytest.warns(RuntimeWarning, match="tune: a folder that can be written"):
+    with pytest.warns(RuntimeWarning, match="tune: the folder for tuning results must be writable"):
         choice.keep({"a choice": 4})
     assert choice.choose("a choice", (8, 4)) == 4
     choice.best.cache_clear()

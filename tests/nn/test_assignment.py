@@ -108,7 +108,7 @@ def test_data_of_earlier_times_does_not_undo_an_update() -> None:
     p = nn.Parameter([1.0, 2.0])
     old = p.data
     p.assign(nc.tensor([3.0, 4.0]))
-    with pytest.raises(nc.StateError, match="holds now is required"):
+    with pytest.raises(nc.StateError, match="must be the current value"):
         old[0] = 0.0
     assert p.tolist() == [3.0, 4.0]
 

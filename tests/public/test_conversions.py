@@ -92,7 +92,7 @@ def test_a_number_that_no_dtype_holds_is_refused_in_every_place(name: str, slot:
             call()
         except nc.Error as e:
             said.add(str(e))
-            if "holds" in str(e):
+            if "must fit" in str(e):
                 return
         else:
             pytest.fail(f"{name} took {slot}=[10**400]")
@@ -131,7 +131,7 @@ def test_every_function_with_a_dtype_is_here() -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_what_a_dtype_does_not_hold_is_refused(name: str) -> None:
     for call in MAKERS[name]:
-        with pytest.raises(nc.Error, match=r"holds|finite"):
+        with pytest.raises(nc.Error, match=r"must fit|finite"):
             call()
 
 
@@ -141,7 +141,7 @@ def test_numbers_meet_tensors_without_losing_their_value() -> None:
                  lambda: nc.index_update(x, 0, 300), lambda: nc.index_update(x, 0, [300]),
                  lambda: nc.where(x > 0, x, 300), lambda: x.astype(nc.uint8) + -1, lambda: nc.tensor([1]) + [2**63],
                  lambda: nc.tensor([1]) == [2**63, -1], lambda: nc.tensor([np.uint8(1), 300])):
-        with pytest.raises(nc.DTypeError, match="holds"):
+        with pytest.raises(nc.DTypeError, match="must fit"):
             call()
     assert (x == [300, 2]).tolist() == [False, True]  # a list of integers is int64
     assert nc.tensor([np.float32(1), 2]).dtype is nc.float32
@@ -202,7 +202,7 @@ def test_state_that_would_change_is_refused() -> None:
             self.seen = nc.nn.Buffer(nc.tensor([0], dtype=INT8))
 
     for value in ([300], np.array([300]), nc.tensor([1.5]), np.array([np.nan])):
-        with pytest.raises(nc.DTypeError, match=r"load_state_dict.*seen.*holds"):
+        with pytest.raises(nc.DTypeError, match=r"load_state_dict.*seen.*must fit"):
             Counter().load_state_dict({"seen": value})
     counter = Counter()
     counter.load_state_dict({"seen": np.array([7.0])})
@@ -210,11 +210,11 @@ def test_state_that_would_change_is_refused() -> None:
 
 
 def test_data_keeps_integers() -> None:
-    with pytest.raises(nc.DTypeError, match="holds"):
+    with pytest.raises(nc.DTypeError, match="must fit"):
         nc.data.default_collate([2**63])
-    with pytest.raises(nc.DTypeError, match="holds"):
+    with pytest.raises(nc.DTypeError, match="must fit"):
         nc.data.TensorDataset(nc.arange(3)).batch([0.5])
-    with pytest.raises(nc.DTypeError, match="holds"):
+    with pytest.raises(nc.DTypeError, match="must fit"):
         nc.data.TokenMasking(1, 5)([1.5])
 
 

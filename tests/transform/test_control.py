@@ -259,7 +259,7 @@ def test_scan_faults() -> None:
         (w.value * w.value).sum().backward()
         return c, None
 
-    with pytest.raises(GradientError, match="a gradient that is a tensor before the call"):
+    with pytest.raises(GradientError, match="must be a tensor before the call"):
         nc.scan(forgets, nc.tensor(0.0), length=2)
 
 
@@ -278,7 +278,7 @@ def test_a_loop_that_would_never_end_is_refused(name: str) -> None:
         return nc.while_loop(condition, body, (x, x))[0]
 
     for run in (loop, nc.jit(loop), nc.jit(nc.grad(loop))):
-        with pytest.raises(nc.ArgumentError, match="would never end"):
+        with pytest.raises(nc.ArgumentError, match="the loop never ends"):
             run(nc.tensor(3.0))
 
 

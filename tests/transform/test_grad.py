@@ -66,7 +66,7 @@ def test_what_does_not_matter_has_zero_gradient() -> None:
     ],
 )
 def test_faults(f: Any, x: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"grad: .* required"):
+    with pytest.raises(error, match=r"grad: .* must be"):
         nc.grad(f)(x)
 
 
@@ -210,7 +210,7 @@ def test_derivatives_nested_too_deep_are_told() -> None:
     f: Any = lambda x: nc.sum(x * x)  # noqa: E731
     for _ in range(200):
         f = nc.grad(f)
-    with pytest.raises(nc.GradientError, match="calls within Python's limit are required") as raised:
+    with pytest.raises(nc.GradientError, match="deeper than Python's recursion limit") as raised:
         f(nc.tensor(1.0))
     assert isinstance(raised.value, RecursionError)
 

@@ -906,9 +906,9 @@ def test_what_cannot_be_written_is_refused() -> None:
             outside(x)
         assert seen.tolist() == [0.0, 0.0]
     write = nc.jit(lambda a, b: a.__setitem__(0, b[1]))
-    with pytest.raises(GradientError, match="not a leaf"):
+    with pytest.raises(GradientError, match="must not be a leaf"):
         write(nc.ones(2).requires_grad_(), x)
-    with pytest.raises(ArgumentError, match="given twice"):
+    with pytest.raises(ArgumentError, match="occurs twice"):
         write(x, x)
     with pytest.raises(ArgumentError, match="NumPy"):
         write(np.ones(2, np.float32), x)
@@ -942,7 +942,7 @@ def test_every_call_takes_what_is_donated() -> None:
     for _ in range(3):
         x = nc.ones(4)
         assert f(x).tolist() == [3.0] * 4
-        with pytest.raises(StateError, match="given up"):
+        with pytest.raises(StateError, match="was donated to"):
             x.tolist()
 
 

@@ -221,7 +221,7 @@ def test_results_of_a_step_that_overwrites_its_parameters_are_not_differentiated
     x = number([2.0])
     loss = step(x)
     assert float(loss) == pytest.approx(4.0) and loss.requires_grad
-    with pytest.raises(GradientError, match="gave all of them other values"):
+    with pytest.raises(GradientError, match="assigned all of them"):
         (loss + nc.sum(model.w)).backward()
     with nc.no_grad():
         assert not step(x).requires_grad
@@ -244,11 +244,11 @@ def test_backward_reaches_no_tensor_from_outside_what_is_compiled() -> None:
 
     for wrap in (nc.jit, nc.checkpoint, lambda f: lambda x: nc.cond(nc.tensor(True), f, f, x)):
         w.grad = nc.zeros_like(w.value)
-        with pytest.raises(GradientError, match="from outside, which requires a gradient"):
+        with pytest.raises(GradientError, match="from outside with requires_grad"):
             wrap(loss)(x)
         wrap(loss)(x.detach())
         assert float(w.grad) == 3.0
-    with pytest.raises(GradientError, match="from outside, which requires a gradient"):
+    with pytest.raises(GradientError, match="from outside with requires_grad"):
         nc.jit(captured)()
     nc.jit(lambda: nc.sum(w * x.detach()).backward())()
     assert x.grad is None
@@ -262,7 +262,7 @@ def test_backward_on_what_is_followed_is_refused(way: Any) -> None:
         nc.sum(w**3).backward()
         return nc.sum(w)
 
-    with pytest.raises(GradientError, match="that no grad, vjp or jacrev around follows"):
+    with pytest.raises(GradientError, match="of an enclosing grad, vjp or jacrev"):
         way(f)(w)
     with pytest.raises(GradientError, match="backward"):
         nc.jvp(f, (w,), (number([1.0]),))

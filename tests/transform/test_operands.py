@@ -128,7 +128,7 @@ def test_a_tied_parameter_has_one_tangent() -> None:
     assert float(nc.jvp(loss, (net,), (gradient,))[1]) == pytest.approx(wanted, rel=1e-5)
     assert float(nc.jvp(loss, (net,), (nc.jit(nc.grad(loss))(net),))[1]) == pytest.approx(wanted, rel=1e-5)
     other = tree.tree_map(lambda p: nc.random.normal(p.shape) if p.dtype.is_float else p.value, net)
-    with pytest.raises(ArgumentError, match="one tangent for a variable that stands at several places"):
+    with pytest.raises(ArgumentError, match="a variable that occurs several times must have one tangent"):
         nc.jvp(loss, (net,), (other,))
 
 
@@ -155,12 +155,12 @@ def test_tangents_are_matched_by_their_place() -> None:
 @pytest.mark.parametrize("way", ["grad", "value_and_grad", "jacrev", "jacfwd"])
 @pytest.mark.parametrize("operand", [nc.tensor([1, 2]), 3, True, np.array([1]), [nc.tensor(1.0), 2], nc.tensor([True])])
 def test_integers_are_refused(way: str, operand: Any) -> None:
-    with pytest.raises(DTypeError, match="floating-point inputs are required"):
+    with pytest.raises(DTypeError, match="inputs must be floating-point"):
         WAYS[way](lambda x: nc.tensor(1.0))(operand)
 
 
 def test_integers_have_no_tangent_and_a_cotangent_of_zeros() -> None:
-    with pytest.raises(DTypeError, match="floating-point inputs are required"):
+    with pytest.raises(DTypeError, match="inputs must be floating-point"):
         nc.jvp(lambda x: x * 2, (nc.tensor([1]),), (nc.tensor([1]),))
     _, pull = nc.vjp(lambda k, x: x[k], nc.tensor([1, 1]), nc.tensor([1.0, 2.0, 3.0]))
     count, gradient = pull(nc.tensor([1.0, 1.0]))

@@ -1,6 +1,6 @@
-"""The public namespace: tensors and everything that is done with them.
+"""The public namespace: tensors and all functions on them.
 
-Whatever is imported from here brings all of it, so that no `Tensor` is without its methods.
+Importing any name from here loads the whole namespace, so a `Tensor` always has its methods.
 """
 
 from nacre.api import namespace as namespace  # gives `Tensor` its functions

@@ -1,4 +1,4 @@
-"""Real functions (exp, sin, erf …), logic, bits and tests of numbers.  Names follow the array API standard."""
+"""Real functions (exp, sin, erf …), logic, bit operations and number tests.  Names follow the array API standard."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ def copysign(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """√(x² + y²) without overflow on the way.
+    """√(x² + y²) without intermediate overflow.
 
     >>> nc.hypot(3.0, 4.0)
     Tensor(5., f32[])
@@ -341,7 +341,7 @@ def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """log(eˣ + eʸ) without overflow on the way.
+    """log(eˣ + eʸ) without intermediate overflow.
 
     >>> nc.logaddexp(0.0, 0.0)
     Tensor(0.6931472, f32[])
@@ -357,7 +357,7 @@ def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def _ordered(a: Any, b: Any) -> tuple[Any, Any]:
-    """The greater and the smaller number; of two equal ones each is one of them, so that second derivatives hold."""
+    """The greater and the smaller number.  Equal numbers are kept apart, so that second derivatives are right."""
     less = pointwise.lt(a, b)
     return pointwise.select(less, b, a), pointwise.select(less, a, b)
 
@@ -374,7 +374,7 @@ def _test(op: Any, operation: str, x: TensorLike, integers: bool) -> Any:
 
 
 def isnan(x: TensorLike, /) -> Tensor:
-    """Where x is not a number.
+    """True where x is NaN.
 
     >>> nc.isnan([1.0, float("nan")])
     Tensor([False,  True], bool[2])
@@ -383,7 +383,7 @@ def isnan(x: TensorLike, /) -> Tensor:
 
 
 def isinf(x: TensorLike, /) -> Tensor:
-    """Where x is infinite.
+    """True where x is infinite.
 
     >>> nc.isinf([1.0, float("inf")])
     Tensor([False,  True], bool[2])
@@ -392,7 +392,7 @@ def isinf(x: TensorLike, /) -> Tensor:
 
 
 def isfinite(x: TensorLike, /) -> Tensor:
-    """Where x is neither infinite nor NaN.
+    """True where x is neither infinite nor NaN.
 
     >>> nc.isfinite([1.0, float("inf")])
     Tensor([ True, False], bool[2])
@@ -401,7 +401,7 @@ def isfinite(x: TensorLike, /) -> Tensor:
 
 
 def signbit(x: TensorLike, /) -> Tensor:
-    """Where the sign bit is set, −0 included.
+    """True where the sign bit is set, −0 included.
 
     >>> nc.signbit([1.0, -0.0])
     Tensor([False,  True], bool[2])
@@ -418,9 +418,9 @@ def signbit(x: TensorLike, /) -> Tensor:
 def nan_to_num(
     x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """x with NaN and infinities replaced, the latter by default by the greatest and least numbers of the dtype.
+    """x with NaN and infinities replaced.  Infinities default to the greatest and least finite number of the dtype.
 
-    Integers stay as they are.  What was replaced has slope 0.
+    Integers are unchanged.  Replaced elements have derivative 0.
 
     >>> nc.nan_to_num([1.0, float("nan"), float("inf")], posinf=9.0)
     Tensor([1., 0., 9.], f32[3])
@@ -439,7 +439,7 @@ def nan_to_num(
 
 
 def logical_and(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where both hold.
+    """True where both are true.
 
     >>> nc.logical_and([True, True], [True, False])
     Tensor([ True, False], bool[2])
@@ -448,7 +448,7 @@ def logical_and(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def logical_or(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where either holds.
+    """True where at least one is true.
 
     >>> nc.logical_or([True, False], [False, False])
     Tensor([ True, False], bool[2])
@@ -457,7 +457,7 @@ def logical_or(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def logical_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where exactly one holds.
+    """True where exactly one is true.
 
     >>> nc.logical_xor([True, True], [True, False])
     Tensor([False,  True], bool[2])
@@ -466,7 +466,7 @@ def logical_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def logical_not(x: TensorLike, /) -> Tensor:
-    """Where x does not hold.
+    """True where x is false.
 
     >>> nc.logical_not([True, False])
     Tensor([False,  True], bool[2])
@@ -502,7 +502,7 @@ def bitwise_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def bitwise_invert(x: TensorLike, /) -> Tensor:
-    """The bits turned over.
+    """All bits inverted.
 
     >>> nc.bitwise_invert(0)
     Tensor(-1, i64[])
@@ -511,7 +511,7 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
 
 
 def bitwise_left_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """The bits moved up by y places; 0 beyond the width.
+    """The bits shifted left by y places; 0 for shifts beyond the width.
 
     >>> nc.bitwise_left_shift(1, 3)
     Tensor(8, i64[])
@@ -520,7 +520,7 @@ def bitwise_left_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def bitwise_right_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """The bits moved down by y places; the sign, or 0, beyond the width.
+    """The bits shifted right by y places; shifts beyond the width give 0, or −1 for negative x.
 
     >>> nc.bitwise_right_shift(-8, 1)
     Tensor(-4, i64[])

@@ -1,4 +1,4 @@
-"""Making tensors: from data, filled, and in sequence.  Names follow the array API standard."""
+"""Functions that create tensors: from data, filled, and as sequences.  Names follow the array API standard."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def _dtype(dtype: Any, default: DType) -> DType:
 
 
 def tensor(data: Any, dtype: Any = None) -> Tensor:
-    """A tensor of numbers: a Python number, nested lists, a NumPy array, a tensor, or lists of tensors.
+    """A tensor from a Python number, nested lists, a NumPy array, a tensor, or lists of tensors.
 
-    Python floats become float32, ints int64; arrays keep their dtype unless `dtype` says otherwise.  Python numbers,
-    also in lists, must fit an integer dtype, else DTypeError is raised; what has a dtype of its own is converted as
-    `astype` does: integers wrap, floats are cut and saturate.
+    Python floats become float32 and Python ints int64.  Arrays keep their dtype unless `dtype` is given.  With an
+    integer `dtype`, Python numbers must fit it; otherwise DTypeError is raised.  Tensors and arrays are converted as by
+    `astype`: integers wrap, and floats are truncated and saturate.
 
     >>> nc.tensor([[1, 2], [3, 4]], dtype=nc.float32)
     Tensor([[1., 2.],
@@ -85,20 +85,20 @@ def tensor(data: Any, dtype: Any = None) -> Tensor:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """`tensor` under the array API's name; a tensor of the dtype is given back itself, unless `copy` is True.
+    """`tensor` under the array API's name.  A tensor of the requested dtype is returned itself, unless `copy` is True.
 
     >>> nc.asarray([1.0, 2.0])
     Tensor([1., 2.], f32[2])
     """
     if device not in (None, "cpu"):
-        raise ArgumentError(f'asarray: the device "cpu" is required; got {device!r}')
+        raise ArgumentError(f'asarray: device must be "cpu"; got {device!r}')
     held = tensor(obj, dtype)
     same = isinstance(obj, Value) and held.type is obj.type and not copy
     return obj if same else held  # type: ignore[return-value]
 
 
 def astype(x: TensorLike, dtype: Any, /) -> Tensor:
-    """The elements converted: floats to integers towards zero, saturating; to bool by x ≠ 0.
+    """The elements converted to a dtype.  Floats are truncated towards zero and saturate; bool is x ≠ 0.
 
     >>> nc.astype([1.9, -1.9], nc.int32)
     Tensor([ 1, -1], i32[2])
@@ -108,9 +108,9 @@ def astype(x: TensorLike, dtype: Any, /) -> Tensor:
 
 
 def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None) -> Tensor:
-    """A tensor of one number in every element; a tensor of rank 0 keeps its dtype, and its gradient.
+    """A tensor with one number in every element.  A fill value that is a tensor keeps its dtype and its gradient.
 
-    Raises ArgumentError for a fill value of more axes.
+    Raises ArgumentError for a fill value with axes.
 
     >>> nc.full((2,), 7)
     Tensor([7, 7], i64[2])
@@ -119,13 +119,14 @@ def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None) -> Te
     if not isinstance(fill_value, bool | int | float):
         held = as_tensor(fill_value)
         if held.type.shape:
-            raise ArgumentError(f"full: one number is required; got shape {list(held.type.shape)}; use broadcast_to")
+            raise ArgumentError(f"full: the fill value must be one number; got shape {held.type.shape}; use "
+                                "broadcast_to")
         return spread(as_tensor(held, _dtype(dtype, held.type.dtype)), sizes)
     return pointwise.fill(fill_value, sizes, _dtype(dtype, natural_dtype(fill_value)))
 
 
 def zeros(shape: Sizes, dtype: Any = None) -> Tensor:
-    """A tensor of zeros; float32 unless `dtype` says otherwise.
+    """A tensor of zeros of the given shape.  The default dtype is float32.
 
     >>> nc.zeros(3)
     Tensor([0., 0., 0.], f32[3])
@@ -134,7 +135,7 @@ def zeros(shape: Sizes, dtype: Any = None) -> Tensor:
 
 
 def ones(shape: Sizes, dtype: Any = None) -> Tensor:
-    """A tensor of ones; float32 unless `dtype` says otherwise.
+    """A tensor of ones of the given shape.  The default dtype is float32.
 
     >>> nc.ones(3)
     Tensor([1., 1., 1.], f32[3])
@@ -143,7 +144,7 @@ def ones(shape: Sizes, dtype: Any = None) -> Tensor:
 
 
 def full_like(x: TensorLike, /, fill_value: Scalar | TensorLike, dtype: Any = None) -> Tensor:
-    """A tensor of one number, of the shape and dtype of x.
+    """A tensor of one number, with the shape and dtype of x.
 
     >>> nc.full_like([1, 2], 7)
     Tensor([7, 7], i64[2])
@@ -153,7 +154,7 @@ def full_like(x: TensorLike, /, fill_value: Scalar | TensorLike, dtype: Any = No
 
 
 def zeros_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
-    """A tensor of zeros, of the shape and dtype of x.
+    """A tensor of zeros, with the shape and dtype of x.
 
     >>> nc.zeros_like([1, 2])
     Tensor([0, 0], i64[2])
@@ -162,7 +163,7 @@ def zeros_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
 
 
 def ones_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
-    """A tensor of ones, of the shape and dtype of x.
+    """A tensor of ones, with the shape and dtype of x.
 
     >>> nc.ones_like([1, 2])
     Tensor([1, 1], i64[2])
@@ -173,8 +174,8 @@ def ones_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
 def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype: Any = None) -> Tensor:
     """start, start + step, … below stop; `arange(n)` is 0 … n − 1.
 
-    A symbolic size may be the stop when start is 0 and step 1.  Raises DTypeError where an integer dtype does not
-    hold one of the numbers, ArgumentError for a step of 0 and for what is not finite.
+    A symbolic size is allowed as stop when start is 0 and step is 1.  Raises DTypeError if a number does not fit an
+    integer dtype.  Raises ArgumentError for a step of 0 and for numbers that are not finite.
 
     >>> nc.arange(2, 8, 2)
     Tensor([2, 4, 6], i64[3])
@@ -187,7 +188,8 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype
     if isinstance(stop, Dim) and start == 0 and step == 1:
         return pointwise.iota((stop,), 0, found)
     if isinstance(start, Dim) or isinstance(stop, Dim) or isinstance(step, Dim):
-        raise ArgumentError("arange: start 0 and step 1 are required with a symbolic size; got others; scale it after")
+        raise ArgumentError("arange: with a symbolic stop, start must be 0 and step 1; got others; scale the result "
+                            "instead")
     count = _count(start, stop, step)
     if real and found.is_float:
         return as_tensor(_progression(start, step, count, float32 if found.bits == 16 else found), found)
@@ -198,20 +200,20 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype
 
 
 def _count(start: float, stop: float, step: float) -> int:
-    """How many numbers from start on are before stop."""
+    """How many numbers of the sequence lie below stop."""
     if step == 0:
-        raise ArgumentError("arange: a step other than 0 is required; got 0")
+        raise ArgumentError("arange: step must not be 0; got 0")
     if not any(isinstance(v, float) for v in (start, stop, step)):
         return max(0, int(-((start - stop) // step)))
     first, last, by = (float(number(v, float64, "arange")) for v in (start, stop, step))
     steps = (last - first) / by
     if not all(map(math.isfinite, (first, last, by, steps))):
-        raise ArgumentError(f"arange: finite numbers are required; got {start}, {stop} and {step}")
+        raise ArgumentError(f"arange: start, stop and step must be finite; got {start}, {stop} and {step}")
     return max(0, math.ceil(steps))
 
 
 def _progression(start: float, step: float, count: int, dtype: DType) -> Any:
-    """start + k · step for k below count; integers of 64 bits wrap on the way, and arrive."""
+    """start + k · step for k below count.  64-bit integers may wrap in intermediate results; the results are right."""
     counted = pointwise.iota((count,), 0, dtype)
     if step != 1 and count > 1:
         counted = pointwise.mul(counted, spread(constant(_wrapped(step, dtype), dtype), (count,)))
@@ -229,24 +231,24 @@ def _wrapped(value: float, dtype: DType) -> float:
 def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True) -> Tensor:
     """num numbers evenly spaced from start to stop, each rounded once.
 
-    Raises DTypeError where an integer dtype does not hold one of them: `astype` cuts fractions off.
+    Raises DTypeError if a number does not fit an integer dtype; `astype` truncates fractions.
 
     >>> nc.linspace(0, 1, 5)
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
     """
     found = _dtype(dtype, DEFAULT_FLOAT)
     if num < 0:
-        raise ArgumentError(f"linspace: a number of elements that is not negative is required; got {num}")
+        raise ArgumentError(f"linspace: num must be at least 0; got {num}")
     try:
         with np.errstate(all="ignore"):
             exact = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
     except (MemoryError, ValueError):  # NumPy raises the second for sizes that no machine can address
-        raise OutOfMemory(f"linspace: memory for {num:,} numbers of 8 bytes is required; there is less") from None
+        raise OutOfMemory(f"linspace: too little memory for {num:,} numbers of 8 bytes; use a smaller num") from None
     return from_numpy(converted(exact, found, "linspace"))  # type: ignore[return-value]
 
 
 def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any = None) -> Tensor:
-    """Ones on the k-th diagonal of a matrix of zeros.
+    """A matrix of zeros with ones on the k-th diagonal.
 
     >>> nc.eye(2)
     Tensor([[1., 0.],
@@ -259,7 +261,7 @@ def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any =
 
 
 def _diagonal(k: int) -> int:
-    """k, or a number as far beyond every diagonal that added to a row it does not wrap."""
+    """k, clamped to a value beyond every diagonal that does not wrap when added to a row index."""
     return max(-(1 << 62), min(k, 1 << 62))
 
 
@@ -267,7 +269,7 @@ def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
     held = as_tensor(x)
     shape = held.type.shape
     if len(shape) < 2:
-        raise ArgumentError(f"{operation}: a matrix or a stack of them is required; got shape {list(shape)}")
+        raise ArgumentError(f"{operation}: x must have at least 2 axes; got shape {shape}")
     plane = shape[-2:]
     row, column = pointwise.iota(plane, 0, DEFAULT_INTEGER), pointwise.iota(plane, 1, DEFAULT_INTEGER)
     moved = pointwise.add(row, spread(constant(_diagonal(k), DEFAULT_INTEGER), plane))
@@ -303,10 +305,10 @@ def meshgrid(*xs: TensorLike, indexing: str = "xy") -> list[Tensor]:
             [2, 2]], i64[2, 2])
     """
     if indexing not in ("xy", "ij"):
-        raise ArgumentError(f'meshgrid: indexing "xy" or "ij" is required; got {indexing!r}')
+        raise ArgumentError(f'meshgrid: indexing must be "xy" or "ij"; got {indexing!r}')
     held = [as_tensor(x) for x in xs]
     if any(len(x.type.shape) != 1 for x in held):
-        raise ArgumentError("meshgrid: vectors are required; got " + ", ".join(str(x.type) for x in held))
+        raise ArgumentError("meshgrid: arguments must be vectors; got " + ", ".join(str(x.type) for x in held))
     order = list(range(len(held)))
     if indexing == "xy" and len(held) > 1:
         order[0], order[1] = 1, 0
@@ -317,31 +319,31 @@ def meshgrid(*xs: TensorLike, indexing: str = "xy") -> list[Tensor]:
 
 
 def finfo(dtype: Any, /) -> Any:
-    """Facts of a floating-point dtype: `bits`, `eps`, `max`, `min`, `smallest_normal`.
+    """Properties of a floating-point dtype: `bits`, `eps`, `max`, `min`, `smallest_normal`.
 
     >>> nc.finfo(nc.float32).bits
     32
     """
     found = as_dtype(dtype.dtype if hasattr(dtype, "dtype") else dtype)
     if not found.is_float:
-        raise DTypeError(f"finfo: a floating-point dtype is required; got {found.name}")
+        raise DTypeError(f"finfo: dtype must be floating-point; got {found.name}")
     return FloatFacts(found)
 
 
 def iinfo(dtype: Any, /) -> Any:
-    """Facts of an integer dtype: `bits`, `max`, `min`.
+    """Properties of an integer dtype: `bits`, `max`, `min`.
 
     >>> nc.iinfo(nc.int8).max
     127
     """
     found = as_dtype(dtype.dtype if hasattr(dtype, "dtype") else dtype)
     if not found.is_integer:
-        raise DTypeError(f"iinfo: an integer dtype is required; got {found.name}")
+        raise DTypeError(f"iinfo: dtype must be an integer dtype; got {found.name}")
     return np.iinfo(found.numpy)
 
 
 class FloatFacts:
-    """What `finfo` gives; the numbers are Python floats."""
+    """The result of `finfo`; the numbers are Python floats."""
 
     _FRACTION: Final = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}
 
@@ -359,7 +361,7 @@ class FloatFacts:
 
 
 def result_type(*xs: Any) -> DType:
-    """The dtype in which tensors, dtypes and Python numbers meet.
+    """The dtype to which tensors, dtypes and Python numbers are promoted together.
 
     >>> nc.result_type(nc.int8, nc.int32)
     nacre.int32

@@ -1,4 +1,4 @@
-"""Tensors of other libraries as what `as_tensor` takes."""
+"""Conversion of other libraries' tensors for `as_tensor`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from nacre.trace.value import Value
 
 
 def array_of(value: Any) -> Any:
-    """A PyTorch tensor in memory as an array of the same numbers; anything else as it is.
+    """A PyTorch tensor in memory as a NumPy array; any other object unchanged.
 
-    NumPy has no bfloat16, and PyTorch gives it none: such numbers go by way of float32, which has them all.
+    NumPy has no bfloat16.  Such tensors are converted to float32, which represents every bfloat16 number.
 
-    Raises DTypeError for a dtype that neither has.
+    Raises DTypeError for a dtype that neither library has.
     """
     if isinstance(value, Value) or not hasattr(value, "detach"):
         return value
@@ -25,5 +25,5 @@ def array_of(value: Any) -> Any:
             return held.float().numpy().astype(bfloat16.numpy)
         return held.numpy()
     except TypeError as fault:
-        raise DTypeError(f"tensor: a dtype that NumPy has, or bfloat16, is required; got {held.dtype}; convert it; "
+        raise DTypeError(f"tensor: dtype must be bfloat16 or one of NumPy's; got {held.dtype}; convert it; "
                          f"{fault}") from None

@@ -1,6 +1,6 @@
 """Elementwise mathematics with broadcasting and promotion.  Names follow the array API standard.
 
-`functions` holds arithmetic and what works on every kind of number; `analysis` the real functions (exp, sin …).
+`functions` has arithmetic and the functions for every kind of number; `analysis` has the real functions (exp, sin …).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _KINDS = {
     REAL: "a floating-point dtype",
     BITS: "a bool or integer dtype",
     "iu": "an integer dtype",
-    "b": "bool",
+    "b": "dtype bool",
 }
 
 
@@ -81,7 +81,7 @@ def require(operation: str, dtype: DType, kinds: str) -> None:
     """Raise DTypeError unless the dtype is of one of the kinds."""
     if dtype.kind not in kinds:
         remedy = "; convert it, as in `x.astype(nacre.float32)`" if kinds == REAL else ""
-        raise DTypeError(f"{operation}: {_KINDS[kinds]} is required; got {dtype.name}{remedy}")
+        raise DTypeError(f"{operation}: operands must have {_KINDS[kinds]}; got {dtype.name}{remedy}")
 
 
 _memo = Memo()
@@ -124,7 +124,7 @@ def _binary(op: Operation, operation: str, kinds: str, x: TensorLike, y: TensorL
 
 
 def add(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x + y; integers wrap.
+    """x + y; integers wrap on overflow.
 
     >>> nc.add([1, 2], 3)
     Tensor([4, 5], i64[2])
@@ -133,7 +133,7 @@ def add(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def subtract(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x − y; integers wrap.
+    """x − y; integers wrap on overflow.
 
     >>> nc.subtract([1, 2], 3)
     Tensor([-2, -1], i64[2])
@@ -142,7 +142,7 @@ def subtract(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def multiply(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x · y; integers wrap.
+    """x · y; integers wrap on overflow.
 
     >>> nc.multiply([1, 2], 3)
     Tensor([3, 6], i64[2])
@@ -151,7 +151,7 @@ def multiply(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x / y in floating point; integers are divided in float32.
+    """x / y in floating point; integers are converted to float32 first.
 
     >>> nc.divide([1.0, 2.0], 4)
     Tensor([0.25, 0.5 ], f32[2])
@@ -162,10 +162,10 @@ def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """⌊x / y⌋, as Python's `//`; integers divided by zero give 0, floating-point numbers x / 0.
+    """⌊x / y⌋, as Python's `//`.  Integer division by zero gives 0; floating-point division by zero gives x / 0.
 
-    Quotients of more digits than the dtype has are rounded.  An infinity divided by a finite number stays
-    one, as the array API standard has it.
+    Quotients with more digits than the dtype has are rounded.  An infinity divided by a finite number stays infinite,
+    as in the array API standard.
 
     >>> nc.floor_divide([7, -7], 2)
     Tensor([ 3, -4], i64[2])
@@ -182,9 +182,9 @@ def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def _floored(a: Any, b: Any) -> Any:
-    """⌊a / b⌋ of the exact quotient, which is rounded where it has more digits than the dtype.
+    """The floor of the exact quotient a / b, rounded if it has more digits than the dtype.
 
-    Where the rounded quotient is not whole its floor is right; where it is, the exact one may lie below.
+    If the rounded quotient is not whole, its floor is right.  If it is whole, the exact quotient may lie below it.
     """
     quotient = pointwise.div(a, b)
     whole = pointwise.floor(quotient)
@@ -195,16 +195,18 @@ def _floored(a: Any, b: Any) -> Any:
 
 
 def _inexact(rest: Any, divisor: Any) -> Any:
-    """Where a truncated remainder is not zero and has not the divisor's sign."""
+    """True where a truncated remainder is not zero and its sign differs from the divisor's."""
     zero = filled(rest, 0)
     signs_differ = pointwise.ne(pointwise.lt(rest, zero), pointwise.lt(divisor, zero))
     return pointwise.and_(pointwise.ne(rest, zero), signs_differ)
 
 
 def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x − y·⌊x / y⌋, rounded once, which has the sign of y, as Python's `%`; integers by zero give 0.
+    """x − y·⌊x / y⌋, rounded once.  The result has the sign of y, as Python's `%`.  The remainder of integers by zero
+    is 0.
 
-    Floating-point numbers by zero give NaN; those by an infinity stay, or give that infinity where the signs differ.
+    For floating-point numbers, the remainder by zero is NaN.  The remainder by an infinity is x, or that infinity where
+    the signs differ.
 
     >>> nc.remainder([7, -7], 3)
     Tensor([1, 2], i64[2])
@@ -222,7 +224,7 @@ def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """x to the power y.  Integers to integer powers wrap; their negative powers are refused where known.
+    """x to the power y.  Integers to integer powers wrap; known negative integer powers raise DTypeError.
 
     >>> nc.pow([1.0, 2.0, 3.0], 2)
     Tensor([1., 4., 9.], f32[3])
@@ -236,7 +238,7 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
     if a.type.dtype.is_float:
         return pointwise.pow_(a, b)
     if isinstance(y, int) and y < 0:
-        raise DTypeError(f"pow: an integer to a power that is not negative is required; got {y}; use astype first")
+        raise DTypeError(f"pow: the power of an integer must be at least 0; got {y}; convert x with astype")
     return _integer_power(a, b)
 
 
@@ -262,7 +264,7 @@ _EXACT_POWERS: dict[Any, Operation] = {
 
 
 def _integer_power(base: Any, exponent: Any) -> Any:
-    """Square and multiply over the exponent's bits; negative exponents give 0, or ±1 for a base of ±1."""
+    """Square and multiply over the bits of the exponent.  Negative exponents give 0, or ±1 for a base of ±1."""
     one, zero = filled(base, 1), filled(base, 0)
     negative = pointwise.lt(exponent, zero) if base.type.dtype.is_signed else None
     result, square_, left = one, base, exponent
@@ -310,7 +312,7 @@ def abs(x: TensorLike, /) -> Tensor:
 
 
 def sign(x: TensorLike, /) -> Tensor:
-    """−1, 0 or 1 by the sign of x; +0 for zeros of either sign; NaN stays.
+    """−1, 0 or 1 by the sign of x; +0 for zeros of either sign; NaN for NaN.
 
     >>> nc.sign([-3.0, 0.0, 2.0])
     Tensor([-1.,  0.,  1.], f32[3])
@@ -348,7 +350,7 @@ def fma(x: TensorLike, y: TensorLike, z: TensorLike, /) -> Tensor:
 
 
 def maximum(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """The larger of x and y; NaN wins, and +0 is larger than −0.
+    """The larger of x and y; NaN if either is NaN; +0 is larger than −0.
 
     >>> nc.maximum([1, 5], 3)
     Tensor([3, 5], i64[2])
@@ -357,7 +359,7 @@ def maximum(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """The smaller of x and y; NaN wins, and −0 is smaller than +0.
+    """The smaller of x and y; NaN if either is NaN; −0 is smaller than +0.
 
     >>> nc.minimum([1, 5], 3)
     Tensor([1, 3], i64[2])
@@ -366,11 +368,10 @@ def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """x limited to min … max; either may be left out.
+    """x limited to min … max; either bound may be omitted.
 
-    x and the bounds meet in dtype as the operands of `maximum` do.
-
-    At a limit the derivative is that of x.
+    x and the bounds are promoted as the operands of `maximum` are.  Where x equals a bound, the derivative is that of
+    x.
 
     >>> nc.clip([-1.0, 0.5, 2.0], 0, 1)
     Tensor([0. , 0.5, 1. ], f32[3])
@@ -383,7 +384,7 @@ def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None
 
 
 def _limited(op: Operation, x: Any, bound: Any) -> Any:
-    """The greater, or the smaller, of x and a bound, with the derivative of x where they are equal."""
+    """The greater, or the smaller, of x and a bound.  Where they are equal, the derivative is that of x."""
     limited = op(x, bound)
     if not x.type.dtype.is_float:
         return limited
@@ -428,7 +429,7 @@ def trunc(x: TensorLike, /) -> Tensor:
 
 
 def round(x: TensorLike, /) -> Tensor:
-    """The nearest whole number; halves go to the even one.
+    """The nearest whole number; halves round to even.
 
     >>> nc.round([0.5, 1.5, 2.6])
     Tensor([0., 2., 3.], f32[3])
@@ -440,7 +441,7 @@ def round(x: TensorLike, /) -> Tensor:
 
 
 def equal(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where x = y; NaN equals nothing.
+    """True where x = y; NaN equals nothing.
 
     >>> nc.equal([1, 2], 2)
     Tensor([False,  True], bool[2])
@@ -449,7 +450,7 @@ def equal(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where x ≠ y.
+    """True where x ≠ y.
 
     >>> nc.not_equal([1, 2], 2)
     Tensor([ True, False], bool[2])
@@ -458,7 +459,7 @@ def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def less(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where x < y.
+    """True where x < y.
 
     >>> nc.less([1, 2], 2)
     Tensor([ True, False], bool[2])
@@ -467,7 +468,7 @@ def less(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def less_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where x ≤ y.
+    """True where x ≤ y.
 
     >>> nc.less_equal([1, 2], 1)
     Tensor([ True, False], bool[2])
@@ -476,7 +477,7 @@ def less_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def greater(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where x > y.
+    """True where x > y.
 
     >>> nc.greater([1, 2], 1)
     Tensor([False,  True], bool[2])
@@ -485,7 +486,7 @@ def greater(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """Where x ≥ y.
+    """True where x ≥ y.
 
     >>> nc.greater_equal([1, 2], 2)
     Tensor([False,  True], bool[2])
@@ -494,7 +495,7 @@ def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
 
 
 def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, /) -> Tensor:
-    """x where the condition holds, else y.  Both are required.
+    """x where the condition is true, else y.  Both are required.
 
     >>> nc.where([True, False], [1, 2], 0)
     Tensor([1, 0], i64[2])
@@ -506,7 +507,8 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
         )
     chosen = as_tensor(condition)
     if chosen.type.dtype is not bool_:
-        raise DTypeError(f"where: a bool condition is required; got {chosen.type.dtype.name}; compare, as in `x != 0`")
+        raise DTypeError(f"where: the condition must have dtype bool; got {chosen.type.dtype.name}; compare, as in "
+                         "`x != 0`")
     (a, b), _ = meet("where", (x, y))
     shape = broadcast_shapes(chosen.type.shape, a.type.shape, b.type.shape, operation="where")
     return pointwise.select(spread(chosen, shape), spread(a, shape), spread(b, shape))

@@ -1,7 +1,7 @@
 """`x[key]` and `x[key] = v`: integers, slices, new axes, `...`, integer arrays and boolean masks, as in NumPy.
 
-A key becomes one entry for each axis it names.  Slices and integers are cut first, as a view; arrays then pick
-along their axes.  Boolean masks become integer arrays, so their numbers must be known.
+A key becomes one entry for each axis that it indexes.  Slices and integers are applied first, as a view; integer arrays
+then select along their axes.  Boolean masks become integer arrays, so their values must be known.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ NEW_AXIS = object()
 
 @dataclass
 class Key:
-    """A key with an entry for every axis: an int, a slice, `NEW_AXIS`, or an integer tensor."""
+    """A parsed key with one entry for each axis: an int, a slice, `NEW_AXIS`, or an integer tensor."""
 
     entries: list[Any]
 
     @property
     def arrays(self) -> list[int]:
-        """Which entries pick by integer arrays."""
+        """The entries that are integer arrays."""
         return [k for k, entry in enumerate(self.entries) if isinstance(entry, Value)]
 
 
 def parse(key: Any, shape: Shape) -> Key:
-    """Check a key against a shape and give it an entry for every axis."""
+    """Check a key against a shape and return one entry for each axis."""
     parts: list[Any] = [*key] if isinstance(key, tuple) else [key]
     opened: list[Any] = []
     for part in parts:
@@ -55,9 +55,9 @@ def parse(key: Any, shape: Shape) -> Key:
     used = sum(entry is not NEW_AXIS and entry is not Ellipsis for entry in opened)
     dots = [k for k, entry in enumerate(opened) if entry is Ellipsis]
     if len(dots) > 1:
-        raise ShapeError("index: at most one `...` is required; got several")
+        raise ShapeError("index: a key may have one `...`; got several")
     if used > len(shape):
-        raise ShapeError(f"index: at most {len(shape)} entries are required for shape {list(shape)}; got {used}")
+        raise ShapeError(f"index: a key for shape {shape} may have at most {len(shape)} entries; got {used}")
     at = dots[0] if dots else len(opened)
     opened[at : at + 1] = [slice(None)] * (len(shape) - used)
     axis = 0
@@ -74,7 +74,7 @@ def _is_slice(entry: Any) -> TypeGuard[slice[Any, Any, Any]]:
 
 
 def _entries(part: Any) -> list[Any]:
-    """What a part of a key says: one entry, or one for each axis of a mask."""
+    """The entries for one part of a key: one, or one for each axis of a mask."""
     if part is None:
         return [NEW_AXIS]
     if part is Ellipsis or _is_slice(part):
@@ -89,13 +89,13 @@ def _entries(part: Any) -> list[Any]:
             return _mask_entries(held)
         if held.type.dtype.is_integer:
             return [held]
-        raise DTypeError(f"index: an integer or bool tensor is required; got {held.type}; use astype")
-    raise DTypeError(f"index: integers, slices, None, ... or tensors are required; got {type(part).__name__}")
+        raise DTypeError(f"index: an index tensor must have an integer or bool dtype; got {held.type}; use astype")
+    raise DTypeError(f"index: entries must be integers, slices, None, ... or tensors; got {type(part).__name__}")
 
 
 @dataclass
 class _Mask:
-    """One axis of a boolean mask: the places along it, and the mask's size there."""
+    """One axis of a boolean mask: the selected positions, and the mask's size there."""
 
     places: Value
     size: int
@@ -106,12 +106,12 @@ def _mask_entries(mask: Any) -> list[Any]:
         raise TraceError(_MASK)
     array = numbers(mask, "index")
     if array.ndim == 0:
-        raise ShapeError("index: a mask with an axis is required; got a single bool; use nacre.where")
+        raise ShapeError("index: a mask must have at least one axis; got a single bool; use nacre.where")
     return [_Mask(from_numpy(places), size) for places, size in zip(np.nonzero(array), array.shape, strict=True)]
 
 
 _MASK = explain(
-    "index: a mask with numbers is required; got one that is being traced",
+    "index: a mask must have known numbers; got a traced mask",
     "@nc.jit\ndef f(x):\n    return x[x > 0].sum()",
     "The size of x[mask] depends on the mask's numbers, which a compiled function does not know in advance.",
     "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0).sum()",
@@ -121,7 +121,7 @@ _MASK = explain(
 def _checked(entry: Any, size: Size, axis: int) -> Any:
     if isinstance(entry, _Mask):
         if entry.size != size:
-            raise ShapeError(f"index: a mask of size {size} is required for axis {axis}; got {entry.size}")
+            raise ShapeError(f"index: the mask for axis {axis} must have size {size}; got {entry.size}")
         return entry.places
     if isinstance(entry, int):
         return _place(entry, size, axis)
@@ -131,7 +131,7 @@ def _checked(entry: Any, size: Size, axis: int) -> Any:
         array = numbers(entry, "index")
         least, most = (int(array.min()), int(array.max())) if array.size else (0, -1)
         if least < -size or most >= size:
-            raise ShapeError(f"index: indices in [{-size}, {size}) are required for axis {axis}; got others")
+            raise ShapeError(f"index: indices for axis {axis} must be in [{-size}, {size}); got others")
         if least < 0 or entry.type.dtype is not int64:  # with numbers still, while others are traced
             return from_numpy(np.where(array < 0, array.astype(np.int64) + size, array))
         return entry
@@ -148,12 +148,12 @@ def _place(entry: int, size: Size, axis: int) -> Size:
         low = size.bounds()[0]
         if not -low <= entry < low:
             raise ShapeError(
-                f"index: an index certain to be within axis {axis} is required; got {entry} for size {size}, which "
+                f"index: the index must be valid for every size of axis {axis}; got {entry} for size {size}, which "
                 f"may be {low}; give the size a larger minimum"
             )
         return entry if entry >= 0 else size + entry
     if not -size <= entry < size:
-        raise ShapeError(f"index: an index in [{-size}, {size}) is required for axis {axis}; got {entry}")
+        raise ShapeError(f"index: the index for axis {axis} must be in [{-size}, {size}); got {entry}")
     return entry % size
 
 
@@ -161,10 +161,10 @@ Span = tuple[Size, Size, int, bool]  # start, stop, step > 0, and whether the re
 
 
 def _span(entry: slice, size: Size) -> Span:
-    """What a slice takes of an axis."""
+    """The start, stop and step of a slice on an axis."""
     step = 1 if entry.step is None else int(entry.step)
     if step == 0:
-        raise ShapeError("index: a step other than 0 is required; got 0")
+        raise ShapeError("index: the step of a slice must not be 0; got 0")
     if isinstance(size, Dim):
         return _symbolic_span(entry, size, step)
     start, stop, step = entry.indices(size)
@@ -187,7 +187,7 @@ def _symbolic_span(entry: slice, size: Dim, step: int) -> Span:
         known = end == 0 or end == size or (isinstance(end, int) and end <= low) or isinstance(end, Dim)
         if not known or step < 0 or (isinstance(given, int) and -given > low):
             raise ShapeError(
-                f"index: a slice certain to be within size {size} is required; got {entry}; "
+                f"index: the slice must be valid for every size of {size}; got {entry}; "
                 "give the size a larger minimum"
             )
         ends.append(end)
@@ -195,7 +195,7 @@ def _symbolic_span(entry: slice, size: Dim, step: int) -> Span:
 
 
 def _spans(key: Key, shape: Shape) -> list[Span]:
-    """What a key takes of each axis; array entries leave the whole axis."""
+    """The start, stop and step for each axis; index arrays select the whole axis."""
     spans: list[Span] = []
     for entry in key.entries:
         if entry is NEW_AXIS:
@@ -217,7 +217,7 @@ def _flipped(spans: Sequence[Span]) -> tuple[int, ...]:
 
 
 def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
-    """Apply integers, slices and new axes; array entries keep their whole axis.  Gives the array entry by axis."""
+    """Apply integers, slices and new axes.  Returns the array entries by axis; their axes stay whole."""
     shape = x.type.shape
     spans = _spans(key, shape)
     result: list[Size] = []
@@ -243,7 +243,7 @@ def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
 def index(x: TensorLike, key: Any, /) -> Tensor:
     """x[key].
 
-    Raises ShapeError for what is out of range, DTypeError for other kinds of keys, TraceError for a traced mask.
+    Raises ShapeError for indices out of range, DTypeError for other kinds of keys, TraceError for a traced mask.
 
     >>> nc.index([10, 20, 30], [2, 0])
     Tensor([30, 10], i64[2])
@@ -261,13 +261,13 @@ def index(x: TensorLike, key: Any, /) -> Tensor:
 
 
 def _together(key: Key) -> bool:
-    """Whether the array and integer entries stand side by side, so that the picked axes stay in place."""
+    """Whether the array and integer entries are adjacent, so that the selected axes stay in place."""
     places = [k for k, e in enumerate(key.entries) if e is not NEW_AXIS and not isinstance(e, slice)]
     return places == list(range(places[0], places[-1] + 1))
 
 
 def _pick(x: Any, arrays: Sequence[Any], axes: Sequence[int], together: bool) -> Any:
-    """Several index arrays: their axes merged into one, their indices into one."""
+    """Several index arrays: their axes are merged into one, and their indices into one."""
     shape = x.type.shape
     common = broadcast_shapes(*(a.type.shape for a in arrays), operation="index")
     front = axes[0] if together else 0
@@ -287,9 +287,9 @@ def _pick(x: Any, arrays: Sequence[Any], axes: Sequence[int], together: bool) ->
 
 
 def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
-    """x with x[key] replaced by a value, which is broadcast; where an array names a place twice the last wins.
+    """x with x[key] replaced by a broadcast value.  If an index array names a place twice, the last value is stored.
 
-    Python numbers, also in lists, must fit the dtype of x; what has a dtype of its own is converted as by `astype`.
+    Python numbers, also in lists, must fit the dtype of x.  Tensors and arrays are converted as by `astype`.
 
     >>> nc.index_update([1, 2, 3], slice(1, None), 0)
     Tensor([1, 0, 0], i64[3])
@@ -305,7 +305,7 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     whole = as_tensor(key) if isinstance(key, Value | np.ndarray | list) else None
     if whole is not None and whole.type.dtype is bool_ and not given.type.shape:
         if whole.type.shape != held.type.shape[: len(whole.type.shape)]:
-            raise ShapeError(f"index_update: a mask of shape {list(held.type.shape)} is required; got {whole.type}")
+            raise ShapeError(f"index_update: the mask must have shape {held.type.shape}; got {whole.type}")
         wide = view.broadcast(whole, held.type.shape, tuple(range(len(whole.type.shape))))
         return where(wide, given, held)
     parsed = parse(key, held.type.shape)
@@ -313,18 +313,18 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
 
 
 def _fitted(value: Any, shape: Shape) -> Any:
-    """The value broadcast to the shape of x[key]; leading axes of size 1 may be left over."""
+    """The value broadcast to the shape of x[key]; extra leading axes of size 1 are allowed."""
     own = value.type.shape
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
     value = value if own == value.type.shape else view.reshape(value, own)
     if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(reversed(own), reversed(shape), strict=False)):
-        raise ShapeError(f"index_update: a value of shape {list(shape)} is required; got {list(value.type.shape)}")
+        raise ShapeError(f"index_update: the value must broadcast to shape {shape}; got shape {value.type.shape}")
     return spread(value, shape)
 
 
 def _block_update(x: Any, key: Key, value: Any) -> Any:
-    """Slices and integers: the value as one block, or spread out by steps and chosen where it belongs."""
+    """Assignment by slices and integers: the value as one block, or spread by steps and selected by a mask."""
     target, _ = _basic(x, key)
     spans = _spans(key, x.type.shape)
     sizes = tuple(_count(start, stop, step) for start, stop, step, _ in spans)
@@ -346,11 +346,11 @@ def _block_update(x: Any, key: Key, value: Any) -> Any:
 
 
 def _scatter(x: Any, key: Key, value: Any) -> Any:
-    """Pick, for every element, the position in the flattened value that it takes, or keep it."""
+    """For every element, the position in the flattened value that it takes, or none."""
     shape: tuple[int, ...] = x.type.shape
     if not all(is_concrete(e) for e in key.entries if isinstance(e, Value)) or not x.type.static:
         raise TraceError(
-            "index_update: indices with numbers are required to assign to many places; got traced ones; "
+            "index_update: indices that assign to several places must have known numbers; got traced indices; "
             "use nacre.where with a comparison of nacre.arange(n)"
         )
     count: int = x.type.size
@@ -366,7 +366,7 @@ def _scatter(x: Any, key: Key, value: Any) -> Any:
 
 
 def _again(entry: Any) -> Any:
-    """An entry in NumPy's words."""
+    """An entry in NumPy's notation."""
     if entry is NEW_AXIS:
         return None
     return numbers(entry, "index") if isinstance(entry, Value) else entry
@@ -376,7 +376,7 @@ def _again(entry: Any) -> Any:
 
 
 def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
-    """The slices of x along an axis at integer indices; the axis may be left out for a vector.
+    """The slices of x along an axis at integer indices.  For a vector, the axis may be omitted.
 
     >>> nc.take([10, 20, 30], [2, -1])
     Tensor([30, 30], i64[2])
@@ -384,15 +384,16 @@ def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> T
     held, wanted = as_tensor(x), as_tensor(indices)
     rank = len(held.type.shape)
     if axis is None and rank != 1:
-        raise ShapeError(f"take: an axis is required for rank {rank}; got none")
+        raise ShapeError(f"take: axis must be given for x of rank {rank}; got none")
     at = normal_axis(0 if axis is None else axis, rank, "take")
     if not wanted.type.dtype.is_integer:
-        raise DTypeError(f"take: integer indices are required; got {wanted.type}")
+        raise DTypeError(f"take: indices must be integers; got {wanted.type}")
     return picking.take(held, _checked(wanted, held.type.shape[at], at), at)
 
 
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
-    """For each place of `indices`, the element of x at that index along the axis and the same place otherwise.
+    """For each place of `indices`, the element of x with that index along the axis and the same place in the other
+    axes.
 
     >>> nc.take_along_axis([[1, 2], [3, 4]], [[1], [0]])
     Tensor([[2],
@@ -402,7 +403,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     rank = len(held.type.shape)
     at = normal_axis(axis, rank, "take_along_axis")
     if not wanted.type.dtype.is_integer or len(wanted.type.shape) != rank:
-        raise ShapeError(f"take_along_axis: integer indices of rank {rank} are required; got {wanted.type}")
+        raise ShapeError(f"take_along_axis: indices must be integers of rank {rank}; got {wanted.type}")
     wanted = _checked(wanted, held.type.shape[at], at)
     one = tuple(1 if k == at else s for k, s in enumerate(held.type.shape))
     other = tuple(1 if k == at else s for k, s in enumerate(wanted.type.shape))

@@ -1,4 +1,4 @@
-"""Tensors as text: printing in the manner of NumPy, with dtype and shape, and as tables for notebooks."""
+"""Tensors as text: printing like NumPy, with dtype and shape, and as HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _options: dict[str, Any] = {}  # what was set; NumPy's own options hold for the 
 
 def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
                      linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
-    """How tensors print from here on; what is None stays as it is.
+    """Set how tensors print.  Options that are None stay unchanged; the defaults are NumPy's.
 
-    `precision`: digits behind the point, at most.  `threshold`: elements above which only `edgeitems` at each end of an
-    axis are shown; `math.inf` for none.  `linewidth`: columns of a line.  `sci_mode`: numbers as 1.0e+00 (True), never
-    so (False).  `profile`: "default", "short" or "full", before the others.  What was never set is as NumPy has it.
+    `precision`: greatest number of digits after the point.  `threshold`: arrays with more elements show only
+    `edgeitems` at each end of an axis; `math.inf` shows all.  `linewidth`: columns of a line.  `sci_mode`: True prints
+    numbers as 1.0e+00, False never does.  `profile`: "default", "short" or "full", applied before the other options.
 
     >>> nc.set_printoptions(precision=2)
     >>> nc.tensor([1.23456])
@@ -40,7 +40,7 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
     """
     if profile is not None:
         if profile not in PROFILES:
-            raise ArgumentError(f"set_printoptions: a profile of {', '.join(PROFILES)} is required; got {profile!r}")
+            raise ArgumentError(f"set_printoptions: profile must be one of {', '.join(PROFILES)}; got {profile!r}")
         _options.clear()
         _options.update(PROFILES[profile])
     for name, value, least in (("precision", precision, 0), ("threshold", threshold, 0), ("edgeitems", edgeitems, 1),
@@ -49,21 +49,21 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
             _options[name] = _count(name, value, least)
     if sci_mode is not None:
         if not isinstance(sci_mode, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"set_printoptions: True, False or None is required for sci_mode; got {sci_mode!r}")
+            raise ArgumentError(f"set_printoptions: sci_mode must be True, False or None; got {sci_mode!r}")
         _options["sci_mode"] = sci_mode
 
 
 def _count(name: str, value: Any, least: int) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not (whole or (name == "threshold" and value == math.inf)) or value < least:
-        raise ArgumentError(f"set_printoptions: a whole number of {least} or more is required for {name}; "
+        raise ArgumentError(f"set_printoptions: {name} must be an integer of at least {least}; "
                             f"got {value!r}")
     return value
 
 
 @contextmanager
 def printoptions(**options: Any) -> Generator[None]:
-    """A block in which tensors print with other options, those of `set_printoptions`.
+    """A context in which tensors print with other options; the options are those of `set_printoptions`.
 
     >>> with nc.printoptions(sci_mode=True, precision=3):
     ...     nc.tensor([0.5, 200.0])
@@ -79,7 +79,7 @@ def printoptions(**options: Any) -> Generator[None]:
 
 
 def _text(array: np.ndarray, **how: Any) -> str:
-    """An array as NumPy writes it, by the options that are set."""
+    """An array as NumPy prints it, with the options that are set."""
     options = dict(_options)
     sci_mode = options.pop("sci_mode", None)
     threshold = options.pop("threshold", None)
@@ -106,7 +106,7 @@ def printable(x: Value) -> np.ndarray:
 
 
 def represent(x: Value, requires_grad: bool | None = None) -> str:
-    """`Tensor([1., 2.], f32[2])`, with `requires_grad=True` where it does; a traced tensor shows its type alone."""
+    """`Tensor([1., 2.], f32[2])`, with `requires_grad=True` if set; a traced tensor shows only its type."""
     if not is_concrete(x):
         return f"Tensor({x.type}, {'donated' if isinstance(x.content, GivenUp) else 'traced'})"
     wanted = x.node is not None if requires_grad is None else requires_grad
@@ -115,12 +115,12 @@ def represent(x: Value, requires_grad: bool | None = None) -> str:
 
 
 def as_text(x: Value) -> str:
-    """The numbers alone, as `print` shows them."""
+    """The numbers without the type, as `print` shows them."""
     return _text(printable(x)) if is_concrete(x) else represent(x)
 
 
 def as_html(x: Value) -> str:
-    """A table of the numbers of a matrix or vector, with the type below; what `represent` says of others."""
+    """An HTML table of a matrix or vector, with the type below.  Other shapes give the text of `represent`."""
     if not is_concrete(x) or len(x.type.shape) not in (1, 2) or not x.type.size:
         return f"<pre>{escape(represent(x))}</pre>"
     array = np.atleast_2d(printable(x))
@@ -133,7 +133,7 @@ def as_html(x: Value) -> str:
 
 
 def _places(count: int, edge: int) -> list[int | None]:
-    """Indices of an axis, None where some are left out."""
+    """Indices of an axis; None marks omitted ones."""
     return list(range(count)) if count <= 2 * edge else [*range(edge), None, *range(count - edge, count)]
 
 

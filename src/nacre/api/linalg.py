@@ -1,4 +1,4 @@
-"""Products of matrices and tensors, all by one contraction primitive."""
+"""Products of matrices and tensors, all built on one contraction primitive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dtypes import DType, as_dtype, float32
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.base.types import broadcast_shapes, normal_axis
+from nacre.base.types import broadcast_shapes, normal_axis, show_shape
 
 __all__ = [
     "einsum",
@@ -25,9 +25,9 @@ __all__ = [
 
 
 def _met(operation: str, xs: Sequence[TensorLike], dtype: Any) -> tuple[list[Any], DType]:
-    """The operands, and the dtype of their products and sums: the one in which they meet, as which they are given.
+    """The operands, and the dtype of their products and sums: `dtype`, or the promoted dtype.
 
-    With a dtype, to which they are to be converted, they are given as they are.
+    With a `dtype`, the operands are returned unconverted; the contraction converts them.
     """
     held, met = meet(operation, xs) if dtype is None else ([as_tensor(x) for x in xs], as_dtype(dtype))
     require(operation, met, NUMERIC)
@@ -37,17 +37,18 @@ def _met(operation: str, xs: Sequence[TensorLike], dtype: Any) -> tuple[list[Any
 def _inner(operation: str, a: Any, b: Any, i: int, j: int) -> None:
     if a.type.shape[i] != b.type.shape[j]:
         raise ShapeError(
-            f"{operation}: equal sizes of the axes that are summed over are required; got {a.type.shape[i]} and "
-            f"{b.type.shape[j]} of shapes {list(a.type.shape)} and {list(b.type.shape)}; transpose one of them"
+            f"{operation}: inner sizes must match: {a.type.shape[i]} and {b.type.shape[j]} "
+            f"(shapes {show_shape(a.type.shape)} and {show_shape(b.type.shape)}); transpose one operand"
         )
 
 
 def matmul(x: TensorLike, y: TensorLike, /, *, dtype: Any = None) -> Tensor:
-    """The matrix product; leading axes are batches and broadcast; a vector stands for a row or a column.
+    """The matrix product.  Leading axes are batch axes and broadcast; a vector acts as a row or a column.
 
-    Each element is a chain of fused multiply-adds restarted every 256 terms, whatever the shapes; integers wrap.
-    With `dtype` operands are converted to it first, which costs nothing for integers of 8 and 16 bits and a dtype of
-    32, or half types and float32: products of int8 are then exact, where they would wrap at 8 bits.
+    Each element is a chain of fused multiply-adds that restarts every 256 terms, for all shapes.  Integers wrap.
+
+    With `dtype`, operands are converted to it first.  The conversion is free from 8 or 16-bit integers to 32-bit ones,
+    and from half types to float32.  Products of int8 are exact in int32; in int8 they would wrap.
 
     >>> nc.matmul([[1, 2], [3, 4]], [1, 1])
     Tensor([3, 7], i64[2])
@@ -58,7 +59,7 @@ def matmul(x: TensorLike, y: TensorLike, /, *, dtype: Any = None) -> Tensor:
     (a, b), wide = _met("matmul", (x, y), dtype)
     ra, rb = len(a.type.shape), len(b.type.shape)
     if ra == 0 or rb == 0:
-        raise ShapeError(f"matmul: operands with an axis are required; got {a.type} and {b.type}; use multiply")
+        raise ShapeError(f"matmul: operands must have at least one axis; got {a.type} and {b.type}; use multiply")
     _inner("matmul", a, b, ra - 1, max(rb - 2, 0))
     if ra == 1 and rb == 1:
         return _total(a, b, wide)
@@ -73,7 +74,9 @@ def matmul(x: TensorLike, y: TensorLike, /, *, dtype: Any = None) -> Tensor:
 
 
 def _total(a: Any, b: Any, dtype: DType) -> Any:
-    """A product without free axes: the sum of products in the canonical order of sums, of half types in float32."""
+    """A product without free axes: the sum of products in the canonical order of sums; half types are summed in
+    float32.
+    """
     if dtype.is_float and dtype.bits == 16:
         return as_tensor(_total(as_tensor(a, dtype), as_tensor(b, dtype), float32), dtype)
     products = pointwise.mul(as_tensor(a, dtype), as_tensor(b, dtype))
@@ -81,7 +84,7 @@ def _total(a: Any, b: Any, dtype: DType) -> Any:
 
 
 def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None) -> Tensor:
-    """The sum of products along an axis, with broadcasting, of operands converted to `dtype` if one is given.
+    """The sum of products along an axis, with broadcasting.  With `dtype`, operands are converted to it first.
 
     >>> nc.vecdot([1.0, 2.0], [3.0, 4.0])
     Tensor(11., f32[])
@@ -99,9 +102,9 @@ def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None
 def tensordot(
     x: TensorLike, y: TensorLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2, dtype: Any = None
 ) -> Tensor:
-    """The sum of products over pairs of axes: the last n of x with the first n of y, or those listed.
+    """The sum of products over pairs of axes: the last n of x with the first n of y, or the listed pairs.
 
-    With `dtype` operands are converted to it first, as `matmul` has it.
+    With `dtype`, operands are converted to it first, as in `matmul`.
 
     >>> nc.tensordot([[1, 2], [3, 4]], [1, 1], axes=1)
     Tensor([3, 7], i64[2])
@@ -110,16 +113,16 @@ def tensordot(
     ra, rb = len(a.type.shape), len(b.type.shape)
     if isinstance(axes, int):
         if not 0 <= axes <= min(ra, rb):
-            raise ShapeError(f"tensordot: axes between 0 and {min(ra, rb)} are required; got {axes}")
+            raise ShapeError(f"tensordot: axes must be between 0 and {min(ra, rb)}; got {axes}")
         left, right = tuple(range(ra - axes, ra)), tuple(range(axes))
     else:
         listed = [whole_numbers(side, "tensordot", "axes") for side in islice(axes, 3)]
         if len(listed) != 2 or len(listed[0]) != len(listed[1]):
-            raise ShapeError(f"tensordot: a number of axes, or as many of x as of y, are required; got {axes}")
+            raise ShapeError(f"tensordot: axes must be a number, or two lists of equal length; got {axes}")
         left = tuple(normal_axis(k, ra, "tensordot") for k in listed[0])
         right = tuple(normal_axis(k, rb, "tensordot") for k in listed[1])
         if len(set(left)) != len(left) or len(set(right)) != len(right):
-            raise ShapeError(f"tensordot: distinct axes are required; got {axes}")
+            raise ShapeError(f"tensordot: axes must be distinct; got {axes}")
     for i, j in zip(left, right, strict=True):
         _inner("tensordot", a, b, i, j)
     if len(left) == ra and len(right) == rb:
@@ -128,7 +131,7 @@ def tensordot(
 
 
 def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """The products of all pairs of elements of two vectors.
+    """The outer product of two vectors: x[i] · y[j].
 
     >>> nc.outer([1, 2], [3, 4])
     Tensor([[3, 4],
@@ -136,16 +139,16 @@ def outer(x: TensorLike, y: TensorLike, /) -> Tensor:
     """
     (a, b), _ = _met("outer", (x, y), None)
     if len(a.type.shape) != 1 or len(b.type.shape) != 1:
-        raise ShapeError(f"outer: two vectors are required; got {a.type} and {b.type}")
+        raise ShapeError(f"outer: x and y must be vectors; got {a.type} and {b.type}")
     shape = (a.type.shape[0], b.type.shape[0])
     return pointwise.mul(view.broadcast(a, shape, (0,)), view.broadcast(b, shape, (1,)))
 
 
 def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
-    """Einstein's summation, as in `"ij,jk->ik"`; operands are contracted from left to right.
+    """Einstein summation, as in `"ij,jk->ik"`; operands are contracted from left to right.
 
-    Letters that occur in one operand only and not in the result are summed there; `...` is not taken.  With `dtype`
-    operands are converted to it first, as `matmul` has it.
+    Letters that occur in one operand only, and not in the result, are summed over.  `...` is not supported.  With
+    `dtype`, operands are converted to it first, as in `matmul`.
 
     >>> nc.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1])
     Tensor([3, 7], i64[2])
@@ -154,7 +157,7 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     held, wide = _met("einsum", [as_tensor(x) for x in xs], dtype)
     for letters, x in zip(inputs, held, strict=True):
         if len(letters) != len(x.type.shape):
-            raise ShapeError(f"einsum: {len(letters)} axes are required for {letters!r}; got {x.type}")
+            raise ShapeError(f"einsum: the operand for {letters!r} must have {len(letters)} axes; got {x.type}")
     result, letters = held[0], inputs[0]
     for k in range(len(held)):
         later = "".join(inputs[k + 1 :]) + output
@@ -163,7 +166,7 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
         else:
             result, letters = _alone(result, letters, later, wide)
     if sorted(letters) != sorted(output):
-        raise ArgumentError(f"einsum: result letters that occur in an operand are required; got {subscripts!r}")
+        raise ArgumentError(f"einsum: each result letter must occur in an operand; got {subscripts!r}")
     result = as_tensor(result, wide)
     return view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
 
@@ -173,9 +176,9 @@ def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
     if not all(part.isalpha() or not part for part in (*inputs, output)) or len(inputs) != count:
-        raise ArgumentError(f"einsum: letters for each of {count} operands are required; got {subscripts!r}")
+        raise ArgumentError(f"einsum: subscripts must name the axes of all {count} operands; got {subscripts!r}")
     if any(len(set(part)) != len(part) for part in (*inputs, output)):
-        raise ArgumentError(f"einsum: distinct letters within an operand are required; got {subscripts!r}")
+        raise ArgumentError(f"einsum: letters within an operand must be distinct; got {subscripts!r}")
     if not arrow:
         together = "".join(inputs)
         output = "".join(sorted(c for c in set(together) if together.count(c) == 1))
@@ -183,7 +186,7 @@ def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
 
 
 def _alone(x: Any, letters: str, needed: str, dtype: DType) -> tuple[Any, str]:
-    """Sum over the letters that nothing else needs."""
+    """Sum over the letters that occur in no other operand and not in the result."""
     gone = tuple(k for k, c in enumerate(letters) if c not in needed)
     if not gone:
         return x, letters
@@ -210,7 +213,7 @@ def _pair(a: Any, la: str, b: Any, lb: str, later: str, dtype: DType) -> tuple[A
 
 
 def _placed(x: Any, letters: str, target: str, sizes: dict[str, Any]) -> Any:
-    """x with its axes in the target's order, broadcast over the rest."""
+    """x with its axes in the target's order, broadcast over the missing ones."""
     order = sorted(range(len(letters)), key=lambda k: target.index(letters[k]))
     moved = view.permute(x, tuple(order))
     axes = tuple(target.index(letters[k]) for k in order)

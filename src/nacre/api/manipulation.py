@@ -1,4 +1,4 @@
-"""Rearranging, joining and cutting tensors.  Names follow the array API standard, then NumPy."""
+"""Rearranging, joining and splitting tensors.  Names follow the array API standard, then NumPy."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def _reshaped(shape: Sequence[Any], size: Size, operation: str, given: Shape) ->
     sizes = list(whole_sizes(shape, operation))
     free = [k for k, s in enumerate(sizes) if s == -1]
     if len(free) > 1 or any(isinstance(s, int) and s < -1 for s in sizes):
-        raise ShapeError(f"{operation}: sizes, at most one of them -1, are required; got {list(shape)}")
+        raise ShapeError(f"{operation}: at most one size may be -1, and others must be at least 0; got {shape}")
     if free:
         rest = product([s for k, s in enumerate(sizes) if k != free[0]])
         if rest == 0 or (isinstance(rest, int) and isinstance(size, int) and size % rest):
-            raise ShapeError(f"{operation}: sizes that divide {size} are required; got {list(shape)} for {list(given)}")
+            raise ShapeError(f"{operation}: the known sizes must divide {size}; got {shape} for x of shape {given}")
         sizes[free[0]] = size // rest
     if product(sizes) != size:
-        raise ShapeError(f"{operation}: a shape of {size} elements is required; got {sizes} for {list(given)}")
+        raise ShapeError(f"{operation}: the shape must have {size} elements; got {sizes} for x of shape {given}")
     return tuple(sizes)
 
 
 def reshape(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
-    """The same elements, in row-major order, in another shape; one size may be −1.
+    """The same elements, in row-major order, in another shape.  One size may be −1 and is inferred.
 
     >>> nc.reshape([1, 2, 3, 4], (2, -1))
     Tensor([[1, 2],
@@ -71,7 +71,7 @@ def reshape(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
 
 
 def flatten(x: TensorLike, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
-    """Axes start_axis to end_axis merged into one.
+    """Merges axes start_axis to end_axis into one.
 
     >>> nc.flatten([[1, 2], [3, 4]])
     Tensor([1, 2, 3, 4], i64[4])
@@ -82,7 +82,7 @@ def flatten(x: TensorLike, /, start_axis: int = 0, end_axis: int = -1) -> Tensor
         return view.reshape(held, (1,))
     first, last = normal_axis(start_axis, len(shape), "flatten"), normal_axis(end_axis, len(shape), "flatten")
     if first > last:
-        raise ShapeError(f"flatten: start_axis at or before end_axis is required; got {start_axis} and {end_axis}")
+        raise ShapeError(f"flatten: start_axis must not be after end_axis; got {start_axis} and {end_axis}")
     return reshape(held, (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
 
 
@@ -96,7 +96,7 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     listed = whole_numbers(axes, "permute_dims", "axes")
     order = tuple(normal_axis(a, _rank(held), "permute_dims") for a in listed)
     if sorted(order) != list(range(_rank(held))):
-        raise ShapeError(f"permute_dims: each of {_rank(held)} axes once is required; got {listed}")
+        raise ShapeError(f"permute_dims: axes must name each of {_rank(held)} axes once; got {listed}")
     return apart(view.permute(held, order), held)
 
 
@@ -109,7 +109,7 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
     """
     held = as_tensor(x)
     if _rank(held) < 2:
-        raise ShapeError(f"matrix_transpose: at least two axes are required; got shape {list(held.type.shape)}")
+        raise ShapeError(f"matrix_transpose: x must have at least 2 axes; got shape {held.type.shape}")
     return swapaxes(held, -1, -2)
 
 
@@ -137,7 +137,8 @@ def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequ
     sources = [normal_axis(a, rank, "moveaxis") for a in whole_numbers(source, "moveaxis", "source")]
     targets = [normal_axis(a, rank, "moveaxis") for a in whole_numbers(destination, "moveaxis", "destination")]
     if len(sources) != len(targets) or len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
-        raise ShapeError(f"moveaxis: distinct axes, as many from as to, are required; got {source} and {destination}")
+        raise ShapeError(f"moveaxis: source and destination must be distinct axes, equally many; got {source} and "
+                         f"{destination}")
     order = [a for a in range(rank) if a not in sources]
     for target, origin in sorted(zip(targets, sources, strict=True)):
         order.insert(target, origin)
@@ -145,7 +146,7 @@ def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequ
 
 
 def squeeze(x: TensorLike, /, axis: int | tuple[int, ...]) -> Tensor:
-    """Without the given axes, which must be of size 1.
+    """x without the given axes, which must have size 1.
 
     >>> nc.squeeze([[1, 2]], 0)
     Tensor([1, 2], i64[2])
@@ -154,12 +155,12 @@ def squeeze(x: TensorLike, /, axis: int | tuple[int, ...]) -> Tensor:
     shape = held.type.shape
     axes = normal_axes(axis, len(shape), "squeeze")
     if any(shape[a] != 1 for a in axes):
-        raise ShapeError(f"squeeze: axes of size 1 are required; got axes {axes} of shape {list(shape)}")
+        raise ShapeError(f"squeeze: the axes must have size 1; got axes {axes} of shape {shape}")
     return reshape(held, tuple(s for k, s in enumerate(shape) if k not in axes))
 
 
 def expand_dims(x: TensorLike, /, axis: int | tuple[int, ...] = 0) -> Tensor:
-    """With new axes of size 1 at the given positions of the result.
+    """x with new axes of size 1 at the given positions of the result.
 
     >>> nc.expand_dims([1, 2], 0).shape
     (1, 2)
@@ -182,12 +183,12 @@ def broadcast_to(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
     held = as_tensor(x)
     sizes = shape_of(shape, "broadcast_to")
     if broadcast_shapes(held.type.shape, sizes, operation="broadcast_to") != sizes:
-        raise ShapeError(f"broadcast_to: a shape that {held.type} extends to is required; got {list(sizes)}")
+        raise ShapeError(f"broadcast_to: the shape must be one that {held.type} broadcasts to; got {sizes}")
     return apart(spread(held, sizes), held)
 
 
 def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
-    """Tensors broadcast to their common shape; dtypes stay.
+    """Tensors broadcast to their common shape; dtypes are unchanged.
 
     >>> [x.shape for x in nc.broadcast_arrays([1, 2], [[1], [2]])]
     [(2, 2), (2, 2)]
@@ -198,7 +199,7 @@ def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
 
 
 def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
-    """Tensors joined along an existing axis; flattened first when the axis is None.
+    """Tensors joined along an existing axis.  With axis None they are flattened first.
 
     >>> nc.concat([[1, 2], [3]])
     Tensor([1, 2, 3], i64[3])
@@ -207,20 +208,20 @@ def concat(xs: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     if isinstance(given, Tensor):
         raise KindError("concat: the tensors as a list are required; got a tensor for axis; write nacre.concat([x, y])")
     if not xs:
-        raise ArgumentError("concat: at least one tensor is required; got none")
+        raise ArgumentError("concat: the list of tensors must not be empty; got none")
     met, _ = meet("concat", [as_tensor(x) for x in xs])
     if axis is None:
         met, axis = [view.reshape(x, (x.type.size,)) for x in met], 0
     rank = _rank(met[0])
     if rank == 0:
-        raise ShapeError("concat: tensors with an axis are required; got shape []; use stack")
+        raise ShapeError("concat: tensors must have at least one axis; got shape (); use stack")
     at = normal_axis(axis, rank, "concat")
     rest = met[0].type.shape
     for x in met[1:]:
         other = x.type.shape
         if len(other) != rank or any(a != b for k, (a, b) in enumerate(zip(rest, other, strict=True)) if k != at):
             shown = ", ".join(str(list(m.type.shape)) for m in met)
-            raise ShapeError(f"concat: shapes equal but for axis {at} are required; got {shown}")
+            raise ShapeError(f"concat: shapes must be equal except in axis {at}; got {shown}")
     return apart(met[0], met[0]) if len(met) == 1 else view.concatenate(met, at)
 
 
@@ -233,10 +234,10 @@ def stack(xs: Sequence[TensorLike], /, axis: int = 0) -> Tensor:
     """
     held = [as_tensor(x) for x in xs]
     if not held:
-        raise ArgumentError("stack: at least one tensor is required; got none")
+        raise ArgumentError("stack: the list of tensors must not be empty; got none")
     if any(x.type.shape != held[0].type.shape for x in held):
         shown = ", ".join(str(list(x.type.shape)) for x in held)
-        raise ShapeError(f"stack: tensors of one shape are required; got {shown}")
+        raise ShapeError(f"stack: tensors must have equal shapes; got {shown}")
     at = normal_axis(axis, _rank(held[0]) + 1, "stack")
     return concat([expand_dims(x, at) for x in held], axis=at)
 
@@ -263,9 +264,9 @@ def _cut(x: Any, axis: int, start: Size, stop: Size) -> Any:
 def split(
     x: TensorLike, indices: Sequence[int] | None = None, /, *, sections: int | None = None, axis: int = 0
 ) -> tuple[Tensor, ...]:
-    """Cut along an axis before the given indices, or into so many equal sections.
+    """Splits x along an axis before the given indices, or into a number of equal sections.
 
-    A number by position is refused: for NumPy it is one of sections, for PyTorch the size of each.
+    A number without a name raises KindError: it is a number of sections in NumPy and a section size in PyTorch.
 
     >>> nc.split([1, 2, 3, 4], sections=2)[1]
     Tensor([3, 4], i64[2])
@@ -273,15 +274,15 @@ def split(
     Tensor([2, 3, 4], i64[3])
     """
     if is_whole(indices):
-        raise KindError(f"split: indices, or sections by name, are required; got {indices}; {DIFFERENT['split']}")
+        raise KindError(f"split: sections must be given by name; got the number {indices}; {DIFFERENT['split']}")
     if (indices is None) == (sections is None):
-        raise ArgumentError(f"split: indices or sections are required; got {indices} and {sections}")
+        raise ArgumentError(f"split: either indices or sections must be given; got {indices} and {sections}")
     held = as_tensor(x)
     at = normal_axis(axis, _rank(held), "split")
     size = int(held.type.shape[at])
     if sections is not None:
         if sections < 1 or size % sections:
-            raise ShapeError(f"split: sections that divide the size {size} are required; got {sections}")
+            raise ShapeError(f"split: sections must divide the size {size}; got {sections}")
         step = size // sections
         cuts = [k * step for k in range(sections + 1)]
     else:
@@ -290,7 +291,7 @@ def split(
 
 
 def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:
-    """The order of elements reversed along axes (all by default).
+    """The elements in reverse order along axes (default: all).
 
     >>> nc.flip([1, 2, 3])
     Tensor([3, 2, 1], i64[3])
@@ -301,7 +302,8 @@ def flip(x: TensorLike, /, axis: Axes = None) -> Tensor:
 
 
 def roll(x: TensorLike, /, shift: int | tuple[int, ...], axis: Axes = None) -> Tensor:
-    """Elements moved along axes, coming back in at the other end; flattened for it when the axis is None.
+    """Elements shifted along axes; elements beyond the end reappear at the start.  With axis None, x is flattened
+    first.
 
     >>> nc.roll([1, 2, 3], 1)
     Tensor([3, 1, 2], i64[3])
@@ -310,12 +312,12 @@ def roll(x: TensorLike, /, shift: int | tuple[int, ...], axis: Axes = None) -> T
     shifts = whole_numbers(shift, "roll", "shift")
     if axis is None:
         if len(shifts) != 1:
-            raise ArgumentError("roll: axes are required with several shifts; got none")
+            raise ArgumentError("roll: several shifts need axes; got none")
         return reshape(roll(flatten(held), shifts, axis=0), held.type.shape)
     axes = whole_numbers(axis, "roll", "axis")
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     if len(shifts) != len(axes):
-        raise ArgumentError(f"roll: one shift or one for each of {len(axes)} axes is required; got {shifts}")
+        raise ArgumentError(f"roll: shift must be one number, or one for each of {len(axes)} axes; got {shifts}")
     for a, s in zip(axes, shifts, strict=True):
         at = normal_axis(a, _rank(held), "roll")
         size = held.type.shape[at]
@@ -338,7 +340,7 @@ def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:
     counts = whole_numbers(repetitions, "tile", "repetitions")
     rank = max(_rank(held), len(counts))
     if any(n < 0 for n in counts):
-        raise ArgumentError(f"tile: repetitions that are not negative are required; got {counts}")
+        raise ArgumentError(f"tile: repetitions must be at least 0; got {counts}")
     repeats = (1,) * (rank - len(counts)) + counts
     shape = (1,) * (rank - _rank(held)) + held.type.shape
     wide = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)
@@ -348,7 +350,7 @@ def tile(x: TensorLike, repetitions: tuple[int, ...], /) -> Tensor:
 
 
 def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor:
-    """Each element repeated along an axis; flattened for it when the axis is None.
+    """Each element repeated along an axis.  With axis None, x is flattened first.
 
     >>> nc.repeat([1, 2], 2)
     Tensor([1, 1, 2, 2], i64[4])
@@ -356,7 +358,7 @@ def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor
     held = as_tensor(x)
     (repeats,) = whole_numbers(repeats, "repeat", "repeats", 1)
     if repeats < 0:
-        raise ArgumentError(f"repeat: repeats that are not negative are required; got {repeats}")
+        raise ArgumentError(f"repeat: repeats must be at least 0; got {repeats}")
     if axis is None:
         held, axis = flatten(held), 0
     at = normal_axis(axis, _rank(held), "repeat")
@@ -367,7 +369,7 @@ def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor
 
 
 def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar = 0) -> Tensor:
-    """x with elements of a value added: `width` before and after each axis, or a (before, after) for each.
+    """x padded with a constant: `width` elements before and after each axis, or a (before, after) pair for each axis.
 
     >>> nc.pad([1, 2], 1)
     Tensor([0, 1, 2, 0], i64[4])
@@ -378,6 +380,7 @@ def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar 
     pairs = [whole_numbers(given, "pad", "width", 2)] * rank if is_whole(given) else [
         whole_numbers(p, "pad", "width") for p in islice(given, rank + 1)]
     if len(pairs) != rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
-        raise ShapeError(f"pad: a (before, after) pair, not negative, for each of {rank} axes is required; got {width}")
+        raise ShapeError(f"pad: width must have a (before, after) pair of at least 0 for each of {rank} axes; got "
+                         f"{width}")
     lows, highs = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     return view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank)

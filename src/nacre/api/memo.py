@@ -1,8 +1,8 @@
-"""Operators at the speed of one native call: what is compiled for operands of given types is remembered.
+"""Compiled operators: an operator on operands of known types is one native call.
 
-The second time an operator meets two types, its function is staged for them, promotion and broadcasting included,
-and compiled to one kernel.  From then on the operator is a lookup and a call, which also records it where operands
-have nodes.  Operands that are unusual (views, traced values) go the general way.
+At the second call with the same two types, the operator's function is staged, with promotion and broadcasting, and
+compiled to one kernel.  From then on a call is a lookup and one native call, which also records it on the tape.  Views,
+traced values and other unusual operands take the general path.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIMIT = 2048  # remembered combinations of an operator; where they keep changing
 
 
 class Memo:
-    """What is remembered of functions of tensors."""
+    """The compiled functions of tensors, by operand types."""
 
     def __init__(self) -> None:
         self.known: dict[Hashable, Function] = {}
@@ -35,7 +35,7 @@ class Memo:
         self.turns = Turns()  # what several threads want at first, one compiles
 
     def first(self, key: Hashable, function: Function, tensors: Sequence[Value]) -> Any:
-        """Answer a call that is not remembered; remember it if it was met before."""
+        """Answer a call that has no compiled function; compile one if the types occurred before."""
         result = function(*tensors)
         if STATE.word or STATE.numerics != "exact" or not all(map(is_concrete, tensors)):
             return result

@@ -1,4 +1,4 @@
-"""The public functions together, and the place where `Tensor`'s methods find them."""
+"""The public functions in one namespace, where `Tensor`'s methods find them."""
 
 from __future__ import annotations
 

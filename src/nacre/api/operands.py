@@ -1,7 +1,7 @@
-"""How Python numbers, arrays and variables become tensors, and how operands meet in dtype and shape.
+"""How Python numbers, arrays and variables become tensors, and how operands are promoted and broadcast.
 
-Python numbers are weak: they take the dtype of the tensor they meet, unless their kind is higher (an integer
-tensor and a Python float meet in float32).  Tensors of different kinds do not meet.
+Python numbers are weak: they take the dtype of the tensor operand, unless their kind is higher.  An integer tensor and
+a Python float give float32.  Tensors of different kinds are not promoted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_scalar(x: object) -> bool:
 
 
 def constant(value: bool | int | float, dtype: DType) -> Any:
-    """A rank-0 tensor of a Python number; one object for each number and dtype."""
+    """A rank-0 tensor of a Python number, cached by number and dtype."""
     value = plain(value)
     key = dtype, value if value else str(value)
     found = _constants.get(key)
@@ -60,7 +60,7 @@ def scalar(value: Scalar, dtype: DType) -> Any:
 def as_tensor(x: Any, dtype: DType | None = None) -> Any:
     """The tensor of a tensor, variable, Python number, NumPy array or nested list.
 
-    `dtype` converts what has a dtype of its own as `astype` does; Python numbers, also in lists, must fit it.
+    With `dtype`, tensors and arrays are converted as by `astype`; Python numbers, also in lists, must fit it.
     """
     if isinstance(x, Variable):
         x = x.value
@@ -74,19 +74,19 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
         try:
             return _from_nested(cast("Sequence[Any]", x), dtype)
         except RecursionError:
-            raise DTypeError("tensor: a list that does not contain itself is required; got one that does") from None
+            raise DTypeError("tensor: a list must not contain itself; got one that does") from None
     if hasattr(x, "__array__"):
         return _from_array(np.asarray(x), dtype)
     raise DTypeError(
-        f"tensor: a tensor, number, NumPy array or nested list of numbers is required; got {type(x).__name__}"
+        f"tensor: the value must be a tensor, number, NumPy array or nested list of numbers; got {type(x).__name__}"
     )
 
 
 def _from_array(array: np.ndarray, dtype: DType | None) -> Any:
     if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
         raise DTypeError(
-            "tensor: an array without a mask is required; got a masked array; write array.filled(0), say, and keep "
-            "the mask as a tensor of its own"
+            "tensor: an array must not have a mask; got a masked array; write array.filled(0), for example, and keep "
+            "the mask as another tensor"
         )
     held = from_numpy(array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array)
     return held if dtype is None or held.type.dtype is dtype else pointwise.cast(held, dtype)
@@ -103,7 +103,7 @@ def _from_nested(items: Sequence[Any], dtype: DType | None) -> Any:
         if any(isinstance(leaf, np.ma.MaskedArray) for leaf in leaves):
             _from_array(np.ma.MaskedArray(array), None)  # refuses it
     except ValueError:
-        raise ShapeError("tensor: lists of equal lengths are required; got ragged ones; pad them") from None
+        raise ShapeError("tensor: nested lists must have equal lengths; got ragged lists; pad them") from None
     if not strong:
         return from_numpy(elements(array, leaves, dtype, "tensor"))
     met = _promoted("tensor", [as_dtype(d) for d in dict.fromkeys(strong)])
@@ -111,7 +111,7 @@ def _from_nested(items: Sequence[Any], dtype: DType | None) -> Any:
 
 
 def _from_parts(items: Sequence[Any], dtype: DType | None) -> Any:
-    """A list with tensors in it, or with numbers beside arrays: its items meet as operands do."""
+    """A list that contains tensors or arrays: its items are promoted as operands are."""
     met, _ = meet("tensor", [item if dtype is None and is_scalar(item) else as_tensor(item, dtype) for item in items])
     rows = [view.reshape(p, (1, *p.type.shape)) for p in met]
     for row in rows[1:]:
@@ -132,7 +132,7 @@ def _is_array(x: object) -> bool:
 
 
 def _ragged(first: Shape, other: Shape) -> ShapeError:
-    return ShapeError(f"tensor: items of one shape are required; got {list(first)} and {list(other)}; pad them")
+    return ShapeError(f"tensor: items must have equal shapes; got {first} and {other}; pad them")
 
 
 def _holds_tensor(items: Sequence[Any], leaves: list[Any]) -> bool:
@@ -148,12 +148,12 @@ def _holds_tensor(items: Sequence[Any], leaves: list[Any]) -> bool:
 
 
 def apart(result: Any, x: Any) -> Any:
-    """The result, as an object of its own where a function changed nothing: `y[0] = v` must not change x."""
+    """The result as a new object if a function returned its operand, so that `y[0] = v` does not change x."""
     return make(result.type, result.content, result.layout, result.node) if result is x else result
 
 
 def meet(operation: str, xs: Sequence[Any]) -> tuple[list[Any], DType]:
-    """Operands as tensors of one dtype (shapes are left alone), and that dtype."""
+    """Operands promoted to one dtype (shapes are unchanged), and that dtype."""
     held = [x if is_scalar(x) else as_tensor(x) for x in xs]
     dtype = _promoted(operation, [x.type.dtype for x in held if isinstance(x, Value)])
     for x in held:
@@ -175,7 +175,7 @@ def is_half(x: Any) -> bool:
 
 
 def in_single(f: Callable[..., Any], *xs: Any) -> Any:
-    """f of tensors of a half type, computed in float32 and rounded once."""
+    """f of half-type tensors, computed in float32 and rounded once."""
     return as_tensor(f(*(as_tensor(x, float32) for x in xs)), xs[0].type.dtype)
 
 
@@ -195,7 +195,7 @@ _kept_bytes = [0]
 
 
 def filled(x: Value, value: bool | int | float) -> Any:
-    """A number in every element, of the type of x.  Eagerly, small ones are made once and kept."""
+    """A tensor of the type of x with one number in every element.  Small ones are cached in eager mode."""
     type = x.type
     if not type.shape:
         return constant(value, type.dtype)
@@ -214,7 +214,7 @@ def filled(x: Value, value: bool | int | float) -> Any:
 
 
 def operands(operation: str, *xs: Any) -> list[Any]:
-    """Operands as tensors of one dtype and shape.  Raises DTypeError or ShapeError where they do not meet."""
+    """Operands with one dtype and one shape.  Raises DTypeError or ShapeError if promotion or broadcasting fails."""
     if len(xs) == 2:
         pair = _pair(*xs)
         if pair is not None:
@@ -228,7 +228,7 @@ def operands(operation: str, *xs: Any) -> list[Any]:
 
 
 def _pair(x: Any, y: Any) -> list[Any] | None:
-    """Two operands that meet without ado: of one type, or a tensor and a number of no higher kind."""
+    """Two operands that need no promotion: of one type, or a tensor and a number of no higher kind."""
     if isinstance(x, Value):
         if isinstance(y, Value):
             return [x, y] if x.type is y.type else None
@@ -240,13 +240,13 @@ def _pair(x: Any, y: Any) -> list[Any] | None:
 
 
 def numbers(x: Value, operation: str) -> np.ndarray:
-    """The numbers of a tensor as a read-only NumPy array; raises TraceError where it has none yet."""
+    """The numbers of a tensor as a read-only NumPy array.  Raises TraceError for a traced tensor."""
     if not is_concrete(x) and not isinstance(x.content, GivenUp):
         raise TraceError(
             explain(
-                f"{operation}: a tensor with numbers is required; got one of type {x.type} that is being traced",
+                f"{operation}: the tensor must have known numbers; got a traced tensor of type {x.type}",
                 f"@nc.jit\ndef f(x):\n    return compute({_SHOWN.get(operation, operation + '(x)')})",
-                "Inside jit, vmap or grad a tensor stands for all the numbers it may hold, so Python cannot read it.",
+                "Inside jit, vmap or grad a tensor is a placeholder without numbers, so Python cannot read it.",
                 "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
                 "float(f(x))                               # read numbers outside",
             )
@@ -260,21 +260,21 @@ _SHOWN: Final = {"numpy": "x.numpy()", "item": "x.item()", "tolist": "x.tolist()
 
 
 def shape_of(shape: Any, operation: str) -> Shape:
-    """A shape as a tuple from an int, a symbolic size, or a sequence of them."""
+    """A shape as a tuple, from an int, a symbolic size, or a sequence of sizes."""
     given: object = shape
     sizes = whole_sizes((shape,) if isinstance(given, int | Dim | np.integer) else shape, operation)
     for s in sizes:
         if isinstance(s, int) and s < 0:
-            raise ArgumentError(f"{operation}: sizes that are not negative are required; got {list(sizes)}")
+            raise ArgumentError(f"{operation}: sizes must be at least 0; got {sizes}")
     return sizes
 
 
 def whole_sizes(shape: Any, operation: str) -> Shape:
-    """The sizes of a shape; raises KindError for what is no whole number, OutOfMemory for too large ones."""
+    """The sizes of a shape.  Raises KindError for sizes that are not whole numbers, OutOfMemory for too large ones."""
     listed: tuple[Any, ...] = (shape,) if isinstance(shape, str | bytes) else few(shape, operation)
     for s in listed:
         if type(s) is not int and not is_whole(s):
-            raise KindError(f"{operation}: whole numbers are required as sizes; got {shown(s)}; write int(n) or n // 2")
+            raise KindError(f"{operation}: sizes must be integers; got {shown(s)}; write int(n) or n // 2")
         if not isinstance(s, Dim) and s >= 1 << 63:
-            raise OutOfMemory(f"{operation}: sizes that a machine can address are required; got {s}; use smaller ones")
+            raise OutOfMemory(f"{operation}: a size must fit the machine's address space; got {s}; use a smaller size")
     return tuple(s if isinstance(s, Dim) else int(s) for s in listed)

@@ -1,4 +1,4 @@
-"""The primitives' functions as the public floors use them: there, every value is a `Tensor`."""
+"""The primitives' functions for the public packages, where every value is a `Tensor`."""
 
 from __future__ import annotations
 

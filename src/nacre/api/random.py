@@ -1,7 +1,8 @@
-"""Random numbers, counter-based: the same for a key whatever the machine, the threads or the way of running.
+"""Counter-based random numbers: a key gives the same numbers on every machine, in every mode, for any number of
+threads.
 
-Every function takes a `key` (uint32[2], from `key` or `split`); without one it takes the next key of a generator
-that `seed` sets and that lives in a variable, so that compiled functions advance it too.
+Every function takes a `key` (uint32[2], from `key` or `split`).  Without a key it takes the next key of the generator
+that `seed` sets.  The generator's state is a variable, so compiled functions advance it too.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ MOST_KEYS: Final = 1 << 16  # tensors of their own
 
 
 def key(seed: int) -> Tensor:
-    """A key from an integer of up to 64 bits.
+    """A key made from an integer of up to 64 bits.
 
     >>> nc.random.key(7)
     Tensor([7, 0], u32[2])
     """
     if not 0 <= seed < 1 << 64:
-        raise ArgumentError(f"random.key: an integer in [0, 2^64) is required; got {seed}")
+        raise ArgumentError(f"random.key: seed must be an integer in [0, 2^64); got {seed}")
     return from_numpy(np.array([seed & 0xFFFFFFFF, seed >> 32], np.uint32))  # type: ignore[return-value]
 
 
 def _fresh(number: int) -> Any:
-    """The first key of a generator: apart from the keys a user makes from small integers."""
+    """The first key of a generator, distinct from the keys that users make from small integers."""
     params = {"shape": (2,), "dtype": uint32}
     return executor().evaluate(randomness.random_bits_p, (key(number),), params)  # numbers, even while tracing
 
 
 class Generator:
-    """A source of keys: a variable holding the next one.
+    """A source of keys: a variable that holds the next one.
 
     >>> nc.random.Generator(0).next_key().shape
     (2,)
@@ -58,13 +59,13 @@ class Generator:
         self.state = RandomState(_fresh(seed), name="random")
 
     def seed(self, number: int) -> None:
-        """Start again from a seed."""
+        """Restart from a seed."""
         self.state.assign(_fresh(number))
 
     def next_key(self) -> Tensor:
-        """A key that was not given before (within 2^32 of them).
+        """The next key; keys repeat after 2^32 calls.
 
-        In `vmap` it is one key for all examples or one for each, as its `randomness` says; StateError where it says
+        Inside `vmap`, `randomness` selects one key for all examples or one for each.  Raises StateError if it selects
         neither.
         """
         with _drawing():
@@ -76,7 +77,7 @@ _drawing = renewed()  # no two threads are given one key, or make a generator
 
 
 def generator() -> Generator:
-    """The generator that functions without a key use; while a `DataLoader` makes an item, that of the item.
+    """The generator of functions called without a key; while a `DataLoader` makes an item, the generator of that item.
 
     >>> nc.random.seed(1)
     >>> first = nc.random.generator().next_key()
@@ -94,7 +95,7 @@ def generator() -> Generator:
 
 
 def seed(number: int) -> None:
-    """Start the generator again; the same seed gives the same numbers.
+    """Restart the generator; the same seed gives the same numbers.
 
     >>> nc.random.seed(0)
     """
@@ -104,18 +105,18 @@ def seed(number: int) -> None:
 def _key(given: TensorLike | None) -> Any:
     held = generator().next_key() if given is None else as_tensor(given)
     if held.type.dtype is not uint32 or held.type.shape != (2,):
-        raise DTypeError(f"random: a key of type u32[2] is required; got {held.type}; make one with nacre.random.key")
+        raise DTypeError(f"random: key must have type u32[2]; got {held.type}; make one with nacre.random.key")
     return held
 
 
 def split(key: TensorLike, count: int = 2) -> tuple[Tensor, ...]:
-    """Keys that are independent of each other; the given one should not be used again.
+    """Independent keys derived from a key, which should not be used again.
 
     >>> len(nc.random.split(nc.random.key(0), 3))
     3
     """
     if not 0 <= count <= MOST_KEYS:
-        raise ArgumentError(f"random.split: a count between 0 and {MOST_KEYS} is required; got {count}; write "
+        raise ArgumentError(f"random.split: count must be between 0 and {MOST_KEYS}; got {count}; write "
                             "nacre.random.bits((count, 2), key=key) for keys as the rows of one tensor")
     drawn = randomness.random_bits(_key(key), (count, 2), uint32)
     rows = (view.slice_(drawn, (k, 0), (k + 1, 2), (1, 1)) for k in range(count))
@@ -134,7 +135,7 @@ def bits(shape: Sizes, dtype: Any = uint32, key: TensorLike | None = None) -> Te
 def _real(dtype: Any, operation: str) -> DType:
     found = DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
     if not found.is_float:
-        raise DTypeError(f"{operation}: a floating-point dtype is required; got {found.name}")
+        raise DTypeError(f"{operation}: dtype must be floating-point; got {found.name}")
     return found
 
 
@@ -142,7 +143,7 @@ _PRECISION: Final = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 def _unit(shape: Any, dtype: DType, held: Any) -> Any:
-    """Numbers in [0, 1): as many leading random bits as the fraction holds, times a power of two."""
+    """Numbers in [0, 1): as many leading random bits as the fraction has, times a power of two."""
     precision = _PRECISION[dtype.name]
     drawn = randomness.random_bits(held, shape, uint64 if dtype is float64 else uint32)
     top = pointwise.shr(drawn, filled(drawn, drawn.type.dtype.bits - precision))
@@ -153,14 +154,14 @@ def _unit(shape: Any, dtype: DType, held: Any) -> Any:
 def uniform(
     shape: Sizes = (), low: float = 0.0, high: float = 1.0, dtype: Any = None, key: TensorLike | None = None
 ) -> Tensor:
-    """Numbers evenly distributed in [low, high).
+    """Numbers uniformly distributed in [low, high).
 
     >>> nc.random.uniform((3,), key=nc.random.key(0)).shape
     (3,)
     """
     if low >= high:
         raise ArgumentError(
-            f"random.uniform: low < high is required; got {low} and {high}; the shape is the first argument"
+            f"random.uniform: low must be less than high; got {low} and {high}; the shape is the first argument"
         )
     found = _real(dtype, "random.uniform")
     drawn = _unit(shape_of(shape, "random.uniform"), found, _key(key))
@@ -196,7 +197,7 @@ def normal(
 
 
 def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike | None = None) -> Tensor:
-    """Bools that are true with probability p; of the shape of p unless one is given.
+    """Bools that are True with probability p; the shape defaults to that of p.
 
     >>> nc.random.bernoulli(1.0, (2,), key=nc.random.key(0))
     Tensor([ True,  True], bool[2])
@@ -207,7 +208,7 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
         listed = numbers(chance, "random.bernoulli")
         outside = listed[~((listed >= 0) & (listed <= 1))]
         if outside.size:
-            raise ArgumentError(f"random.bernoulli: probabilities in [0, 1] are required; got {outside[0]}; clip them, "
+            raise ArgumentError(f"random.bernoulli: p must be in [0, 1]; got {outside[0]}; clip it, "
                                 "or take sigmoid of logits")
     drawn = _unit(sizes, float32, _key(key))
     return pointwise.lt(drawn, spread(as_tensor(chance, float32), sizes))
@@ -216,14 +217,16 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
 def randint(
     low: int, high: int, shape: Sizes = (), dtype: Any = int64, key: TensorLike | None = None
 ) -> Tensor:
-    """Integers evenly distributed in [low, high), by the high half of a product; bias below (high − low) / 2^32.
+    """Integers uniformly distributed in [low, high), from the high half of a product; the bias is below (high − low) /
+    2^32.
 
     >>> nc.random.randint(5, 6, (2,), key=nc.random.key(0))
     Tensor([5, 5], i64[2])
     """
     span = high - low
     if not 0 < span <= 1 << 32:
-        raise ArgumentError(f"random.randint: low < high, at most 2^32 apart, is required; got {low} and {high}")
+        raise ArgumentError(f"random.randint: low must be less than high, and high - low at most 2^32; got {low} and "
+                            f"{high}")
     found = as_dtype(dtype)
     for end in (low, high - 1):
         number(end, found, "random.randint")

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def kept(reduced: Any, shape: tuple[Size, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The result of a reduction, with the reduced axes of size 1 where they are to be kept."""
+    """The result of a reduction; with keepdims, the reduced axes stay with size 1."""
     if not keepdims:
         return reduced
     return view.reshape(reduced, tuple(1 if k in axes else s for k, s in enumerate(shape)))
@@ -47,14 +47,14 @@ def _reduce(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> Any:
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype in which elements are added and multiplied up."""
+    """The dtype in which elements are summed and multiplied."""
     if dtype.is_float:
         return dtype
     return uint64 if dtype.kind == "u" else int64
 
 
 def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The sum over axes (all by default), by an aligned pairwise tree; integers and bools add up in 64 bits.
+    """The sum over axes (default: all), by an aligned pairwise tree; integers and bools are summed in 64 bits.
 
     >>> nc.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
     Tensor([4., 6.], f32[2])
@@ -65,7 +65,7 @@ def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: boo
 
 
 def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The product over axes (all by default); integers multiply up in 64 bits.
+    """The product over axes (default: all); integers are multiplied in 64 bits.
 
     >>> nc.prod([1.0, 2.0, 3.0])
     Tensor(6., f32[])
@@ -76,18 +76,18 @@ def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bo
 
 
 def count(x: Any, axis: Axes, operation: str) -> Size:
-    """How many elements are reduced to one."""
+    """The number of elements that are reduced to one."""
     axes = normal_axes(axis, len(x.type.shape), operation)
     return product([x.type.shape[a] for a in axes])
 
 
 def wide_float(x: Any) -> Any:
-    """Half types as float32, in which library functions compute."""
+    """Half types converted to float32, in which library functions compute."""
     return pointwise.cast(x, float32) if x.type.dtype in (float16, bfloat16) else x
 
 
 def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The arithmetic mean over axes (all by default): the sum divided by the count.
+    """The arithmetic mean over axes (default: all): the sum divided by the count.
 
     >>> nc.mean([1.0, 2.0, 6.0])
     Tensor(3., f32[])
@@ -103,7 +103,7 @@ def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:
 
 
 def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The variance over axes (all by default): the sum of (x − mean)², divided by count − correction.
+    """The variance over axes (default: all): the sum of (x − mean)², divided by count − correction.
 
     >>> nc.var([1.0, 2.0, 3.0])
     Tensor(0.6666667, f32[])
@@ -111,7 +111,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     held = as_tensor(x)
     require("var", held.type.dtype, REAL)
     if isinstance(correction, Real) and not math.isfinite(correction):
-        raise ArgumentError(f"var: a finite correction is required; got {correction}; write 1 for PyTorch's, or 0")
+        raise ArgumentError(f"var: correction must be finite; got {correction}; write 1 for PyTorch's, or 0")
     wide = wide_float(held)
     centred = pointwise.sub(wide, spread(_mean(wide, axis, True, "var"), wide.type.shape))
     total = _reduce(reduce.sum_, "var", pointwise.mul(centred, centred), axis, keepdims)
@@ -122,7 +122,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
 
 
 def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The standard deviation over axes (all by default): the root of the variance.
+    """The standard deviation over axes (default: all): the square root of the variance.
 
     >>> nc.std([1.0, 3.0])
     Tensor(1., f32[])
@@ -135,11 +135,11 @@ def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
 
 def _not_empty(x: Any, axis: Axes, operation: str) -> None:
     if count(x, axis, operation) == 0:
-        raise ShapeError(f"{operation}: elements to choose from are required; got shape {list(x.type.shape)}")
+        raise ShapeError(f"{operation}: x must not be empty; got shape {x.type.shape}")
 
 
 def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The largest element over axes (all by default); NaN wins.
+    """The largest element over axes (default: all); NaN if there is one.
 
     >>> nc.max([[1, 5], [3, 4]], axis=1)
     Tensor([5, 4], i64[2])
@@ -151,7 +151,7 @@ def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
 
 
 def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The smallest element over axes (all by default); NaN wins.
+    """The smallest element over axes (default: all); NaN if there is one.
 
     >>> nc.min([[1, 5], [3, 4]], axis=1)
     Tensor([1, 3], i64[2])
@@ -199,7 +199,7 @@ def _truth(x: TensorLike, operation: str) -> Any:
 
 
 def any(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Whether any element over axes (all by default) is true, or not zero.
+    """Whether any element over axes (default: all) is true or not zero.
 
     >>> nc.any([[True, False], [False, False]], axis=1)
     Tensor([ True, False], bool[2])
@@ -208,7 +208,7 @@ def any(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 
 
 def all(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Whether all elements over axes (all by default) are true, or not zero.
+    """Whether all elements over axes (default: all) are true or not zero.
 
     >>> nc.all([[True, True], [False, True]], axis=1)
     Tensor([ True, False], bool[2])
@@ -217,7 +217,7 @@ def all(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 
 
 def count_nonzero(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """How many elements over axes (all by default) are not zero.
+    """The number of elements over axes (default: all) that are not zero.
 
     >>> nc.count_nonzero([0, 1, 2])
     Tensor(2, i64[])
@@ -226,7 +226,7 @@ def count_nonzero(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False
 
 
 def cumulative_sum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """The running sum along an axis, in order; the axis may be left out for a vector.
+    """The running sum along an axis, in order.  For a vector, the axis may be omitted.
 
     >>> nc.cumulative_sum([1, 2, 3])
     Tensor([1, 3, 6], i64[3])
@@ -235,12 +235,12 @@ def cumulative_sum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = No
     held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
     rank = len(held.type.shape)
     if axis is None and rank != 1:
-        raise ShapeError(f"cumulative_sum: an axis is required for rank {rank}; got none")
+        raise ShapeError(f"cumulative_sum: axis must be given for x of rank {rank}; got none")
     return reduce.cumsum(held, normal_axis(0 if axis is None else axis, rank, "cumulative_sum"))
 
 
 def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """log(Σ eˣ) over axes (all by default), without overflow on the way.
+    """log(Σ eˣ) over axes (default: all), without intermediate overflow.
 
     >>> nc.logsumexp([0.0, 0.0])
     Tensor(0.6931472, f32[])

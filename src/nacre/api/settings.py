@@ -1,4 +1,4 @@
-"""What surrounds a computation: gradient recording, the numerics mode, the number of threads, the memory."""
+"""Settings of a computation: gradient recording, numerics mode, number of threads, memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Block(Protocol):
-    """What a `with` statement or a decorated function goes through."""
+    """A context manager that is also a decorator."""
 
     def __enter__(self) -> None: ...
 
@@ -40,9 +40,9 @@ class Block(Protocol):
 
 
 def no_grad() -> Block:
-    """A block, or with `@no_grad()` a function, in which nothing is recorded for `backward`.
+    """A context or, as `@no_grad()`, a decorator in which nothing is recorded for `backward`.
 
-    No derivative goes through what it makes, in compiled functions either.
+    No derivative passes through values computed in it, in compiled functions too.
 
     >>> x = nc.tensor(1.0).requires_grad_()
     >>> with nc.no_grad():
@@ -53,7 +53,7 @@ def no_grad() -> Block:
 
 
 def enable_grad() -> Block:
-    """A block in which operations are recorded again inside `no_grad`.
+    """A context in which operations are recorded again inside `no_grad`.
 
     >>> x = nc.tensor(1.0).requires_grad_()
     >>> with nc.no_grad(), nc.enable_grad():
@@ -73,29 +73,29 @@ def is_grad_enabled() -> bool:
 
 
 def numerics(mode: str) -> Block:
-    """A block with a numerics mode: `"exact"`, the default, or `"fast"`, which allows other bits for speed.
+    """A context with a numerics mode: `"exact"` (the default) or `"fast"`, which allows different bits for speed.
 
     >>> with nc.numerics("fast"):
     ...     pass
     """
     if mode not in ("exact", "fast"):
-        raise ArgumentError(f'numerics: "exact" or "fast" is required; got {mode!r}')
+        raise ArgumentError(f'numerics: mode must be "exact" or "fast"; got {mode!r}')
     return binding.numerics(mode)
 
 
 def set_threads(count: int) -> None:
-    """Compute with so many threads.  Results do not depend on it.
+    """Set the number of threads that compute.  Results do not depend on it.
 
     >>> nc.set_threads(nc.get_threads())
     """
     if count < 1:
-        raise ArgumentError(f"set_threads: at least one thread is required; got {count}")
+        raise ArgumentError(f"set_threads: count must be at least 1; got {count}")
     pool().set_threads(count)
     rebind()
 
 
 def get_threads() -> int:
-    """How many threads compute.
+    """The number of threads that compute.
 
     >>> nc.get_threads() >= 1
     True
@@ -104,20 +104,20 @@ def get_threads() -> int:
 
 
 def set_memory_limit(nbytes: int | None) -> None:
-    """Bound the bytes that all tensors and running programs may take; None, the default, for what the machine has.
+    """Limit the bytes that all tensors and running programs may take.  None, the default, allows what the machine has.
 
-    Where it would be passed, `OutOfMemory` is raised, after what is kept for reuse has been given back.
+    An allocation beyond the limit first frees memory kept for reuse; if that does not suffice, it raises `OutOfMemory`.
 
     >>> nc.set_memory_limit(1 << 30)
     >>> nc.set_memory_limit(None)
     """
     if nbytes is not None and (isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"set_memory_limit: a number of bytes of 0 or more, or None, is required; got {nbytes!r}")
+        raise ArgumentError(f"set_memory_limit: nbytes must be at least 0, or None; got {nbytes!r}")
     buffer.memory_limit(nbytes)
 
 
 def empty_cache() -> None:
-    """Give memory that is kept for reuse, and weights that programs keep packed, back to the system.
+    """Return memory kept for reuse, and packed weights that programs keep, to the system.
 
     >>> nc.empty_cache()
     """

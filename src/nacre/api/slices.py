@@ -1,4 +1,4 @@
-"""Slices that begin where a tensor says: reading and replacing a block whose size alone is known while tracing."""
+"""Slices whose start is a tensor: reading and replacing a block of a fixed size at a start known at run time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["dynamic_slice", "dynamic_update_slice"]
 
 
 def dynamic_slice(x: TensorLike, starts: Sequence[TensorLike], sizes: Sequence[Size]) -> Tensor:
-    """The block of x of the given sizes that begins at `starts`, an integer of rank 0 for each axis.
+    """The block of x of the given sizes that begins at `starts`, one rank-0 integer for each axis.
 
-    A start is moved so that the block lies within x: one below 0 counts as 0.
+    A start is clamped so that the block lies within x; a start below 0 counts as 0.
 
-    Raises ShapeError for a wrong number of starts or sizes and for sizes beyond x, DTypeError for starts that are
-    not integers.
+    Raises ShapeError for a wrong number of starts or sizes and for sizes beyond x, DTypeError for starts that are not
+    integers.
 
     >>> nc.dynamic_slice([[1, 2, 3], [4, 5, 6]], (0, nc.tensor(1)), (2, 2))
     Tensor([[2, 3],
@@ -33,8 +33,8 @@ def dynamic_slice(x: TensorLike, starts: Sequence[TensorLike], sizes: Sequence[S
 def dynamic_update_slice(x: TensorLike, update: TensorLike, starts: Sequence[TensorLike]) -> Tensor:
     """x with the block that begins at `starts` replaced by `update`, a tensor of x's rank.
 
-    A start is moved so that the block lies within x.  In a jitted function the memory of x is written in place where
-    nobody needs x any more: a variable that is read and then assigned, a donated argument, a value computed before.
+    A start is clamped so that the block lies within x.  In a jitted function, x is updated in place if it is not used
+    later: a variable that is read and then assigned, a donated argument, or a temporary value.
 
     Raises ShapeError for an update or starts that do not fit x, DTypeError for an update of another dtype and for
     starts that are not integers.
@@ -53,8 +53,8 @@ def _starts(starts: Sequence[TensorLike], operation: str) -> tuple[Any, ...]:
     for start in starts:
         held = as_tensor(start)
         if not held.type.dtype.is_integer:
-            raise DTypeError(f"{operation}: integer starts are required; got {held.type}")
+            raise DTypeError(f"{operation}: starts must be integers; got {held.type}")
         if held.type.shape:
-            raise ShapeError(f"{operation}: starts of rank 0 are required; got {held.type}; pick one with an index")
+            raise ShapeError(f"{operation}: starts must have rank 0; got {held.type}; select one with an index")
         found.append(as_tensor(held, int64))
     return tuple(found)

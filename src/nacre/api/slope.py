@@ -1,7 +1,7 @@
-"""Derivatives at the points where a formula's own has none: 0 · ∞ at the root of 0, ∞ at the logarithm of 0.
+"""Derivatives at points where a formula gives none:  0 · ∞ for the square root at 0, ∞ for the logarithm at 0.
 
-The value keeps its bits.  The condition chooses on both sides of the function, so that neither a tangent going in nor
-a cotangent coming back meets the infinite slope, in any order of derivative.
+The value keeps its bits.  The condition selects before and after the function.  So neither a tangent nor a cotangent
+meets the infinite slope, in any order of derivative.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nacre.ops.detach import detach
 
 
 def with_slope(f: Callable[[Any], Any], x: Any, fixed: Any, slope: float = 0.0) -> Any:
-    """f(x), elementwise and finite where `fixed` holds, with `slope` as its derivative there."""
+    """f(x), elementwise.  Where `fixed` holds, the derivative is `slope`."""
     constant = detach(x)
     y = f(pointwise.select(fixed, constant, x))
     flat = detach(y)
@@ -25,7 +25,7 @@ def with_slope(f: Callable[[Any], Any], x: Any, fixed: Any, slope: float = 0.0) 
 
 
 def root(x: Any) -> Any:
-    """The square root with derivative 0 at 0, as a norm's of nothing and a deviation's of constants are."""
+    """The square root with derivative 0 at 0, as for the norm of zeros and the deviation of constants."""
     return with_slope(pointwise.sqrt, x, pointwise.eq(x, filled(x, 0.0)))
 
 

@@ -1,4 +1,4 @@
-"""Sorting.  Names follow the array API standard, `topk` PyTorch.
+"""Sorting.  Names follow the array API standard; `topk` follows PyTorch.
 
 Equal elements keep their order, zeros of both signs are equal, and NaN comes last, in either direction.
 """
@@ -16,7 +16,7 @@ __all__ = ["argsort", "sort", "topk"]
 
 
 def sort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The elements in order along an axis; NaN comes last.  The order is stable whatever `stable` says.
+    """The elements in order along an axis; NaN comes last.  The order is always stable; `stable` has no effect.
 
     >>> nc.sort([3.0, nc.nan, 1.0, 2.0])
     Tensor([ 1.,  2.,  3., nan], f32[4])
@@ -38,13 +38,13 @@ def argsort(x: TensorLike, /, axis: int = -1, *, descending: bool = False, stabl
 def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along an axis, in order, and their positions (int64); NaN comes last.
 
-    Of equal elements the first is taken.  Raises ShapeError where the axis has fewer than k elements.
+    Of equal elements the first is taken.  Raises ShapeError if the axis has fewer than k elements.
 
     >>> nc.topk([1, 5, 3, 5], 3)
     (Tensor([5, 5, 3], i64[3]), Tensor([1, 3, 2], i64[3]))
     """
     if isinstance(k, bool) or not isinstance(k, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"topk: an int is required for k; got {k!r}")
+        raise ArgumentError(f"topk: k must be an integer; got {k!r}")
     held, along = _operand(x, axis, "topk")
     return sorting.topk(held, k, along, largest)
 

@@ -1,7 +1,7 @@
-"""`Tensor`: the one array users see.  Its value never changes; `x[i] = v` makes this object hold another.
+"""`Tensor`: the array type.  Its value is immutable; `x[i] = v` makes the object hold a new value.
 
-Operators are generated from one table.  The methods call the public functions, which `api.namespace` puts into
-`FUNCTIONS` when it is imported.
+Operators are generated from one table.  Methods call the public functions, which `api.namespace` puts into `FUNCTIONS`
+when it is imported.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Count(int):
 
 
 class Tensor(Value):
-    """An n-dimensional array of one dtype.
+    """An n-dimensional array with one dtype.
 
     >>> x = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> x @ x + 1
@@ -90,12 +90,12 @@ class Tensor(Value):
 
     @property
     def nbytes(self) -> Size:
-        """Bytes of the elements."""
+        """The size of the elements in bytes."""
         return self.type.nbytes
 
     @property
     def device(self) -> str:
-        """Where the numbers are: always `"cpu"`."""
+        """Where the numbers are stored: always `"cpu"`."""
         return "cpu"
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
@@ -104,7 +104,7 @@ class Tensor(Value):
     # ---- leaving for Python and NumPy
 
     def numpy(self) -> np.ndarray:
-        """The numbers as a read-only NumPy array, without a copy where that is possible.
+        """The numbers as a read-only NumPy array, without a copy where possible.
 
         Raises TraceError for a traced tensor.
 
@@ -117,18 +117,19 @@ class Tensor(Value):
         array = numbers(self, "numpy")
         if dtype is not None and array.dtype != dtype:
             if copy is False:
-                raise ArgumentError(f"numpy: a copy is required to convert {array.dtype} to {dtype}")
+                raise ArgumentError(f"numpy: converting {array.dtype} to {dtype} needs a copy; got copy=False; pass "
+                                    "copy=None")
             return array.astype(dtype)
         return array.copy() if copy else array
 
     def item(self) -> bool | int | float:
-        """The one element as a Python number.  Raises ShapeError when there are more or none."""
+        """The only element as a Python number.  Raises ShapeError unless the tensor has one element."""
         if self.type.static and self.type.size != 1:
-            raise ShapeError(f"item: a tensor of one element is required; got shape {list(self.shape)}; index it")
+            raise ShapeError(f"item: the tensor must have one element; got shape {self.shape}; index it")
         return numbers(self, "item").item()
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
+        """The numbers as nested lists of Python numbers."""
         return _held(self, "tolist", np.ndarray.tolist)
 
     def __float__(self) -> float:
@@ -137,12 +138,12 @@ class Tensor(Value):
     def __int__(self) -> int:
         found = _one(self, "int")
         if isinstance(found, float) and not math.isfinite(found):
-            raise ArgumentError(f"int: a finite number is required; got {found}; look for it with nacre.isfinite")
+            raise ArgumentError(f"int: the number must be finite; got {found}; test with nacre.isfinite")
         return int(found)
 
     def __index__(self) -> int:
         if not self.type.dtype.is_integer or self.type.shape:
-            raise DTypeError(f"index: an integer tensor of shape [] is required; got {self.type}")
+            raise DTypeError(f"index: the tensor must be an integer of shape (); got {self.type}")
         return int(_one(self, "index"))
 
     def __bool__(self) -> bool:
@@ -152,7 +153,7 @@ class Tensor(Value):
 
     def __len__(self) -> int:
         if not self.type.shape:
-            raise DTypeError("len: a tensor with an axis is required; got one of shape []")
+            raise DTypeError("len: the tensor must have at least one axis; got shape ()")
         return int(self.type.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -192,8 +193,8 @@ class Tensor(Value):
         tape.require_no_leaf(self)
         if sys.getrefcount(self) <= TEMPORARY and lender(self) is None and not _named(self, sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
             raise StateError(
-                "x[i] = v: a tensor that something holds is required; got a temporary one, such as what `x[i]` in "
-                "`x[i][j] = v` makes, with which the change would be lost; write `x[i, j] = v`, or give it a name"
+                "x[i] = v: x must be a named tensor; got a temporary one, as `x[i]` is in `x[i][j] = v`; "
+                "the change would be lost; write `x[i, j] = v`, or give the tensor a name"
             )
         tape.rebind(self, FUNCTIONS.index_update(self, key, value))
 
@@ -203,7 +204,7 @@ class Tensor(Value):
     def T(self) -> Tensor:
         """The transpose of a matrix (rank 2)."""
         if self.ndim != 2:
-            raise ShapeError(f"T: a matrix is required; got shape {list(self.shape)}; use mT or permute_dims")
+            raise ShapeError(f"T: the tensor must be a matrix; got shape {self.shape}; use mT or permute_dims")
         return FUNCTIONS.permute_dims(self, (1, 0))
 
     @property
@@ -216,26 +217,26 @@ class Tensor(Value):
         return FUNCTIONS.astype(self, dtype)
 
     def reshape(self, *shape: Any) -> Tensor:
-        """The same elements in another shape; one size may be -1."""
+        """The same elements in another shape; one size may be −1."""
         return FUNCTIONS.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def view(self, *shape: Any) -> Tensor:
-        """The same as `reshape`."""
+        """An alias of `reshape`."""
         return self.reshape(*shape)
 
     def transpose(self, *axes: Any) -> Tensor:
-        """Refused: for NumPy the arguments are the order of all axes, for PyTorch two axes to exchange."""
+        """Raises KindError: NumPy's arguments are the order of all axes, PyTorch's are two axes to exchange."""
         raise KindError(
-            f"transpose: a name that means one thing is required; got transpose{axes}; write permute(...) for the "
-            "order of all axes, nacre.swapaxes(x, 0, 1) to exchange two, mT for the last two"
+            f"transpose: NumPy and PyTorch read its arguments differently; got transpose{axes}; write permute(...) "
+            "for the order of all axes, nacre.swapaxes(x, 0, 1) to exchange two, mT for the last two"
         )
 
     def repeat(self, *counts: Any) -> Tensor:
-        """Refused: for NumPy elements are repeated, for PyTorch the whole."""
-        raise KindError(f"repeat: a function of nacre is required; got repeat{counts}; {DIFFERENT['repeat']}")
+        """Raises KindError: NumPy repeats elements, PyTorch repeats the whole tensor."""
+        raise KindError(f"repeat: the method is ambiguous; got repeat{counts}; {DIFFERENT['repeat']}")
 
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
-        """Axes start_axis to end_axis merged into one."""
+        """Merges axes start_axis to end_axis into one."""
         return FUNCTIONS.flatten(self, start_axis, end_axis)
 
     def permute(self, *axes: Any) -> Tensor:
@@ -243,7 +244,7 @@ class Tensor(Value):
         return FUNCTIONS.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
     def squeeze(self, axis: int | tuple[int, ...]) -> Tensor:
-        """Without axes of size 1."""
+        """The tensor without axes of size 1."""
         return FUNCTIONS.squeeze(self, axis)
 
     def sum(self, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -303,18 +304,18 @@ class Tensor(Value):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether `backward` ends here."""
+        """Whether `backward` stops here: no recorded operation computed this tensor."""
         return self.node is None or isinstance(self.node, Leaf)
 
     def requires_grad_(self, required: bool = True) -> Tensor:
-        """Make this tensor a leaf whose `grad` is filled by `backward`, or stop that.  Returns itself."""
+        """Make this tensor a leaf whose `grad` is filled by `backward`, or undo that.  Returns itself."""
         require_flag(required, "requires_grad_")
         if required and not self.type.dtype.is_float:
-            raise DTypeError(f"requires_grad_: a floating-point dtype is required; got {self.dtype.name}")
+            raise DTypeError(f"requires_grad_: dtype must be floating-point; got {self.dtype.name}")
         if not self.is_leaf:
             if required:
                 return self
-            raise GradientError("requires_grad_: a leaf is required; got the result of an operation; use detach()")
+            raise GradientError("requires_grad_: the tensor must be a leaf; got a result of an operation; use detach()")
         if not required:
             self.node = None
         elif self.node is None:
@@ -333,28 +334,29 @@ class Tensor(Value):
     def grad(self, value: Tensor | None) -> None:
         """Set or clear the gradient of a leaf; its type must be the tensor's own."""
         if not isinstance(self.node, Leaf):
-            raise GradientError("grad: a leaf is required to set it; got the result of an operation")
+            raise GradientError("grad: only the gradient of a leaf can be set; got the result of an operation")
         if value is not None and value.type is not self.type:
-            raise ShapeError(f"grad: a tensor of type {self.type} is required; got {value.type}")
+            raise ShapeError(f"grad: the gradient must have type {self.type}; got {value.type}")
         if self.node.owner is not None:
             self.node.owner.gradient = value
         else:
             self.node.gradient = value
 
     def retain_grad(self) -> None:
-        """Keep the gradient of this result of an operation in `grad` when `backward` passes it."""
+        """Keep the gradient of this result in `grad` when `backward` reaches it."""
         if self.node is None:
-            raise GradientError("retain_grad: a tensor that requires a gradient is required; got one that does not")
+            raise GradientError("retain_grad: the tensor must require a gradient; got one that does not; call "
+                                "requires_grad_() on its inputs")
         if not isinstance(self.node, Leaf):
             tape.retain(self.node)
 
     def backward(
         self, gradient: TensorLike | None = None, retain_graph: bool = False, create_graph: bool = False
     ) -> None:
-        """Add the gradient of this tensor to the `grad` of the leaves it was computed from.
+        """Add the gradient of this tensor to the `grad` of the leaves that it was computed from.
 
-        `gradient` is the cotangent, of this tensor's type; it may be left out for a single element.
-        Raises GradientError where nothing was recorded.
+        `gradient` is the cotangent, with this tensor's type.  It may be omitted for a tensor of one element.  Raises
+        GradientError if no operation was recorded.
 
         >>> x = nc.tensor(3.0).requires_grad_()
         >>> (x * x).backward()
@@ -363,22 +365,22 @@ class Tensor(Value):
         """
         if self.node is None:
             raise GradientError(
-                "backward: a tensor computed from others with requires_grad is required; got one without a record; "
-                "call requires_grad_() on an input first, outside nacre.no_grad(); what is compiled, batched or "
-                "differentiated as a function records variables (nn.Parameter) only: use nacre.grad there"
+                "backward: the tensor must be computed from one with requires_grad; got none.  "
+                "Call requires_grad_() on an input first, outside nacre.no_grad().  A compiled, batched or "
+                "differentiated function records only variables (nn.Parameter); use nacre.grad there"
             )
         if gradient is None and self.type.size != 1:
             raise GradientError(
-                f"backward: a tensor of one element is required without `gradient`; got shape {list(self.shape)}; "
+                f"backward: without `gradient` the tensor must have one element; got shape {self.shape}; "
                 "sum it, or pass gradient= of that shape"
             )
         seed = FUNCTIONS.ones_like(self) if gradient is None else as_tensor(gradient)
         if seed.type is not self.type:
-            raise ShapeError(f"backward: a gradient of type {self.type} is required; got {seed.type}")
+            raise ShapeError(f"backward: `gradient` must have type {self.type}; got {seed.type}")
         tape.backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
 
     def detach(self) -> Tensor:
-        """The same numbers without the record of how they came to be."""
+        """The same numbers without the recorded operations."""
         held = detach(self)
         return make(held.type, held.content, held.layout) if held is self else held  # type: ignore[return-value]
 
@@ -433,7 +435,7 @@ IN_PLACE: Final = (  # PyTorch's methods that change a tensor, without the under
 
 
 class _InPlace:
-    """The place of a method that tensors lack; a `__getattr__` would make every attribute slower."""
+    """A descriptor for methods that tensors lack; `__getattr__` would slow every attribute down."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -442,8 +444,8 @@ class _InPlace:
         if instance is None:
             return self
         raise MissingAttribute(
-            f"{self.name}: a method that makes a tensor is required; tensors have none that change them; write "
-            f"`x = ...` with what `{self.name[:-1]}` gives, or `x[...] = v`; for gradients `p.grad = None`"
+            f"{self.name}: tensors have no methods that change them; write "
+            f"`x = ...` with the result of `{self.name[:-1]}`, or `x[...] = v`; for gradients `p.grad = None`"
         )
 
 
@@ -455,7 +457,7 @@ class _Counted:
 
 
 def _temporary() -> int:
-    """References to an object in its `__setitem__` where nothing but the statement holds it."""
+    """The reference count of an object in `__setitem__` that only the statement holds."""
     found: list[int] = []
     _Counted()[found] = None
     return found[0]
@@ -465,37 +467,37 @@ TEMPORARY: Final = _temporary()
 
 
 def _named(x: Tensor, frame: FrameType) -> bool:
-    """Whether a local variable of a frame is a tensor: some versions of Python do not count it while it is used."""
+    """Whether a local variable of a frame is a tensor; some versions of Python do not count it while it is in use."""
     return any(held is x for held in frame.f_locals.values())
 
 
 def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:
-    """The tensor that was pickled; a leaf that requires a gradient is one again."""
+    """The unpickled tensor; a leaf that requires a gradient stays one."""
     x: Tensor = as_tensor(array)
     return x.requires_grad_() if requires_grad else x
 
 
 def _held(x: Tensor, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
-    """What is made of all numbers; raises OutOfMemory where there is no room for them."""
+    """The result of a function of all numbers; raises OutOfMemory if memory is short."""
     given = numbers(x, operation)
     try:
         return make(given)
     except MemoryError:
-        raise OutOfMemory(f"{operation}: memory for {given.size:,} elements is required; there is less; take parts of "
+        raise OutOfMemory(f"{operation}: too little memory for {given.size:,} elements; take parts of "
                           "it, as x[:1000]") from None
 
 
 def _one(x: Tensor, operation: str) -> Any:
     if x.type.static and x.type.size != 1:
         remedy = "; use .any() or .all()" if operation == "bool" else ""
-        raise ShapeError(f"{operation}: a tensor of one element is required; got shape {list(x.shape)}{remedy}")
+        raise ShapeError(f"{operation}: the tensor must have one element; got shape {x.shape}{remedy}")
     return numbers(x, "item").item()
 
 
 _TRUTH: Final = explain(
-    "bool: a tensor with numbers is required; got one of type {type} that is being traced",
+    "bool: the tensor must have known numbers; got a traced tensor of type {type}",
     "@nc.jit\ndef f(x):\n    if x > 0:\n        return x\n    return -x",
-    "Inside jit, vmap or grad `x > 0` stands for all the truth values it may have, so Python cannot choose a branch.",
+    "Inside jit, vmap or grad `x > 0` is a placeholder without a value, so Python cannot choose a branch.",
     "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, -x)",
 )
 
@@ -516,11 +518,11 @@ OPERANDS: Final = (Value, Variable, bool, int, float, Dim, np.ndarray, np.generi
 
 
 def _foreign(function: str, other: object) -> Any:
-    """NotImplemented, so that the other operand is asked; an error for tensors of other libraries, which fail then."""
+    """NotImplemented, so that Python tries the other operand; raises an error for tensors of some libraries."""
     kind = type(other)
     if hasattr(kind, "__dlpack__"):
         raise KindError(
-            f"{function}: tensors of Nacre are required; got a {kind.__module__}.{kind.__name__}; "
+            f"{function}: operands must be tensors of Nacre; got a {kind.__module__}.{kind.__name__}; "
             "convert it with nacre.asarray"
         )
     return NotImplemented
@@ -602,7 +604,7 @@ def _unary(function: str) -> Callable[[Tensor], Any]:
 
 def _unhashable(self: Tensor) -> int:
     raise DTypeError(
-        "hash: tensors are compared element by element, so they cannot be keys; use id(x), or a number x.item()"
+        "hash: tensors cannot be keys, because == compares elements; use id(x), or the number x.item()"
     )
 
 

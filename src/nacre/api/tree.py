@@ -1,8 +1,8 @@
-"""Trees: tuples, lists, dicts, named tuples, dataclasses and modules, nested, with tensors or anything else as leaves.
+"""Trees: nested tuples, lists, dicts, named tuples, dataclasses and modules, with tensors or other objects as leaves.
 
-The arguments and results of `jit`, `grad`, `vmap` and control flow are trees; these are the functions they use.
-None is a tree without leaves.  Leaves come in the order of the containers; entries of a dict in the order in which they
-were set, fields of a dataclass as declared, variables of a module as set.
+The arguments and results of `jit`, `grad`, `vmap` and control flow are trees; these functions work on them.  None is a
+tree without leaves.  Leaves come in the order of the containers: dict entries and module variables in the order in
+which they were set, dataclass fields as declared.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ __all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
 
 
 def map(f: Callable[..., Any], first: Any, /, *rest: Any) -> Any:
-    """The tree with f of each leaf in its place; with several trees, f of their leaves at each place.
+    """The tree with f applied to each leaf; with several trees, f of their leaves at each place.
 
-    Raises ArgumentError where the trees have different structures.
+    Raises ArgumentError if the trees have different structures.
 
     >>> nc.tree.map(lambda x, y: x + y, {"a": 1, "b": [2, 3]}, {"a": 10, "b": [20, 30]})
     {'a': 11, 'b': [22, 33]}
     """
     if not callable(f):
-        raise DTypeError(f"tree.map: a function is required first; got {type(f).__name__}; write tree.map(f, tree)")
+        raise DTypeError(f"tree.map: the first argument must be a function; got {type(f).__name__}; write "
+                         "tree.map(f, tree)")
     return tree.tree_map(f, first, *rest)
 
 
@@ -41,15 +42,16 @@ def flatten(x: Any, /) -> tuple[list[Any], Structure]:
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any], /) -> Any:
-    """The tree of a structure, from `flatten` or `structure`, with these leaves in order.
+    """The tree of a structure, from `flatten` or `structure`, with the given leaves in order.
 
-    Raises ArgumentError where their number is another one.
+    Raises ArgumentError if the number of leaves is wrong.
 
     >>> nc.tree.unflatten(nc.tree.structure([0, (0, 0)]), nc.arange(3).tolist())
     [0, (1, 2)]
     """
     if not isinstance(structure, Structure):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise DTypeError(f"tree.unflatten: a structure is required first; got {type(structure).__name__}; write "
+        raise DTypeError(f"tree.unflatten: the first argument must be a structure; got {type(structure).__name__}; "
+                         "write "
                          "tree.unflatten(structure, leaves)")
     return tree.unflatten(structure, list(leaves))
 
@@ -66,7 +68,7 @@ def leaves(x: Any, /) -> list[Any]:
 
 
 def structure(x: Any, /) -> Structure:
-    """The structure of a tree: what is left without its leaves.  Structures compare, hash and print.
+    """The structure of a tree: the tree without its leaves.  Structures compare, hash and print.
 
     >>> print(nc.tree.structure([1, (2, None)]))
     (*, (*, NoneType()))

@@ -1,1 +1,1 @@
-"""Words every floor uses: errors, dtypes, sizes, types, trees, ambient state."""
+"""Foundations of all packages: errors, dtypes, sizes, types, trees, ambient state."""

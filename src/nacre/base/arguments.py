@@ -1,8 +1,8 @@
-"""Which arguments a public function takes, read off its annotations and its parameters' names.
+"""Checks of a public function's arguments, derived from its annotations and parameter names.
 
-An annotation says what kind of value is meant (`int | None`, `Sequence[int]`, `Module`); a name that means the same
-everywhere (`kernel_size`, `lr`) also says in which range.  `check` raises where a value is of another kind or outside
-its range.  An annotation that is not in the table here takes anything.
+An annotation says which kind of value is valid (`int | None`, `Sequence[int]`, `Module`).  A parameter name with a
+fixed meaning (`kernel_size`, `lr`) also says which range.  `check` raises an error for a value of another kind or
+outside its range.  An annotation that is not in the table accepts any value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEW: Final = 1024  # sizes, axes and the like
 
 @dataclass(frozen=True)
 class Kind:
-    """What values are meant: in words, and as a test."""
+    """A kind of valid values: a description and a test."""
 
     words: str
     holds: Test
@@ -61,32 +61,32 @@ def is_number(value: object) -> bool:
 
 
 def is_flag(value: object) -> bool:
-    """Whether a value is True or False, as Python's, NumPy's, or 0 or 1."""
+    """Whether a value is True or False, of Python or NumPy, or 0 or 1."""
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") or (is_whole(value) and value in (0, 1))
 
 
 def require_flag(value: object, operation: str) -> None:
-    """Raise KindError for what is neither True nor False."""
+    """Raise KindError unless a value is True or False."""
     if not is_flag(value):
-        raise KindError(f"{operation}: True or False is required; got {shown(value)}")
+        raise KindError(f"{operation}: the value must be True or False; got {shown(value)}")
 
 
 def few(values: Iterable[Any], operation: str) -> tuple[Any, ...]:
-    """Sizes or axes as a tuple; raises KindError for more than there can be, before they are all asked for.
+    """Sizes or axes as a tuple; raises KindError for too many, before all of them are read.
 
     >>> few(iter([3, 4]), "zeros")
     (3, 4)
     """
     listed = tuple(islice(values, FEW + 1))
     if len(listed) > FEW:
-        raise KindError(f"{operation}: at most {FEW} numbers are required; got {shown(values)}; write a tuple")
+        raise KindError(f"{operation}: at most {FEW} numbers are allowed; got {shown(values)}; write a tuple")
     return listed
 
 
 def whole_numbers(value: object, operation: str, what: str, count: int | None = None) -> tuple[int, ...]:
-    """Whole numbers given as one or as several, as a tuple; where `count` are wanted, one stands for all of them.
+    """One or several whole numbers as a tuple; with a `count`, one number stands for all.
 
-    Symbolic sizes stay as they are.  Raises KindError for other values, ArgumentError for another number of them.
+    Symbolic sizes are kept.  Raises KindError for other values, ArgumentError for a wrong number of them.
 
     >>> whole_numbers(3, "max_pool2d", "stride", 2), whole_numbers([1, 2], "roll", "shift")
     ((3, 3), (1, 2))
@@ -97,14 +97,14 @@ def whole_numbers(value: object, operation: str, what: str, count: int | None = 
         listed = few(held, operation) if count is None else tuple(islice(held, count + 1))
     for v in listed:
         if type(v) is not int and not is_whole(v):
-            raise KindError(f"{operation}: whole numbers are required as {what}; got {shown(v)}; write int(n)")
+            raise KindError(f"{operation}: {what} must be integers; got {shown(v)}; write int(n)")
     found: tuple[Any, ...] = tuple(v if isinstance(v, int | Dim) else index(v) for v in listed)
     if count is None:
         return found
     if len(found) == 1:
         return found * count
     if len(found) != count:
-        raise ArgumentError(f"{operation}: one number or {count} are required as {what}; got {shown(value)}")
+        raise ArgumentError(f"{operation}: {what} must be one number or {count}; got {shown(value)}")
     return found
 
 
@@ -140,11 +140,11 @@ def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping) or hasattr(type(value), "keys")
 
 
-_NUMBERS: Final = Kind("a whole number or several", _one_or_several(is_whole, FEW))
+_NUMBERS: Final = Kind("an integer or several", _one_or_several(is_whole, FEW))
 _KINDS: Final = {
     "None": Kind("None", lambda value: value is None),
-    "int": Kind("a whole number", is_whole),
-    "Size": Kind("a whole number", is_whole),
+    "int": Kind("an integer", is_whole),
+    "Size": Kind("an integer", is_whole),
     "float": Kind("a number", is_number),
     "Scalar": Kind("a number", is_number),
     "bool": Kind("True or False", is_flag),
@@ -152,13 +152,13 @@ _KINDS: Final = {
     "os.PathLike[str]": Kind("a path", _is_path),
     "Sizes": _NUMBERS,
     "Pair": _NUMBERS,
-    "Sequence[int]": Kind("whole numbers", _several(is_whole)),
-    "Sequence[Size]": Kind("whole numbers", _several(is_whole)),
-    "tuple[int, ...]": Kind("whole numbers", _several(is_whole)),
+    "Sequence[int]": Kind("integers", _several(is_whole)),
+    "Sequence[Size]": Kind("integers", _several(is_whole)),
+    "tuple[int, ...]": Kind("integers", _several(is_whole)),
     "Sequence[float]": Kind("numbers", _several(is_number)),
     "tuple[float, float]": Kind("two numbers", lambda v: _several(is_number)(v) and len(v) == 2),
     "PerGroup": Kind("a number, or one for each group", _one_or_several(is_number)),
-    "Axes": Kind("a whole number, several, or None", lambda v: v is None or _one_or_several(is_whole, FEW)(v)),
+    "Axes": Kind("an integer, several, or None", lambda v: v is None or _one_or_several(is_whole, FEW)(v)),
     "DynamicShapes": Kind("a mapping", _is_mapping),
     "Function": Kind("a function", callable),
 }
@@ -205,7 +205,7 @@ _RANGES: Final = {
 
 
 def _atoms(annotation: str) -> list[str]:
-    """The members of a union as written, as `int` and `None` of `int | None`."""
+    """The members of a union annotation, such as `int` and `None` of `int | None`."""
     parts: list[str] = []
     depth, start = 0, 0
     for k, letter in enumerate(annotation):
@@ -224,10 +224,10 @@ _known: dict[str, Kind | None] = {}
 
 
 def kind_of(annotation: str) -> Kind | None:
-    """What an annotation as written means, or None where it takes anything.
+    """The kind that an annotation describes, or None if it accepts any value.
 
     >>> kind_of("int | None").words
-    'a whole number or None'
+    'an integer or None'
     """
     if annotation in _known:
         return _known[annotation]
@@ -247,7 +247,7 @@ def kind_of(annotation: str) -> Kind | None:
 
 
 def shown(value: object) -> str:
-    """A value in an error: short, and without its numbers where it is an array."""
+    """A value as text for an error message: short; an array is shown by its shape."""
     if hasattr(value, "shape"):
         return f"{type(value).__name__} of shape {getattr(value, 'shape', None)!s}"
     try:
@@ -259,7 +259,7 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter that says what it takes."""
+    """A parameter with its kind and range."""
 
     name: str
     kind: Kind | None
@@ -268,7 +268,7 @@ class Parameter:
 
 
 class Parameters:
-    """The parameters of a function, as far as their annotations and names say what they take."""
+    """The parameters of a function, with the kinds and ranges that annotations and names give."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)
@@ -279,7 +279,7 @@ class Parameters:
         ]
 
     def limit(self, operation: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise for more layers than could be made: the one range that is looked at before a call."""
+        """Raise for too many layers, the only range that is checked before a call."""
         if any(parameter.range is WORDS_OF_RANGE["layers"] for parameter in self.listed):
             self.check(operation, args, kwargs)
 
@@ -297,14 +297,14 @@ class Parameters:
 
 
 def _range_of(parameter: inspect.Parameter) -> Kind | None:
-    """The range of a name that stands for numbers."""
+    """The range that a parameter's name implies."""
     kind = kind_of(str(parameter.annotation))
     return _RANGES.get(parameter.name) if kind is not None else None
 
 
 def _check(operation: str, parameter: Parameter, value: Any) -> None:
     if parameter.kind is not None and not parameter.kind.holds(value):
-        raise KindError(f"{operation}: {parameter.kind.words} is required for {parameter.name}; got {shown(value)}")
+        raise KindError(f"{operation}: {parameter.name} must be {parameter.kind.words}; got {shown(value)}")
     if parameter.range is None or value is None or isinstance(value, str | Dim):
         return
     held: Any = value
@@ -312,5 +312,5 @@ def _check(operation: str, parameter: Parameter, value: Any) -> None:
     for number in numbers:
         if isinstance(number, Real) and not parameter.range.holds(number):
             raise ArgumentError(
-                f"{operation}: a value {parameter.range.words} is required for {parameter.name}; got {shown(held)}"
+                f"{operation}: {parameter.name} must be {parameter.range.words}; got {shown(held)}"
             )

@@ -1,10 +1,11 @@
-"""The edge between a user's call and the package: whose fault an error is, and names that users bring along.
+"""The boundary between a user's call and the package: it attributes errors and translates other libraries' keywords.
 
-A public function is called as it is.  Only where it raises what is no error of Nacre's are the arguments looked at: a
-keyword of another library's spelling (`dim` for `axis`) is read as Nacre's where the meaning is the same; where it is
-not, the error says what to write; and an argument of the wrong kind is named.  What else Python finds wrong with the
-arguments is told as an error of theirs; errors that arise in a caller's own functions pass through unchanged.
-Arguments of constructors, and of functions that are not called in loops, are looked at in any case.
+A public function is called directly.  Its arguments are checked only if it raises an error from outside Nacre.  A
+keyword of another library (`dim` for `axis`) is translated where the meaning is the same; elsewhere the error says what
+to write.  An argument of the wrong kind is named.  Other Python errors about the arguments become argument errors.
+Errors in a caller's own functions pass through unchanged.
+
+Arguments of constructors, and of functions that are not called in loops, are always checked.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has
 }
 
 _PAIRS = (
-    "PyTorch's gives values and positions, this one the values only; write {name}(x, axis=1), and arg{name} for the "
+    "PyTorch's returns values and positions, this one only values; write {name}(x, axis=1), and arg{name} for the "
     "positions"
 )
 _SPREAD = (
-    "PyTorch's divides by one less, this one by the number of elements; "
+    "PyTorch divides by n - 1, this function by n; "
     "write {name}(x, axis=0, correction=1) for PyTorch's"
 )
 DIFFERENT: Final = {  # public functions whose namesakes in PyTorch give other results, and what to write
@@ -47,12 +48,12 @@ DIFFERENT: Final = {  # public functions whose namesakes in PyTorch give other r
     "std": _SPREAD,
     "var": _SPREAD,
     "split": (
-        "NumPy's number is of sections, PyTorch's the size of each; write split(x, sections=2, axis=0) for two, or "
+        "a number means sections in NumPy, their size in PyTorch; write split(x, sections=2, axis=0) for two, or "
         "split(x, range(k, x.shape[0], k), axis=0) for sections of size k"
     ),
     "repeat": (
-        "NumPy's repeats elements, PyTorch's the whole; write repeat(x, 2, axis=0) for elements, or tile(x, (2, 3)) "
-        "for the whole"
+        "NumPy repeats elements, PyTorch the tensor; write repeat(x, 2, axis=0) for elements, or tile(x, (2, 3)) "
+        "for the tensor"
     ),
 }
 
@@ -67,13 +68,13 @@ _made: set[Function] = set()  # by this file
 
 
 def parameters(function: Function) -> Parameters:
-    """The parameters of a function, remembered."""
+    """The parameters of a function, cached."""
     found = _parameters.get(function)
     return found if found is not None else _parameters.setdefault(function, Parameters(function))
 
 
 def public(function: Function, checked: bool = False) -> Function:
-    """A public function or method; with `checked` its arguments are looked at where it did not fail, too."""
+    """A public function or method; with `checked`, its arguments are checked after successful calls too."""
     operation = function.__name__
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -99,7 +100,7 @@ def public(function: Function, checked: bool = False) -> Function:
 def _refused(
     function: Function, operation: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], fault: Exception
 ) -> Any:
-    """The result of the call as it was meant, or an error that says what was wrong with it."""
+    """The result of the call with translated keywords, or an error that says what is wrong with the arguments."""
     held = parameters(function)
     if isinstance(fault, TypeError) and not _fits(held, args, kwargs):
         names = held.signature.parameters
@@ -107,7 +108,7 @@ def _refused(
         if operation in DIFFERENT and (foreign or _bare(args)) and not ("correction" in kwargs and foreign):
             advice = DIFFERENT[operation].format(name=operation)
             given = ", ".join(f"{name}={kwargs[name]!r}" for name in foreign) or f"{args[-1]!r} by position"
-            raise KindError(f"{operation}: axis, by name, is required; got {given}; {advice}") from None
+            raise KindError(f"{operation}: axis must be given by name; got {given}; {advice}") from None
         meant = {_spelt(name, names): value for name, value in kwargs.items()}
         if foreign and len(meant) == len(kwargs) and _fits(held, args, meant):
             return public(function)(*args, **meant)
@@ -119,8 +120,8 @@ def _refused(
     given = [*args, *kwargs.values()]
     if _of_arguments(fault):
         raise ArgumentError(
-            f"{operation}: arguments that go together are required; got {', '.join(map(shown, given))}; "
-            f"Python's words are: {fault}"
+            f"{operation}: the arguments must fit each other; got {', '.join(map(shown, given))}; "
+            f"Python says: {fault}"
         ) from fault
     raise fault
 
@@ -166,7 +167,7 @@ def _require_named(held: Parameters, operation: str, args: Sequence[Any]) -> Non
 
 
 def _of_arguments(fault: Exception) -> bool:
-    """Whether an error is one that wrong arguments make, and arose in the package: not in code of the caller's."""
+    """Whether wrong arguments caused an error that arose in the package and not in the caller's code."""
     if not isinstance(fault, OF_ARGUMENTS) and type(fault).__module__.partition(".")[0] != "numpy":
         return False
     at = fault.__traceback__
@@ -178,7 +179,7 @@ def _of_arguments(fault: Exception) -> bool:
 
 
 def _fits(held: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a signature takes so many arguments of these names."""
+    """Whether a signature accepts this number of arguments and these names."""
     try:
         held.signature.bind(*args, **kwargs)
     except TypeError:
@@ -191,7 +192,7 @@ def _bare(args: tuple[Any, ...]) -> bool:
 
 
 def _spelt(name: str, names: Mapping[str, Any]) -> str:
-    """A keyword in the spelling of the function's own."""
+    """A keyword translated to the function's own name for it."""
     return next((other for other in SPELLINGS.get(name, ()) if other in names), name) if name not in names else name
 
 
@@ -212,7 +213,7 @@ def _constructor(function: Function) -> Function:
 
 
 def _speaks(function: object) -> TypeGuard[FunctionType]:
-    """Whether this is a function, not made here, that takes more than tensors, which know what they are made of."""
+    """Whether this is a function from elsewhere that takes more than tensors; tensors check themselves."""
     if not isinstance(function, FunctionType) or function in _made:
         return False
     if function.__defaults__ and function.__code__.co_posonlyargcount < function.__code__.co_argcount:
@@ -225,7 +226,7 @@ def _is_static(held: object) -> bool:
 
 
 def public_class(cls: type) -> None:
-    """Have a class's constructor check what it is given, and its methods name what does not fit."""
+    """Make a class check the arguments of its constructor and name wrong arguments of its methods."""
     for base in cls.__mro__:
         made = vars(base).get("__init__")
         if base.__module__.startswith("nacre.") and _speaks(made):
@@ -250,7 +251,7 @@ CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
 
 
 def publish(home: ModuleType, name: str) -> Any:
-    """A public name of a module as users get it, which then also stands in the module."""
+    """Wrap a public name of a module for users, and store it in the module."""
     held: object = getattr(home, name)
     if _speaks(held):
         module = home.__name__
@@ -263,7 +264,7 @@ def publish(home: ModuleType, name: str) -> Any:
 
 
 def publish_all(package: str, names: Sequence[str] | None = None) -> None:
-    """Publish names of a package that it takes from elsewhere, or, without names, what a module defines itself."""
+    """Publish names that a package imports from elsewhere; without names, those that a module defines."""
     here = sys.modules[package]
     vars(here).setdefault("__getattr__", refusal(package.replace("nacre.api.", "nacre.")))
     if names is None:

@@ -1,8 +1,8 @@
-"""The one conversion of numbers that have no dtype, Python's and lists of them, to elements of a dtype.
+"""Conversion of numbers without a dtype (Python numbers and lists of them) to elements of a dtype.
 
-An integer dtype takes whole numbers in its range and refuses all others; a floating-point dtype takes the nearest
-number, rounded once, ties to even, infinite past its largest; bool is x ≠ 0.  What has a dtype of its own, a tensor or
-a NumPy array, is converted as `astype` does instead.
+An integer dtype accepts whole numbers in its range only.  A floating-point dtype takes the nearest number, rounded
+once, ties to even, infinite beyond its largest.  bool is x ≠ 0.  Tensors and NumPy arrays have a dtype and are
+converted by `astype` instead.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ EXACT = 1 << 53  # whole numbers up to here are exact in float64
 
 
 def plain(value: object) -> Number:
-    """A number of Python's own kinds: of NumPy's scalars and arrays of rank 0, of other real numbers.
+    """A Python number, from a NumPy scalar, a rank-0 array, or another real number.
 
-    Raises DTypeError for what is no number.
+    Raises DTypeError for other objects.
 
     >>> import numpy as np
     >>> plain(np.float32(0.5)), plain(np.int8(3)), plain(np.array(True))
@@ -41,11 +41,11 @@ def plain(value: object) -> Number:
         return float(given)
     if hasattr(given, "__index__"):
         return index(given)
-    raise DTypeError(f"number: a real number is required; got {kind}")
+    raise DTypeError(f"number: the value must be a real number; got {kind}")
 
 
 def natural_dtype(value: object) -> DType:
-    """The dtype of a Python number by itself: bool, int64 or float32."""
+    """The default dtype of a Python number: bool, int64 or float32."""
     if isinstance(value, bool):
         return bool_
     return float32 if isinstance(value, float) else int64
@@ -58,15 +58,15 @@ def bounds(dtype: DType) -> tuple[int, int]:
 
 
 def fits(value: Number, dtype: DType) -> bool:
-    """Whether an integer dtype has the number."""
+    """Whether an integer dtype can represent the number."""
     low, high = bounds(dtype)
     return low <= value <= high and value == int(value)
 
 
 def number(value: Number, dtype: DType, operation: str = "constant") -> Number:
-    """A Python number as one of the dtype's kind; rounding it to the dtype is left to `element`.
+    """A Python number converted to the dtype's kind; `element` rounds it to the dtype.
 
-    Raises DTypeError where the dtype does not hold it.
+    Raises DTypeError if the dtype cannot represent it.
     """
     value = plain(value)
     if dtype.kind == "b":
@@ -82,19 +82,19 @@ def number(value: Number, dtype: DType, operation: str = "constant") -> Number:
 
 
 def refused(operation: str, value: object, dtype: DType) -> DTypeError:
-    """The error for a number that a dtype does not hold."""
+    """The error for a number that a dtype cannot represent."""
     shown = f"an integer of {value.bit_length()} bits" if isinstance(value, int) and abs(value) >> 128 else repr(value)
     held, remedy = "its range", "a float"
     if dtype.is_integer:
         held, remedy = "whole, {} to {}".format(*bounds(dtype)), "a wider dtype"
     return DTypeError(
-        f"{operation}: a number that {dtype.name} holds ({held}) is required; got {shown}; give {remedy}, or convert "
+        f"{operation}: the number must fit {dtype.name} ({held}); got {shown}; use {remedy}, or convert "
         "the tensor first, as in `x.astype(nacre.int64)`"
     )
 
 
 def _to_odd(value: int) -> float:
-    """An integer in float64, cut to an odd last bit where that is inexact: rounding again then rounds right."""
+    """An integer as float64, truncated to an odd last bit if inexact; a second rounding is then right."""
     extra = abs(value).bit_length() - 53
     if extra <= 0:
         return float(value)
@@ -104,7 +104,7 @@ def _to_odd(value: int) -> float:
 
 
 def element(value: Number, dtype: DType, operation: str = "constant") -> np.ndarray:
-    """A Python number as an array of rank 0.  Raises DTypeError where the dtype does not hold it."""
+    """A Python number as an array of rank 0.  Raises DTypeError if the dtype cannot represent it."""
     held = number(value, dtype, operation)
     return rounded(np.array(held, np.float64), dtype) if dtype.is_float else np.array(held, dtype.numpy)
 
@@ -127,14 +127,14 @@ def _single_to_odd(x: np.ndarray) -> np.ndarray:
 def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, operation: str) -> np.ndarray:
     """Nested lists of Python numbers in a dtype, by default their natural one.
 
-    `array` is what NumPy made of them, and `leaves` are the numbers in order.
-    Raises DTypeError where the dtype does not hold one of them, or one is no real number.
+    `array` is NumPy's array of them, and `leaves` are the numbers in order.  Raises DTypeError for numbers that are not
+    real or that the dtype cannot represent.
     """
     kind = array.dtype.kind
     types = set(map(type, leaves))
     whole = bool(types) and all(issubclass(t, int) for t in types)
     if kind not in "biuf" and not all(issubclass(t, int | float) for t in types):
-        raise DTypeError(f"{operation}: real numbers are required; got elements of NumPy's {array.dtype}")
+        raise DTypeError(f"{operation}: elements must be real numbers; got NumPy's dtype {array.dtype}")
     if dtype is None:
         dtype = bool_ if kind == "b" else int64 if whole or kind in "iu" else float32
     if dtype.kind == "b":
@@ -149,7 +149,7 @@ def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, oper
 
 
 def _beyond(array: np.ndarray) -> bool:
-    """Whether an integer of these may be inexact in float64."""
+    """Whether one of these integers may be inexact in float64."""
     return bool((np.abs(array.astype(np.float64)) >= EXACT).any())
 
 
@@ -162,7 +162,7 @@ def _within(array: np.ndarray, dtype: DType, operation: str) -> np.ndarray:
 
 
 def unchanged(array: np.ndarray, dtype: DType, operation: str) -> None:
-    """Raise DTypeError unless an integer or bool dtype has every number of an array, whatever the array's own dtype."""
+    """Raise DTypeError unless an integer or bool dtype can represent every number of an array."""
     if dtype.is_float or not array.size or array.dtype == dtype.numpy:
         return
     low, high = bounds(dtype) if dtype.is_integer else (0, 1)
@@ -173,7 +173,7 @@ def unchanged(array: np.ndarray, dtype: DType, operation: str) -> None:
 
 
 def converted(array: np.ndarray, dtype: DType, operation: str) -> np.ndarray:
-    """float64 numbers in a dtype, each one as a Python number is.  Raises DTypeError where the dtype lacks one."""
+    """float64 numbers in a dtype, converted like Python numbers.  Raises DTypeError for numbers that do not fit."""
     if dtype.is_float:
         return rounded(array, dtype)
     unchanged(array, dtype, operation)
@@ -186,6 +186,6 @@ def integers(x: Any, operation: str) -> np.ndarray:
     if not array.size:
         return np.zeros(array.shape, np.int64)
     if array.dtype.kind not in "biuf":
-        raise DTypeError(f"{operation}: integers are required; got elements of NumPy's {array.dtype}")
+        raise DTypeError(f"{operation}: elements must be integers; got NumPy's dtype {array.dtype}")
     unchanged(array, int64, operation)
     return array.astype(np.int64)

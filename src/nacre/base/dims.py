@@ -20,23 +20,24 @@ LIMIT = 1 << 48  # larger than any size that fits a machine
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named size that a program learns when it is called; `low` ≤ size ≤ `high`."""
+    """A named size that is known when a program is called; `low` ≤ size ≤ `high`."""
 
     name: str
     low: int = 0
     high: int = LIMIT
 
     def value(self, sizes: Mapping[str, int]) -> int:
-        """The size that `sizes` gives the symbol; raises ShapeError where it gives none."""
+        """The size of the symbol in `sizes`; raises ShapeError if it is missing."""
         found = sizes.get(self.name)
         if found is None:
-            raise ShapeError(f"dimension: a size for {self.name} is required; got none, as {self.name} is no axis of "
-                             "an argument here; use the Dim in a function that has it in its dynamic_shapes, or write "
+            raise ShapeError(f"dimension: the size of {self.name} must be known; got none, as {self.name} is not in "
+                             "any axis of "
+                             "an argument; use the Dim in a function that has it in dynamic_shapes, or write "
                              "a number")
         return found
 
     def substitute(self, sizes: Mapping[str, Size]) -> Size:
-        """The size, possibly symbolic, that `sizes` gives the symbol."""
+        """The size, possibly symbolic, of the symbol in `sizes`."""
         return sizes[self.name]
 
     def bounds(self) -> tuple[int, int]:
@@ -63,7 +64,7 @@ class Quotient:
         return self.dim.evaluate(sizes) // self.divisor
 
     def substitute(self, sizes: Mapping[str, Size]) -> Size:
-        """The quotient with sizes for its symbols."""
+        """The quotient with its symbols replaced by sizes."""
         return self.dim.substitute(sizes) // self.divisor
 
     def bounds(self) -> tuple[int, int]:
@@ -86,7 +87,7 @@ Size = Union[int, "Dim"]
 
 @dataclass(frozen=True)
 class Dim:
-    """A polynomial with integer coefficients in symbols.  Arithmetic that leaves an int gives an int."""
+    """A polynomial with integer coefficients in symbols.  Arithmetic with a constant result gives an int."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -100,12 +101,12 @@ class Dim:
         """
         given: list[object] = [name, min, 0 if max is None else max]
         if not isinstance(given[0], str) or any(type(v) is not int for v in given[1:]):
-            raise KindError(f"Dim: a name and whole numbers as bounds are required; got {name!r}, {min!r}, {max!r}")
+            raise KindError(f"Dim: the name must be a string and the bounds integers; got {name!r}, {min!r}, {max!r}")
         if not name.isidentifier():
-            raise ShapeError(f"Dim: a name such as 'batch' is required; got {name!r}")
+            raise ShapeError(f"Dim: the name must be an identifier such as 'batch'; got {name!r}")
         high = LIMIT if max is None else max
         if not 0 <= min <= high:
-            raise ShapeError(f"Dim: 0 <= min <= max is required; got min={min}, max={max}")
+            raise ShapeError(f"Dim: bounds must satisfy 0 <= min <= max; got min={min}, max={max}")
         return Dim(((((Symbol(name, min, high), 1),), 1),))
 
     # ---- arithmetic
@@ -195,7 +196,7 @@ class Dim:
         return low, high
 
     def symbols(self) -> frozenset[Symbol]:
-        """The symbols it is made of."""
+        """The symbols of the polynomial."""
         return frozenset(s for m, _ in self.terms for atom, _ in m for s in atom.symbols())
 
     def __lt__(self, other: Size) -> bool:
@@ -212,7 +213,7 @@ class Dim:
 
     def __index__(self) -> int:
         raise ShapeError(
-            f"dimension: a fixed size is required here; got the symbolic size {self}; "
+            f"dimension: the size must be fixed here; got the symbolic size {self}; "
             "compile without dynamic_shapes for this axis, or use shapes symbolically"
         )
 
@@ -260,7 +261,7 @@ def _collect(total: Mapping[Monomial, int]) -> Size:
 
 
 def _divide(a: Dim, b: Size) -> Size | None:
-    """a / b where b is one monomial that divides every term, else None."""
+    """a / b if b is one monomial that divides every term, else None."""
     (monomial, c), *rest = _terms(b).items() or [((), 0)]
     if a == b:
         return 1
@@ -293,7 +294,7 @@ def product(sizes: Sequence[Size]) -> Size:
 
 
 def at_most_one(size: Size) -> Size:
-    """1 where there is anything, 0 where there is nothing.
+    """1 for a positive size, 0 for size 0.
 
     >>> print(at_most_one(Dim.symbol("n", max=8)), at_most_one(Dim.symbol("n", min=1)), at_most_one(0))
     ((n + 7)//8) 1 0

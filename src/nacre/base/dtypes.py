@@ -1,4 +1,4 @@
-"""Element types, the facts about them, and the one promotion table."""
+"""Element types, their properties, and the promotion table."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ _by_numpy: Final = {d.numpy: d for d in ALL}
 
 
 def dtype_named(name: str) -> DType:
-    """The dtype of a name (`float32`) or short name (`f32`)."""
+    """The dtype with a name (`float32`) or short name (`f32`)."""
     try:
         return _by_name[name]
     except KeyError:
         known = ", ".join(d.name for d in ALL)
-        raise DTypeError(f"dtype: one of {known} is required; got {name!r}") from None
+        raise DTypeError(f"dtype: the name must be one of {known}; got {name!r}") from None
 
 
 def as_dtype(value: object) -> DType:
@@ -110,7 +110,7 @@ def as_dtype(value: object) -> DType:
         return _by_numpy[np.dtype(value)]  # type: ignore[call-overload]
     except (KeyError, TypeError, ValueError):
         known = ", ".join(d.name for d in ALL)
-        raise DTypeError(f"dtype: one of {known} is required; got {value!r}") from None
+        raise DTypeError(f"dtype: the value must be one of {known}; got {value!r}") from None
 
 
 def _promotion() -> dict[tuple[DType, DType], DType]:
@@ -136,12 +136,12 @@ PROMOTION: Final = _promotion()
 
 
 def promote(*dtypes: DType) -> DType:
-    """The dtype in which operands of the given dtypes meet.
+    """The dtype to which operands of the given dtypes are promoted.
 
-    Within one kind the wider wins; signed with unsigned goes to the next wider signed type; float16 with
-    bfloat16 gives float32.  Kinds do not mix by themselves (uint64 with a signed type neither).
+    Within one kind, the wider dtype is taken.  Signed with unsigned gives the next wider signed dtype; float16 with
+    bfloat16 gives float32.  Kinds are not promoted to each other, nor is uint64 with a signed dtype.
 
-    Raises DTypeError where the table has no entry.
+    Raises DTypeError for such a pair.
     """
     result = dtypes[0]
     for d in dtypes[1:]:
@@ -150,7 +150,7 @@ def promote(*dtypes: DType) -> DType:
                 result = PROMOTION[result, d]
             except KeyError:
                 raise DTypeError(
-                    f"promotion: dtypes of one kind are required; got {result.name} and {d.name}; "
+                    f"promotion: dtypes must be of one kind; got {result.name} and {d.name}; "
                     f"convert one of them, as in `x.astype(nacre.{d.name})`"
                 ) from None
     return result

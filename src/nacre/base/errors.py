@@ -1,29 +1,29 @@
-"""Every exception Nacre raises: `Error` and one subclass for each kind of fault.
+"""Nacre's exceptions: `Error` and one subclass for each kind of fault.
 
-Messages read `operation: what is required; what it got; what to do`.
+Messages read `operation: what must hold; got what; what to do`.
 """
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """The root of all of Nacre's exceptions."""
+    """The base class of all of Nacre's exceptions."""
 
 
 class ShapeError(Error, ValueError):
-    """Shapes, axes or sizes do not fit."""
+    """Shapes, axes or sizes do not match."""
 
 
 class DTypeError(Error, TypeError):
-    """An operation was given dtypes that it does not take together."""
+    """An operation does not accept these dtypes."""
 
 
 class ArgumentError(Error, ValueError):
-    """An argument's value is outside what the operation takes."""
+    """An argument's value is invalid."""
 
 
 class KindError(ArgumentError, TypeError):
-    """An argument is of another kind than the operation takes: a string for a number, say."""
+    """An argument has the wrong kind, such as a string instead of a number."""
 
 
 class AxisError(ShapeError, IndexError):
@@ -31,15 +31,15 @@ class AxisError(ShapeError, IndexError):
 
 
 class TraceError(Error, TypeError):
-    """A traced value met Python code that needs its number, or left its trace."""
+    """Python code needs the number of a traced tensor, or uses a traced tensor after its trace ended."""
 
 
 class GradientError(Error, RuntimeError):
-    """A derivative was asked for where there is none."""
+    """The requested derivative does not exist."""
 
 
 class DepthError(GradientError, RecursionError):
-    """Derivatives were nested deeper than Python calls functions."""
+    """Derivatives are nested deeper than Python's recursion limit."""
 
 
 class GraphError(Error, ValueError):
@@ -47,31 +47,31 @@ class GraphError(Error, ValueError):
 
 
 class CompileError(Error, RuntimeError):
-    """The compiler could not produce code; this is a fault of Nacre or of its installation."""
+    """The compiler cannot produce code.  This is a bug in Nacre or its installation."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """Memory was exhausted, or the limit that was set is reached."""
+    """The machine has too little memory, or the memory limit is reached."""
 
 
 class StateError(Error, RuntimeError):
-    """An object is not in the state the call needs (a freed tape, a missing gradient …)."""
+    """An object is not in the state that the call needs (a freed tape, a missing gradient …)."""
 
 
 class MissingAttribute(Error, AttributeError):
-    """An object has no attribute of this name; the message says what is written in its place."""
+    """An object has no attribute of this name; the message says what to write instead."""
 
 
 class MissingExtra(Error, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra to install."""
 
 
 class DeviceError(Error, RuntimeError):
-    """The machine lacks something that is needed (an instruction set, a thread, a file system)."""
+    """The machine lacks something (an instruction set, a thread, a file system)."""
 
 
 def explain(title: str, wrong: str, why: str, right: str) -> str:
-    """A long message: the wrong code, why it is wrong, and the right code."""
+    """A long message: the wrong code, the reason, and the right code."""
 
     def indent(text: str) -> str:
         """The text in from the margin by four columns."""

@@ -1,4 +1,4 @@
-"""Garbage collection that waits while much is made that stays."""
+"""Pausing garbage collection while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _collects = False
 
 @contextmanager
 def uncollected() -> Generator[None]:
-    """A block, or with `@uncollected()` a function, in which nothing is searched for cycles that are garbage.
+    """A context or, as `@uncollected()`, a decorator in which the cyclic garbage collector is paused.
 
-    Tracing and compiling make objects by the hundred thousand and drop few: to go through all that the process holds,
-    again and again while they grow, is a tenth of their time.  In the end what is there counts as old, to be looked at
-    when all is, unless somebody has frozen objects.
+    Tracing and compiling create hundreds of thousands of objects and drop few.  Repeated collections would take a tenth
+    of the time.  At the end, all existing objects move to the oldest generation, unless the program has frozen objects.
     """
     depth = _depths.get(threading.get_ident(), 0)
     try:
@@ -31,7 +30,7 @@ def uncollected() -> Generator[None]:
 
 
 def _enter(depth: int) -> None:
-    """State in how many blocks this thread is."""
+    """Count the contexts that this thread has entered."""
     global _collects
     with _lock:
         if depth and not _depths:
@@ -44,7 +43,7 @@ def _enter(depth: int) -> None:
 
 
 def _resume() -> None:
-    """Search for garbage again where no thread is in a block."""
+    """Resume garbage collection when no thread is in a context."""
     global _collects
     if not _depths and _collects:
         _collects = False

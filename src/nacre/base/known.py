@@ -1,4 +1,4 @@
-"""Results remembered by which object was given, for values that take long to compare."""
+"""Results cached by the identity of an argument, for values that are slow to compare."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT = 256  # results that are remembered: of what is compiled at a time
 
 
 def known_by_identity(function: Callable[Concatenate[X, P], R]) -> Callable[Concatenate[X, P], R]:
-    """A pure function that remembers its latest results by the first argument's identity and the others' values.
+    """A pure function that caches its latest results by the first argument's identity and the other arguments' values.
 
     >>> @known_by_identity
     ... def size(x: list[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used."""
+"""Packages that load a name when it is first used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def names_of(homes: Mapping[str, str]) -> dict[str, str]:
 
 
 def loader(package: str, homes: Mapping[str, str], within: str | None = None) -> Callable[[str], Any]:
-    """A package's `__getattr__`: a name from its module, or one of the modules, imported at the first use.
+    """A package's `__getattr__`: imports a name's module, or a submodule, at the first use.
 
     The modules are those of the package `within`, by default the same one.
     """

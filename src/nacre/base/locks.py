@@ -1,4 +1,4 @@
-"""Locks that are free in a forked child whatever other threads did as it was made; what one thread makes for all."""
+"""Locks that are free in a forked child, and work that one thread does for all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 def forkable() -> threading.Lock:
-    """A lock for which a fork waits, so that the child finds it free and what it guards whole.
+    """A lock for which a fork waits: the child finds it free and the data it guards consistent.
 
     >>> with forkable():
     ...     pass
@@ -38,13 +38,13 @@ def forkable() -> threading.Lock:
 
 
 def in_child(begin: Callable[[], object]) -> None:
-    """Let every forked child begin with a call."""
+    """Register a call that every forked child makes first."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=begin)
 
 
 def renewed() -> Callable[[], threading.RLock]:
-    """A lock that one thread may take again and again, and a new one in each forked child: a call gives it.
+    """A function that returns a reentrant lock, and a new one in each forked child.
 
     >>> lock = renewed()
     >>> with lock(), lock():
@@ -56,7 +56,7 @@ def renewed() -> Callable[[], threading.RLock]:
 
 
 def of_threads_there(known: dict[int, Any], changed: Callable[[], object]) -> None:
-    """Let forked children drop what is known of other threads, by their numbers, as they are gone; then call."""
+    """Make forked children drop data about other threads, by thread number, and then call a function."""
 
     def alone() -> None:
         for thread in known.keys() - {threading.get_ident()}:
@@ -67,11 +67,11 @@ def of_threads_there(known: dict[int, Any], changed: Callable[[], object]) -> No
 
 
 class Turns:
-    """Work that one thread does at a time for each key, while others who want the same wait for their turn.
+    """Work that one thread does at a time for each key, while other threads that want the same key wait.
 
-    A thread may take a turn amid its own, of the same key or another.  Where waiting would never end, as each of
-    several threads waits for another's turn, one goes on at once; so who has a turn looks first whether the work is
-    done, and what two have made must be equal.  A turn ends with the work, whatever that raises.
+    A thread may take a turn during a turn of its own, for the same or another key.  If threads would wait for each
+    other in a cycle, one of them continues at once.  So a thread first checks whether the work is done, and two results
+    for one key must be equal.  A turn ends with the work, even if that raises an error.
 
     >>> turns = Turns()
     >>> turns.take("sum", lambda: 1 + 2)
@@ -85,7 +85,7 @@ class Turns:
         in_child(self._alone)
 
     def take(self, key: Hashable, work: Callable[[], R]) -> R:
-        """What work() returns, done while no other thread does some of an equal key."""
+        """The result of work(), done while no other thread works on an equal key."""
         thread = threading.get_ident()
         before = len(self._taken.get(thread, ()))
         try:
@@ -99,7 +99,7 @@ class Turns:
                 raise
 
     def fill(self, known: MutableMapping[K, V], key: K, limit: int, make: Callable[[], V]) -> V:
-        """`known[key]`, which one thread makes if it is not there; at the limit the oldest entry goes.
+        """`known[key]`, made by one thread if missing; at the limit the oldest entry is dropped.
 
         >>> known = {}
         >>> Turns().fill(known, "three", 100, lambda: 3), known
@@ -128,7 +128,7 @@ class Turns:
             self._taken.setdefault(thread, []).append(key)
 
     def _end(self, thread: int, before: int) -> None:
-        """Give back what a thread took beyond a number of turns; twice is as good as once."""
+        """Release a thread's turns beyond a number; a second call has no effect."""
         with self._state:
             self._wanted.pop(thread, None)
             del self._taken.get(thread, [])[before:]
@@ -137,7 +137,7 @@ class Turns:
             self._state.notify_all()
 
     def _blocked(self, thread: int, key: Hashable) -> bool:
-        """Whether another thread is at it that does not, over whatever many others, wait for this one."""
+        """Whether another thread works on the key and does not wait, directly or indirectly, for this one."""
         if key in self._taken.get(thread, ()):
             return False
         found = at = [t for t, keys in self._taken.items() if key in keys]
@@ -149,7 +149,7 @@ class Turns:
         return bool(found) and thread not in seen
 
     def _alone(self) -> None:
-        """In a forked child: there are no others."""
+        """Forget other threads in a forked child."""
         thread = threading.get_ident()
         self._state = threading.Condition()
         self._taken = {thread: self._taken[thread]} if thread in self._taken else {}
@@ -157,9 +157,9 @@ class Turns:
 
 
 def once(make: Callable[P, R]) -> Callable[P, R]:
-    """A function whose results are made once, as `functools.cache` has it, even if several threads ask at first.
+    """A function whose results are computed once, like `functools.cache`, even if several threads call it at first.
 
-    For what there must not be two of.  A child that is forked while another thread makes it makes its own.
+    For objects that must exist only once.  A child that is forked while another thread makes one makes its own.
 
     >>> @once
     ... def token() -> object:

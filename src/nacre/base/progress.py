@@ -1,6 +1,6 @@
-"""What a terminal shows while compiling takes more than a second: one line, which goes when it is done.
+"""A progress line in the terminal for compilations over one second; it is removed at the end.
 
-Nothing is shown where the error output is no terminal (a file, a pipe, a notebook), in other threads than the main one,
+No line is shown if the error output is not a terminal (a file, a pipe, a notebook), in threads other than the main one,
 or with NACRE_PROGRESS=0.
 """
 
@@ -19,7 +19,7 @@ CLEAR = "\r\x1b[K"
 
 
 class _Line:
-    """The line of the compilation under way, if there is one."""
+    """The line of the current compilation, if there is one."""
 
     def __init__(self) -> None:
         self.name: str | None = None
@@ -31,7 +31,7 @@ class _Line:
         self.name, self.next = name, time.monotonic() + DELAY
 
     def end(self) -> None:
-        """It is done."""
+        """The compilation ends."""
         self.name = None
         if self.written:
             self.written = False
@@ -57,14 +57,14 @@ _line = _Line()
 
 
 def shown() -> bool:
-    """Whether there is a terminal, nobody else writes its lines, and the environment does not say no."""
+    """Whether there is a terminal that no other code writes to, and the environment allows the line."""
     wanted = os.environ.get("NACRE_PROGRESS", "").strip().lower() not in ("0", "off", "no", "false")
     return wanted and sys.stderr is sys.__stderr__ and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 @contextmanager
 def compiling(name: str) -> Generator[None]:
-    """A block that compiles something of a name; one within another is part of it."""
+    """A context that compiles something with a name; a nested one is part of the outer one."""
     outermost = _line.name is None and threading.current_thread() is threading.main_thread()
     try:
         if outermost:
@@ -76,6 +76,6 @@ def compiling(name: str) -> Generator[None]:
 
 
 def progress(stage: str, done: int, total: int = 0) -> None:
-    """Say how far a compilation has come; costs a comparison where none is under way."""
+    """Report how far a compilation is; without a compilation this costs one comparison."""
     if _line.name is not None:
         _line.write(stage, done, total)

@@ -1,7 +1,7 @@
-"""Dataclasses that are quick to make: a start makes some 170, all of whose methods the standard library compiles.
+"""Fast dataclasses: the package makes about 170 at start, and the standard library compiles every method of each.
 
-`dataclass` takes what Nacre uses of the standard decorator's options and gives classes that behave alike; `fields`,
-`replace` and `asdict` of the standard library take them.  Only `__init__` is compiled for each class.
+`dataclass` supports the standard decorator's options that Nacre uses, with the same behaviour.  `fields`, `replace` and
+`asdict` of the standard library work on the classes.  Only `__init__` is compiled for each class.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class _Factory:
-    """Stands for an argument that was not given, where a new value is made for each instance."""
+    """A placeholder default for an argument whose value is made anew for each instance."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -75,7 +75,7 @@ def dataclass(cls: type[Any] | None = None, /, *, frozen: bool = False, eq: bool
 
 
 def _init(cls: type[Any], fields: tuple[Field[Any], ...], frozen: bool) -> Callable[..., None]:
-    """The method that sets the fields, one argument for each in order."""
+    """A method that sets the fields, with one argument for each in order."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_missing": FACTORY}
     parameters, lines = ["self"], [" pass"]
     for f in fields:
@@ -106,7 +106,7 @@ def _repr(self: Any) -> str:
 
 
 def _values(fields: list[Field[Any]]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of an instance's fields."""
+    """A function that returns the values of an instance's fields."""
     names = [f.name for f in fields]
     if len(names) > 1:
         return attrgetter(*names)
@@ -132,7 +132,7 @@ def _hashing(fields: tuple[Field[Any], ...]) -> Callable[[Any], int]:
 
 
 def _refusals(cls: type[Any], names: frozenset[str]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """What refuses to assign and to delete fields; a subclass may have other attributes."""
+    """Methods that refuse to assign and delete fields; a subclass may have other attributes."""
 
     def __setattr__(self: Any, name: str, value: object) -> None:
         if type(self) is cls or name in names:

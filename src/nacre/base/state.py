@@ -12,11 +12,11 @@ from nacre.base.locks import forkable, of_threads_there
 
 
 class State(threading.local):
-    """What surrounds the code that a thread runs.
+    """The ambient state of the code that a thread runs.
 
-    `interpreters` is the stack of active ones, outermost first (see `trace.bind`).  `word` is 0 exactly when
-    an operation on plain tensors may run at once: no interpreter is active.  `ambient` is the gradient and the
-    numerics mode together, on which compiled functions depend.
+    `interpreters` is the stack of active interpreters, outermost first (see `trace.bind`).  `word` is 0 exactly when no
+    interpreter is active, so that operations on plain tensors run at once.  `ambient` combines the gradient and
+    numerics modes; compiled functions depend on it.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class State(threading.local):
         self.held: dict[Any, Any] = {}  # what variables hold here while a function of them is differentiated
 
     def settle(self) -> None:
-        """Let `ambient` stand for both modes; equal ones are one object."""
+        """Update `ambient` from both modes; equal states share one object."""
         ambient = self.gradients, self.numerics
         self.ambient = _ambients.setdefault(ambient, ambient)
 
@@ -43,7 +43,7 @@ _counting = forkable()
 
 @contextmanager
 def gradients(enabled: bool) -> Generator[None]:
-    """Record operations for `backward` inside, or not."""
+    """A context that records operations for `backward`, or does not."""
     before = STATE.gradients
     try:
         _record(enabled)
@@ -57,7 +57,7 @@ def gradients(enabled: bool) -> Generator[None]:
 
 
 def _record(enabled: bool) -> None:
-    """Set the gradient mode of this thread, and tell native code."""
+    """Set the gradient mode of this thread and inform native code."""
     with _counting:
         STATE.gradients = enabled
         STATE.settle()
@@ -69,7 +69,7 @@ def _record(enabled: bool) -> None:
 
 
 def _tell() -> None:
-    """Tell native code of all threads."""
+    """Inform native code of all threads."""
     SILENT[0] = 2  # it asks Python meanwhile
     SILENT[1] = next(iter(_silent), 0)
     SILENT[0] = len(_silent)
@@ -79,5 +79,5 @@ of_threads_there(_silent, _tell)
 
 
 def signature() -> tuple[object, ...]:
-    """What of the ambient state a compiled function depends on."""
+    """The part of the ambient state on which a compiled function depends."""
     return STATE.ambient

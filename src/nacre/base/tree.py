@@ -31,7 +31,7 @@ class Structure:
 
     @property
     def leaves(self) -> int:
-        """How many leaves it has."""
+        """The number of leaves."""
         return 1 if self.kind is None else sum(c.leaves for c in self.children)
 
     def __str__(self) -> str:
@@ -69,17 +69,17 @@ def _open(tree: Any) -> tuple[type, Sequence[Any], Hashable] | None:
 
 
 def _own(kind: type) -> bool:
-    """Whether a class is of this package, whose dataclasses are values of their own."""
+    """Whether a class belongs to this package, whose dataclasses are leaves."""
     return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def _fields(node: Any) -> tuple[str, ...]:
-    """The fields of a dataclass's instance that are set, those that are no arguments of its making included."""
+    """The fields of a dataclass instance that are set, including those that `__init__` does not take."""
     return tuple(f.name for f in dataclasses.fields(node) if hasattr(node, f.name))
 
 
 def _dataclass(kind: Any, names: tuple[str, ...], children: Sequence[Any]) -> Any:
-    """An instance with these fields.  They are what they were when it was made: nothing is computed of them anew."""
+    """An instance with the given fields, made without `__init__`, so that no field is computed again."""
     made: Any = object.__new__(kind)
     for name, child in zip(names, children, strict=True):
         object.__setattr__(made, name, child)
@@ -93,7 +93,7 @@ def opened(tree: Any) -> tuple[list[Any], Hashable] | None:
 
 
 def _is_deep(tree: Any) -> bool:
-    """Whether containers are nested more deeply than anybody writes them."""
+    """Whether containers are nested too deeply."""
     waiting = [(tree, 0)]
     while waiting:
         held, depth = waiting.pop()
@@ -115,7 +115,7 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
         if not _is_deep(tree):  # it is the caller who recurses
             raise
         raise ArgumentError(
-            "tree: a container that does not contain itself, and is not nested too deeply for Python, is required; "
+            "tree: a container must not contain itself or be nested too deeply for Python; "
             f"got such a {type(tree).__name__}"
         ) from None
 
@@ -137,25 +137,25 @@ def _flatten(tree: Any) -> tuple[list[Any], Structure]:
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The container of the given structure and leaves."""
     if len(leaves) != structure.leaves:
-        raise ArgumentError(f"tree.unflatten: {structure.leaves} leaves are required; got {len(leaves)}")
+        raise ArgumentError(f"tree.unflatten: the structure needs {structure.leaves} leaves; got {len(leaves)}")
     return _rebuild(structure, iter(leaves))
 
 
 def leaves_as(structure: Structure, tree: Any, what: str) -> list[Any]:
-    """What a tree has in the places of a structure's leaves, None included; dicts are matched by their keys.
+    """The subtrees at the places of a structure's leaves, None included; dicts are matched by keys.
 
-    Raises ArgumentError where it has another structure above them.
+    Raises ArgumentError if the structure above them differs.
     """
     if structure.kind is None:
         return [tree]
     opened = _open(tree)
     if opened is None or opened[0] is not structure.kind or len(opened[1]) != len(structure.children):
-        raise ArgumentError(f"{what} of structure {structure} is required; got {flatten(tree)[1]}")
+        raise ArgumentError(f"{what} must have structure {structure}; got {flatten(tree)[1]}")
     children = opened[1]
     if structure.kind is dict:
         keys: Any = structure.data
         if set(tree) != set(keys):
-            raise ArgumentError(f"{what} with the keys {list(keys)} is required; got {list(tree)}")
+            raise ArgumentError(f"{what} must have the keys {list(keys)}; got {list(tree)}")
         children = [tree[key] for key in keys]
     return [x for s, child in zip(structure.children, children, strict=True) for x in leaves_as(s, child, what)]
 
@@ -163,8 +163,7 @@ def leaves_as(structure: Structure, tree: Any, what: str) -> list[Any]:
 def replaced(tree: Any, leaves: Iterator[Any], rebuilt: list[Any]) -> Any:
     """A tree with other leaves, in order.
 
-    Containers that get a leaf of another identity, lists and dicts are built anew and added to `rebuilt`; others
-    stay the objects they are.
+    Lists, dicts and containers with a changed leaf are rebuilt and added to `rebuilt`; other containers are kept.
     """
     opened = _open(tree)
     if opened is None:
@@ -205,6 +204,6 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     for other in rest:
         more, found = flatten(other)
         if found != structure:
-            raise ArgumentError(f"tree.map: trees of one structure are required; got {structure} and {found}")
+            raise ArgumentError(f"tree.map: trees must have one structure; got {structure} and {found}")
         others.append(more)
     return unflatten(structure, [f(*args) for args in zip(leaves, *others, strict=True)])

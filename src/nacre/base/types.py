@@ -29,7 +29,7 @@ class TensorType:
         found = cls._interned.get(key)
         if found is None:
             if len(key[0]) > MOST_AXES:
-                raise ShapeError(f"tensor: at most {MOST_AXES} axes are required; got {len(key[0])}; merge some")
+                raise ShapeError(f"tensor: at most {MOST_AXES} axes are allowed; got {len(key[0])}; merge some")
             found = super().__new__(cls)
             found.shape, found.dtype = key
             found.static = all(type(s) is int for s in key[0])
@@ -77,34 +77,42 @@ def row_major(shape: Sequence[Size]) -> tuple[Size, ...]:
     return tuple(reversed(strides))
 
 
+def show_shape(shape: Shape) -> str:
+    """A shape as a tuple, with symbolic sizes by name.
+
+    >>> show_shape((2, 3)), show_shape((Dim.symbol("n", max=8),)), show_shape(())
+    ('(2, 3)', '(n,)', '()')
+    """
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+
+
 def broadcast_shapes(*shapes: Shape, operation: str = "broadcast") -> Shape:
-    """The shape in which shapes meet by NumPy's rules; raises ShapeError where they do not."""
+    """The common shape of shapes by NumPy's broadcasting rules.  Raises ShapeError if there is none."""
     rank = max(map(len, shapes), default=0)
     result: list[Size] = []
     for k in range(rank):
         sizes = [s[k - rank + len(s)] for s in shapes if k - rank + len(s) >= 0]
         big = [s for s in sizes if s != 1]
         if any(s != big[0] for s in big):
-            shown = " and ".join(str(list(s)).replace("Dim(", "").replace(")", "") for s in shapes)
             raise ShapeError(
-                f"{operation}: sizes that are equal or 1 are required in every axis, counted from the last; "
-                f"got shapes {shown}; reshape or transpose one of them"
+                f"{operation}: sizes must be equal or 1 in each axis; got {' and '.join(map(str, sizes))} in axis "
+                f"{k - rank} (shapes {' and '.join(map(show_shape, shapes))}); reshape or transpose one of them"
             )
         result.append(big[0] if big else 1)
     return tuple(result)
 
 
 def normal_axis(axis: int, rank: int, operation: str) -> int:
-    """A non-negative axis; raises AxisError when it is out of range, KindError for what is no whole number."""
+    """A non-negative axis.  Raises AxisError if it is out of range, KindError if it is not a whole number."""
     if type(axis) is not int and not is_whole(axis):
-        raise KindError(f"{operation}: a whole number as axis is required; got {shown(axis)}")
+        raise KindError(f"{operation}: axis must be an integer; got {shown(axis)}")
     if not -rank <= axis < rank:
-        raise AxisError(f"{operation}: an axis in [{-rank}, {rank}) is required; got {axis}")
+        raise AxisError(f"{operation}: axis must be in [{-rank}, {rank}); got {axis}")
     return axis % rank if rank else 0
 
 
 def normal_axes(axes: int | Sequence[int] | None, rank: int, operation: str) -> tuple[int, ...]:
-    """Sorted, distinct, non-negative axes; None means all."""
+    """Sorted, distinct, non-negative axes; None means all axes."""
     if axes is None:
         return tuple(range(rank))
     given: object = axes
@@ -112,5 +120,5 @@ def normal_axes(axes: int | Sequence[int] | None, rank: int, operation: str) -> 
     listed: list[int] = [cast("int", axes)] if single else list(few(cast("Sequence[int]", axes), operation))
     normal = sorted(normal_axis(a, rank, operation) for a in listed)
     if len(set(normal)) != len(normal):
-        raise ShapeError(f"{operation}: distinct axes are required; got {tuple(listed)}")
+        raise ShapeError(f"{operation}: axes must be distinct; got {tuple(listed)}")
     return tuple(normal)

@@ -1,1 +1,1 @@
-"""Kernels to LLVM text, and the native driver and entries."""
+"""Code generation: from kernels to LLVM text, and the native driver and entries."""

@@ -2,9 +2,9 @@
 
     p = exp(score(q · kᵀ) − most),   mixed = p · v,   out = mixed · (1 / Σ p)
 
-A thread takes a chunk of a head's queries, packs the keys once, and works band by band: a band's scores, whole rows of
-them, stay in its scratch memory.  Every element is computed as the separate products, exponentials and sums compute
-it, so the bits are theirs.
+A thread takes a chunk of a head's queries, packs the keys once, and works band by band.  A band's scores, whole rows,
+stay in its scratch memory.  Every element is computed as by separate products, exponentials and sums, with the same
+bits.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SIZES = ("inner", "queries", "keys", "depth", "width")  # depth: of queries and 
 class Attention:
     """What a caller of a kernel needs to know.
 
-    `slots` names the argument slots: addresses (forward `Q K V Mask Out Mixed Most Total`, of those that there are),
-    the sizes, strides in elements (columns are contiguous; what has one value a row is contiguous, too), then the
-    words of the `Cut` that `cut` gives for (heads, queries, keys, depth, width) and threads.
+    `slots` names the argument slots: addresses (forward `Q K V Mask Out Mixed Most Total`, as far as used), then
+    the sizes, and strides in elements.  Columns, and results with one value for each row, are contiguous.  Last are
+    the words of the `Cut` that `cut` gives for (heads, queries, keys, depth, width) and threads.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Attention of few queries, as a decoder has one for each token: keys and values are read once, where they lie.
+"""Attention of few queries, such as a decoder's one for each token: keys and values are read once, without packing.
 
-The products are those of few rows, `dots` with the keys and `sweep` over the values; what lies between them is what
-every attention does to its rows, and so are all bits.
+The products are those of few rows: `dots` with the keys and `sweep` over the values.  The operations on rows are those
+of all attention kernels, so the bits are the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def few_queries(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -
 
 
 def _cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
-    """Items are heads; the words are `WORDS`, in bytes but for the first two.  Sizes as in `forward_cut`."""
+    """Items are heads; the words are `WORDS`, in bytes except the first two.  Sizes as in `forward_cut`."""
     heads, queries, keys, _, width = sizes
     s_row, c_row = (line(bands.wide(n)) for n in (keys, width))
     areas = (2 * queries * s_row, 2 * queries * c_row, 2 * line(bands.tall * bands.bytes))

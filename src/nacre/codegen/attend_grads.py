@@ -1,12 +1,12 @@
-"""Attention's backward kernel: the cotangents of queries, keys and values, with the weights computed again.
+"""Attention's backward kernel: the cotangents of queries, keys and values, with recomputed weights.
 
     p = exp(score(q · kᵀ) − most),   d = p · (g · vᵀ + shift), back through the scores
     dv = pᵀ · g,   dk = dᵀ · q,   dq = d · k
 
-A thread takes a head.  It goes through the scores in squares as large as a block of a chain of multiply-adds, keys
-outside and queries inside, so that each square gives one chain to every sum it has a part in, in ascending order.
-Where there are few heads it takes some keys of a head and all queries, for dk and dv, or some queries and all keys, for
-dq: the weights are computed twice then.
+A thread takes a head.  It processes the scores in squares as large as a block of a chain of multiply-adds, with keys
+outside and queries inside.  Each square adds one chain to each of its sums, in ascending order.  With few heads, a
+thread takes some keys of a head and all queries, for dk and dv, or some queries and all keys, for dq; the weights are
+then computed twice.
 """
 
 from __future__ import annotations

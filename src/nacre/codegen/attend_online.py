@@ -6,8 +6,8 @@
     joined   weights, total → total · factor + their sum
     scaled   mixed → mixed · factor, to which the weights' products with the values are added
 
-A thread takes a chunk of a head's queries and goes through the keys block by block, packs each block once, and goes
-through the chunk's bands with it.  What it keeps does not grow with the number of keys.
+A thread takes a chunk of a head's queries.  It processes the keys block by block, packs each block once, and uses it
+for all bands of the chunk.  Its memory does not grow with the number of keys.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What attention's kernels are made of: products of bands of rows, and what keeps skipped keys exact.
+"""Parts of attention's kernels: products of bands of rows, and exact treatment of skipped keys.
 
-A *band* is as many rows as a register tile is tall.  Everything that a band's products read and write lies in a
-thread's scratch memory, in whole vectors, so that one tile and its narrow sister serve every size.
+A *band* has as many rows as a register tile.  Its products read and write a thread's scratch memory, in whole vectors,
+so that one tile and its narrow variant serve every size.
 
 Causal attention skips keys behind the diagonal.  Their weights are +0, so they would add ±0 to a chain of
-multiply-adds, which changes nothing unless a factor is not finite (`finite` asks beforehand) or the chain stands at
-−0 (`settle` takes such chains through the skipped keys).  A mask that is added behind the diagonal must be below +∞
-there, or the weight is NaN (`below` asks).
+multiply-adds.  That has an effect only if a factor is not finite (`finite` tests this first) or the chain stands at −0
+(`settle` adds the skipped keys to such chains).  A mask added behind the diagonal must be below +∞ there, or the weight
+is NaN (`below` tests this).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How attention is cut into work items, and a thread's scratch memory into areas; no choice changes any bit."""
+"""How attention is divided into work items, and a thread's scratch memory into areas; no choice changes any bit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def line(size: int) -> int:
 
 
 def forward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
-    """Items are chunks of a head's queries; the words are `FORWARD`: bytes but for the first two.
+    """Items are chunks of a head's queries; the words are `FORWARD`, in bytes except the first two.
 
     Sizes are the heads, queries, keys, elements of queries and keys, elements of values.
     """
@@ -84,9 +84,9 @@ def _chunk(heads: int, queries: int, threads: int) -> int:
 def backward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
     """Items are heads, or parts of them where there are fewer heads than threads.  Sizes as in `forward_cut`.
 
-    The words are `BACKWARD`, bytes but for the first two.  Parts of a head are first its keys, `each` at a time, which
-    are `key_items`, with the cotangents of keys and values; then its queries, so many at a time, with theirs.  Both
-    compute the weights.  `key_items` of 0 tell that an item is a head.
+    The words are `BACKWARD`, in bytes except the first two.  Parts of a head are first its keys, `each` at a time; they
+    are `key_items`, with the cotangents of keys and values; then its queries, a number at a time, with theirs.  Both
+    compute the weights.  If `key_items` is 0, an item is a head.
     """
     heads, queries, keys, depth, width = sizes
     each, key_items, items = BLOCK, 0, heads

@@ -1,4 +1,4 @@
-"""What attention does to the rows of its scores, as loop nests over a band of rows in scratch memory.
+"""Attention's operations on rows of scores, as loop nests over a band of rows in scratch memory.
 
     most        scores → the row's greatest
     raised      scores → weights: exp(score − that greatest score)

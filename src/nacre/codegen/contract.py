@@ -2,9 +2,9 @@
 
     C[b, m, n] = epilogue(Σₖ A[b, m, k] · B[b, k, n])
 
-Each sum is a chain of fused multiply-adds from +0 over ascending k, begun anew every 256 k; the
+Each sum is a chain of fused multiply-adds from +0 over ascending k, restarted every 256 k.  The
 chains' results are added in ascending order.  Sizes, strides, blocking, threads, batch and
-instruction set leave every bit as it is.
+instruction set do not change any bit.
 
 The batch has two levels, b = outer · size of the inner + inner, so that heads of examples are read
 as they lie: every buffer has a stride for each level.
@@ -54,14 +54,14 @@ FEW_WORDS = 2  # rows up to which short numbers are not packed as words
 
 @dataclass(frozen=True)
 class Contraction:
-    """What a caller of a matrix product kernel needs to know.
+    """The interface of a matrix product kernel for its callers.
 
-    `slots` names the 8-byte argument slots in order.  There are the pointers `A B Packed Output0… Operand0…`, of which
-    `Packed` may be null and is not of a thin kernel (see `contract_keep`), and integers: sizes (`batch` of both levels
-    together, `inner` of the inner one), strides in elements (`a.m`, `output0.outer`, `operand1.inner` …) and, at the
-    end, the blocking `rows columns swap` that `plan` gives.  Outputs and "row" and "full" operands have contiguous n.
+    `slots` names the 8-byte argument slots in order.  First come the pointers `A B Packed Output0… Operand0…`.
+    `Packed` may be null; thin kernels lack it (see `contract_keep`).  Then come integers: sizes (`batch` of both levels
+    together, `inner` of the inner one), strides in elements (`a.m`, `output0.outer`, `operand1.inner` …) and the
+    blocking `rows columns swap` of `plan`.  Outputs and "row" and "full" operands have contiguous n.
     Rows of the outputs and full operands of a `level` ending are equally far apart.
-    Outputs must not overlap factors or operands; but that of an ending `over` its full operands may be one of those,
+    Outputs must not overlap factors or operands.  The output of an ending `over` its full operands may be one of those,
     of the same type and strides.
     """
 
@@ -164,11 +164,11 @@ def _check(ending: Ending) -> None:
     for operand in ending.operands:
         if operand.kind not in KINDS:
             raise ArgumentError(
-                f"contract: an operand kind of {', '.join(KINDS)} is required; got {operand.kind!r}"
+                f"contract: the operand kind must be one of {', '.join(KINDS)}; got {operand.kind!r}"
             )
     if ending.epilogue is None and (ending.operands or len(ending.outputs) != 1):
         raise ArgumentError(
-            "contract: one output and no operands are required without an epilogue; got "
+            "contract: without an epilogue there must be one output and no operands; got "
             f"{len(ending.outputs)} and {len(ending.operands)}; pass an epilogue"
         )
 

@@ -1,10 +1,10 @@
-"""Asking for memory ahead: what a block of a large product needs next is on its way while its tiles multiply.
+"""Prefetching: the data that a block of a large product needs next is loaded while its tiles multiply.
 
-Each tile has a list of addresses: what its ending reads, and its share of the following bands of A and of C, and of
-the following block of B.  It asks for one of them at a time, as a processor ignores more than a few at once.  Small
-products lie in caches already.
+Each tile has a list of addresses: its ending's operands, and its share of the next bands of A and C, and of the next
+block of B.  It prefetches one at a time, because processors drop more than a few at once.  Small products are in cache
+already.
 
-A list is the number of its addresses, then these, then its own, which is asked for in vain when the others are spent.
+A list is the number of its addresses, the addresses, and its own address, which is prefetched when the others are used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def begin(f: Function, wanted: Val) -> None:
 
 
 def share(f: Function, amount: Val, parts: Val | int) -> Val:
-    """What each of so many parts takes, so that all is taken in the end; also how many parts of a size there are."""
+    """The share of each of several parts; the shares cover the amount.  Also the number of parts of a given size."""
     return f.binary("udiv", f.sub(f.add(amount, parts), 1), parts)
 
 
@@ -78,7 +78,7 @@ class Runs:
 
 
 def runs_of(f: Function, start: Val, apart: Val, count: Val, size: Val, tiles: Val) -> Runs:
-    """Runs of which so many tiles ask for what they can."""
+    """Runs of which the given number of tiles ask for what they can."""
     size = f.smin(size, MOST * LINE)
     each = f.smin(share(f, count, tiles), f.binary("udiv", MOST * LINE, f.smax(size, LINE)))
     return Runs(start, apart, count, size, each)
@@ -104,7 +104,7 @@ class Ahead:
 def b_ahead(
     f: Function, numbers: Numbers, start: Val, stride: tuple[Val, Val], depth: Val, columns: Val, bands: Val
 ) -> Ahead:  # fmt: skip
-    """A block of B of so many k and columns."""
+    """A block of B of the given number of k and columns."""
     by_row = f.icmp("eq", stride[1], 1)
     count, length = f.select(by_row, depth, columns), f.select(by_row, columns, depth)
     apart = f.mul(f.select(by_row, stride[0], stride[1]), numbers.stored_bytes)

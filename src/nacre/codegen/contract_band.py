@@ -1,8 +1,8 @@
-"""A in bands of as many rows as a tile has, read where they stand or from a copy.
+"""A in bands with as many rows as a tile, read in place or from a copy.
 
-A copy pays where rows of A share too few cache sets, and where a line of it holds elements of many rows; it must be
-where elements change type.  The tiles of a band make that of the following one, a share each: what they wait for comes
-while others multiply.  Two copies are read and written in turn.
+A copy pays if rows of A share too few cache sets, or if a cache line holds elements of many rows; it is needed if
+elements change type.  The tiles of a band copy the next band, a share each, so that loads overlap with
+multiplications.  Two copies alternate.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def make_bands(
     f: Function, layout: Layout, stride: tuple[Val, Val], rows: Val, columns: Val, tiles: Val, k: Val, far: Val,
     words: Words | None,
 ) -> Bands:  # fmt: skip
-    """Decide how a block of so many rows, columns and k takes A."""
+    """Decide how a block of the given number of rows, columns and k takes A."""
     by_column = f.and_(f.icmp("eq", stride[0], 1), f.icmp("ne", stride[1], 1))
     return Bands(f, layout, stride, rows, _copy_pays(f, layout, stride, columns, k), by_column, tiles, far,
                  words)

@@ -1,10 +1,10 @@
 """One block of a matrix product on one thread: pack, run register tiles, merge.
 
 The block function reads the kernel's arguments; with `swap` it computes Cᵀ = Bᵀ·Aᵀ, in which a
-product with few columns fills its vectors.  The products of a chain are the same, and so are its
+product with few columns fills its vectors.  The products of a chain are the same, so are its
 bits.
 
-All products of a type share it: a kernel tells it how it ends, and hands it the functions that end it.
+All products of a type share it: a kernel passes its ending and the functions that compute it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Products with few rows and contiguous columns of B: squares of B are transposed in registers on their way.
+"""Products with few rows and contiguous columns of B: squares of B are transposed in registers.
 
-Columns advance in strips of a vector's width, and several short strips side by side: each product of a chain waits
-for the one before it, so that a strip alone leaves the machine idle.
+Columns advance in strips of a vector's width, with several short strips side by side.  Each product of a chain waits
+for the one before it, so one strip alone would leave the machine idle.
 """
 
 from __future__ import annotations

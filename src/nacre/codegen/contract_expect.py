@@ -1,4 +1,4 @@
-"""Asking for what an ending reads while its tile multiplies, so that whole matrices cost no wait."""
+"""Prefetching of an ending's operands while its tile multiplies, so that whole matrices cost no wait."""
 
 from __future__ import annotations
 

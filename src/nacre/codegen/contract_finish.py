@@ -1,4 +1,4 @@
-"""The end of a matrix product: block sums join, and finished rows pass through the epilogue."""
+"""The end of a matrix product: block sums are added, and finished rows pass through the epilogue."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slo
     """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add).
 
     Sends raw sums of rows × columns elements at (outer, inner, m, n) from a tile through the epilogue to the outputs.
-    `add` adds those kept at `home` before them.  from_row and home_row are in bytes.  A panel has so many vectors;
+    `add` adds those kept at `home` before them.  from_row and home_row are in bytes.  A panel has `panel` vectors;
     whole ones come `often` or not.
     """
     f = module.function("merge", "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
@@ -266,5 +266,5 @@ class _Strip:
         f, scalar = self.f, target.dtype.memory
         ty = vec(scalar, self.numbers.lanes)
         if value.ty != ty:
-            raise CompileError(f"contract epilogue: a {ty} is required; got a {value.ty}")
+            raise CompileError(f"contract epilogue: the value must be a {ty}; got a {value.ty}")
         store_edge(f, value, f.gep(row, self.j, scalar), self.lanes(ty))

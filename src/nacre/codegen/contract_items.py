@@ -1,6 +1,6 @@
-"""The items of a matrix product, and what its kernel hands to the functions that all products of a type share.
+"""The work items of a matrix product, and the arguments for functions that all products of a type share.
 
-A kernel has only how it ends for its own: what it tells of that, and the functions that do it, go down to its blocks.
+Only a kernel's ending is its own: a description of it, and its functions, are passed down to the blocks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class End:
 
 
 def end_of(f: Function, stay: str, size: Val) -> End:
-    """The ending of a product of so many elements."""
+    """The ending of a product of the given number of elements."""
     merge, expect, weave = (HOW.load(f, name) for name in ("Merge", "Expect", "Weave"))
     in_place, plain = (f.icmp("ne", HOW.load(f, name), 0) for name in ("in_place", "plain"))
     expects = f.icmp("sgt", f.mul(size, HOW.load(f, "expected")), NEAR)

@@ -80,7 +80,7 @@ class Kept:
 def keep(
     f: Function, layout: Layout, slots: Slots, swap: Val, depth: Val, columns: Val, blocks: Val, scratch: Val
 ) -> Kept:  # fmt: skip
-    """How an item with so many columns and blocks of k, each with `depth` elements of a column, packs B."""
+    """How an item with the given number of columns and blocks of k, each with `depth` elements of a column, packs B."""
     given, alone = slots.load(f, "Packed"), f.icmp("sge", HOW.load(f, "rows"), slots.load(f, "m"))
     there = f.and_(f.and_(f.icmp("ne", given, f.const("ptr", 0)), alone), f.xor(swap, f.const("i1", True)))
     state = f.load(f.select(there, given, f.module.constant("not_ready", "i64", "0")), "i64")

@@ -15,9 +15,9 @@ from nacre.native.text import FLOATS, Function, Val, bits_of, lanes_of, scalar_o
 class Numbers:
     """The arithmetic of one element type on one instruction set.
 
-    Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`: float for
+    Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`.  It is float for
     float16, bfloat16 and float32, double for float64, i32 for integers up to 32 bits and i64 for
-    the longest; or what the other factor needs, where that is wider.  Packed factors are of that
+    the longest.  If the other factor needs a wider one, it is that.  Packed factors have that
     type too, or words of neighbours in k (`contract_words`).
     """
 
@@ -148,7 +148,7 @@ def numbers(isa: Isa, dtype: DType) -> Numbers:
     if dtype.is_integer:
         return Numbers(isa, dtype, "i64" if dtype.bits == 64 else "i32")
     raise DTypeError(
-        f"contract: a floating-point or integer dtype is required; got {dtype.name}; "
+        f"contract: the dtype must be floating-point or integer; got {dtype.name}; "
         "convert the operands first, as in `x.astype(nacre.int32)`"
     )
 
@@ -170,7 +170,7 @@ def widened(isa: Isa, dtype: DType, narrow: DType) -> Numbers:
     """How elements of a narrower dtype become factors of a product of another one; DTypeError unless that is exact."""
     if dtype is not float32 or narrow.bits > 16 or not (narrow.is_float or narrow.is_integer):
         raise DTypeError(
-            f"contract: float32, and elements of 16 bits at most that it holds, are required; got {dtype.name} and "
+            f"contract: dtypes must be float32 and one of at most 16 bits that fits it; got {dtype.name} and "
             f"{narrow.name}; convert the operands first"
         )
     return Numbers(isa, narrow, numbers(isa, dtype).wide)

@@ -107,7 +107,8 @@ def make_plans(
     m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
     if tiling.thin and not turned.thin:
         raise ArgumentError(
-            f"contract: the thin kernel takes up to {FEW} rows or columns, and a contiguous axis of the other factor; "
+            f"contract: the thin kernel needs at most {FEW} rows or columns, and a contiguous axis of the other "
+            "factor; "
             f"got {m} × {n} and {axes!r}; use the packed kernel"
         )
     total = batch * _cost(tiling, m, n, k, b_axis == "n")
@@ -126,7 +127,7 @@ def _plan(
     tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int, total: float,
     swap: int,
 ) -> Plan:  # fmt: skip
-    """The plan of blocks of a size, for a product of so many vector operations."""
+    """The plan of blocks of a size, for a product of the given number of vector operations."""
     (rows, columns), (m, n, k) = cut, size
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))

@@ -72,7 +72,7 @@ def add_chain(f: Function, numbers: Numbers, at: Val) -> None:
 def _sweep(f: Function, numbers: Numbers, matrix: Numbers, a: Val, b: Val, count: int, ahead: Val) -> None:
     """Add `count` products to every sum: some columns for all rows, then the next columns.
 
-    The first row of A asks for what lies so many bytes `ahead` in B.
+    The first row of A asks for what lies the given number of bytes `ahead` in B.
     """
     most = f.select(f.icmp("eq", f["rows"], 1), f["columns"], f.i64(PASS // matrix.stored_bytes))
     with f.loop("pass", 0, f["columns"], most) as part:

@@ -97,7 +97,7 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: s
 
 
 def ask(f: Function, k: Val, wanted: Val) -> None:
-    """Ask for one of so many addresses of a list; beside a k."""
+    """Ask for one of the given number of addresses of a list; beside a k."""
     f.prefetch(f.load(f.gep(f["wanted"], f.add(f.smin(k, wanted), 1), "i64"), "ptr"))
 
 

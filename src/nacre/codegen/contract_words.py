@@ -1,11 +1,11 @@
-"""Words: packed short numbers, of which neighbours in k share one 32-bit element, as one instruction takes them.
+"""Words: packed short numbers; neighbours in k share one 32-bit element, as one instruction reads them.
 
 That instruction multiplies the numbers of two words and adds the products to a sum.  Where a word is not filled there
 are zeros, of bfloat16 a negative one in A, as -0 alone leaves every sum as it is.
 
 * Integers in pairs or fours are exact in any order, as sums wrap at 32 bits.  Fours are unsigned on one side: A's
   are moved by 128, and a `header`, the first row of each packed panel of B, has what begins the sums instead of 0.
-* Pairs of bfloat16 are two fused multiply-adds, the upper half's first, so that the earlier k is the upper half: a
+* Pairs of bfloat16 are two fused multiply-adds, the upper half's first, so the upper half has the earlier k.  A
   chain's bits are those of single multiply-adds, except that the instruction takes subnormal numbers and sums for
   zero.  There are none where the factors' least exponents add up to enough, as all sums are multiples of the product
   of the factors' last places; elsewhere tiles take the words apart.
@@ -62,7 +62,7 @@ def emit_apart(module: Module, numbers: Numbers, shape: Shape) -> None:
 
 
 def emit_words(module: Module, numbers: Numbers, vectors: int) -> None:
-    """Write the functions that pack words, for panels of so many vectors and strips of one."""
+    """Write the functions that pack words, for panels of the given number of vectors and strips of one."""
     _emit_rows(module, numbers, vectors)
     _emit_rows(module, numbers, 1)
     _emit_along(module, numbers)
@@ -73,7 +73,7 @@ def emit_words(module: Module, numbers: Numbers, vectors: int) -> None:
 
 
 def words(f: Function, numbers: Numbers, kc: Val) -> Val:
-    """How many elements of packed factors so many numbers fill."""
+    """The number of packed elements that a number of values fill."""
     return kc if numbers.group == 1 else f.lshr(f.add(kc, numbers.group - 1), numbers.group.bit_length() - 1)
 
 

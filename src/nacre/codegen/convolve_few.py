@@ -25,7 +25,7 @@ class FewTiles:
                 self._write(n, kind)
 
     def taken(self, tiles: Val) -> Val:
-        """Whether a block of so many tiles is multiplied here."""
+        """Whether a block of the given number of tiles is multiplied here."""
         f = self.w.k.f
         found = f.const("i1", False)
         for n in self.sizes:

@@ -41,7 +41,7 @@ class Vectors(Arithmetic[Val]):
 
 @dataclass(frozen=True)
 class FilterRow:
-    """Code for the rows of a kind, of filters staged as [channel][tap][lane], so many lanes, maybe read backwards."""
+    """Code for the rows of a kind, of filters staged as [channel][tap][lane], possibly read backwards."""
 
     k: Kernel
     f: Function

@@ -88,7 +88,7 @@ class Finish:
         return 16 // self.k.element
 
     def _vectors(self, pixels: Val, first: tuple[Val, Val], left: Val, at: Val, mask: Val | None) -> None:
-        """Send a vector of pixels of a piece's channels, of which so many are left, to the output."""
+        """Send a vector of pixels of a piece's channels, of which the given number of are left, to the output."""
         k, f, size = self.k, self.k.f, self._piece
         rows = f.gep(pixels, product(f, at, self.width), k.scalar)
         pieces = [f.load(f.gep(rows, i * self.width, k.scalar), f"<{size} x {k.scalar}>") for i in range(k.lanes)]

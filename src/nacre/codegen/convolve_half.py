@@ -37,8 +37,8 @@ def through_float(isa: Isa, scalar: str, steps: Callable[[str], Steps], inputs: 
     Raises ArgumentError with an epilogue, which would see results that are not rounded yet.
     """
     if epilogue:
-        raise ArgumentError("convolve: an epilogue takes float32 or float64 results; got "
-                            f"{HALF_TYPES[scalar].name}; run it as a kernel of its own")
+        raise ArgumentError("convolve: the results of an epilogue must be float32 or float64; got "
+                            f"{HALF_TYPES[scalar].name}; run it as a separate kernel")
     half, wide = HALF_TYPES[scalar], steps("float")
     renamed = {t.name: f"{t.name}_wide" for t in (*inputs, output)}
     inner = [replace(s, buffers=tuple(renamed.get(b, b) for b in s.buffers),

@@ -1,7 +1,7 @@
 """Folds over the taps of each output pixel, with pixels in vector lanes, plane by plane.
 
-Depthwise convolution, pooling and their gradients are such folds.  A `Fold` says what is carried
-from tap to tap; the kernel finds the taps of each output row and column (`Correlation`), loads them
+Depthwise convolution, pooling and their gradients are such folds.  A `Fold` defines the state carried
+from tap to tap.  The kernel finds the taps of each output row and column (`Correlation`), loads them
 a vector of pixels at a time, and tells the fold which lanes have the tap.
 """
 
@@ -58,7 +58,7 @@ class Fold(Protocol):
 
 
 def pixel_tiles(c: Correlation, lanes: int) -> list[Tile]:
-    """The vectors of pixels of an output row, whole but for the last one of a phase."""
+    """The vectors of pixels of an output row, whole except the last one of a phase."""
     return column_tiles(c, lanes, even=False)
 
 

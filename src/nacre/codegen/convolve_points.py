@@ -1,8 +1,8 @@
-"""The pieces of Winograd's convolution: pixels and filters as values at 36 points, their products, and the results.
+"""The parts of Winograd's convolution: pixels and filters as values at 36 points, their products, and the results.
 
-Channels lie in vector lanes, and are taken in chunks.  Of the values at the points, those of tiles of the image are
-[chunk][point][tile][channel], those of filters are panels [chunk][point][channel][lane], and the sums of the products
-are [point][tile][lane].
+Channels lie in vector lanes, and are processed in chunks.  Values at the points of image tiles are stored as
+[chunk][point][tile][channel], those of filters as panels [chunk][point][channel][lane].  The sums of the products are
+[point][tile][lane].
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class WinogradKernel:
             f.store(f.zero(k.vector), f.gep(here, at.index, k.scalar))
 
     def _copy(self, source: Val, count: int, to: Val) -> None:
-        """Bring a vector of channels of so many pixels of a block to [pixel][channel]."""
+        """Bring a vector of channels of the given number of pixels of a block to [pixel][channel]."""
         k, f = self.k, self.k.f
         with f.loop("pixel", 0, count) as at:
             value = f.load(f.gep(source, f.mul(at.index, CHANNEL_BLOCK), k.scalar), k.vector)
@@ -289,7 +289,7 @@ class WinogradKernel:
     def write_filters(self, points: int) -> None:
         """Write @filters_points_kind_n(source, following, numbers, to, step, count): some channels' filters.
 
-        They are so many points, all or some of a row, of which the kind and the numbers are `FilterRow`'s.  The source
+        They are n points, all or some of a row, with the kind and the numbers of `FilterRow`.  The source
         is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.  A share of what is
         staged at `following` is prefetched.
         """
@@ -319,7 +319,7 @@ class WinogradKernel:
         return f.mul(f.i64(total(f, product(f, index, plan.sides.inputs), channel)), 9 * plan.width)
 
     def ask_filters(self, index: Val, channel: Val, depth: Val, part: Val, parts: int) -> None:
-        """Prefetch one of several parts of the filters of so many channels from one on, of all groups' panels, in w."""
+        """Prefetch one of several parts of a range of channels' filters, of all groups' panels, in w."""
         k, f, plan = self.k, self.k.f, self.plan
         channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
         ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)

@@ -155,7 +155,7 @@ def total(f: Function, *terms: Operand) -> Operand:
 
 
 def in_block(f: Function, lane: Operand, plane: int, step: Operand = 1) -> Operand:
-    """Where a channel is among blocks of channels of so many pixels; in a block they are a step apart."""
+    """Where a channel is among blocks of channels of the given number of pixels; in a block they are a step apart."""
     if isinstance(lane, int):
         block, within = lane // CHANNEL_BLOCK, lane % CHANNEL_BLOCK
         return total(f, block * CHANNEL_BLOCK * plane, product(f, within, step))

@@ -304,7 +304,7 @@ class CorrelationKernel:
         return image, panel, group
 
     def _room(self, space: Val, done: Val) -> Val:
-        """Where a panel begins, of which so many elements are done; parts that are used once all lie at one place."""
+        """The start of a panel after a number of elements; parts that are used once share one place."""
         f = self.k.f
         if self.bands > 1:
             return space

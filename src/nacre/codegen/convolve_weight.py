@@ -170,7 +170,7 @@ class WeightKernel:
         row = conv.columns.kernel * plan.width
 
         def call(kw: int, channels: int, c: Operand) -> None:
-            """Call the function for so many kernel columns and channels at channel c."""
+            """Call the function for the given number of kernel columns and channels at channel c."""
             at = product(f, f.sub(f.i64(c), begin), row)
             f.call(f"pixels_{kw}_{channels}", "void", [
                 f.gep(x, product(f, c, plan.plane), k.scalar), d,

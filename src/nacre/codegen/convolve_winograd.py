@@ -248,7 +248,7 @@ class _Panels:
               ask: Callable[[Val, int], None]) -> None:
         """Multiply a block (its pixels' values, the step of points, its tiles) over channels start … end of a chunk.
 
-        What is wanted next, filters from the item and channel `following` on, is asked for meanwhile.
+        Filters from the item and channel `following` on are prefetched meanwhile.
         """
         k, w, f, (v, step, tiles) = self.k, self.w, self.k.f, block
         chunk, channel = split(f, channels[0], w.plan.chunk)

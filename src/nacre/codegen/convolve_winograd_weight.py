@@ -1,8 +1,8 @@
 """Winograd's gradient of the filter as native kernels, with the bits of `nacre.kernel.order_winograd`.
 
-A work item is a block of images for some input channels and a panel of output channels: it transforms their pixels
-and the result's gradient, and writes the sums of their products at the 36 points to a workspace.  A second kernel adds
-up the blocks and brings the sums back to taps.
+A work item is a block of images for some input channels and a panel of output channels.  It transforms their pixels and
+the result's gradient, and writes the sums of their products at the 36 points to a workspace.  A second kernel adds up
+the blocks and transforms the sums back to taps.
 """
 
 from __future__ import annotations

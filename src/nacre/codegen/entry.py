@@ -1,8 +1,8 @@
-"""Entry points from Python: one native function that checks its arguments, runs a bound plan, and wraps results.
+"""Entry points from Python: a native function checks its arguments, runs a bound plan, and wraps the results.
 
-Python calls a `METH_FASTCALL` function whose self is the address of a record.  The record says which types the
-arguments must have and what to run.  Anything unusual (another type, a view, a traced value, an active interpreter)
-goes to the record's fallback, which is Python.  Written on exported functions of the C-API only.
+Python calls a `METH_FASTCALL` function whose self is the address of a record.  The record lists the argument types and
+the program.  Unusual calls (another type, a view, a traced value, an active interpreter) go to the record's fallback,
+which is Python.  The code uses only exported functions of the C API.
 """
 
 from __future__ import annotations
@@ -201,13 +201,14 @@ def entry(executable: Executable, fallback: Callable[..., Any], nodes: bool | Re
           any_mode: bool = False) -> Callable[..., Any]:
     """A native callable: tensors of the executable's input types in, its results out (one, or a tuple).
 
-    Whatever does not fit goes to `fallback` with the same arguments: other types, views, traced values, and
-    unless `nodes` is False calls inside a transformation and values with nodes, except those that the Recording
-    given as `nodes` knows how to record.  `donors` names for some outputs the input whose buffer they take over; the
-    caller sees to it that nobody else holds that buffer.  With `strided`, inputs may be views; the caller sees to it
-    that they have the strides for which the executable was compiled.  With `keeps`, what kernels pack of inputs
-    (packed weights) is kept from the second call with the same ones on.  With `any_mode`, numerics need not be exact:
-    the caller sees to it that they are those for which the executable was compiled.
+    Other calls go to `fallback` with the same arguments: other types, views and traced values.  Unless `nodes` is
+    False, so do calls inside a transformation and values with nodes, except those that the Recording `nodes` can
+    record.
+
+    `donors` names for some outputs the input whose buffer they take over; the caller ensures that no other object holds
+    that buffer.  With `strided`, inputs may be views; the caller ensures that they have the compiled strides.  With
+    `keeps`, packed inputs (weights) are kept from the second call with the same inputs.  With `any_mode`, numerics need
+    not be exact; the caller ensures that the mode is the compiled one.
     """
     bound = executable.bound({})
     inputs, outputs = executable.input_types, executable.output_types

@@ -1,10 +1,13 @@
 """The entry of a program: it checks its arguments, runs the program, and wraps results.  Native code.
 
-Record, in 64-bit words: inputs, outputs, descriptor, whether Ctrl-C may end it midway, fallback, tensor class, buffer
-class, whether to release the interpreter lock, address of the number of active interpreters, what to do about nodes
-(ignore them, call the fallback, or the address of a Recording's table), the table of what is packed (or 0, see
-`codegen/entry_packed`), then for each input its type and, where it may be a view, the bytes of its elements (0: it must
-be dense), then for each output its type, its bytes, and the input whose buffer it takes over (or -1).
+Record, in 64-bit words:
+
+* inputs, outputs, descriptor, whether Ctrl-C may end it midway, fallback, tensor class, buffer class;
+* whether to release the interpreter lock, address of the number of active interpreters;
+* how to treat nodes (ignore them, call the fallback, or the address of a Recording's table);
+* the table of packed inputs (or 0, see `codegen/entry_packed`);
+* for each input its type and, if it may be a view, the bytes of its elements (0: it must be dense);
+* for each output its type, its bytes, and the input whose buffer it takes over (or -1).
 """
 
 from __future__ import annotations

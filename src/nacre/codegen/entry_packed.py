@@ -1,9 +1,9 @@
-"""What programs keep packed of their inputs between calls: native code that knows whether it is still theirs.
+"""Packed copies of inputs that programs keep between calls: native code that checks whether they are current.
 
-What kernels pack of inputs is kept from the second call on with the same ones (see `runtime/plan.Packed`).  Its
-table, in 64-bit words: bytes, the Buffer or null, the number of inputs it is made of, that of the values in it, then
-for each input its place, the serial of its Buffer and its address at the last call, then for each value its offset.
-All functions are called with the interpreter lock.
+Packed copies are kept from the second call with the same inputs (see `runtime/plan.Packed`).  The table, in 64-bit
+words: bytes, the Buffer or null, the number of packed inputs, the number of values.  Then follow for each input its
+place, the serial of its Buffer and its address at the last call, and for each value its offset.  All functions are
+called with the interpreter lock.
 """
 
 from __future__ import annotations

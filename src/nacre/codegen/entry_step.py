@@ -1,18 +1,21 @@
-"""The entry of a program that reads and writes variables: it takes their values, runs it, and puts new ones back.
+"""The entry of a program that reads and writes variables: it takes their values, runs it, and stores new ones.
 
-All of it is done under the interpreter lock (which a long program gives back while it runs): nobody sees some
-variables with new values and others with old ones.  What may fail comes before the program, but for the program's own
+All of it runs under the interpreter lock, which a long program releases while it runs.  So no thread sees some
+variables with new values and others with old ones.  All steps that may fail come before the program, except its own
 memory, which comes before its first kernel: a call that raises has changed nothing.  Variables whose memory the program
-writes over hold placeholders meanwhile, as `hidden` of `trace/variable` has it, and only if nobody else holds what they
-held; else, and for anything unusual, the call goes to the fallback, which is Python.
+overwrites hold placeholders meanwhile (see `hidden` in `trace/variable`), if no other object holds their values.  Other
+calls go to the fallback, which is Python.
 
-Record, in 64-bit words: the program's record (see `codegen/entry_call`), arguments, plain operands (arguments and
-captures), results, then addresses of tables: the sources of operands after the arguments (captures, and slots of
-variables), the slots that outputs after the results go to, what is hidden (pairs: operand, placeholder), the slots that
-are set to None, and those that must be as they were (triples: slot, object, whether it holds it) - the last three begin
-with how many there are; then functions: whether all else is as it was (or 0), what makes the answer of a tuple of
-results (0: it is the one result, None: it is the tuple), the fallback, and those that take the lock of updates and
-release it.
+Record, in 64-bit words:
+
+* the program's record (see `codegen/entry_call`), arguments, plain operands (arguments and captures), results;
+* addresses of tables: the sources of operands after the arguments (captures, and slots of variables), and the slots for
+  outputs after the results;
+* addresses of tables that begin with their length: hidden values (pairs: operand, placeholder), slots that are set to
+  None, and slots that must be unchanged (triples: slot, object, whether it holds it);
+* functions: whether all else is unchanged (or 0), and the one that makes the answer from a tuple of results (0: the one
+  result is the answer, None: the tuple is);
+* the fallback, and the functions that take and release the lock of updates.
 """
 
 from __future__ import annotations

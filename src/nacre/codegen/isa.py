@@ -1,4 +1,4 @@
-"""What each target machine has: vector width, registers, and the attributes its functions carry."""
+"""Properties of each target machine: vector width, registers, and the attributes of its functions."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@
 the work items lo … hi of the kernel's parallel extent.  The outer parallel loops, if perfectly nested, make up
 that extent; when the innermost of them is a vector loop too, its share is counted in blocks of vectors.
 
-The parts: `nest_value` (expressions, loads), `nest_operate` (scalar operations), `nest_hoist` (loop invariants),
-`nest_loop` (statements and loops), `nest_fold` and `nest_reduce` (canonical reductions), `nest_tile` and
-`nest_square` (transposed accesses), `nest_stream` (stores past the caches), `nest_shape` and `nest_bounds` (what is
-read off a nest beforehand).
+Expressions are in `nest_value` (loads too), `nest_operate` (scalar operations) and `nest_hoist` (loop invariants).
+Loops are in `nest_loop` (statements too), `nest_fold` and `nest_reduce` (canonical reductions), `nest_tile` and
+`nest_square` (transposed accesses), `nest_stream` (non-temporal stores), `nest_shape` and `nest_bounds` (analysis
+of a nest).
 """
 
 from __future__ import annotations

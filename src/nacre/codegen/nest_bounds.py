@@ -1,6 +1,6 @@
-"""What is known of a nest's values beforehand: an element less the greatest of its row is not above 0.
+"""Known bounds of a nest's values: an element less the greatest of its row is not above 0.
 
-So are the arguments of a softmax's exponentials, which spares each of them a comparison.
+A softmax's exponentials have such arguments, which saves a comparison for each of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Bounds:
 
 
 def _greatest(s: Stmt, name: str, extents: Mapping[str, Size]) -> Greatest | None:
-    """What an accumulator is the greatest of after a statement, if that is loops around nothing but this."""
+    """The expression whose maximum an accumulator holds after a statement that computes only this."""
     if isinstance(s, Accumulate) and s.op == "max" and s.accumulators == (name,):
         return Greatest(s.values[0], extents)
     if isinstance(s, For):

@@ -46,7 +46,7 @@ class Folds(Hoisting):
         outer = [n for n in written(s.body) if n in self.states and n in self.folds and self.folds[n].is_tree]
         here = {a for acc in directly(s.body) for a in acc.accumulators}
         if any(n not in here for n in outer):
-            raise CompileError(f"kernel: sums directly in their loop are required; got {outer} in a loop inside")
+            raise CompileError(f"kernel: sums must be directly in their loop; got {outer} in an inner loop")
         return [self.folds[n] for n in outer]
 
     def carried(self, body: Sequence[Stmt], besides: Sequence[Reduction] = ()) -> list[str]:
@@ -291,14 +291,14 @@ class Folds(Hoisting):
         absent = r.start(f, lanes)[0]
 
         def at_least(vectors: int) -> Val:
-            """The sum of the row's used lanes, for which at least so many vectors are read."""
+            """The sum of the row's used lanes, for which at least the given number of vectors are read."""
             if vectors >= BLOCK // lanes:
                 return filled(BLOCK // lanes)
             enough = f.icmp("sle", used, vectors * lanes)
             return self.choose(enough, lambda: filled(vectors), lambda: at_least(4 * vectors))
 
         def filled(vectors: int) -> Val:
-            """The sum of the row, its absent lanes filled up to so many vectors."""
+            """The sum of the row, its absent lanes filled up to the given number of vectors."""
             start = f.and_(f.add(used, lanes - 1), -lanes)
             if vectors > 1:
                 with f.loop("absent", start, vectors * lanes, lanes) as loop:
@@ -313,7 +313,7 @@ class Folds(Hoisting):
         return [f.load(f.gep(row, k * lanes, scalar), vec(scalar, lanes)) for k in range(count)]
 
     def tree(self, r: Reduction, vectors: Sequence[Val], count: int, level: int = 0) -> Lanes:
-        """The tree over so many vectors, given as subtrees of so many levels."""
+        """The tree over the given number of vectors, given as subtrees with a number of levels."""
         sums = Lanes(self.f, r, lanes_of(vectors[0].ty), count)
         for v in vectors:
             sums.add(v, level)

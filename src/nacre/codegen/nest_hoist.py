@@ -1,4 +1,4 @@
-"""What every round of a loop computes alike, computed before it."""
+"""Loop-invariant code motion: values that are equal in all iterations are computed before the loop."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Hoisting(Streams):
                 self._hoist(s.orelse if isinstance(s, If) else (), changing, seen, True)
 
     def spread(self, s: For, changing: set[str], lanes: int) -> None:
-        """Put what was hoisted out of a vector loop into all of so many lanes before it, too."""
+        """Broadcast a value hoisted out of a vector loop to all its lanes before the loop."""
         seen: dict[int, frozenset[str]] = {}
 
         def visit(e: Expr) -> None:

@@ -67,7 +67,7 @@ class Statements(Folds):
             case While():
                 self.repeat(s)
             case _:
-                raise CompileError(f"kernel: a loop nest is required; got a call of {s.template}")
+                raise CompileError(f"kernel: the statement must be a loop nest; got a call of {s.template}")
 
     def alloc(self, b: Buffer) -> None:
         """Make room for scratch: a register for shape (), stack memory if small, else the thread's scratch."""
@@ -94,7 +94,7 @@ class Statements(Folds):
         """Give an accumulator a new value, in the lanes where the mask holds."""
         old = self.states[name]
         if lanes_of(old.ty) != lanes_of(v.ty):
-            raise CompileError(f"kernel: a scalar of the vector loop itself is required; got {name} from outside")
+            raise CompileError(f"kernel: a scalar must belong to the vector loop itself; got {name} from outside")
         self.states[name] = v if self.mask is None else self.f.select(self.mask, v, old)
 
     def accumulate(self, s: Accumulate) -> None:
@@ -320,7 +320,7 @@ class Statements(Folds):
         with self.scope():
             holds = self.value(s.condition)
             if lanes_of(holds.ty) > 1:
-                raise CompileError("kernel: a while whose condition is the same in every lane is required")
+                raise CompileError("kernel: the condition of a while must be the same in every lane")
             f.branch(holds, f"{stem}.body", f"{stem}.done")
             f.label(f"{stem}.body")
             self.block(s.body)

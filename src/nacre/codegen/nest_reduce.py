@@ -223,7 +223,7 @@ class Leaves:
         self.open: list[tuple[int, Val]] = []  # level and value
 
     def add(self, v: Val, level: int = 0) -> None:
-        """Append a leaf, or a subtree of so many levels, joining subtrees of equal height."""
+        """Append a leaf, or a subtree of the given number of levels, joining subtrees of equal height."""
         while self.open and self.open[-1][0] == level:
             v = self.join(level, self.open.pop()[1], v)
             level += 1
@@ -244,8 +244,8 @@ class Leaves:
 class Lanes(Leaves):
     """The tree over the lanes of a number of consecutive vectors (a power of two of them).
 
-    A step pairs neighbouring lanes of two vectors.  If there are at least as many vectors as lanes, lanes within 128
-    bits are paired first and parts of 128 bits after them, for that is cheaper than to shuffle whole registers; the
+    A step pairs neighbouring lanes of two vectors.  With at least as many vectors as lanes, lanes within 128
+    bits are paired first and parts of 128 bits after them, which is cheaper than shuffling whole registers.  The
     last of these steps leaves the sums in order.
     """
 

@@ -1,4 +1,4 @@
-"""What a loop nest is like, read off before any code is written: what it folds, weighs, and how wide it is."""
+"""Analysis of a loop nest before code generation: its folds, its cost, and its width."""
 
 from __future__ import annotations
 

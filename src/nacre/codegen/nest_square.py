@@ -1,7 +1,7 @@
 """Loops along rows inside a vector loop over rows (cumulative sums), in squares that are transposed in registers.
 
-Lanes are rows there, so each round would gather an element of every row and scatter another.  Instead as many rounds
-as there are lanes are done together: their elements are loaded along the rows and transposed, and so are the results.
+The lanes are rows, so each iteration would gather an element of every row and scatter another.  Instead, as many
+iterations as there are lanes run together: their elements are loaded along the rows and transposed, and so are results.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Results that no cache holds, written past the caches: a line is not read before it is written.
+"""Non-temporal stores for results larger than the caches: a line is not read before it is written.
 
-A store that goes past the caches writes whole, aligned vectors.  So a vector loop whose results are large takes the
-rounds before the first aligned address by themselves; what is not aligned after that is written as ever.
+A non-temporal store writes whole, aligned vectors.  So a vector loop with large results runs the iterations before the
+first aligned address separately; buffers that are not aligned after that are written normally.
 
-What such loops read is asked for ahead of where the processor itself looks.  So is what several loops read of a row:
-the second one, which finds it in the cache, asks for the next row.
+The inputs of such loops are prefetched farther ahead than the processor does.  So are rows that several loops read: the
+second loop, which finds its row in the cache, prefetches the next row.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Square tiles of a nest in which some buffers run along one loop and some along another (transposed copies).
 
-The vector loop of such a nest would gather.  Instead a work item is a tile of as many rounds of both loops as fill a
-few lines: what runs along the other loop is loaded along it, transposed in registers into a small row-major tile in
-scratch memory, and read from there.  A tile's lines are far apart and no processor foresees the next ones, so each
-tile asks for those of the next.
+The vector loop of such a nest would gather.  Instead, a work item is a tile of both loops, as large as a few cache
+lines.  Buffers along the other loop are loaded along it, transposed in registers into a small row-major tile in scratch
+memory, and read from there.  A tile's lines are far apart, and processors do not predict the next ones, so each tile
+prefetches those of the next.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Values:
         """Inside, a loop's index has the given value (its first lane's)."""
         self._serial += 1
         if name in self.indices:
-            raise CompileError(f"kernel: an index of its own is required for each loop; got {name} twice")
+            raise CompileError(f"kernel: loop indices must be distinct; got {name} twice")
         self.indices[name] = self._serial, value
         self.extents[name] = extent
         self._seen.clear()
@@ -352,7 +352,7 @@ class Values:
         if place.kind != "one":
             v = self.widened(v)
         elif lanes_of(v.ty) > 1 or self.mask is not None:
-            raise CompileError(f"kernel: each lane its own element of {buffer} is required; the lanes share one")
+            raise CompileError(f"kernel: each lane must have its own element of {buffer}; the lanes share one")
         if value.dtype is bool_:
             v = f.cast("zext", v, "i8")
         if place.kind == "each":
@@ -369,7 +369,7 @@ class Values:
         return None
 
     def ahead(self, e: Load, pointer: Val, size: int) -> None:
-        """Ask for memory that later rounds will read, where that is worth it; a load read so many bytes here."""
+        """Prefetch memory that later iterations will read, if that pays; a load reads `size` bytes here."""
 
     def _active(self) -> Val:
         return self.mask if self.mask is not None else self.f.const(vec("i1", self.lanes), True)

@@ -1,19 +1,19 @@
-"""The driver: one native function that has all threads of the pool work on a plan's table of steps.
+"""The driver: one native function that makes all threads of the pool work on a plan's table of steps.
 
-A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle.
-The steps from one barrier to the next are an epoch: none needs what another one computes.  The caller counts the
-chunks of an epoch's steps, shares them with the pool, and goes on to the next epoch when they are done; whoever takes
-a chunk finds the step that it belongs to.  A caller that is alone runs each step whole.  An idle step is a copy that
-has nothing to do where its two addresses are the same.  Before each of its chunks the caller may ask whether to stop;
-then what is left of the epoch is taken without work, and no other epoch begins.
+A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle.  The
+steps between two barriers are an epoch; they are independent of each other.  The caller counts the chunks of an epoch's
+steps and shares them with the pool.  It starts the next epoch when they are done.  A thread that takes a chunk finds
+the step that it belongs to.  A caller without workers runs each step whole.  An idle step is a copy that has no work if
+its two addresses are equal.  Before each of its chunks the caller may test whether to stop; then the rest of the epoch
+is taken without work, and no other epoch begins.
 
-A row without a kernel turns the way (see `runtime/flow`), which is the caller's alone: nothing is under way then.  Its
-words: none, the place of a loop's rounds or of a cell's address, trips, target, barrier, kind, and two more.  ENTER:
-whether the caller runs the loop alone.  TURN and LEAVE: the address and number of the loop's moves; LEAVE has whether
-the loop was run alone in place of trips.  A move is three words: the place of an address among the arguments, what is
-added to it after even rounds, and after odd ones.
+A row without a kernel controls the flow (see `runtime/flow`).  Only the caller runs it, while no chunk is under way.
+Its words: none, the place of a loop's rounds or of a cell's address, trips, target, barrier, kind, and two more.
+ENTER: whether the caller runs the loop alone.  TURN and LEAVE: the address and number of the loop's moves; LEAVE has
+whether the loop was run alone in place of trips.  A move is three words: the place of an address among the arguments,
+the increment after even rounds, and the increment after odd ones.
 
-The stamped driver is the same with a clock: it notes for each thread and step when the first chunk began, when the
+The stamped driver is the same with a clock.  For each thread and step, it records when the first chunk began, when the
 last one ended, and how long the thread was busy (see `inspect/profile`).  Its table is the last word of the descriptor.
 """
 

@@ -188,7 +188,7 @@ def slot_offset(cls: type, name: str) -> int:
     """Where a slot of a class lies in its instances: PyMemberDescrObject → PyMemberDef.offset."""
     descriptor = cls.__dict__[name]
     if type(descriptor) is not types.MemberDescriptorType:
-        raise TypeError(f"{cls.__name__}.{name} is no slot")
+        raise TypeError(f"{cls.__name__}.{name} is not a slot")
     member = ctypes.c_void_p.from_address(id(descriptor) + 40).value
     assert member is not None
     return ctypes.c_ssize_t.from_address(member + 16).value

@@ -1,7 +1,7 @@
-"""Windows that lie side by side, and their gradients: an element is read once, its gradient written once.
+"""Windows that do not overlap, and their gradients: each element is read once, and its gradient written once.
 
-No element is in two windows.  So what computes the elements needs no scratch memory, and of gradients nothing is added
-up: an element has that of its window, plus 0, or that if it is the window's first maximum.
+No element is in two windows.  So the kernels that compute elements need no scratch memory, and gradients need no sums:
+an element's gradient is its window's, plus 0, or that if it is the window's first maximum.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class ApartKernel:
         self.channel: Operand = 0
 
     def _present(self, pixels: int, part: int = 0) -> Val | None:
-        """The lanes of a vector that so many pixels reach; None for all."""
+        """The lanes of a vector that the given number of pixels reach; None for all."""
         left = min(self.k.lanes, max(0, pixels - part * self.k.lanes))
         return lane_set(self.k.f, self.k.lanes, range(left))
 
     def _taps(self, parts: list[Val]) -> list[Val]:
-        """The taps of a vector of windows, of their pixels in a row or of what is made of several rows."""
+        """The taps of a vector of windows, of their pixels in one row or combined from several rows."""
         if self.across == 1:
             return parts
         a, b = parts
@@ -153,7 +153,7 @@ class ApartGrad(ApartKernel, ABC):
                               columns.out - whole, left)
 
     def _windows(self, gradients: Val, offset: Val, count: int, pixels: int) -> None:
-        """A vector of windows, `count` of them, which have so many pixels in each row, from an offset in x on."""
+        """A vector of `count` windows with `pixels` pixels in each row, from an offset in x."""
         k, f, zero = self.k, self.k.f, self.k.f.zero(self.k.vector)
         given = self._present(count)
         g = f.load(gradients, k.vector) if given is None else f.masked_load(gradients, given, k.vector, zero)
@@ -194,7 +194,7 @@ class ApartMaxGrad(ApartGrad):
         return [g if mask is None else f.select(mask, g, f.zero(g.ty)) for mask in self._first(taps)]
 
     def _pixels(self, line: Val, pixels: int) -> list[Val]:
-        """So many pixels in one row of a vector of windows."""
+        """The given number of pixels in one row of a vector of windows."""
         k, f = self.k, self.k.f
         return [masked_load(k, f, f.gep(k.pointers["x"], f.add(line, i * k.lanes), k.scalar), self._present(pixels, i))
                 for i in range(self.across)]

@@ -1,6 +1,6 @@
-"""Pointwise work on what a window reads: computed a band of rows at a time, into scratch memory that stays near.
+"""Pointwise work on a window's operand: computed a band of rows at a time, into scratch memory that stays in cache.
 
-Each element is computed once, but for the few rows that windows of two bands have in common.
+Each element is computed once, except the few rows that windows of two bands share.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Bands:
             body(f.gep(room, f.sub(f.i64(0), skipped), k.scalar), rows)
 
     def _compute(self, room: Val, start: Val, channel: Val, count: Val) -> None:
-        """Compute so many elements from one on, of a channel's plane."""
+        """Compute the given number of elements from one on, of a channel's plane."""
         k, f = self.k, self.k.f
         whole = f.and_(count, -k.lanes)
 

@@ -108,7 +108,7 @@ class MaxKernel:
                 f.prefetch(f.gep(ahead, at, k.scalar))
 
     def _pixels(self, source: Val, at: int, pixels: int) -> Val:
-        """The vector at a place of so many pixels, -inf behind the last one."""
+        """The vector at a place of the given number of pixels, -inf behind the last one."""
         k, f = self.k, self.k.f
         place = f.gep(source, at, k.scalar)
         if at + k.lanes <= pixels:

@@ -1,4 +1,4 @@
-"""Graphs to executables: simplify, fuse, lower, plan; the executor."""
+"""From graphs to executables: simplify, fuse, lower, plan; and the executor."""
 
 from nacre.base.hints import refuse_calls
 

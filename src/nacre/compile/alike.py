@@ -1,8 +1,8 @@
-"""Clusters of one form are lowered once: the layers of a model differ in which values they read, and little else.
+"""Clusters of one form are lowered once, since the layers of a model differ in little but the values they read.
 
-A form is everything that lowering looks at, with the values numbered in the order in which they are met.  What is
-lowered for the first cluster of a form serves the others, with their values in place of the first one's; the kernel is
-the same object, so that what is made of it is made once too.
+A form is all input of the lowering, with values numbered in order of appearance.  The result for the first cluster of a
+form is reused for the others, with their values in place of the first one's.  They share one kernel object, so later
+stages also process it once.
 """
 
 from __future__ import annotations

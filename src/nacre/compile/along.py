@@ -1,9 +1,9 @@
-"""Equations along a run of axes: which part of their operands a part of their result is made of.
+"""Equations along a run of axes: which part of the operands a part of the result needs.
 
-A run is some neighbouring axes of a value, taken as one axis of a length.  An equation goes along a run of its result
-where the elements at some places of it are made of its operands' elements at the same places of a run of theirs, and
-of operands that are read whole.  It then computes a stretch of the run from stretches of the operands, and each
-element is what it was: no reduction goes across, and what a reduction or a product sums is the same.
+A run is a group of adjacent axes of a value, taken as one axis.  An equation goes along a run of its result if elements
+at a position of the run need only the operands' elements at the same position of their runs, and operands that are read
+whole.  Then a stretch of the run can be computed from stretches of the operands.  No reduction crosses the run, so
+every element and every sum keeps its bits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRODUCTS = frozenset(("dot", "widened_dot"))
 
 
 def needs(e: Equation, run: Run) -> Needs | None:
-    """The operands' runs for a run of the (one) result; None where the equation does not go along it."""
+    """The operands' runs for a run of the (one) result; None if the equation does not go along it."""
     if isinstance(e.primitive.lowering, Reduce):
         kept = [k for k in range(e.inputs[0].type.rank) if k not in e.params["axes"]]
         return _one(_neighbours(kept[slice(*run)]))
@@ -37,7 +37,7 @@ def needs(e: Equation, run: Run) -> Needs | None:
 
 
 def follow(e: Equation, operand: int, run: Run) -> Run | None:
-    """The run of the result that goes along a run of an operand; None where none does, or e is a product."""
+    """The run of the result for a run of an operand; None if there is none, or if e is a product."""
     x, y, params = e.inputs[operand].type, e.outputs[0].type, e.params
     found: Run | None = run
     if isinstance(e.primitive.lowering, Reduce):
@@ -56,7 +56,7 @@ def follow(e: Equation, operand: int, run: Run) -> Run | None:
 
 
 def trimmed(shape: Shape, run: Run) -> Run | None:
-    """A run without axes of size 1 at its ends; None for nothing else."""
+    """A run without axes of size 1 at its ends; None if it is then empty."""
     axes = [k for k in range(*run) if shape[k] != 1]
     return (axes[0], axes[-1] + 1) if axes else None
 
@@ -86,7 +86,7 @@ def stretched(e: Equation, run: Run, length: int) -> dict[str, Any]:
 
 
 def plain(e: Equation) -> bool:
-    """Whether each element of the result is the same function of the operands' elements there, whatever its place."""
+    """Whether each element of the result is the same function of the operands' elements at every position."""
     if e.params:
         return "shape" not in e.params and is_pointwise(e) and not _tells_places(e)
     known = _plain.get(e.primitive)

@@ -1,8 +1,8 @@
-"""The order of launches: those that need nothing of each other come together, so that few barriers stand between.
+"""The order of launches: independent launches are grouped, so that fewer barriers separate them.
 
-Threads meet at every barrier, and those that come first wait.  A launch therefore moves up to the epoch in which all
-that it needs is there, though not past many others: what a launch makes takes memory until it is read.  The order in
-which the launches were written is kept where the new one saves no barrier or takes more memory.
+Threads wait for each other at every barrier.  A launch therefore moves up to the epoch in which its inputs are ready,
+but only past a limited number of others, because its result occupies memory until it is read.  The original order is
+kept if the new one saves no barrier or takes more memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNBOUNDED = 64  # what a size without a maximum is taken for where memory is com
 
 
 def arranged(steps: Sequence[Launch]) -> list[int]:
-    """The launches' numbers in the new order, for launches that run one after the other."""
+    """The launches' numbers in the new order, for a straight program."""
     level: list[int] = []
     latest = 0
     wrote: dict[int, int] = {}  # value -> the last level that writes it

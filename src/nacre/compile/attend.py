@@ -1,10 +1,9 @@
 """Attention in graphs: softmax between two products becomes one equation, and its derivative another.
 
-`attend` gives those of out, mixed, max and sum that are read (see `attend_find`), `attend_grads` the cotangents of q,
-k and v, for which it computes the weights again.  Operands of half types are read as they lie and computed with in
-float32; out is written in its own dtype.  Neither keeps a matrix of scores in memory, and both give the bits of the
-equations whose place they take.  They are the compiler's own: programs are differentiated and batched before they get
-here.
+`attend` returns those of out, mixed, max and sum that are read (see `attend_find`).  `attend_grads` returns the
+cotangents of q, k and v; it recomputes the weights.  Half-type operands are read directly and computed in float32; out
+is written in its own dtype.  Neither stores a matrix of scores, and both give the bits of the equations they replace.
+They exist only in the compiler: differentiation and batching happen before.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ RESULTS = ("out", "mixed", "most", "total")
 
 
 def computed(q: TensorType) -> DType:
-    """The dtype in which everything is computed."""
+    """The dtype of the computation."""
     return float32 if q.dtype.bits < 32 else q.dtype
 
 
@@ -81,7 +80,7 @@ def _replaced(graph: Graph, finder: Finder, e: Equation) -> Graph | None:
 
 
 def _trimmed(graph: Graph) -> list[Equation]:
-    """The equations, attentions without the results that nobody reads."""
+    """The equations, with attentions without unused results."""
     read = {*uses(graph), *graph.outputs}
     found: list[Equation] = []
     for e in graph.equations:

@@ -1,10 +1,10 @@
-"""Where an attention is in a graph: from the exponential of its weights to its operands, results and derivative.
+"""Pattern matching of attention in a graph: from the exponential of its weights to operands, results and derivative.
 
     scores = q · kᵀ, scaled, masked;   p = exp(scores − max);   mixed = p · v;   out = mixed · (1 / Σ p)
-    or, where nobody asks for derivatives,   mixed = (p · (1 / Σ p)) · v
+    or, without derivatives,   mixed = (p · (1 / Σ p)) · v
     dv = pᵀ · g;   ds = p · (g · vᵀ + shift), masked, scaled;   dk = dsᵀ · q;   dq = ds · k
 
-Every value in between must be read by nobody else.
+No other equation may read the intermediate values.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Finder:
         return e if e is not None and e.primitive.name == name else None
 
     def only(self, v: Var, *readers: Equation | None) -> bool:
-        """Whether nobody but the given equations reads a value."""
+        """Whether only the given equations read a value."""
         mine = {id(e) for e in readers}
         return v not in self.outputs and all(id(e) in mine for e in self.readers.get(v, []))
 
@@ -324,7 +324,7 @@ class Finder:
                 break
 
     def narrowed(self, match: Match, e: Equation) -> Var:
-        """What an equation computes, as it is written to memory: in a half type, if nobody reads it otherwise."""
+        """The result of an equation as stored: in a half type, if all other readers use that."""
         readers = self.readers.get(e.outputs[0], [])
         if e.outputs[0] in self.outputs or len(readers) != 1 or readers[0].primitive.name != "cast":
             return e.outputs[0]
@@ -335,7 +335,7 @@ class Finder:
         return narrow
 
     def widened(self, a: Atom) -> Atom:
-        """An operand as it lies in memory: in a half type, if it is converted from that to what is computed in."""
+        """An operand as stored: in a half type, if it is converted from it for the computation."""
         e = self.by(a, "cast")
         return e.inputs[0] if e is not None and a.type.dtype is float32 and e.inputs[0].type.dtype in HALVES else a
 
@@ -384,7 +384,7 @@ class Finder:
     # ---- derivative
 
     def rest_is_derivative(self, match: Match) -> bool:
-        """Whether whoever else reads the weights computes the derivative, which is noted."""
+        """Whether all other readers of the weights compute the derivative, which is noted."""
         rest = [e for e in self.readers.get(match.p, []) if not any(e is t for t in match.taken)]
         if not rest:
             return match.p not in self.outputs

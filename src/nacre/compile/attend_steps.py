@@ -1,4 +1,4 @@
-"""Attention as steps: its operands as they lie in memory, or made dense first, for the kernels of `codegen`."""
+"""Attention as launches: its operands, dense or as stored, for the kernels of `codegen`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes of a kernel's domain: which of them can be merged, and where their indices are used."""
+"""Axes of a kernel's domain: which can be merged, and where their indices are used."""
 
 from __future__ import annotations
 

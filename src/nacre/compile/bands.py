@@ -1,10 +1,9 @@
-"""Products whose elements only row by row are reduced: computed a band of rows at a time, and reduced while it is near.
+"""Large products that are only reduced, computed in bands of rows, each reduced while it is in cache.
 
-The product is never whole in memory: not the scores of a vocabulary under a cross-entropy, nor the distances whose
-smallest names a cluster.  A loop of the program computes a band of it and all that reads it (`compile/along` tells how
-equations go along), by the kernels that would compute the whole.  Each element is what it was, and each reduction is
-within a band, so bits do not change.  Bands of columns serve where columns are reduced.  In the same way many rows of a
-table that are looked up for a product of few columns are multiplied while they are near.
+The product is never whole in memory, such as the scores of a vocabulary under a cross-entropy, or distances to
+clusters.  A loop computes a band of it and all its readers (see `compile/along`), with the kernels of the whole.  Each
+element and each reduction is within one band, so bits do not change.  Bands of columns are used where columns are
+reduced.  A lookup of many table rows for a product with few columns is computed the same way.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ LONGEST = 3  # and for a larger one, which comes from memory each time
 
 
 def banded(graph: Graph) -> Graph:
-    """The graph in which such products and what reads them are loops over bands."""
+    """The graph with loops over bands in place of such products and their readers."""
     known = _Known(graph)
     products = [e.outputs[0] for e in graph.equations if e.primitive.name in PRODUCTS]
     for v in products:
@@ -223,7 +222,7 @@ class _Group:
         return not isinstance(low, Element) or (low.view is not None and e.primitive.name not in CHEAP)
 
     def circular(self) -> bool:
-        """Whether the members need what is made of their results."""
+        """Whether the members depend on their own results."""
         behind: set[Atom] = set(self.results)
         for e in self.graph.equations:
             if e not in self.inner and not behind.isdisjoint(e.inputs):
@@ -286,7 +285,7 @@ class _Group:
         return found
 
     def band(self, builder: Builder, rows: int, wholes: Sequence[Atom], parts: Sequence[Atom]) -> list[Var]:
-        """Write the members for a band of so many rows; its results, their run in front."""
+        """Write the members for a band of the given number of rows; its results, their run in front."""
         whole: dict[Atom, Atom] = dict(zip(self.whole, wholes, strict=True))
         cut = {key: _to(builder, part, key[1][0]) for key, part in zip(self.cut, parts, strict=True)}
         inside: dict[Atom, Atom] = {}

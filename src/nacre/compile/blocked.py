@@ -1,14 +1,13 @@
-"""Layout of images: where it pays, channels lie in blocks of 16 between convolutions.
+"""Layout of images: where it pays, channels are stored in blocks of 16 between convolutions.
 
-Kernels of convolutions compute with channels in vector lanes.  Images whose channels lie in planes they transpose as
-they read them, and results as they write them; in blocks, [N, C/16, H, W, 16], both are there as they are needed.  A
-value in blocks is one of five axes: what is computed element by element stays what it is, and what is made of
-channels alone is made of [C/16, 16].  Convolutions and maxima of windows have forms that read and write blocks, which
-are the compiler's own: programs are differentiated and batched before they get here.
+Convolution kernels compute with channels in vector lanes.  With channels in planes, kernels transpose images when they
+read and write them.  In blocks, [N, C/16, H, W, 16], no transpose is needed.  A value in blocks has five axes;
+pointwise equations stay the same, and values that depend on channels alone become [C/16, 16].  Convolutions and window
+maxima have forms that read and write blocks.  They exist only in the compiler: differentiation and batching happen
+before.
 
-Values that are computed of each other element by element share a layout, and each such group is judged by itself: by
-the transpositions that blocks would save, and those that they would need where others write or read the group's
-values.  The order of sums does not depend on layout, so bits are the same.
+A chain of pointwise operations stays in blocked layout when that saves more transposes than it costs at its ends.  The
+order of sums does not depend on layout, so bits are the same.
 """
 
 from __future__ import annotations

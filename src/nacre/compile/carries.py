@@ -1,8 +1,8 @@
-"""Control flow made lean: what no round changes is an operand, and what nobody reads is not handed on.
+"""Simplified control flow: loop-invariant carries become operands, and unused results are removed.
 
-    scan, while    a carry that the body gives back as it is stands for the operand itself, also behind the loop
-    cond           a result that both sides give back as it is stands for the operand
-    all            results, carries and operands that nothing depends on are dropped, in nested graphs too
+scan, while    a carry that the body returns unchanged is replaced by the operand, in and after the loop
+cond           a result that both sides return unchanged is replaced by the operand
+all            unused results, carries and operands are removed, in nested graphs too
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from nacre.ir.rewrite import live_equations, without_calls
 
 
 def lean(graph: Graph) -> Graph:
-    """The graph with lean control flow; calls are inlined first."""
+    """The graph with simplified control flow; calls are inlined first."""
     if not any(isinstance(e.primitive.lowering, Flow) for e in graph.equations):
         return graph
     return _needed(_settled(without_calls(graph)))
 
 
 def unchanged(e: Equation) -> dict[int, int]:
-    """Which results of a loop or branch are which operands, whatever runs: result → operand."""
+    """Which results of a loop or branch are always equal to which operands: result → operand."""
     params = e.params
     match e.primitive.name:
         case "scan":

@@ -1,4 +1,4 @@
-"""Programs with a clock: run by the driver that notes when each thread begins and ends a step."""
+"""Timed programs: their driver records when each thread begins and ends a step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEAM_WORD = 14  # of a plan's descriptor: how many threads it was bound for
 
 @dataclass(frozen=True)
 class Taken:
-    """One run: its seconds, and for each step its part of them and how long threads were busy with it together."""
+    """One run: its seconds, and for each step its share of them and its threads' total busy time."""
 
     whole: float
     seconds: np.ndarray
@@ -30,9 +30,9 @@ class Taken:
 
 
 class Clocked:
-    """An executable bound anew for the current threads and choices, over buffers at given addresses.
+    """An executable bound again for the current threads and choices, over buffers at given addresses.
 
-    `bases` are those of inputs and outputs.  Binding happens here, so choices that are being tried belong to this one.
+    `bases` are the addresses of inputs and outputs.  Binding happens here, so that trial choices apply to it.
     """
 
     def __init__(self, executable: Executable, sizes: dict[str, int], bases: Sequence[int]) -> None:
@@ -52,7 +52,7 @@ class Clocked:
             for a, b in pairwise(walked))][:len(walked)], bool)
 
     def run(self) -> Taken:
-        """One run; what the buffers hold is overwritten as the plan says."""
+        """One run; it overwrites the buffers as the plan says."""
         self.stamps[:] = 0
         seconds = timed_run(self.executable, self.bound, self.bases, self.workspace.address)
         each, busy = np.zeros(len(self.steps)), np.zeros(len(self.steps))
@@ -72,9 +72,9 @@ def timed_run(executable: Executable, bound: Any, bases: np.ndarray, workspace: 
 def divided(stamps: np.ndarray, barriers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each step its seconds and the threads' busy seconds, from stamps[thread, step, (begin, end, busy)].
 
-    What lies between two barriers is an epoch: it lasts from the end of the one before to the end of its last step, and
-    is divided among its steps by how long threads were busy with each.  A thread that did nothing of a step has zeros.
-    A loop counts as one epoch, from its first round to its last.
+    An epoch is the time between two barriers, from the end of the previous epoch to the end of its last step.  It is
+    divided among its steps by the threads' busy time.  A thread without work in a step has zeros.  A loop counts as one
+    epoch, from its first iteration to its last.
     """
     busy = stamps[:, :, 2].sum(axis=0) * NANO
     seconds = np.zeros(len(busy))

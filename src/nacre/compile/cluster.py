@@ -1,7 +1,6 @@
-"""Nodes of a fused program, and which of them need which.
+"""Nodes of a fused program, and the dependences between them.
 
-A node lies deeper than all that it needs, so that whether one node needs another is found without a walk through
-the whole program.
+A node has a greater depth than all nodes that it depends on.  Depths make most dependence tests fast.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Node:
 
     @property
     def opaque(self) -> bool:
-        """Whether the node is one equation with its own kernel, which nothing joins."""
+        """Whether the node is one equation with its own kernel, which is never fused."""
         return self.domain is None
 
     @property
@@ -48,7 +47,7 @@ class Node:
         return tuple(s for k, s in enumerate(self.domain) if k not in self.axes)
 
     def follow(self, first: Node) -> None:
-        """Note that this node needs the first; all that need it lie deeper."""
+        """Note that this node depends on the first, and increase depths."""
         self.before.add(first)
         first.after.add(self)
         todo = [(self, first.depth + 1)]
@@ -59,10 +58,10 @@ class Node:
                 todo += [(n, depth + 1) for n in current(node.after)]
 
     def needs(self, other: Node) -> bool:
-        """Whether this node needs the other, directly or not.
+        """Whether this node depends on the other, directly or indirectly.
 
-        The search goes from both, each side first to what lies nearest to the other's depth, and looks at as many edges
-        of each; it ends where they meet, or where one of them has no way left.
+        The search runs from both ends, each first to nodes nearest to the other's depth, and examines as many edges on
+        each side.  It ends where the two meet, or where one has no edges left.
         """
         needed: set[Node] = {self}
         needing: set[Node] = {other}
@@ -94,7 +93,7 @@ class Node:
         return False
 
     def adopt(self, other: Node) -> None:
-        """Take the place of a node that became a part of this one."""
+        """Replace a node that became a part of this one."""
         other.merged = self
         before, after = (current(a | b) - {self} for a, b in ((self.before, other.before), (self.after, other.after)))
         self.before, self.after, self.depth = set(), set(), max(self.depth, other.depth)
@@ -134,6 +133,6 @@ def ordered(nodes: set[Node]) -> list[Node]:
 
 
 def is_finished(e: Equation) -> bool:
-    """Whether what computes an equation may take an ending."""
+    """Whether the generator of an equation supports a fused ending."""
     low = e.primitive.lowering
     return e.primitive.name in WINDOWS or (isinstance(low, Template) and low.name in FINISHED)

@@ -1,13 +1,13 @@
 """Control flow in a program: loops and branches become nodes of the plan, their bodies launches within them.
 
-A body is compiled as a graph of its own whose inputs and outputs lie where the loop puts them:
+A body is compiled as a separate graph, whose inputs and outputs are placed by the loop:
 
-    operands that no round changes    where they lie outside
-    rows of xs, and of ys             in the whole tensor, an address that moves on with each round
-    carries                           in two places that change roles, or updated in place (see `compile/memory`)
+    loop-invariant operands           at their place outside
+    rows of xs, and of ys             in the whole tensor, at an address that advances with each iteration
+    carries                           in two places that alternate, or updated in place (see `compile/memory`)
 
-Nothing is stacked, sliced or copied between rounds.  Launches of a body that read nothing a round changes run once,
-before the loop.  So does the transposition of a matrix that products of every round would read across.
+Nothing is stacked, sliced or copied between iterations.  Launches of a body that do not depend on the iteration run
+once, before the loop.  So does the transpose of an invariant matrix for products in the body.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Convolutions and windows with endings: a pointwise cluster that reads one is computed as its pixels are finished.
+"""Fused endings of convolutions and windows: a pointwise cluster is computed on pixels as they are finished.
 
-A normalisation by running statistics, a bias, a residual and an activation then cost no pass through memory, nor do
-the masks and sums that a backward pass will read.  What is computed is the same, element by element.
+A normalisation by running statistics, a bias, a residual and an activation then need no separate pass through memory,
+nor do the masks and sums of the backward pass.  Each element is computed as without fusion.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BLOCKS = ((0,), (1,), (2, 3), (4,))  # image, block, pixel, channel of the block
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer of an ending: whole like the result, or a run of so many elements that is read again for the next ones.
+    """A buffer of an ending: as large as the result, or a run of elements that is repeated.
 
-    Or a number is read for each channel, or for each run, `step` apart.  Where lanes are channels, that step is 1, or 0
+    Or it has one number for each channel, or for each run, `step` apart.  With channels in lanes the step is 1, or 0
     for one number.
     """
 
@@ -110,9 +110,9 @@ def _store(f: Function, value: Val, pointer: Val, place: Place) -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """An ending, the views that it reads, and the values that it writes, that in the convolution's place first.
+    """An ending, the views that it reads, and the values that it writes; the convolution's replacement comes first.
 
-    `cost` is that of an element, in instructions, roughly.
+    `cost` is that of an element, roughly, in instructions.
     """
 
     ending: Ending
@@ -122,9 +122,9 @@ class Ended:
 
 
 def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
-    """How a cluster ends a convolution, whose own result others read if it `keeps` that.
+    """The fused ending of a convolution by a cluster; with `keeps`, the convolution's own result is stored too.
 
-    None where the generator cannot write it.
+    None if the generator does not support it.
     """
     raw, dtype = e.outputs[0], e.outputs[0].type.dtype
     assert node.domain is not None

@@ -1,4 +1,4 @@
-"""How much a kernel's straight code costs, roughly, in instructions."""
+"""A rough cost model of a kernel's straight-line code, in instructions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Matrix products with epilogues: a pointwise cluster that reads a product is computed as the product finishes.
 
-The cluster's kernel is lowered over the product's three axes (batch, row, column) and its straight body is written
-by the product's generator at the end of each row of a tile.  What is computed is the same, element by element; it
-only never goes through memory.
+The cluster's kernel is lowered over the product's three axes (batch, row, column).  The product's generator inserts its
+straight-line body at the end of each row of a tile.  Each element is computed as without fusion, but without a pass
+through memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The executor: runs primitives and graphs on values that have numbers, by compiled code alone.
+"""The executor: runs primitives and graphs on values with numbers, only by compiled code.
 
-An eager operation is a graph of one equation.  What was compiled for a primitive, its parameters and its operands'
-types and layouts is remembered; the machine code behind it serves every shape (see `compile/generalise`).
+An eager operation is a graph of one equation.  Compiled operations are cached by primitive, parameters, and operand
+types and layouts; their machine code serves every shape (see `compile/generalise`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CompilingExecutor:
     # ---- one primitive
 
     def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
-        """The second time an operation is met, let `bind` go to native code directly."""
+        """At the second call of an operation, let `bind` call native code directly."""
         if STATE.numerics != "exact":
             return
         if key not in self.met:
@@ -105,7 +105,7 @@ class CompilingExecutor:
         return kernel(*inputs)
 
     def keep(self, key: object, kernel: Callable[..., Any]) -> None:
-        """Remember what an operation goes to."""
+        """Cache the target of an operation."""
         if len(self.kernels) >= REMEMBERED:
             self.kernels.clear()
         self.kernels[key] = kernel

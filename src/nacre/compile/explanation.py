@@ -1,4 +1,4 @@
-"""`Explanation`: every stage that a compiled function came through, as text."""
+"""`Explanation`: every stage of a function's compilation, as text."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class Explanation:
         if isa is None or isa == executable.target.isa:
             return executable.codes[executable.plan.steps[step].code].text.rstrip()
         if stage.kernel is None:
-            raise ArgumentError(f"llvm: a step with a kernel nest is required for another instruction set; step {step} "
+            raise ArgumentError(f"llvm: for another instruction set the step must have a kernel nest; step {step} "
                                 f"is the template {stage.label}; set NACRE_ISA={isa} and compile again")
         if isa not in BY_NAME:
-            raise ArgumentError(f"llvm: an instruction set of {', '.join(BY_NAME)} is required; got {isa!r}")
+            raise ArgumentError(f"llvm: isa must be one of {', '.join(BY_NAME)}; got {isa!r}")
         return generated(generalise(stage.kernel).kernel, BY_NAME[isa], large_results(stage.kernel)).text.rstrip()
 
     def assembly(self, step: int, isa: str | None = None) -> str:
@@ -90,7 +90,7 @@ class Explanation:
 
     def _stage(self, step: int) -> Stage:
         if not 0 <= step < len(self.stages):
-            raise ArgumentError(f"explain: a step from 0 to {len(self.stages) - 1} is required; got {step}")
+            raise ArgumentError(f"explain: step must be from 0 to {len(self.stages) - 1}; got {step}")
         return self.stages[step]
 
     def __str__(self) -> str:

@@ -1,12 +1,12 @@
 """Fusion: which equations become one kernel.
 
-Every equation that computes elements or reduces joins a *cluster*: a set of equations over one domain, the index
-space of its full-sized values, with at most one set of reduced axes.  A cluster holds full values (of the domain's
-shape) and row values (of the shape left by the reduction); a row value comes back into the domain by a broadcast.
-So a chain of pointwise operations is a cluster, and so is a softmax, a normalisation, or an optimiser's update.
+Every equation that computes elements or reduces joins a *cluster*: a set of equations over one domain, the index space
+of its full-sized values, with at most one set of reduced axes.  A cluster holds full values (of the domain's shape) and
+row values (of the shape after the reduction); a row value returns to the domain by a broadcast.  So a chain of
+pointwise operations is a cluster, and so is a softmax, a normalisation, or an optimiser's update.
 
-Matrix products, convolutions, explicit nests and control flow are opaque: each is a node of its own.  Views of
-values in memory cost nothing and belong to no node.  Fusion decides where values live, never their bits.
+Matrix products, convolutions, explicit nests and control flow are opaque: each is a separate node.  Views of values in
+memory cost nothing and belong to no node.  Fusion decides where values are stored, never their bits.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class _Fuser:
             self.new(e, None)
 
     def is_inline(self, e: Equation) -> bool:
-        """Values made of nothing but constants cost less to compute than to read."""
+        """Values made only of constants cost less to compute than to read."""
         low = e.primitive.lowering
         assert isinstance(low, Element)
         small = low.cost <= INLINE_COST
@@ -211,7 +211,7 @@ class _Fuser:
         self.new(e, e.inputs[0].type.shape)
 
     def dense_strides(self, x: Atom) -> tuple[Size, ...]:
-        """The strides of a value that has memory of its own: as they were given or chosen, else row-major."""
+        """The strides of a value that has memory of its own: given, chosen, or row-major."""
         return self.strides.get(x) or row_major(x.type.shape)
 
     def broadcast_of_row(self, e: Equation, node: Node) -> bool:

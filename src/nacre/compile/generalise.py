@@ -1,8 +1,7 @@
-"""Kernels for any size and constant: numbers in shapes and strides become symbols, constants scalar operands.
+"""Kernels for any size and constant: sizes and strides become symbols, constants become scalar operands.
 
-Sizes 0 and 1 stay, and the stride -1, because whether an axis is dense, broadcast or reversed decides the code.  Two
-layers of different widths, or an eager operation on another shape, then share one compiled kernel; so do two that scale
-by other factors.
+Sizes 0 and 1 and the stride −1 stay, because dense, broadcast and reversed axes need different code.  Layers of
+different widths, eager operations on different shapes, and scalings by different factors then share one kernel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Layouts: in which order the axes of a computed value lie in memory.
+"""Layouts: the order of a computed value's axes in memory.
 
-Values are row-major but for one case: a value that is read by a permutation alone, and that by a reshape alone which
-could not be a view (attention's heads, brought together again).  It is written in the permuted order, so that the
-reshape is a view and nothing is copied.  Layouts never change bits.
+Values are row-major with one exception: a value read only by a permutation, and that only by a reshape that cannot be a
+view (such as attention's heads when they are merged).  It is written in the permuted order, so that the reshape becomes
+a view and nothing is copied.  Layouts never change bits.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Memory reuse: which results may take the place of an operand.
+"""Memory reuse: which results may overwrite an operand.
 
-A kernel may write a result over an operand when every element of the operand is read, by the work item that writes
-the same element of the result, before it is written.  Then, where nobody reads the operand any more, the two share
-memory: a temporary passes its place in the arena on, and a variable is updated in place.
+A kernel may write a result over an operand if the work item that writes an element reads the same element of the
+operand before, and no other item reads it.  If the operand has no later use, the two share memory: a temporary reuses
+its place in the arena, and a variable is updated in place.
 
-What a loop hands from round to round is updated in place by the same rule; where it cannot be, it has two places that
-change roles after each round.
+Loop carries are updated in place by the same rule; otherwise they have two places that alternate.
 """
 
 from __future__ import annotations

@@ -1,21 +1,17 @@
-"""The pipeline: the readable list of what happens to a graph on its way to machine code, and the executor.
+"""The pipeline: the readable list of a graph's stages on its way to machine code, and the executor.
 
-    simplify    calls inlined, equal equations once, dead ones dropped, outputs made values of their own; control flow
-                hands on only what changes and is needed
-    attend      softmax between two products becomes one equation, and its derivative another
-    bands       large products that are only reduced, row by row, become loops over bands of their rows
-    remake      large factors that are cheap to compute are computed again where they are read late
-    blocked     images between convolutions lie in blocks of channels where that pays
-    layout      values that are only read permuted, and then copied, are written so
-    fuse        equations become clusters, one kernel each; matrix products and convolutions stay apart
-    sequence    a cluster that can end a product or a window goes with it, where both have what they need; one that
-                computes what a window alone reads goes with that
-    lower       a cluster becomes a kernel-IR nest, with a case for each stretch of a loop where its index chooses
-                what is read; its sizes become symbols, so that shapes share code
-    generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached;
-                results too large for a cache are written past it
-    control     bodies of loops and branches go the same way; they become nodes of the plan
-    plan        launches in an order with few barriers, the arena
+simplify    calls inlined, equal equations merged, dead ones removed, outputs copied apart, control flow simplified
+attend      softmax between two products becomes one equation, and its derivative another
+bands       large products that are only reduced row by row become loops over bands of rows
+remake      large factors that are cheap to compute are recomputed where they are read late
+blocked     images between convolutions are stored in blocks of channels where that pays
+layout      values that are only read permuted, and then copied, are written permuted
+fuse        equations become clusters, one kernel each; matrix products and convolutions stay separate
+sequence    a cluster that can end a product or a window joins it when the inputs of both are ready
+lower       a cluster becomes a kernel-IR nest, with a case for each stretch of a loop; its sizes become symbols
+generate    nests become LLVM text (templates write theirs directly), compiled once per text and cached
+control     bodies of loops and branches take the same path; they become nodes of the plan
+plan        launches in an order with few barriers, the arena
 """
 
 from __future__ import annotations
@@ -194,7 +190,7 @@ class _Planner:
         return found
 
     def code(self, code: Code) -> int:
-        """The number of a kernel; what is new is handed on at once."""
+        """The number of a kernel; a new one is passed on at once."""
         if code not in self.codes and self.begin is not None:
             for text in code.texts:
                 self.begin(text)
@@ -433,7 +429,7 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
                   target: Target | None = None, begin: Callable[[str], None] | None = None) -> Compiled:
     """Take a graph through the pipeline.  `layouts` are the inputs' strides where they are not dense.
 
-    What is made for a `target` other than this machine cannot be run here.  `begin` gets the text of each kernel when
+    A program for another `target` cannot run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
     simplified = blocked(remade(banded(attend(simplify(graph)))))

@@ -1,8 +1,8 @@
-"""Large values computed again for a product that reads them late, rather than kept in memory from early on.
+"""Recomputation of large values for a product that reads them late, to save memory.
 
-A product reads its factors from memory.  Where a factor is cheap to compute from values that are there anyway, because
-others read them as late, its second computation costs no more traffic than writing it did, and for most of a training
-step nobody holds it.  The same equations on the same values give the same bits.
+If a product's factor is cheap to compute from values that are in memory anyway, recomputing it costs no more traffic
+than storing it.  For most of a training step its memory is free.  The same equations on the same values give the same
+bits.
 """
 
 from __future__ import annotations

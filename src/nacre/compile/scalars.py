@@ -1,6 +1,6 @@
-"""Numbers that a kernel need not know: they become operands, so that kernels which differ in them are one.
+"""Constants that become scalar operands, so that kernels that differ only in them are one.
 
-Zeros, ones and small powers of two stay, because code for them is better; so do infinities, NaN, and integers that
+Zeros, ones and small powers of two stay, because code for them is better.  So do infinities, NaN, and integers that
 index, shift, divide, or are small.
 """
 

@@ -1,8 +1,8 @@
-"""The order in which nodes are written: a product and its ending come as soon as all that both need is there.
+"""The order of nodes: a product and its fused ending are placed as soon as the inputs of both are ready.
 
-An optimiser's update ends the product that makes a gradient, and stands at the end of the graph.  Written there, it
-would keep both factors of every such product alive until then; written where the product stands, behind what else
-reads the old weights, nothing waits, and the new weights take their place.
+An optimiser's update ends the product that computes a gradient, and stands at the end of the graph.  There, it would
+keep both factors of every product alive until the end.  Placed at the product, after other readers of the old weights,
+it frees the factors, and the new weights overwrite the old.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _waits(fusion: Fusion, finishing: Finishing) -> dict[Node, set[Node]]:
 
 
 def _numbers(fusion: Fusion) -> list[Node]:
-    """Nodes of single numbers that need nothing but the like: cheap, and wanted by many."""
+    """Nodes of single numbers that depend only on single numbers: cheap, with many readers."""
     found: dict[Node, None] = {}
     for node in fusion.nodes:
         if node.domain == () and current(node.before) <= found.keys():

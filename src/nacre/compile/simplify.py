@@ -1,4 +1,4 @@
-"""Simplification of graphs: inlined calls, common equations once, dead ones dropped, outputs in memory of their own.
+"""Graph simplification: inlined calls, common subexpressions merged, dead code removed, outputs in separate memory.
 
 Only rewrites that keep every bit: no x + 0 (it changes -0), no x · 0, no division turned into multiplication.
 """

@@ -1,10 +1,10 @@
-"""Programs kept between processes: a graph's executable, without the compiler that made it.
+"""Programs stored between processes: a graph's executable, loaded without the compiler.
 
-The first process that meets a graph compiles it and writes down the plan and the names of its kernels' objects.
-The next one reads both, and neither imports the compiler nor writes a line of LLVM text.  The name of a program is
-a hash of everything that decides it: the graph's text, the operands' layouts, the ambient numerics, the target, and
-the package's own files.  A primitive that is defined elsewhere, or given another lowering, may be another one in the
-next process: its programs are not kept.  What cannot be read back whole is as good as absent.
+The first process that compiles a graph stores the plan and the names of its kernels' objects.  The next process reads
+both, without importing the compiler or writing LLVM text.  A program's name is a hash of all that determines it: the
+graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  Programs with primitives
+or lowerings from outside the package are not stored, because these may change.  Files that cannot be read completely
+are ignored.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _plain(x: Any) -> Any:
         return {MARK: "partial", "of": [_path(known.func), *map(_plain, known.args)]}
     if is_dataclass(x) and not isinstance(x, type):
         return {MARK: _path(type(x)), "of": [_plain(getattr(x, f.name)) for f in fields(x)]}
-    raise TypeError(f"program: plain values and dataclasses are required; got {type(x).__name__}")
+    raise TypeError(f"program: values must be plain values or dataclasses; got {type(x).__name__}")
 
 
 def _object(x: Any) -> Any:
@@ -194,5 +194,5 @@ def _named(path: str) -> Any:
     """A class or function of this package by its path."""
     module, name = path.split(":")
     if not module.startswith("nacre."):
-        raise ValueError(f"program: names of this package are required; got {path!r}")
+        raise ValueError(f"program: names must belong to this package; got {path!r}")
     return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""Pointwise kernels as straight code: what a generator writes where it has an element, or a vector of them, at hand."""
+"""Pointwise kernels as straight-line code, which a generator inserts where an element or a vector is in registers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Matrix products and convolutions as steps: which hand-written generator serves an equation, with what.
+"""Matrix products and convolutions as launches: the choice of a generator for an equation, and its arguments.
 
-A builder turns one equation into launches over the values' views; operands that a generator cannot read as they
-lie are made dense first.  `BUILDERS` has those of the primitives that are templates (see `windows` for primitives
-that have a nest, too).
+A builder turns one equation into launches over the values' views; operands with unsupported strides are made dense
+first.  `BUILDERS` lists the primitives that are templates (see `windows` for primitives that also have a nest).
 """
 
 from __future__ import annotations

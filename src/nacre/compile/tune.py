@@ -1,9 +1,9 @@
-"""The search for the best free choices of a program: measured on this machine, step by step, kept for later.
+"""Autotuning: the search for a program's best free choices, measured on this machine and stored.
 
-Each step of a plan asks for its choices (`runtime/choice`) while it is divided.  The program is bound once for every
-option, all steps taking their next one at the same time, and the bindings run in turn, round after round; the clock
-tells what each step took.  An option replaces the model's own only where it is faster by a margin, in the least and in
-the median of the rounds.  No choice changes a bit, so nothing is checked here; the tests do that for all of them.
+Each step of a plan asks for its choices (`runtime/choice`) when it is divided.  The program is bound once for every
+option, with all steps trying their next one at once.  The bindings run in turn, round after round, with time stamps.
+An option replaces the model's choice only if both its minimum and its median are faster by a margin.  Choices never
+change bits, which tests verify.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Windows as steps: native kernels for most of them, with the pointwise clusters before and behind them.
+"""Windows as launches: native kernels for most of them, fused with pointwise clusters before and after.
 
-A primitive of windows has a nest, which serves every type and size.  `NATIVE` has builders that write faster kernels
-for some, and say None for the rest; both ways give the same bits.  Where a kernel is written, a cluster that computes
-what the window alone reads is computed as that comes near, and one that reads its results as they are finished.
+A primitive of windows has a nest for every type and size.  `NATIVE` has builders of faster kernels for some cases, and
+returns None for others; both give the same bits.  Native kernels fuse a cluster that only the window reads, and one
+that reads its results.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def beginnings(fusion: Fusion, finishing: Collection[Node]) -> Mapping[Node, Nod
 
 
 def _before(fusion: Fusion, node: Node, read: Mapping[Var, set[Node | None]]) -> Node | None:
-    """The cluster that computes a window's operand, if it computes nothing else and nobody else reads that."""
+    """The cluster that computes a window's operand, if it computes nothing else and has no other reader."""
     (e,) = node.equations
     v, *others = (fusion.views[x].base for x in e.inputs)
     cluster = fusion.inside.get(v) if isinstance(v, Var) else None

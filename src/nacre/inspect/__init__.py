@@ -1,1 +1,1 @@
-"""Looking at what the compiler did, and at the machine it did it for."""
+"""Inspection of the compiler's output and of the machine that it compiles for."""

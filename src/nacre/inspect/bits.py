@@ -1,7 +1,7 @@
-"""A short computation of every kind, and the hashes of its results: equal hashes are equal bits.
+"""Short computations of every kind and the hashes of their results: equal hashes mean equal bits.
 
-`python -m nacre.inspect.bits` prints them as JSON, so that another process (another instruction set, another
-machine) can be compared with this one.
+`python -m nacre.inspect.bits` prints them as JSON, so that another process (another instruction set, another machine)
+can be compared with this one.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def _softmax(x: Tensor, y: Tensor) -> Tensor:
 
 
 def operands() -> tuple[Tensor, Tensor]:
-    """The two matrices: the same everywhere."""
+    """The two matrices, equal on every machine."""
     made = np.random.default_rng(20).normal(size=(2, SIDE, SIDE)).astype(np.float32)
     return PUBLIC["asarray"](made[0]), PUBLIC["asarray"](made[1])
 
 
 def digest(array: np.ndarray) -> str:
-    """The SHA-256 of an array's dtype, shape and bytes; every NaN counts as the same one.
+    """The SHA-256 of an array's dtype, shape and bytes; all NaNs count as equal.
 
     >>> from nacre.inspect.bits import digest
     >>> x = nc.random.normal((4, 4))
@@ -58,14 +58,14 @@ def digest(array: np.ndarray) -> str:
     try:
         held = np.ascontiguousarray(array)
     except (TypeError, ValueError) as fault:
-        raise KindError(f"digest: an array is required; got {shown(array)}") from fault
+        raise KindError(f"digest: the value must be an array; got {shown(array)}") from fault
     if held.dtype.kind == "f" and np.isnan(held).any():
         held = np.where(np.isnan(held), np.array(np.nan, held.dtype), held)
     return hashlib.sha256(f"{held.dtype} {held.shape} ".encode() + held.tobytes()).hexdigest()
 
 
 def measure(threads: int | None = None, compiled: bool = False) -> dict[str, str]:
-    """The hash of every probe's result, with so many threads, eagerly or jitted.
+    """The hash of every probe's result, with a number of threads, eager or jitted.
 
     >>> from nacre.inspect.bits import measure
     >>> measure(threads=1) == measure(threads=2, compiled=True)

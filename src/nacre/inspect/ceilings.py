@@ -1,7 +1,7 @@
-"""What this machine can do at best, measured: multiply-adds a second, and bytes a second by the size of what moves.
+"""The machine's measured limits: multiply-adds per second, and bytes per second by the size of the working set.
 
-The kernels here do nothing else: one keeps vector registers busy with fused multiply-adds, the others read, write and
-copy memory again and again.  They run as plans do, on the threads that programs get.
+One kernel keeps the vector registers busy with fused multiply-adds; the others repeatedly read, write and copy memory.
+They run like programs, on the same threads.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ AT_ONCE = 8  # vectors in one round of a moving loop
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The measured limits: floating-point operations a second by dtype, and bytes a second by bytes that move."""
+    """The measured limits: floating-point operations per second by dtype, bytes per second by working set."""
 
     isa: str
     threads: int
@@ -107,17 +107,17 @@ class Ceilings:
     bandwidths: tuple[tuple[int, float], ...]
 
     def bandwidth(self, nbytes: float) -> float:
-        """Bytes a second for a kernel that touches so many bytes: between the sizes measured, on a straight line."""
+        """Bytes per second for a kernel with a working set of this size, interpolated between the measured sizes."""
         sizes, rates = zip(*self.bandwidths, strict=True)
         return float(np.interp(math.log(max(nbytes, 1)), np.log(sizes), rates))
 
     @property
     def memory(self) -> float:
-        """Bytes a second to and from memory, beyond every cache."""
+        """Bytes per second to and from memory, beyond every cache."""
         return self.bandwidths[-1][1]
 
     def floor(self, flops: float, nbytes: float, dtype: str = "f32") -> float:
-        """The seconds that this much arithmetic and this much moving take at least."""
+        """The least time in seconds for this amount of arithmetic and memory traffic."""
         return max(flops / self.flops.get(dtype, self.flops["f32"]), nbytes / self.bandwidth(nbytes))
 
 
@@ -125,7 +125,7 @@ _known: dict[tuple[str, int], Ceilings] = {}
 
 
 def ceilings() -> Ceilings:
-    """This machine's limits for the current number of threads; measured once (about a second), then remembered.
+    """This machine's limits for the current number of threads; measured once (about a second), then cached.
 
     >>> from nacre.inspect.ceilings import ceilings
     >>> limits = ceilings()
@@ -136,7 +136,7 @@ def ceilings() -> Ceilings:
 
 
 def measure() -> Ceilings:
-    """Measure this machine's limits anew; of all measurements in this process the highest rates are remembered."""
+    """Measure this machine's limits again; the highest rates of all measurements in this process are kept."""
     isa, threads = BY_NAME[host_target().isa], pool().threads
     flops = {"f32": _arithmetic(isa, "float", 32, threads), "f64": _arithmetic(isa, "double", 64, threads)}
     rates = [max(_moving(isa, kind, size, threads) for kind in ("read", "write", "copy")) for size in SIZES]
@@ -151,7 +151,7 @@ def measure() -> Ceilings:
 
 
 def _arithmetic(isa: Isa, scalar: str, bits: int, threads: int) -> float:
-    """Floating-point operations a second of nothing but fused multiply-adds."""
+    """Floating-point operations per second of fused multiply-adds alone."""
     lanes, chains = isa.lanes(scalar), 12 if isa.registers == 16 else 24
     ty = f"<{lanes} x {scalar}>"
     phis = [f"%a{k} = phi {ty} [ %x, %entry ], [ %b{k}, %body ]" for k in range(chains)]

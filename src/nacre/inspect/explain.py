@@ -1,4 +1,4 @@
-"""`explain`: every stage that a function goes through, as text, whether it is jitted or not.
+"""`explain`: every stage of a function's compilation as text, for jitted and other functions.
 
     >>> import nacre as nc
     >>> f = nc.jit(lambda x: nc.exp(x) * 2 + 1)
@@ -19,11 +19,9 @@ __all__ = ["Explanation", "explain"]
 
 
 def explain(function: Any, *args: Any, **kwargs: Any) -> Explanation:
-    """Compile a function for these arguments, without running it, and keep every stage as text.
+    """Compile a function for these arguments, without running it, and return every stage as text.
 
-    A function that is not jitted is jitted first.
-
-    Raises TraceError for what cannot be traced.
+    A function that is not jitted is jitted first.  Raises TraceError for a function that cannot be traced.
 
     >>> from nacre.inspect.explain import explain
     >>> print(explain(lambda x: nc.sum(x * x), nc.ones(3)).clusters)

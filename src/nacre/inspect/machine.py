@@ -1,4 +1,4 @@
-"""What this machine and this installation are, and whether the same bits come out of every way to run."""
+"""Facts about this machine and installation, and checks that all modes of execution give the same bits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN_FEATURES = ("avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512d
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison of bits: what was compared, and the probes that differ (None where it could not be run)."""
+    """One comparison of bits: its name, and the probes that differ (None if it could not run)."""
 
     name: str
     differing: tuple[str, ...] | None
@@ -37,13 +37,13 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differs."""
+        """Whether no probe differs."""
         return not self.differing
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What the code cache keeps on disk: where (None: it is off), how many kernels and programs, in how many bytes."""
+    """The code cache on disk: its folder (None: off), the number of kernels and programs, and their bytes."""
 
     directory: str | None
     kernels: int
@@ -56,7 +56,7 @@ class Kept:
 
 
 def facts() -> dict[str, str]:
-    """What the machine and the installation are, as names and values to show.
+    """Facts about the machine and the installation, as names and values.
 
     >>> from nacre.inspect.machine import facts
     >>> {"instruction set", "memory", "processor", "threads"} <= set(facts())
@@ -80,7 +80,7 @@ def facts() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that matter, those that are installed."""
+    """The versions of the relevant installed packages."""
     found: dict[str, str] = {}
     for package in PACKAGES:
         try:
@@ -91,7 +91,7 @@ def versions() -> dict[str, str]:
 
 
 def cached() -> Kept:
-    """What the cache of kernels and programs holds on disk.
+    """The contents of the cache of kernels and programs on disk.
 
     >>> from nacre.inspect.machine import cached
     >>> cached().bytes >= 0
@@ -105,15 +105,15 @@ def cached() -> Kept:
 
 
 def clear_cache() -> Kept:
-    """Remove every kernel and program that is kept on disk, and no file of another's; says what there was."""
+    """Remove all kernels and programs from the disk cache, and no other files; returns the previous contents."""
     before = cached()
     for folder in _folders(before.directory):
         for path in _sizes(folder):
             try:
                 path.unlink(missing_ok=True)
             except OSError as fault:
-                raise DeviceError(f"cache: files that can be removed are required; got {path}: {fault.strerror}; "
-                                  "remove it by hand") from None
+                raise DeviceError(f"cache: the files must be removable; got {path}: {fault.strerror}; "
+                                  "remove it yourself") from None
     return before
 
 
@@ -136,7 +136,7 @@ def _sizes(folder: Path | None) -> dict[Path, int]:
 
 
 def checks() -> list[Check]:
-    """Run the probes every way this machine can, and compare each with the first.
+    """Run the probes in every mode of this machine, and compare each with the first.
 
     >>> from nacre.inspect.machine import checks
     >>> [check.name for check in checks() if not check.passed]
@@ -185,5 +185,5 @@ def elsewhere(isa: str) -> dict[str, str]:
     run = subprocess.run([sys.executable, "-m", "nacre.inspect.bits"], capture_output=True, text=True, check=False,
                          env={**os.environ, "NACRE_ISA": isa, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
     if run.returncode:
-        raise DeviceError(f"doctor: a process with NACRE_ISA={isa} is required; it failed: {run.stderr.strip()[-300:]}")
+        raise DeviceError(f"doctor: the process with NACRE_ISA={isa} failed: {run.stderr.strip()[-300:]}")
     return bits.parse(run.stdout)

@@ -1,4 +1,4 @@
-"""Charts as SVG, their axes logarithmic or not: lines and points, a grid, a legend; light or dark as the reader's
+"""Charts as SVG with linear or logarithmic axes: lines and points, a grid, a legend; light or dark as the reader's
 system is.
 
     >>> chart = Chart("squares", "n", "n²", (Series("n²", ((1, 1), (10, 100))),))
@@ -60,7 +60,7 @@ def footnote(text: str, y: float, x: float = 16) -> str:
 
 @dataclass(frozen=True)
 class Series:
-    """Named points (x, y); joined by a line, or each by itself with a radius and a tooltip."""
+    """Named points (x, y), joined by a line, or separate with a radius and a tooltip."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -72,7 +72,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series over axes that are logarithmic, where numbers are positive, or linear; a note stands below the legend."""
+    """Series over axes: logarithmic (for positive numbers) or linear.  A note stands below the legend."""
 
     title: str
     across: str
@@ -119,16 +119,16 @@ class LogarithmicAxis:
 
     @classmethod
     def around(cls, values: Sequence[float]) -> LogarithmicAxis:
-        """The axis on which positive numbers lie."""
+        """The axis that covers positive numbers."""
         low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
         return cls(low, max(high, low + 1))
 
     def place(self, value: float) -> float:
-        """Where a number lies, from 0 to 1."""
+        """The position of a number, from 0 to 1."""
         return (math.log10(value) - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """The numbers that are marked, and how they are written."""
+        """The marked numbers, and their labels."""
         return [(10.0**power, _power(power)) for power in range(self.low, self.high + 1)]
 
 
@@ -146,7 +146,7 @@ class LinearAxis:
 
     @classmethod
     def around(cls, values: Sequence[float]) -> LinearAxis:
-        """The axis on which numbers lie."""
+        """The axis that covers numbers."""
         low, high = min(values), max(values)
         wide = high - low or abs(high) or 1.0
         power = 10.0 ** math.floor(math.log10(wide / 5))
@@ -155,11 +155,11 @@ class LinearAxis:
         return cls(first, max(math.ceil(high / step - 1e-9), first + 1), step)
 
     def place(self, value: float) -> float:
-        """Where a number lies, from 0 to 1."""
+        """The position of a number, from 0 to 1."""
         return (value / self.step - self.first) / (self.last - self.first)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """The numbers that are marked, and how they are written."""
+        """The marked numbers, and their labels."""
         return [(k * self.step, f"{round(k * self.step, 12):.6g}") for k in range(self.first, self.last + 1)]
 
 

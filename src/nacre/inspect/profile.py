@@ -5,10 +5,9 @@
     >>> [row.label for row in told.rows], told.rows[0].bytes == 4 * (64 * 512 + 64)
     (['exp+mul+sum'], True)
 
-The program runs as it always does, by a driver that also notes for every thread and step when it began and ended.  The
-time between two barriers is divided among the kernels between them by how long threads were busy with each, so that
-the rows add up to the whole walk, waiting included.  Variables and donated arguments are copied first: nothing that
-the function would change is changed.
+The program runs as usual, by a driver that also records when each thread begins and ends each step.  The time between
+two barriers is divided among its kernels by the threads' busy time, so the rows add up to the whole run, waiting
+included.  Variables and donated arguments are copied first, so the run changes none of them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from nacre.transform.jit import Jitted, jit
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel in a run: its share of the walk's seconds, in the quickest round and in the median one."""
+    """A kernel in a run: its share of the run's seconds, in the fastest round and in the median one."""
 
     label: str
     dtype: str
@@ -46,21 +45,21 @@ class Row:
 
     @property
     def share(self) -> float:
-        """How much of the machine's best it reaches."""
+        """The fraction of the machine's limit that it reaches."""
         return self.floor / self.seconds if self.seconds else 0.0
 
     @property
     def intensity(self) -> float:
-        """Operations for each byte."""
+        """Operations per byte."""
         return self.flops / max(1, self.bytes)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A program's kernels in order, and its whole: all times in seconds.
+    """A program's kernels in order, and totals; all times in seconds.
 
-    `walked` is the sum of the rows, `whole` the least time of the same program without stamps, from the call of the
-    native function to its return; `floor` is what its inputs, outputs and operations need at least.
+    `walked` is the sum of the rows.  `whole` is the least time of the program without time stamps, from the call of the
+    native function to its return.  `floor` is the least time for its inputs, outputs and operations.
     """
 
     name: str
@@ -74,7 +73,7 @@ class Profile:
     ceilings: Ceilings
 
     def under(self, limits: Ceilings) -> Profile:
-        """The same run, compared with these limits."""
+        """The same run, compared with the given limits."""
         rows = tuple(replace(r, floor=limits.floor(r.flops, r.bytes, r.dtype)) for r in self.rows)
         main = max(rows, key=lambda r: r.flops).dtype if rows else "f32"  # in which most of the arithmetic is done
         return replace(self, rows=rows, floor=limits.floor(self.flops, self.traffic, main), ceilings=limits)
@@ -86,20 +85,20 @@ class Profile:
 
     @property
     def bytes(self) -> int:
-        """All bytes that its kernels move."""
+        """All bytes that its kernels read and write."""
         return sum(r.bytes for r in self.rows)
 
     @property
     def share(self) -> float:
-        """How much of the machine's best the whole program reaches."""
+        """The fraction of the machine's limit that the whole program reaches."""
         return self.floor / self.whole if self.whole else 0.0
 
 
 def profile(function: Any, *args: Any, rounds: int = 20, **kwargs: Any) -> Profile:
-    """Run a function's program for these arguments, `rounds` times after a warm-up, and say where the time goes.
+    """Run a function's program for these arguments, `rounds` times after a warm-up, and report the time of each kernel.
 
-    A function that is not jitted is jitted first.  What a loop repeats is one row; a side of a branch that does not run
-    takes no time.  Raises ArgumentError for less than one round.
+    A function that is not jitted is jitted first.  A loop's kernels are one row each; a branch that does not run takes
+    no time.  Raises ArgumentError for less than one round.
 
     >>> from nacre.inspect.profile import profile
     >>> told = profile(lambda a, b: nc.tanh(a @ b), nc.ones((64, 32)), nc.ones((32, 8)), rounds=3)
@@ -107,7 +106,7 @@ def profile(function: Any, *args: Any, rounds: int = 20, **kwargs: Any) -> Profi
     [('contract+tanh', 32768)]
     """
     if rounds < 1:
-        raise ArgumentError(f"profile: one round or more is required; got {rounds}")
+        raise ArgumentError(f"profile: rounds must be at least 1; got {rounds}")
     jitted: Jitted = function if isinstance(function, Jitted) else jit(function)
     return measured(jitted.name, jitted.prepare(*args, **kwargs), rounds)
 

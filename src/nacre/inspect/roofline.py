@@ -1,6 +1,6 @@
-"""The roofline: kernels by operations for each byte and operations a second, under what the machine can do.
+"""The roofline chart: operations per second of kernels by operations per byte, below the machine's limits.
 
-A kernel below the slanted roof waits for memory, one below the level roof for arithmetic (Williams, Waterman and
+A kernel below the slanted roof is limited by memory, one below the level roof by arithmetic (Williams, Waterman and
 Patterson 2009).
 """
 

@@ -1,4 +1,4 @@
-"""Honest times: warm-up first, contenders in turn round after round, and the spread beside the least and the median."""
+"""Reliable timing: warm-up first, candidates in turn in each round, and spread beside minimum and median."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Times:
 
     @property
     def least(self) -> float:
-        """The shortest: what the machine can do when nothing disturbs it."""
+        """The shortest time: the machine without disturbance."""
         return min(self.seconds)
 
     @property
     def median(self) -> float:
-        """The middle one: what a user sees."""
+        """The middle time: typical use."""
         return median(self.seconds)
 
     @property
     def spread(self) -> float:
-        """The distance between the quartiles over the median: how far times are to be trusted."""
+        """The distance between the quartiles over the median: the uncertainty of the times."""
         if len(self.seconds) < 2:
             return 0.0
         low, _, high = quantiles(self.seconds, n=4, method="inclusive")
@@ -39,7 +39,7 @@ class Times:
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int = 5, seconds: float = 0.3) -> dict[str, Times]:
-    """Time calls in turn: in each round each of them for about so many seconds, and once at least.
+    """Time calls in turn: each round runs each of them for about the given seconds, and at least once.
 
     >>> sorted(interleaved({"a": lambda: 1, "b": lambda: 2}, rounds=2, seconds=0.001))
     ['a', 'b']
@@ -47,7 +47,7 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int = 5, seconds
     Raises ArgumentError for less than one round.
     """
     if rounds < 1:
-        raise ArgumentError(f"timing: one round or more is required; got {rounds}")
+        raise ArgumentError(f"timing: rounds must be at least 1; got {rounds}")
     for call in calls.values():
         for _ in range(WARM):
             call()

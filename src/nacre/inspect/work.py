@@ -1,9 +1,9 @@
-"""How much work a compiled program holds, counted and not timed: operations, bytes, instructions, kernels, memory.
+"""The work of a compiled program, counted without running it: operations, bytes, instructions, kernels, memory.
 
-Counts depend on the program alone, so that they can be compared between machines and kept in a file.  An operation is
-one addition, multiplication, division, comparison … of floats; a fused multiply-add is two; an elementary function
-counts what its definition does.  Bytes are those of the elements that a kernel reads and writes, each once.  What a
-loop repeats counts as often; both sides of a branch count, and one round of a loop whose end is not known.
+Counts depend only on the program, so they can be compared between machines and stored.  An operation is one addition,
+multiplication, division, comparison … of floats.  A fused multiply-add counts two; an elementary function counts its
+definition.  Bytes are those of the elements that a kernel reads and writes, each once.  Loops count every iteration.
+Both sides of a branch count, and one iteration of a loop of unknown length.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ INSTRUCTION = re.compile(r"^  (?:%[\w.]+ = )?[a-z]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel of a program, which several launches may belong to: its place, name, dtype, and work."""
+    """One kernel of a program, possibly with several launches: its place, name, dtype, and work."""
 
     first: int
     launches: int
@@ -71,7 +71,7 @@ class Work:
 def work(compiled: Compiled, sizes: Mapping[str, int]) -> Work:
     """Count a compiled program's work, for given sizes of its symbols.
 
-    `kernels` are different codes, `instructions` those of their LLVM text, `arena` the bytes of temporaries.
+    `kernels` counts distinct kernels, `instructions` those of their LLVM text, `arena` the bytes of temporaries.
     """
     counted = steps(compiled, sizes)
     executable = compiled.executable
@@ -81,7 +81,7 @@ def work(compiled: Compiled, sizes: Mapping[str, int]) -> Work:
 
 
 def traffic(compiled: Compiled, sizes: Mapping[str, int]) -> int:
-    """The bytes that any program must move for this result: inputs and outputs, each once."""
+    """The bytes that any program must read and write for this result: inputs and outputs, each once."""
     plan = compiled.executable.plan
     return sum(evaluate(v.nbytes, sizes) for v in plan.values if v.kind in ("input", "output"))
 
@@ -92,7 +92,7 @@ def instructions(text: str) -> int:
 
 
 def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[Step]:
-    """The program's kernels in order; launches that one equation was divided into are one."""
+    """The program's kernels in order; the launches of one equation count as one."""
     plan = compiled.executable.plan
     times = plan.times(sizes)
     found: list[Step] = []
@@ -146,7 +146,7 @@ def _bytes(plan: Plan, launch: Launch, stage: Stage, sizes: Mapping[str, int]) -
 
 
 def moved(kernel: Kernel, sizes: Mapping[str, int]) -> int:
-    """Bytes that a kernel reads and writes: of each buffer the elements, but no more than it has accesses."""
+    """Bytes that a kernel reads and writes: the elements of each buffer, but no more than its accesses."""
     accesses: dict[str, int] = {}
     _count_accesses(kernel.body, 1, sizes, accesses)
     return sum(min(_elements(b, sizes), accesses.get(b.name, 0)) * b.dtype.itemsize for b in kernel.buffers)
@@ -191,7 +191,7 @@ def _loads(e: Expr) -> Iterator[str]:
 
 
 def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
-    """Floating-point operations of a kernel; both sides of a branch count, and one round of a search."""
+    """Floating-point operations of a kernel; both sides of a branch count, and one iteration of a search."""
     types = {s.buffer.name: s.buffer.dtype for s in statements(kernel.body) if isinstance(s, Alloc)}
     types |= {b.name: b.dtype for b in kernel.buffers}
     return _operations(kernel.body, sizes, types)
@@ -225,7 +225,7 @@ def _weight(e: Expr) -> int:
 
 @lru_cache(maxsize=512)
 def of_operation(op: str, dtype: DType, operands: int) -> int:
-    """The float operations that the definition of one operation does, straight through; at least one."""
+    """The float operations in the straight-line definition of an operation; at least one."""
     if op in CHEAP:
         return 2 if op == "fma" else 1
     module = Module("counted")

@@ -1,7 +1,6 @@
-"""The workloads that `nacre bench` runs: well-known computations, written as a user would write them.
+"""The workloads of `nacre bench`: well-known computations, written as users would write them.
 
-Each is made for one of two sizes: the one a reader knows, and a tiny one of the same form, for tests.  Weights and data
-are drawn from fixed seeds.
+Each has two sizes: the known one, and a tiny one for tests.  Weights and data are drawn from fixed seeds.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Made = tuple[Callable[..., Any], tuple[Any, ...]]  # a function and its argument
 
 @dataclass(frozen=True)
 class Workload:
-    """A named computation; `make(tiny)` gives the function, anew each time, and its arguments."""
+    """A named computation; `make(tiny)` returns a new function and its arguments."""
 
     name: str
     title: str
@@ -183,7 +182,7 @@ class RoundedTable(nn.Module):
 
 
 class RoundedGpt(Gpt):
-    """One with int8 weights."""
+    """GPT with int8 weights."""
 
     def table(self, vocabulary: int, width: int) -> Any:
         """The embedding of tokens."""
@@ -342,8 +341,8 @@ WORKLOADS: dict[str, Workload] = {w.name: w for w in (
 
 
 def chosen(names: list[str]) -> list[Workload]:
-    """The workloads of these names, all where there is none; raises ArgumentError for another name."""
+    """The workloads with these names, or all without names; raises ArgumentError for an unknown name."""
     for name in names:
         if name not in WORKLOADS:
-            raise ArgumentError(f"bench: a workload of {', '.join(WORKLOADS)} is required; got {name!r}")
+            raise ArgumentError(f"bench: the workload must be one of {', '.join(WORKLOADS)}; got {name!r}")
     return [WORKLOADS[n] for n in names] if names else list(WORKLOADS.values())

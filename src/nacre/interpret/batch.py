@@ -1,10 +1,8 @@
-"""Batching: `vmap`'s interpreter.  A batched value has an axis that the code running on it does not
-see.
+"""Batching: the interpreter of `vmap`.  A batched value has an axis that is hidden from the code running on it.
 
-Primitives bring their own batch rules.  Control flow is batched here: bodies and branches become
-graphs over batched values; a `cond` whose predicate is batched runs both branches and selects; a
-`while` whose predicate is batched runs until no example goes on, and examples that are done keep
-their values.
+Primitives define their batch rules.  Control flow is batched here: bodies and branches become graphs over batched
+values.  A `cond` with a batched predicate runs both branches and selects.  A `while` with a batched predicate runs
+until the last example is finished; finished examples keep their values.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class Batch(Changes):
         """Apply the primitive's batching rule; TraceError once the vmap has ended."""
         if self.ended:
             raise TraceError(
-                f"{primitive.name}: a value of an active vmap is required; got one of a vmap that "
+                f"{primitive.name}: the value must belong to an active vmap; got one of a vmap that "
                 "ended"
             )
         pairs = [self.split(x) for x in inputs]
@@ -90,7 +88,7 @@ class Batch(Changes):
             return tuple(self.wrap(y, 0 if m else None) for y, m in zip(results, mask, strict=True))
         if primitive.batch is None:
             raise ArgumentError(
-                f"vmap: a primitive with a batch rule is required; {primitive.name} has none"
+                f"vmap: the primitive must have a batch rule; {primitive.name} has none"
             )
         results, places = primitive.batch(xs, axes, **params)
         if primitive.multiple:
@@ -237,7 +235,7 @@ def _while_all(cond: Graph, body: Graph) -> tuple[Graph, Graph]:
     """Go on while any example does; examples that are done keep their values."""
 
     def goes_on(*carry: Value) -> list[Value]:
-        """Whether any element of the batch goes on."""
+        """Whether any element of the batch is unfinished."""
         return [any_(run(cond, carry)[0], (0,))]
 
     def step(*carry: Value) -> list[Value]:

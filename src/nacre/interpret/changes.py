@@ -1,4 +1,4 @@
-"""Tensors from outside that `x[i] = v` changes inside of a transformation: they stay as they were, and it refuses."""
+"""Tensors from outside that `x[i] = v` changes inside a transformation: they are restored, and an error is raised."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Changes:
         return found
 
     def require_none_outside(self) -> None:
-        """Restore what was changed; raise TraceError where objects from outside are among it."""
+        """Restore changed tensors; raise TraceError if some of them come from outside."""
         if self.restore():
             gc.collect()  # what the function made for itself may be part of a cycle
             outside = self.restore()
@@ -44,10 +44,10 @@ class Changes:
                 raise self.from_outside(outside[0].type)
 
     def from_outside(self, type: TensorType) -> TraceError:
-        """The refusal of a tensor that the interpreter's function does not have as an argument."""
+        """The error for a tensor that is not an argument of the interpreter's function."""
         return TraceError(explain(
-            f"x[i] = v: a tensor made inside of the function of {self.name} is required; got one of type {type} from "
+            f"x[i] = v: x must be created inside the function of {self.name}; got one of type {type} from "
             "outside",
             f"seen = nc.zeros(3)\ndef f(x):\n    seen[0] = x.sum()\n    return x\nnc.{self.name}(f)",
-            "Inside, values stand for those of a batch, or have tangents; they mean nothing outside.",
+            "Inside the function, values are batched or have tangents; outside they have no meaning.",
             f"def f(x):\n    seen = nc.zeros(3)\n    seen[0] = x.sum()\n    return x, seen\nnc.{self.name}(f)"))

@@ -1,4 +1,4 @@
-"""Values with numbers: into and out of NumPy arrays, and views of them that copy nothing."""
+"""Conversion of values with numbers to and from NumPy arrays, and views that copy nothing."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def to_numpy(x: Value) -> np.ndarray:
     if isinstance(held, GivenUp):
         held.process()
     if not is_concrete(x):
-        raise TraceError(f"numpy: a value with numbers is required; got a traced value of type {x.type}")
+        raise TraceError(f"numpy: the value must have known numbers; got a traced value of type {x.type}")
     dtype = x.type.dtype.numpy
     shape = tuple(int(n) for n in x.type.shape)
     if math.prod(n for n in shape if n) * dtype.itemsize >= 1 << 63:
-        raise OutOfMemory(f"numpy: a shape that a machine can address is required; got {list(shape)}; slice it first")
+        raise OutOfMemory(f"numpy: the shape must fit the machine's address space; got {list(shape)}; slice it first")
     if 0 in shape:
         empty = np.zeros(shape, dtype)
         empty.flags.writeable = False

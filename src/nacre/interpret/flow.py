@@ -1,10 +1,9 @@
-"""Reverse mode through control flow: call, cond, scan and while become themselves over pulled-back
-graphs.
+"""Reverse mode through control flow: call, cond, scan and while become the same primitives over pulled-back graphs.
 
-Forward, each gives what its pullback needs as further results: `call` its intermediate values,
-`cond` those of the branch taken (zeros for the other's), `scan` those of every round, stacked.
-Loop-invariant carries are not stacked.  What rounds add to their cotangents is summed behind the
-loop where that is one product or sum (see `interpret/together`).
+The forward pass returns the values that the pullback needs as further results.  `call` returns its intermediate
+values.  `cond` returns those of the branch taken, and zeros for the other's.  `scan` returns those of every iteration,
+stacked; loop-invariant carries are not stacked.  The iterations' contributions to cotangents are summed after the loop
+if the sum is one product or one reduction (see `interpret/together`).
 """
 
 from __future__ import annotations
@@ -209,9 +208,9 @@ def _while(primitive: Primitive, params: Params, types: Types, active: Positions
         """Refuse reverse mode through a while loop."""
         raise no_derivative(
             primitive,
-            "reverse mode would have to keep the values of a number of rounds that is not known "
-            "before",
-            "use scan, whose length is fixed, or forward mode (jvp)",
+            "reverse mode needs the values of all iterations, and their number is not known in "
+            "advance",
+            "use scan, which has a fixed length, or forward mode (jvp)",
         )
 
     n = len(types)

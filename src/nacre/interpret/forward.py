@@ -1,8 +1,7 @@
-"""Forward mode: dual numbers, and `push`, the only reader of the kinds of derivative.
+"""Forward mode: dual numbers, and `push`, the only function that interprets the kinds of derivative.
 
-A tangent that is zero for a structural reason is None.  `jvp_graph` differentiates a whole graph;
-primitives with graph parameters (call, cond, while, scan) become the same primitive over
-differentiated graphs.
+A tangent that is structurally zero is None.  `jvp_graph` differentiates a whole graph.  Primitives with graph
+parameters (call, cond, while, scan) become the same primitive over differentiated graphs.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Forward(Changes):
         """Apply the primitive's tangent rule; TraceError once the jvp has ended."""
         if self.ended:
             raise TraceError(
-                f"{primitive.name}: a value of an active jvp is required; got one of a jvp that "
+                f"{primitive.name}: the value must belong to an active jvp; got one of a jvp that "
                 "has ended"
             )
         pairs = [self.split(x) for x in inputs]
@@ -359,5 +358,5 @@ FLOWS: Final[dict[str, Callable[..., Flowed]]] = {
 def no_derivative(primitive: Primitive, reason: str, remedy: str) -> GradientError:
     """The error for a primitive that cannot be differentiated as asked."""
     return GradientError(
-        f"{primitive.name}: a primitive with a derivative is required; {reason}; {remedy}"
+        f"{primitive.name}: the derivative does not exist; {reason}; {remedy}"
     )

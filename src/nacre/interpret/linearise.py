@@ -1,14 +1,12 @@
-"""Reverse mode on equations and graphs, by transposing what forward mode does.
+"""Reverse mode on equations and graphs, by transposing forward mode.
 
-For one equation: stage `push` on tangents that are not known, and transpose the linear part.  The
-result, a `Rule`, is derived once for each primitive, parameters, operand types and active operands.
-It says what the equation must keep and has graphs from kept values and cotangents to cotangents of
-the operands.
+For one equation: stage `push` on unknown tangents, and transpose the linear part.  The result, a `Rule`, is derived
+once for each primitive, parameters, operand types and active operands.  It lists the values to save, and has graphs
+from saved values and cotangents to cotangents of the operands.
 
-For a graph (`reverse`): follow its equations' rules backwards.  Cotangents of a value are added in
-descending order of the equations that read it, then in the order of operands; the tape does the
-same, so that both give equal bits.  That a graph is called changes no order: its pullback adds to
-what the operands have received so far (`Rule.onto`), as its equations would by themselves.
+For a graph (`reverse`): apply its equations' rules backwards.  Cotangents of a value are added in descending order of
+the equations that read it, then in the order of operands.  The tape does the same, so both give equal bits.  Calling a
+graph changes no order: its pullback adds to the cotangents that the operands have received so far (`Rule.onto`).
 """
 
 from __future__ import annotations
@@ -123,7 +121,7 @@ class Rule:
         return groups if self.repeats or len(first) < len(groups) else None
 
     def pull_onto(self, present: Positions, groups: Positions, held: Positions) -> Pull:
-        """The pullback that goes on adding to what the active operands `held` have received."""
+        """The pullback that adds to the cotangents that the active operands `held` have so far."""
         key = present, groups, held
         found = self.pulls.get(key)
         if found is None:
@@ -294,7 +292,7 @@ def _transposed(
         if c is not None:
             if c.type is not a.type:
                 raise GradientError(
-                    f"transpose of {e.primitive.name}: a cotangent of type {a.type} is required "
+                    f"transpose of {e.primitive.name}: the cotangent must have type {a.type} "
                     f"for operand {i}; "
                     f"its rule gave {c.type}"
                 )
@@ -303,7 +301,7 @@ def _transposed(
 
 def _not_linear(e: Equation, operand: int) -> GradientError:
     return GradientError(
-        f"transpose: an equation linear in operand {operand} is required; got {e.primitive.name}; "
+        f"transpose: the equation must be linear in operand {operand}; got {e.primitive.name}; "
         "write the rule of the derivative with linear primitives"
     )
 

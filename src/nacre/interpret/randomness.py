@@ -1,8 +1,8 @@
-"""Random keys that code takes from a generator, where a batch stands for many examples.
+"""Random keys that code takes from a generator inside a batch of examples.
 
-A key is the same for all examples, or each has its own, as the `vmap` around says; by default it says neither, and
-taking a key is an error.  Functions that are staged on the way (by jit, checkpoint, control flow) take the states of
-generators as operands; there a batch gives each example a state of its own.
+A key is the same for all examples, or each example has its own, as the enclosing `vmap` specifies.  By default, taking
+a key is an error.  Staged functions (jit, checkpoint, control flow) take generator states as operands; inside a batch,
+each example can have its own state.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ THREAD: Final = _Thread()
 
 @cache
 def _step() -> Value:
-    """What is added to a state for its next key."""
+    """The increment of a state for its next key."""
     return from_numpy(np.array([1, 0], np.uint32))
 
 
 class RandomState(Variable):
-    """What a generator holds: the next key, uint32[2]."""
+    """The state of a generator: the next key, uint32[2]."""
 
     __slots__ = ()
 
     def take(self) -> Value:
-        """The next key, for each example of a batch its own where that is asked for; the state goes on by one."""
+        """The next key, or one for each example of a batch if requested; the state advances by one."""
         batches = _batches()
         key = self.value
         self.assign(add(key, _step()))
@@ -56,17 +56,17 @@ class RandomState(Variable):
 
 
 def operand(variable: Variable) -> Value:
-    """What a staged function gets as the value of a variable: of a random state in a batch, one for each example."""
+    """The value of a variable for a staged function; for a random state in a batch, one for each example."""
     return variable.take() if isinstance(variable, RandomState) and differs(variable) else variable.value
 
 
 def differs(variable: Variable) -> bool:
-    """Whether it is a random state, of which the examples of a batch get their own; what they make of it is dropped."""
+    """Whether it is a random state with one state for each example of a batch; their final states are dropped."""
     return isinstance(variable, RandomState) and any(b.randomness == "different" for b in _batches())
 
 
 def _batches() -> list[Batch]:
-    """The batches within the innermost function that is staged, from the outside in; raises where one allows no key."""
+    """The batches within the innermost staged function, outermost first; raises if one allows no keys."""
     found: list[Batch] = []
     for interpreter in STATE.interpreters:
         if interpreter.dynamic:
@@ -81,10 +81,10 @@ def _batches() -> list[Batch]:
 def _undecided() -> StateError:
     return StateError(
         explain(
-            'vmap: randomness="same" or randomness="different" is required where random numbers are drawn without a '
+            'vmap: randomness must be "same" or "different" if random numbers are drawn without a '
             'key; got "error", the default',
             "nc.vmap(lambda x: F.dropout(x))(xs)",
-            "One draw can serve all examples of the batch, or each can have its own.",
+            "All examples of the batch can share one draw, or each example can have its own.",
             'nc.vmap(lambda x: F.dropout(x), randomness="different")(xs)',
         )
     )

@@ -1,8 +1,8 @@
-"""Staging: run Python code on values without numbers and record what it does as a graph.
+"""Staging: run Python code on values without numbers and record it as a graph.
 
-Concrete values, and values of lower levels, that are met inside become captured inputs, once each
-and in order; concrete scalars become literals.  Variables read become inputs, variables written
-become outputs (see `VariableRecord`).  Every equation carries the user's line.
+Concrete values, and values of lower levels, become captured inputs, once each and in order; concrete scalars become
+literals.  Variables that are read become inputs, variables that are written become outputs (see `VariableRecord`).
+Every equation carries the user's source line.
 """
 
 from __future__ import annotations
@@ -213,13 +213,13 @@ class Staging(Changes):
         return found[0]
 
     def from_outside(self, type: TensorType) -> TraceError:
-        """The refusal of a tensor that is no argument of the function."""
+        """The error for a tensor that is not an argument of the function."""
         return TraceError(
             explain(
-                f"x[i] = v: an argument of {self.name}, or a tensor made inside it, is required; got one of type "
+                f"x[i] = v: x must be an argument of {self.name}, or created inside it; got one of type "
                 f"{type} from outside",
                 "seen = nc.zeros(3)\n@nc.jit\ndef f(x):\n    seen[0] = x.sum()\n    return x",
-                "What a function is traced with from outside is a constant of its graph; only arguments and variables "
+                "A tensor from outside is a constant of the function's graph; only arguments and variables "
                 "change from call to call.",
                 "seen = nc.zeros(3)\n@nc.jit\ndef f(x, seen):\n    seen[0] = x.sum()\n    return x\nf(x, seen)",
             )
@@ -328,11 +328,11 @@ def refuse_sweep(name: str, x: Value) -> None:
         return
     raise GradientError(
         explain(
-            f"backward: in what is compiled ({name}), gradients of variables are required; it came to a tensor of type "
-            f"{x.type} from outside, which requires a gradient",
+            f"backward: compiled code ({name}) can add gradients to variables only; it reached a tensor of type "
+            f"{x.type} from outside with requires_grad",
             "x = nc.ones(3).requires_grad_()\n@nc.jit\ndef f():\n    (w * x).sum().backward()",
-            "Inside nc.jit, nc.checkpoint and control flow only variables have a `grad` that can be added to.",
-            "x = nn.Parameter(nc.ones(3))       # or x.detach(), where its gradient is not wanted\n"
+            "Inside nc.jit, nc.checkpoint and control flow only variables have a `grad` that `backward` can add to.",
+            "x = nn.Parameter(nc.ones(3))       # or x.detach(), if its gradient is not needed\n"
             "@nc.jit\ndef f():\n    (w * x).sum().backward()",
         )
     )
@@ -478,12 +478,12 @@ def _leaked(name: str, where: str, *given: Any) -> TraceError:
     made = [e.source for x in left for e in x.interpreter.equations if x.atom in e.outputs and e.source]
     return TraceError(
         explain(
-            f"{where}: a value of the function being traced is required; got one left over from "
+            f"{where}: the value must belong to the function being traced; got one left over from "
             f"{name}, which has ended" + (f"; it was made at {made[0]}" if made else ""),
             "kept = []\n@nc.jit\ndef f(x):\n    kept.append(x * 2)      # x * 2 has no numbers "
             "yet\n    return x\n"
             "f(x); kept[0] + 1",
-            "While a function is traced, its values stand for numbers that do not exist yet; they "
+            "While a function is traced, its values are placeholders without numbers; they "
             "mean nothing outside.",
             "@nc.jit\ndef f(x):\n    return x, x * 2\nx, doubled = f(x); doubled + 1",
         )

@@ -1,14 +1,12 @@
-"""The tape: one node per equation on values whose gradient is wanted, and the sweep backwards over
-nodes.
+"""The tape: one node for each equation on values that need gradients, and the backward pass over nodes.
 
-A node keeps the operands and results that the equation's pullback reads (see `linearise.Rule`) and
-its parents. Nodes carry the level of the transformation they belong to: 0 for plain tensors, a
-staging's level for variables read while staging, a fresh level for each functional `vjp`.  A value
-with a node of one level keeps the node of the next lower level in `outer`, so that transformations
-nest.
+A node saves the operands and results that the equation's pullback reads (see `linearise.Rule`), and its parents.  Nodes
+have the level of their transformation: 0 for plain tensors, a staging's level for variables read while staging, a new
+level for each functional `vjp`.  A value with a node of one level keeps its node of the next lower level in `outer`, so
+that transformations nest.
 
-The sweep takes nodes in descending order of their numbers.  The cotangents of a value are added in
-that order, starting from the given ones, then in the order of operands.
+The backward pass takes nodes in descending order of their numbers.  The cotangents of a value are added in that order,
+starting from the given ones, then in the order of operands.
 """
 
 from __future__ import annotations
@@ -40,11 +38,9 @@ NUMBERS = itertools.count()  # of nodes and changes, in the order in which they 
 
 
 class Node(Origin):
-    """How a value came to be: the equation's rule, what it kept, and the nodes of its active
-    operands.
+    """The origin of a value: the equation's rule, the saved values, and the nodes of its active operands.
 
-    The node of an equation with one result is the value's own `node`; with several, values have
-    `Part`s.
+    The node of an equation with one result is the value's `node`; with several, values have `Part`s.
     """
 
     __slots__ = ("number", "outer", "parents", "rule", "saved", "source")
@@ -57,7 +53,7 @@ class Node(Origin):
 
     @property
     def released(self) -> bool:
-        """Whether a backward has freed what it kept."""
+        """Whether a backward pass has freed the saved values."""
         return self.saved is None
 
 
@@ -71,7 +67,7 @@ class Part(Origin):
 
     @property
     def released(self) -> bool:
-        """Whether a backward has freed what its node kept."""
+        """Whether a backward pass has freed the node's saved values."""
         return self.node.saved is None
 
 
@@ -85,7 +81,7 @@ class Alias(Origin):
 
 
 class Superseded(Origin):
-    """The end of what a compiled function computed from variables that it then gave other values."""
+    """The end of the tape for results of a compiled function that then overwrote the variables they depend on."""
 
     __slots__ = ()
 
@@ -97,7 +93,7 @@ AnyNode = Node | Part | Alias | Leaf | Superseded
 
 
 def sources(node: AnyNode) -> set[AnyNode]:
-    """The ends of the tape that a node was computed from."""
+    """The ends of the tape that a node depends on."""
     found: set[AnyNode] = set()
     seen: set[int] = set()
     waiting: list[AnyNode] = [node]
@@ -115,7 +111,7 @@ def sources(node: AnyNode) -> set[AnyNode]:
 
 
 def lowered(x: Value, level: int) -> Value:
-    """A value as it is below a level: with the node of the next lower level that it has one of."""
+    """A value as seen below a level: with its node of the next lower level."""
     node = x.node
     if node is None or node.level < level:
         return x
@@ -128,16 +124,16 @@ _changed: dict[int, int] = {}  # by the identity of tensors that `x[i] = v` chan
 
 
 def changed(x: Value) -> None:
-    """Note that an object was given other numbers; nodes that kept it before cannot go backward any more."""
+    """Note that an object's numbers changed; nodes that saved it cannot run their pullback any more."""
     if id(x) not in _changed:
         finalize(x, _changed.pop, id(x), None).atexit = False
     _changed[id(x)] = next(NUMBERS)
 
 
 def require_no_leaf(x: Value) -> None:
-    """Raise GradientError where `x[i] = v` would change the tensor that a gradient is asked for."""
+    """Raise GradientError if `x[i] = v` would change a leaf that accumulates a gradient."""
     if isinstance(x.node, Leaf):
-        raise GradientError("x[i] = v: a tensor that is not a leaf is required; got one with requires_grad; "
+        raise GradientError("x[i] = v: x must not be a leaf with requires_grad; "
                             "write into `x.detach()` or assign to a variable")
 
 
@@ -160,11 +156,11 @@ def rebind(x: Value, held: Value) -> None:
 
 
 def require_no_record(operation: str, variable: Variable, held: Value) -> None:
-    """Raise GradientError where a variable would hold a value without the record that gradients go back through."""
+    """Raise GradientError if a variable would store a value without the record that gradients need."""
     if held.node is not None and STATE.gradients:
         raise GradientError(
-            f"{operation}: a value that requires no gradient is required for variable "
-            f"{variable.name or variable.number}, which holds numbers alone; got one of type {held.type} that does; "
+            f"{operation}: the value must not require a gradient, because variable "
+            f"{variable.name or variable.number} stores only numbers; got one of type {held.type} that does; "
             "write value.detach(), or do it inside `with nacre.no_grad():`"
         )
 
@@ -173,7 +169,7 @@ UNKNOWN: Any = object()
 
 
 class Recorder:
-    """Evaluates equations and records them; the memo finds rules by the equation's form."""
+    """Evaluates equations and records them; the memo caches rules by the equation's form."""
 
     def __init__(self) -> None:
         self.rules: dict[object, Rule | None] = {}
@@ -215,8 +211,7 @@ _bare_node = (
 
 
 def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]) -> Value:
-    """The one result of an equation on plain values, with its node; y comes fresh from the
-    executor."""
+    """The one result of an equation on plain values, with its node; y is a new value from the executor."""
     node = _bare_node(Node)
     node.level, node.number, node.parents, node.rule = 0, next(NUMBERS), parents, rule
     if not rule.keeps_results:
@@ -297,7 +292,7 @@ Hearing = Callable[[list[Value | None]], Sequence[Value | None]]
 
 @dataclass(frozen=True, eq=False)
 class Heard(Pull):
-    """The cotangents of watched values, of which some are present, through a function."""
+    """The cotangents of watched values, some of which may be missing, passed through a function."""
 
     function: Hearing
     slots: Positions  # of the watched values among those that were given
@@ -305,7 +300,7 @@ class Heard(Pull):
     present: Positions
 
     def heard(self, cotangents: Sequence[Value]) -> Sequence[Value]:
-        """What the function makes of the cotangents that are present."""
+        """The function's result for the cotangents that are present."""
         every: list[Value | None] = [None] * self.count
         for k, c in zip(self.present, cotangents, strict=True):
             every[self.slots[k]] = c
@@ -317,7 +312,7 @@ _NOTHING = Graph((), (), (), "watched")
 
 
 class _Watching(Rule):
-    """The rule of values that are given on as they are."""
+    """The rule of an identity whose cotangents are intercepted."""
 
     def __init__(self, function: Hearing, slots: Positions, count: int) -> None:
         every = tuple(range(len(slots)))
@@ -325,15 +320,15 @@ class _Watching(Rule):
         self.heard = function, slots, count
 
     def pull(self, present: Positions) -> Pull:
-        """The function, for the cotangents that are present."""
+        """The function applied to the cotangents that are present."""
         return Heard(_NOTHING, present, present, None, None, *self.heard, present)
 
 
 def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
-    """The same values, whose cotangents go through a function on their way back, all together.
+    """The same values; on the way back, their cotangents pass through a function together.
 
-    It gets a cotangent for each value, None where there is none, and gives others of their types.  Watched are those
-    with a node of the innermost level; where there is none, nothing is.
+    The function gets a cotangent for each value, or None, and returns cotangents of the same types.  Only values with a
+    node of the innermost level are watched.
     """
     made = list(values)
     levels = [x.node.level for x in values if x.node is not None]
@@ -354,7 +349,7 @@ _retained: WeakKeyDictionary[Any, Value | None] = WeakKeyDictionary()
 
 
 def retain(node: AnyNode) -> None:
-    """Keep the cotangent that `backward` brings to a node."""
+    """Keep the cotangent that a backward pass brings to a node."""
     _retained.setdefault(node, None)
 
 
@@ -367,7 +362,7 @@ def retained(node: AnyNode) -> Value | None:
 
 
 class _Sweep:
-    """Cotangents on their way from the outputs to the leaves."""
+    """One backward pass: cotangents on their way from the outputs to the leaves."""
 
     def __init__(
         self, level: int, retain_graph: bool, create_graph: bool, targets: Sequence[AnyNode]
@@ -403,7 +398,7 @@ class _Sweep:
         waiting[index] = cotangent if before is None else add(before, cotangent)
 
     def run(self) -> None:
-        """Take every node that has cotangents, the latest first."""
+        """Process every node that has cotangents, latest first."""
         while self.queue:
             _, node = heapq.heappop(self.queue)
             given = self.pending.pop(node)
@@ -426,7 +421,7 @@ class _Sweep:
                 self.put(parents[k], cotangent)
 
     def gathered(self, node: Node, present: Positions) -> tuple[Pull, Sequence[Value]]:
-        """The pullback that adds to what a node's operands have received so far, and that, taken from them."""
+        """The pullback that adds to the cotangents that a node's operands have so far, and those cotangents."""
         parents, rule = node.parents, node.rule
         together = (0,) if len(parents) == 1 else rule.gathering(list(map(_place, parents)))
         if together is None:
@@ -439,7 +434,7 @@ class _Sweep:
         return rule.pull_onto(present, together, tuple(held)), tuple(held.values())
 
     def take(self, node: AnyNode) -> Value | None:
-        """The cotangent of a node so far, which it does not have any more; None where there is none."""
+        """Remove and return the cotangent of a node; None if there is none."""
         if isinstance(node, Node | Part):
             target, index = _place(node)
             return self.pending.get(target, {}).pop(index, None)
@@ -447,7 +442,7 @@ class _Sweep:
         return None if found is None else found[1]
 
     def note(self, node: Node, given: Mapping[int, Value]) -> None:
-        """Keep cotangents that were asked for."""
+        """Store cotangents that the caller requested."""
         if _retained or self.wanted:
             for k, cotangent in given.items():
                 place = node if not node.rule.primitive.multiple else self.parts.get((id(node), k))
@@ -459,7 +454,7 @@ class _Sweep:
                     self.ends[id(place)] = place, cotangent
 
     def saved(self, node: Node) -> Sequence[Value]:
-        """What a node kept; differentiable at its level only when the sweep itself is recorded."""
+        """The values that a node saved; differentiable at its level only if the backward pass itself is recorded."""
         held = node.saved
         if held is None:
             raise tape_errors.released()
@@ -474,7 +469,7 @@ class _Sweep:
         ]
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
-        """Run a pullback: compiled as a whole where values are plain, else equation by equation."""
+        """Run a pullback: compiled as a whole for plain values, else equation by equation."""
         if isinstance(pull, Heard):
             return pull.heard(values)
         if STATE.word == 0 or scope() is None:
@@ -490,7 +485,7 @@ class _Sweep:
 
 
 def _place(node: AnyNode) -> tuple[Any, int]:
-    """Where cotangents of a node meet: the node of its equation, and the result."""
+    """Where cotangents of a node are accumulated: the node of its equation, and the result."""
     return (node.node, node.index) if isinstance(node, Part) else (node, 0)
 
 
@@ -512,11 +507,10 @@ def backward(
     retain_graph: bool = False,
     create_graph: bool = False,
 ) -> None:
-    """Add the gradients of outputs to the leaves they were computed from.
+    """Add the gradients of outputs to the leaves that they were computed from.
 
-    With `create_graph` the sweep itself is recorded.  Raises GradientError where an output has no
-    node, or was computed from what a functional `vjp` follows, StateError where its computation was
-    released.
+    With `create_graph` the backward pass itself is recorded.  Raises GradientError if an output has no node, or depends
+    on an input of a functional `vjp`; StateError if its computation was released.
     """
     level = _level(outputs)
     staging = scope()
@@ -543,13 +537,12 @@ def gradients_of(
     retain_graph: bool = False,
     create_graph: bool = False,
 ) -> list[Value | None]:
-    """The gradients of outputs with respect to values they were computed from; leaves are left
-    alone."""
+    """The gradients of outputs with respect to values that they were computed from; leaves are unchanged."""
     level = _level(outputs)
     for x in inputs:
         if x.node is None or x.node.level != level:
             raise GradientError(
-                "gradient: inputs that were tracked when the outputs were computed are required"
+                "gradient: inputs must have been tracked when the outputs were computed"
             )
     sweep = _Sweep(level, retain_graph, create_graph, [x.node for x in inputs])
     for y, c in zip(outputs, cotangents, strict=True):
@@ -563,8 +556,8 @@ def _level(outputs: Sequence[Value]) -> int:
     levels = {y.node.level for y in outputs if y.node is not None}
     if len(levels) != 1 or any(y.node is None for y in outputs):
         raise GradientError(
-            "backward: a tensor computed from tensors or parameters that require a gradient is "
-            "required; got one that "
+            "backward: the tensor must be computed from a tensor or parameter with "
+            "requires_grad; got one that "
             "was not recorded; use requires_grad_(), and compute it outside no_grad()"
         )
     return levels.pop()
@@ -574,8 +567,7 @@ def _level(outputs: Sequence[Value]) -> int:
 
 
 class TapeScope:
-    """Marks a level of its own for a functional `vjp`; operations are recorded through nodes
-    alone."""
+    """A separate level for a functional `vjp`; operations are recorded through nodes alone."""
 
     dynamic = False
 
@@ -585,7 +577,7 @@ class TapeScope:
     def process(
         self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]
     ) -> Any:
-        """Refuse: the tape records at nodes and never interprets payloads."""
+        """Raise an error: the tape records at nodes and never interprets payloads."""
         raise StateError(f"{primitive.name}: values of a tape have nodes, not payloads")
 
 
@@ -597,10 +589,9 @@ def tracked(x: Value, level: int) -> Value:
 def vjp(
     f: Callable[..., Sequence[Value]], primals: Sequence[Value]
 ) -> tuple[list[Value], Callable[..., list[Value | None]]]:
-    """f's results, and the function from their cotangents (None is zero) to those of the
-    primals.
+    """The result of f, and the function from its cotangents (None is zero) to those of the primals.
 
-    Lower levels follow both, unless this is in `no_grad`.
+    Lower levels record both, unless gradients are disabled with `no_grad`.
     """
     own = TapeScope()
     below = primals if STATE.gradients else list(map(stripped, primals))
@@ -618,8 +609,7 @@ def vjp(
 
 
 class Pullback:
-    """From cotangents of a function's results (None is zero) to those of its inputs (None is
-    zero)."""
+    """From cotangents of a function's results (None is zero) to those of its inputs (None is zero)."""
 
     def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value], level: int) -> None:
         self.inputs = [
@@ -638,7 +628,7 @@ class Pullback:
         sweep = _Sweep(self.level, retain_graph, False, targets)
         for (type, node), c in zip(self.outputs, cotangents, strict=True):
             if c is not None and c.type is not type:
-                raise GradientError(f"vjp: a cotangent of type {type} is required; got {c.type}")
+                raise GradientError(f"vjp: the cotangent must have type {type}; got {c.type}")
             if c is not None and node is not None:
                 sweep.put(node, c)
         sweep.run()

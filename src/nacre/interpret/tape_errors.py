@@ -1,4 +1,4 @@
-"""Why `backward` refuses: the errors of the tape, with what to write instead."""
+"""Errors of `backward`, with the code to write instead."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from nacre.base.errors import GradientError, StateError, explain
 
 
 def released() -> StateError:
-    """The error for a sweep through nodes that an earlier one freed."""
+    """The error for a backward pass through nodes that an earlier one freed."""
     return StateError(
         explain(
-            "backward: a recorded computation is required; this one was released by an earlier "
+            "backward: the recorded computation is gone; it was released by an earlier "
             "backward",
             "loss.backward()\nloss.backward()",
-            "backward frees what was kept for it as it goes, so that memory is returned early.",
+            "backward frees the values that it has used, to return memory early.",
             "loss.backward(retain_graph=True)\nloss.backward()",
         )
     )
 
 
 def overwritten(operation: str) -> GradientError:
-    """The error for a sweep through a node that kept a tensor which `x[i] = v` changed since."""
+    """The error for a backward pass through a node whose saved tensor was changed by `x[i] = v`."""
     return GradientError(
         explain(
-            f"backward: tensors as they were when {operation} used them are required; one of them was "
-            "changed by `x[i] = v` since",
+            f"backward: tensors that {operation} used must not change before backward; one of them was "
+            "changed by `x[i] = v`",
             "y = w * x\nx[0] = 0.0\ny.sum().backward()",
-            "The gradient of an operation needs the numbers that it was given.",
+            "The gradient of an operation needs the operation's original operands.",
             "y = w * x\nx = x * 1                              # another tensor, to be changed\n"
             "x[0] = 0.0\ny.sum().backward()",
         )
@@ -33,27 +33,27 @@ def overwritten(operation: str) -> GradientError:
 
 
 def superseded() -> GradientError:
-    """The error for a sweep from a result of a compiled function that overwrote what it was computed from."""
+    """The error for a backward pass from a result of a compiled function that overwrote its inputs."""
     return GradientError(
         explain(
-            "backward: a result of a compiled function that leaves the variables it was computed from as they were is "
-            "required; this function gave all of them other values",
+            "backward: the compiled function must not overwrite the variables that the result was computed from; "
+            "this function assigned all of them",
             "@nc.jit\ndef step(x):\n    loss, gradients = nc.value_and_grad(error)(model, x)\n"
             "    update(model, gradients)\n    return loss\nstep(x).backward()",
-            "The variables were updated in place, so what the gradient needs is gone.",
+            "The variables were updated in place, so the values that the gradient needs are gone.",
             "loss = nc.jit(error)(model, x)\nloss.backward()",
         )
     )
 
 
 def followed() -> GradientError:
-    """The error for a `backward` that comes to an input of a functional `vjp`."""
+    """The error for a `backward` that reaches an input of a functional `vjp`."""
     return GradientError(
         explain(
-            "backward: tensors that no grad, vjp or jacrev around follows are required; got one computed from what "
-            "they differentiate with respect to",
+            "backward: the tensor must not depend on arguments of an enclosing grad, vjp or jacrev; got one that "
+            "depends on them",
             "def f(w):\n    (w ** 3).sum().backward()\n    return w.grad.sum()\nnc.grad(f)(w)",
-            "Inside a function that is differentiated its arguments stand for others and have no `grad` to add to.",
+            "Inside a differentiated function the arguments are placeholders without a `grad`.",
             "def f(w):\n    return nc.grad(lambda w: (w ** 3).sum())(w).sum()\nnc.grad(f)(w)",
         )
     )

@@ -1,10 +1,9 @@
-"""Sums over the rounds of a scan that are taken at once behind it.
+"""Sums over the iterations of a scan, computed at once after the loop.
 
-Going back through a scan, the cotangent of an operand that all rounds read is a sum of one term for
-each round.  Where a term is a product or a sum of values of its round, the sum of all terms is one
-product or sum over the stacked values, with the rounds as a further axis that is contracted or
-reduced: one large product in place of many small ones, and nothing as large as the operand is added
-up round by round.  It is what defines the bits, however a program runs.
+In reverse mode through a scan, the cotangent of an operand that all iterations read is a sum with one term for each
+iteration.  If a term is a product or a reduction of the iteration's values, the sum is one product or reduction over
+the stacked values, with the iterations as an extra contracted or reduced axis.  One large product replaces many small
+ones, and no sum as large as the operand is updated in each iteration.  This defines the bits in every mode.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ NO_BATCH = ((), ())
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """What each round adds: a product or sum of values of the round, and a permutation of it."""
+    """The contribution of one iteration: a product or reduction of its values, and a permutation of it."""
 
     equation: Equation
     permute: Equation | None
 
     @property
     def operands(self) -> tuple[Atom, ...]:
-        """The values of the round that must be stacked."""
+        """The values of the iteration that must be stacked."""
         return self.equation.inputs
 
     def whole(self, b: Builder, stacked: Sequence[Atom]) -> Atom:
-        """Append the sum of the terms of all rounds, from the stacked operands."""
+        """Append the sum of the terms of all iterations, from the stacked operands."""
         e = self.equation
         if e.primitive.name == "sum":
             axes: tuple[int, ...] = e.params["axes"]
@@ -50,12 +49,12 @@ class Term:
 
 
 def _after_rounds(axes: Sequence[int]) -> tuple[int, ...]:
-    """The axis of the rounds, then axes that follow it."""
+    """The axis of the iterations, then the axes that follow it."""
     return (0, *(k + 1 for k in axes))
 
 
 def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tuple[int, ...]]:
-    """A factor whose contracted axes are neighbours in order, as products read them, and these axes."""
+    """A factor with its contracted axes adjacent and in order, as products read them, and these axes."""
     rank = x.type.rank
     if axes == tuple(range(len(axes))):
         return x, axes
@@ -67,7 +66,7 @@ def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tup
 def apart(
     equations: Sequence[Equation], total: Atom, before: Atom, stackable: Callable[[Term], bool]
 ) -> tuple[list[Atom], list[Term]]:
-    """The summands that a round adds to `before` to give `total`: those that stay, and terms."""
+    """The summands that an iteration adds to `before` to give `total`: those that stay inside, and terms."""
     made: dict[Atom, Equation] = {v: e for e in equations for v in e.outputs}
     summands: list[Atom] = []
     while total is not before:

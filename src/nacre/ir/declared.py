@@ -1,7 +1,7 @@
-"""Whether an equation has the operands and parameters that its primitive's type rule declares.
+"""Checks an equation's operands and parameters against the signature of its primitive's type rule.
 
-Rules trust the functions of `ops`, which give them what their signatures say; text that was read is not to be trusted.
-So an equation of a text is held against the signature first: how many operands, which parameters, of which kinds.
+Type rules trust the functions of `ops`, but not text.  So the parser checks an equation against the rule's signature
+first: the number of operands, and the names and kinds of parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nacre.base.errors import Error, GraphError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Primitive
 
-BOUND = 1 << 62  # of whole numbers, so that sums of a few of them are numbers of 64 bits
+BOUND = 1 << 62  # of integers, so that sums of a few of them are numbers of 64 bits
 Kind = Callable[[Any], bool]
 
 
@@ -30,7 +30,7 @@ def _size(x: Any) -> bool:
 
 
 def _several(kind: Kind, count: int | None = None) -> Kind:
-    """Tuples of a kind, of any length or of one."""
+    """A test for tuples of a kind, of any length or of one length."""
     return lambda x: isinstance(x, tuple) and count in (None, len(cast("tuple[Any, ...]", x))) and \
         all(map(kind, cast("tuple[Any, ...]", x)))
 
@@ -38,7 +38,7 @@ def _several(kind: Kind, count: int | None = None) -> Kind:
 _PAIR = _several(_integer, 2)
 KINDS: dict[str, tuple[Kind, str]] = {  # by the annotation in a rule's signature
     "TensorType": (lambda x: isinstance(x, TensorType), "an operand"),
-    "int": (_integer, "a whole number"),
+    "int": (_integer, "an integer"),
     "bool": (lambda x: type(x) is bool, "True or False"),
     "float": (lambda x: type(x) in (float, int), "a number"),
     "Number": (lambda x: type(x) is float or type(x) is bool or type(x) is int, "a number"),
@@ -46,10 +46,10 @@ KINDS: dict[str, tuple[Kind, str]] = {  # by the annotation in a rule's signatur
     "Size": (_size, "a size"),
     "Shape": (_several(_size), "a tuple of sizes"),
     "Sizes": (_several(_size), "a tuple of sizes"),
-    "tuple[int, ...]": (_several(_integer), "a tuple of whole numbers"),
+    "tuple[int, ...]": (_several(_integer), "a tuple of integers"),
     "tuple[str, ...]": (_several(lambda x: isinstance(x, str)), "a tuple of names"),
-    "Pair": (_PAIR, "a pair of whole numbers"),
-    "Padding": (_several(_PAIR, 2), "two pairs of whole numbers"),
+    "Pair": (_PAIR, "a pair of integers"),
+    "Padding": (_several(_PAIR, 2), "two pairs of integers"),
     "Pairs": (_several(_several(_integer), 2), "two tuples of axes"),
     "Graph": (lambda x: hasattr(x, "equations"), "a graph"),
 }
@@ -61,27 +61,28 @@ NAMED = {  # by the name of a parameter whose rule does not say: those of window
 
 def declared_types(primitive: Primitive, types: tuple[TensorType, ...],
                    params: Mapping[str, Any]) -> tuple[TensorType, ...]:
-    """The types of an equation's results; GraphError for operands or parameters that its rule does not declare.
+    """The result types of an equation.  Raises GraphError for operands or parameters that the type rule does not
+    declare.
 
-    What the rule itself refuses it says; what it stumbles over is a GraphError, too.
+    Errors of the rule itself pass through; other exceptions in it become GraphError.
     """
     signature = _signature(primitive)
     try:
         bound = signature.bind(*types, **params)
     except TypeError as fault:
-        raise GraphError(f"{primitive.name}'s parameters and operands {signature} are required; {fault}") from None
+        raise GraphError(f"{primitive.name}: operands and parameters must match {signature}; {fault}") from None
     for name, value in _listed(bound):
         parameter = signature.parameters.get(name)
         said = None if parameter is None or parameter.annotation is inspect.Parameter.empty else parameter.annotation
         kind = KINDS.get(said or NAMED.get(name, ""))
         if kind is not None and not kind[0](value):
-            raise GraphError(f"{primitive.name}: {kind[1]} is required as {name}; got {str(value)[:80]}")
+            raise GraphError(f"{primitive.name}: {name} must be {kind[1]}; got {str(value)[:80]}")
     try:
         return primitive.result_types(types, params)
     except Error:
         raise
     except Exception as fault:
-        raise GraphError(f"{primitive.name}: operands and parameters that its rule takes are required; got "
+        raise GraphError(f"{primitive.name}: its type rule must accept the operands and parameters; got "
                          f"{', '.join(map(str, types))} and {str(dict(params))[:80]}: {fault}") from None
 
 
@@ -91,7 +92,7 @@ def _signature(primitive: Primitive) -> inspect.Signature:
 
 
 def _listed(bound: inspect.BoundArguments) -> list[tuple[str, Any]]:
-    """The arguments by name, those of `**params` among them."""
+    """The arguments by name, including those in `**params`."""
     found: list[tuple[str, Any]] = []
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind

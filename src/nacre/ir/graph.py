@@ -21,7 +21,7 @@ from nacre.ir.primitive import Primitive
 
 
 class Var:
-    """A value of a graph; its name is given when the graph is printed.  Compared by identity."""
+    """A value of a graph.  Printing the graph gives it a name.  Compared by identity."""
 
     __slots__ = ("type",)
 
@@ -33,7 +33,7 @@ class Var:
 
 
 class Literal:
-    """A constant of a graph: a NumPy array that nobody writes to."""
+    """A constant of a graph: an immutable NumPy array."""
 
     __slots__ = ("array", "type")
 
@@ -66,7 +66,7 @@ class Equation:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """inputs, equations in order, outputs.  Equal when the same up to the names of values."""
+    """Inputs, equations in order, outputs.  Graphs are equal if they differ only in the names of values."""
 
     inputs: tuple[Var, ...]
     equations: tuple[Equation, ...]
@@ -85,7 +85,7 @@ class Graph:
 
     @cached_property
     def kept(self) -> dict[object, Any]:
-        """What was made for this graph, by name; it lives as long as the graph."""
+        """Data cached with this graph, by name; it lives as long as the graph."""
         return {}
 
     @cached_property
@@ -210,7 +210,7 @@ class Builder:
         return outputs
 
     def finish(self, outputs: Sequence[Atom]) -> Graph:
-        """The graph of what was added, with the given outputs."""
+        """The finished graph with the given outputs."""
         return Graph(tuple(self.inputs), tuple(self.equations), tuple(outputs), self.name)
 
 

@@ -1,10 +1,10 @@
-"""`Primitive`: everything about an operation in one place, and the registry of them by name.
+"""`Primitive`: the complete definition of an operation, and the registry of primitives by name.
 
-A primitive states its type rule, its lowering to kernel IR, its derivative (one rule for both modes) and its
-batching.  Rules of derivatives and batching are written with primitives' own functions on values, so that they
-run under every interpreter: eagerly, staged, differentiated again, batched.
+A primitive defines its type rule, its lowering to kernel IR, its derivative (one rule for both modes) and its batching
+rule.  Derivative and batching rules call other primitives on values, so they run under every interpreter: eager,
+staged, differentiated again, batched.
 
-Primitives never broadcast and never promote; the public functions do that before they bind.
+Primitives never broadcast or promote; the public functions do that first.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ class Pointwise:
 class Linear:
     """Jointly linear in the operands that have a transpose (add, sum, broadcast, slice, select's branches).
 
-    `transposes[i](g, *xs, **params)` maps the cotangent of the result to that of operand i; None where the
-    operand is not differentiated (an index, a condition).  xs are the operands: a value where it is known, a
-    `LinearInput` (which has a `.type`) where it is what is being transposed.  With several results, g is a tuple
-    in which None stands for a zero cotangent.
+    `transposes[i](g, *xs, **params)` maps the cotangent of the result to that of operand i.  It is None for an operand
+    that is not differentiated (an index, a condition).  xs are the operands: values, or a `LinearInput` (which has a
+    `.type`) for the operand being transposed.  With several results, g is a tuple, in which None is a zero cotangent.
     """
 
     transposes: tuple[Callable[..., Any] | None, ...]
@@ -58,9 +57,9 @@ class Multilinear:
 
 @dataclass(frozen=True, slots=True)
 class Jvp:
-    """Any other: `rule(ys, xs, ts, **params) -> tangents`, linear in ts, written with primitives.
+    """All other primitives: `rule(ys, xs, ts, **params) -> tangents`, linear in ts, written with primitives.
 
-    `ys` is the result (a tuple if the primitive has several), `ts[i]` is None where operand i has no tangent.
+    `ys` is the result (a tuple if the primitive has several).  `ts[i]` is None if operand i has no tangent.
     """
 
     rule: Callable[..., Any]
@@ -76,7 +75,7 @@ Derivative = Constant | Pointwise | Linear | Multilinear | Jvp | Structural
 
 @dataclass(frozen=True, slots=True)
 class LinearInput:
-    """The operand of a linear equation that is being transposed: it has a type but no value."""
+    """The operand of a linear equation that is being transposed: it has a type and no value."""
 
     type: TensorType
 
@@ -88,7 +87,7 @@ Operand = Callable[[tuple[Expr, ...]], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a view's elements lie: offset and strides, in elements of its buffer."""
+    """Where the elements of a view are stored: offset and strides, in elements of its buffer."""
 
     offset: int
     strides: tuple[int, ...]
@@ -98,10 +97,11 @@ class Layout:
 class Element:
     """Each element of the result is an expression over elements of the operands.
 
-    `rule(index, operands, types, result, **params) -> Expr`: index holds one int64 expression for each axis of the
-    result, `operands[i](index)` reads operand i, `types` are the operands' types and `result` the result's.
-    `view(layout, shape, strides…)`, where there is one, gives the result as a view of the operand's memory:
-    `view(layout, type, result, **params) -> Layout | None`.
+    `rule(index, operands, types, result, **params) -> Expr`: `index` has one int64 expression for each axis of the
+    result, `operands[i](index)` reads operand i, `types` are the operands' types, and `result` is the result's type.
+
+    `view(layout, type, result, **params) -> Layout | None`, if present, gives the result as a view of the operand's
+    memory.
     """
 
     rule: Callable[..., Expr]
@@ -118,10 +118,10 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """An explicit kernel: `rule(types, results, **params) -> Kernel`; buffers in operands', then results' order.
+    """An explicit kernel: `rule(types, results, **params) -> Kernel`; its buffers are the operands, then the results.
 
-    With `onto` the result begins as that operand, in its memory where nobody needs it any more; the kernel does not
-    read the operand and stores only what changes.
+    With `onto`, the result starts as a copy of that operand, in place if the operand has no later use.  The kernel does
+    not read the operand and stores only changed elements.
     """
 
     rule: Callable[..., Kernel]
@@ -130,14 +130,14 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A kernel family written by hand in `codegen` (matrix product, convolution), by name."""
+    """A kernel family generated by `codegen` (matrix product, convolution), by name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Control flow over graph parameters; the program does it."""
+    """Control flow over graph parameters; the program's driver runs it."""
 
 
 Lowering = Element | Reduce | Nest | Template | Flow
@@ -160,7 +160,7 @@ class Primitive:
 
     def __post_init__(self) -> None:
         if self.name in _registry:
-            raise ArgumentError(f"primitive: a new name is required; got {self.name!r}, which exists")
+            raise ArgumentError(f"primitive: the name must be new; {self.name!r} exists")
         _registry[self.name] = self
 
     def __repr__(self) -> str:
@@ -170,7 +170,7 @@ class Primitive:
         return primitive_named, (self.name,)
 
     def result_types(self, types: tuple[TensorType, ...], params: Params) -> tuple[TensorType, ...]:
-        """The types of the results, always as a tuple; raises what the type rule raises."""
+        """The types of the results, always as a tuple.  Raises the errors of the type rule."""
         found = self.type_rule(*types, **params)
         return found if self.multiple else (found,)
 
@@ -183,7 +183,7 @@ def primitive_named(name: str) -> Primitive:
     try:
         return _registry[name]
     except KeyError:
-        raise ArgumentError(f"primitive: a registered name is required; got {name!r}") from None
+        raise ArgumentError(f"primitive: no primitive is named {name!r}") from None
 
 
 def registered() -> Mapping[str, Primitive]:

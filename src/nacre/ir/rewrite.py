@@ -1,6 +1,6 @@
-"""Rewriting graphs: substitution, uses, dead code, inlining, and a small driver for local patterns.
+"""Graph rewriting: substitution, uses, dead code elimination, inlining, and a driver for local patterns.
 
-Graphs are immutable; every function here returns a new one (or the same, where nothing changes).
+Graphs are immutable.  Every function returns a new graph, or the same one if nothing changes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ Rule = Callable[["Rewriter", Equation], Sequence[Atom] | None]
 
 
 def substitute(graph: Graph, known: Substitution) -> Graph:
-    """Replace values by atoms in every equation and in the outputs; replaced inputs are no longer
-    inputs."""
+    """Replace values by atoms in every equation and in the outputs; replaced inputs are removed."""
     for v, a in known.items():
         if v.type is not a.type:
-            raise GraphError(f"substitute: a value of type {v.type} is required; got {a.type}")
+            raise GraphError(f"substitute: the value must have type {v.type}; got {a.type}")
 
     def atom(a: Atom) -> Atom:
         """What replaces the atom; itself if nothing does."""
@@ -51,8 +50,7 @@ def uses(graph: Graph) -> dict[Var, list[Equation]]:
 def live_equations(
     equations: Sequence[Equation], outputs: Iterable[Atom]
 ) -> tuple[list[Equation], set[Var]]:
-    """The equations that outputs need or that have effects, in order, and every value that is
-    read."""
+    """The equations that outputs need or that have effects, in order, and every value that is read."""
     live = {a for a in outputs if isinstance(a, Var)}
     kept: list[Equation] = []
     for e in reversed(equations):
@@ -64,7 +62,7 @@ def live_equations(
 
 
 def without_dead_code(graph: Graph) -> Graph:
-    """The graph without equations whose results nobody reads; the inputs stay."""
+    """The graph without equations whose results are unused; the inputs stay."""
     kept, _ = live_equations(graph.equations, graph.outputs)
     if len(kept) == len(graph.equations):
         return graph
@@ -103,7 +101,7 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
 
 
 def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:
-    """The graph with every `call` replaced by the equations of its graph, but for graphs of the class `kept`."""
+    """The graph with every `call` inlined, except calls of graphs of the class `kept`."""
 
     def expand(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
         """The outputs of a call's graph built in place; None for other equations."""
@@ -116,8 +114,7 @@ def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:
 
 
 class Rewriter:
-    """A graph being written anew.  Rules append what they need with `add` and look operands up in
-    `definition`."""
+    """A graph under reconstruction.  Rules append equations with `add` and look operands up in `definition`."""
 
     def __init__(self, graph: Graph) -> None:
         self.builder = Builder(graph.name)
@@ -126,7 +123,7 @@ class Rewriter:
         self.defined: dict[Var, Equation] = {}
 
     def atom(self, a: Atom) -> Atom:
-        """What now stands for an atom of the old graph."""
+        """The replacement of an atom of the old graph."""
         return self.known.get(a, a) if isinstance(a, Var) else a
 
     def definition(self, a: Atom) -> Equation | None:
@@ -146,11 +143,10 @@ class Rewriter:
 
 
 def rewrite(graph: Graph, *rules: Rule) -> Graph:
-    """Apply the first rule that fits to each equation, in order, once.
+    """Apply the first matching rule to each equation, in order, once.
 
-    A rule sees the equation with operands already rewritten.  It returns the atoms that take the
-    place of the results (of equal types), or None.  Dead equations are left for
-    `without_dead_code`.
+    A rule sees the equation with operands already rewritten.  It returns the atoms that replace the results (of equal
+    types), or None.  Dead equations are left for `without_dead_code`.
     """
     rewriter = Rewriter(graph)
     changed = False
@@ -170,7 +166,7 @@ def rewrite(graph: Graph, *rules: Rule) -> Graph:
         for v, a in zip(old.outputs, replaced, strict=True):
             if v.type is not a.type:
                 raise GraphError(
-                    f"rewrite: {old.primitive.name} gives {v.type}; a rule replaced it by {a.type}"
+                    f"rewrite: the result of {old.primitive.name} must have type {v.type}; a rule gave {a.type}"
                 )
             rewriter.known[v] = a
     if not changed:
@@ -180,6 +176,6 @@ def rewrite(graph: Graph, *rules: Rule) -> Graph:
 
 
 def literals(graph: Graph) -> list[Literal]:
-    """The constants of a graph, in order of appearance, those of nested graphs left out."""
+    """The constants of a graph, in order of appearance, without those of nested graphs."""
     atoms = [a for e in graph.equations for a in e.inputs] + list(graph.outputs)
     return [a for a in atoms if isinstance(a, Literal)]

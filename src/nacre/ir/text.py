@@ -1,14 +1,13 @@
-"""Graphs as text: `print_graph` and `parse`, each other's inverse up to the names of values.
+"""Graphs as text: `print_graph` and `parse` are inverses, except for the names of values.
 
     graph loss(a: f32[B, 784], b: f32[784, 10]) where B in 1..512:
       c: f32[B, 10] = dot[batch=((), ()), contract=((1,), (0,))](a, b)  # model.py:12
       d: f32[] = sum[axes=(0, 1)](c)
       return d
 
-Scalars are written where they are used (`1.0:f32`, or their bits, `0x7fc00001:f32`), larger
-constants as `f32[2]"AACAPwAAAEA="` (base64, little-endian).  A parameter that is a graph follows
-its equation, indented.  Parsing trusts nothing: whatever the text, it gives a verified graph or
-raises GraphError with the number of the line.
+Scalars are written at their use (`1.0:f32`, or their bits, `0x7fc00001:f32`).  Larger constants are written as
+`f32[2]"AACAPwAAAEA="` (base64, little-endian).  A parameter that is a graph follows its equation, indented.  The parser
+trusts no text: it returns a verified graph or raises GraphError with the line number.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ NUMPY_LITTLE: Final = sys.byteorder == "little"
 
 
 def print_graph(graph: Graph, *, sources: bool = True) -> str:
-    """The text of a graph, with the lines that its equations come from or without."""
+    """The text of a graph, with or without the source lines of its equations."""
     return "\n".join(_graph_lines(graph, "graph", sources))
 
 
 def value_names() -> Iterator[str]:
-    """a, b, … z, aa, ab, …, reserved words left out."""
+    """a, b, … z, aa, ab, …, without reserved words."""
     length = 1
     while True:
         for k in range(26**length):
@@ -117,7 +116,7 @@ def _symbols(graph: Graph) -> dict[str, Symbol]:
             for s in x.symbols():
                 if found.setdefault(s.name, s) != s:
                     raise GraphError(
-                        f"print: one range for each symbolic size is required; {s.name} has two"
+                        f"print: each symbolic size must have one range; {s.name} has two"
                     )
         elif isinstance(x, tuple):
             for y in cast("tuple[Any, ...]", x):
@@ -158,13 +157,13 @@ def param_text(p: Any) -> str:
         items = cast("tuple[Any, ...]", p)
         return f"({', '.join(map(param_text, items))}{',' if len(items) == 1 else ''})"
     raise GraphError(
-        "print: parameters made of numbers, strings, dtypes, sizes and tuples are required; got "
+        "print: parameters must consist of numbers, strings, dtypes, sizes and tuples; got "
         f"{type(p).__name__}"
     )
 
 
 def literal_text(literal: Literal) -> str:
-    """The text of a constant; reading it back gives the same bits."""
+    """The text of a constant; parsing it gives the same bits."""
     if literal.type.shape == ():
         return f"{_scalar_text(literal)}:{literal.type.dtype.short}"
     array = np.ascontiguousarray(literal.array)
@@ -200,7 +199,7 @@ TOKEN: Final = (
 
 @cache
 def _token() -> re.Pattern[str]:
-    """The pattern, made when the first text is read."""
+    """The token pattern, compiled when the first text is read."""
     return re.compile(TOKEN)
 
 
@@ -218,7 +217,7 @@ class _Line:
             found = _token().match(text, at)
             if found is None:
                 raise GraphError(
-                    f"line {number}: a word, number or sign is required; got {text[at : at + 20]!r}"
+                    f"line {number}: expected a word, number or sign; got {text[at : at + 20]!r}"
                 )
             kind = found.lastgroup or ""
             if kind == "comment":
@@ -228,10 +227,10 @@ class _Line:
             at = found.end()
 
     def fail(self, wanted: str) -> NoReturn:
-        """Raise GraphError that says what the line requires at this place."""
+        """Raise GraphError that names the expected token and the actual one."""
         got = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end of the line"
         raise GraphError(
-            f"line {self.number}: {wanted} is required; got {got}\n  {self.text.strip()[:200]}"
+            f"line {self.number}: expected {wanted}; got {got}\n  {self.text.strip()[:200]}"
         )
 
     def next_is(self, text: str) -> bool:
@@ -242,7 +241,7 @@ class _Line:
         )
 
     def take(self, text: str) -> bool:
-        """Step over a word or sign if it is next."""
+        """Consume a word or sign if it is next."""
         found = self.next_is(text)
         self.at += found
         return found
@@ -257,14 +256,14 @@ class _Line:
         return self.tokens[self.at][0] if self.at < len(self.tokens) else "end"
 
     def word(self, kind: str, wanted: str) -> str:
-        """Take a token of a kind; GraphError that names what is wanted if it is not next."""
+        """Take a token of a kind; GraphError with the expected token if it is not next."""
         if self.kind() != kind or kind == "end":
             self.fail(wanted)
         self.at += 1
         return self.tokens[self.at - 1][1]
 
     def end(self) -> None:
-        """GraphError unless the line is at its end."""
+        """Raise GraphError unless the line ends here."""
         if self.at != len(self.tokens):
             self.fail("the end of the line")
 
@@ -273,7 +272,7 @@ class _Line:
 
 
 class _Values:
-    """Reads parameters, sizes, types and constants; `symbols` are the sizes that were declared."""
+    """Reads parameters, sizes, types and constants; `symbols` are the declared sizes."""
 
     def __init__(self, symbols: dict[str, Size]) -> None:
         self.symbols = symbols
@@ -364,12 +363,12 @@ class _Values:
         return self.symbols[name]
 
     def string(self, line: _Line) -> str:
-        """Read a string in JSON's form."""
+        """Read a JSON string."""
         try:
             return json.loads(line.word("string", "a string"))
         except ValueError:
             line.at -= 1
-            line.fail("a string in JSON's form")
+            line.fail("a JSON string")
 
     def number(self, line: _Line) -> int | float:
         """Read an int, or a float if it has a point or an exponent."""
@@ -395,7 +394,7 @@ class _Values:
         """A size of an axis: not negative."""
         value = self._sized(line, 0)
         if isinstance(value, int) and not 0 <= value <= LIMIT:
-            line.fail("a size that is not negative")
+            line.fail("a size of at least 0")
         return value
 
     def type(self, line: _Line) -> TensorType:
@@ -490,12 +489,12 @@ class _Parser:
         """The next line; GraphError at the end of the text."""
         if self.at == len(self.lines):
             last = self.lines[-1].number if self.lines else 0
-            raise GraphError(f"line {last}: {wanted} is required after it; got the end of the text")
+            raise GraphError(f"line {last}: expected {wanted} after it; got the end of the text")
         self.at += 1
         return self.lines[self.at - 1]
 
     def graph(self, head: _Line, depth: int) -> Graph:
-        """The rest of a graph whose first line, up to the word `graph`, was taken."""
+        """The rest of a graph, after its first line up to the word `graph`."""
         if depth > DEEPEST:
             head.fail("a graph that is nested less deeply")
         values = _Values(_declared(head))
@@ -600,7 +599,7 @@ class _Parser:
 
 
 def _declared(head: _Line) -> dict[str, Size]:
-    """The symbolic sizes in the `where` of a graph's first line."""
+    """The symbolic sizes in the `where` clause of a graph's first line."""
     start, depth = head.at, 0
     while head.at < len(head.tokens) and not (depth == 0 and head.next_is("where")):
         depth += (head.next_is("(") or head.next_is("[")) - (head.next_is(")") or head.next_is("]"))
@@ -626,12 +625,12 @@ def _bound(head: _Line) -> int:
     text = head.word("number", "a bound")
     if not re.fullmatch(r"\d{1,15}", text):
         head.at -= 1
-        head.fail("a whole number")
+        head.fail("an integer")
     return int(text)
 
 
 def _check(e: Equation, line: _Line) -> None:
-    """Raise GraphError unless the equation keeps its primitive's type rule."""
+    """Raise GraphError unless the equation satisfies its primitive's type rule."""
     try:
         types = declared_types(e.primitive, tuple(a.type for a in e.inputs), e.params)
     except Error as fault:
@@ -639,13 +638,13 @@ def _check(e: Equation, line: _Line) -> None:
     found = tuple(v.type for v in e.outputs)
     if types != found:
         raise GraphError(
-            f"line {line.number}: {e.primitive.name} gives {list(types)}; its results are declared "
+            f"line {line.number}: {e.primitive.name} has results {list(types)}; the text declares "
             f"{list(found)}"
         )
 
 
 def parse(text: str) -> Graph:
-    """The graph of a text.  Raises GraphError, with the number of the line, where it is not one.
+    """The graph of a text.  Raises GraphError with the line number for malformed text.
 
     >>> import nacre.ops.pointwise
     >>> print(parse("graph twice(x: f32[]): \\n y: f32[] = add(x, x) \\n return y"))

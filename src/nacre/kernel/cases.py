@@ -1,9 +1,9 @@
-"""Choices that depend only on where in a loop a round is: the loop falls into stretches that need not choose.
+"""Loop splitting for choices that depend only on the position in a loop: stretches of it need no choice.
 
 An element of a concatenation, of a padded or of a rolled array is chosen by comparing a loop's index with sizes.  Such
-a comparison holds up to a round and not from there on, or the other way round.  `split_cases` writes a case for each
-stretch between such rounds, as `if` in the innermost body, and in each case the choices are made: an index is no longer
-brought into its range, and what another case reads is not read.
+a comparison changes its value at one iteration.  `split_cases` writes a case for each stretch between such iterations,
+as `if` in the innermost body, with the choices resolved.  Within a case, indices need no clamping, and other cases'
+reads are removed.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _certainly(a: Size, b: Size) -> bool:
 
 
 def _resolved(body: Sequence[Stmt], ranges: Ranges, scope: Scope) -> tuple[Stmt, ...]:
-    """The body where indices stay within ranges: choices made, and values that nobody reads left out."""
+    """The body where indices stay within ranges: choices resolved, and unused values removed."""
     known: dict[str, Expr] = {}
     decide = partial(_decided, ranges=ranges, scope=scope, known=known)
     found: list[Stmt] = []

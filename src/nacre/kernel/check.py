@@ -52,7 +52,7 @@ def verify(kernel: Kernel) -> None:
 
 
 class _Fault(Exception):
-    """What is required, and what is there."""
+    """A rule that the kernel breaks."""
 
 
 def _excerpt(kernel: Kernel, statement: Stmt | None) -> str:
@@ -69,7 +69,7 @@ def _require(holds: bool, message: str) -> None:
 
 @dataclass
 class _Checker:
-    """Walks a kernel with what is in scope."""
+    """Walks a kernel and tracks the names in scope."""
 
     whole: Kernel
     current: Stmt | None = None
@@ -84,7 +84,7 @@ class _Checker:
     def kernel(self) -> None:
         """Check the buffers, then the body."""
         names = [b.name for b in self.whole.buffers]
-        _require(len(set(names)) == len(names), f"buffers of different names are required; got {', '.join(names)}")
+        _require(len(set(names)) == len(names), f"buffer names must be distinct; got {', '.join(names)}")
         for b in self.whole.buffers:
             self.buffer(b)
         for s in statements(self.whole.body):
@@ -96,7 +96,7 @@ class _Checker:
     def buffer(self, b: Buffer) -> None:
         """Check one buffer and declare it."""
         _require(b.strides is None or len(b.strides) == len(b.shape),
-                 f"a stride for each of the {len(b.shape)} axes of {b.name} is required")
+                 f"{b.name} must have a stride for each of its {len(b.shape)} axes")
         self.buffers[b.name] = b
 
     def block(self, body: Sequence[Stmt]) -> None:
@@ -118,7 +118,7 @@ class _Checker:
             case Store():
                 self.access(s.buffer, s.index, self.value(s.value))
                 inputs = {b.name for b in self.whole.inputs}
-                _require(s.buffer not in inputs, f"a store to an output or scratch is required; {s.buffer} is an input")
+                _require(s.buffer not in inputs, f"a store must write an output or scratch; {s.buffer} is an input")
                 _require(s.buffer not in self.folded, f"{s.buffer} is an accumulator; only Accumulate may write to it")
             case Accumulate():
                 self.accumulate(s)
@@ -129,26 +129,26 @@ class _Checker:
             case For():
                 self.loop(s)
             case If() | While():
-                _require(self.value(s.condition) is bool_, "a condition of type bool is required")
+                _require(self.value(s.condition) is bool_, "a condition must have dtype bool")
                 self.block(s.body)
                 self.block(s.orelse if isinstance(s, If) else ())
             case Call():
                 missing = [n for n in (*s.reads, *s.writes) if n not in self.buffers]
-                _require(not missing, f"known buffers are required; got {', '.join(missing)}")
+                _require(not missing, f"buffers must be defined; unknown: {', '.join(missing)}")
 
     def free(self, name: str) -> None:
         """Require a name that is not in use."""
         taken = name in self.locals or name in self.buffers or name in self.extents
-        _require(not taken, f"a name of its own is required; {name} is in use")
+        _require(not taken, f"names must be distinct; {name} is in use")
 
     def loop(self, s: For) -> None:
         """Check a loop: its index, its extent, its marks and its body."""
         self.free(s.index)
-        _require(not isinstance(s.extent, int) or s.extent >= 0, f"an extent of at least 0 is required; got {s.extent}")
+        _require(not isinstance(s.extent, int) or s.extent >= 0, f"an extent must be at least 0; got {s.extent}")
         if s.parallel:
             scope = Scope({t.index: t.extent for t in self.loops}, dict(self.locals))
             why = obstacle(s, scope)
-            _require(why is None or self._gathers(s), f"independent rounds are required of a parallel loop; {why}")
+            _require(why is None or self._gathers(s), f"iterations of a parallel loop must be independent; {why}")
         self.extents[s.index] = s.extent
         self.loops.append(s)
         self.block(s.body)
@@ -156,7 +156,7 @@ class _Checker:
         del self.extents[s.index]
 
     def _gathers(self, s: For) -> bool:
-        """Whether it stores at places that are loaded, whose independence only the kernel's author knows."""
+        """Whether it stores at loaded positions, whose independence only the kernel's author knows."""
         def loaded(e: Expr) -> bool:
             """Whether the expression contains a load."""
             return isinstance(e, Load) or any(map(loaded, children(e)))
@@ -165,23 +165,24 @@ class _Checker:
 
     def accumulate(self, s: Accumulate) -> None:
         """Check that values and accumulators fit the reduction."""
-        _require(s.op in REDUCTIONS, f"a known reduction is required; got {s.op}")
+        _require(s.op in REDUCTIONS, f"unknown reduction {s.op}")
         count = REDUCTIONS[s.op]
         fits = len(s.accumulators) == len(s.values) == count
-        _require(fits, f"{s.op} of {count} accumulators and values is required")
+        _require(fits, f"{s.op} must have {count} accumulators and {count} values")
         types = [self.value(v) for v in s.values]
         for a, t in zip(s.accumulators, types, strict=True):
-            _require(a in self.buffers and a in self.depth, f"an accumulator allocated around is required; got {a}")
+            _require(a in self.buffers and a in self.depth, "an accumulator must be allocated in an outer scope; "
+                                                            f"got {a}")
             b = self.buffers[a]
-            _require(b.shape == () and b.dtype is t, f"an accumulator {t.short}[] is required; got {b.dtype.short}"
+            _require(b.shape == () and b.dtype is t, f"the accumulator must have type {t.short}[]; got {b.dtype.short}"
                      f"[{', '.join(map(str, b.shape))}] {a}")
-            _require(self.folded[a] == 1, f"one Accumulate for each accumulator is required; {a} has {self.folded[a]}")
+            _require(self.folded[a] == 1, f"an accumulator must have one Accumulate; {a} has {self.folded[a]}")
             around = len(self.loops) - self.depth[a]
-            _require(around >= 1, f"a loop between the Alloc and the Accumulate of {a} is required")
+            _require(around >= 1, f"a loop must separate the Alloc and the Accumulate of {a}")
             _require(around == 1 or in_any_order(s.op, b.dtype),
-                     f"{s.op} directly in the one loop of its accumulator is required; {around} loops are around {a}")
+                     f"{s.op} must be directly in the one loop of its accumulator; {a} has {around} loops")
         if count == 2:
-            _require(types[1] is int64, f"{s.op} with an int64 index is required; got {types[1].short}")
+            _require(types[1] is int64, f"the index of {s.op} must have dtype int64; got {types[1].short}")
 
     # ---- expressions
 
@@ -195,20 +196,21 @@ class _Checker:
     def _value(self, e: Expr) -> None:
         match e:
             case Index():
-                _require(e.name in self.extents, f"the index of a loop around is required; got {e.name}")
+                _require(e.name in self.extents, f"an index must belong to an enclosing loop; got {e.name}")
             case Local():
-                _require(e.name in self.locals, f"a name bound before is required; got {e.name}")
-                _require(self.locals[e.name].dtype is e.dtype, f"{e.name} as {self.locals[e.name].dtype.short} is "
-                         f"required; got {e.dtype.short}")
+                _require(e.name in self.locals, f"a name must be defined before its use; got {e.name}")
+                _require(self.locals[e.name].dtype is e.dtype, f"{e.name} must have dtype "
+                                                               f"{self.locals[e.name].dtype.short}; "
+                         f"got {e.dtype.short}")
             case Load():
                 self.access(e.buffer, e.index, e.dtype)
                 if e.buffer in self.folded:
                     inside = len(self.loops) > self.depth.get(e.buffer, 0) and any(
                         isinstance(s, Accumulate) and e.buffer in s.accumulators
                         for s in statements(self.loops[self.depth[e.buffer]].body))
-                    _require(not inside, f"a load of accumulator {e.buffer} after its loop is required")
+                    _require(not inside, f"accumulator {e.buffer} must be loaded after its loop")
             case Apply():
-                _require(e.op in OPERATIONS, f"a known operation is required; got {e.op}")
+                _require(e.op in OPERATIONS, f"unknown operation {e.op}")
                 self.operation(e, [self.value(a) for a in e.args])
             case Extent():
                 pass
@@ -217,18 +219,18 @@ class _Checker:
 
     def access(self, buffer: str, index: Sequence[Expr], dtype: DType) -> None:
         """Check that an access names a known buffer, with its rank and dtype."""
-        _require(buffer in self.buffers, f"a known buffer is required; got {buffer}")
+        _require(buffer in self.buffers, f"unknown buffer {buffer}")
         b = self.buffers[buffer]
-        _require(len(index) == len(b.shape), f"{len(b.shape)} indices of {buffer} are required; got {len(index)}")
-        _require(b.dtype is dtype, f"{b.dtype.short} elements of {buffer} are required; got {dtype.short}")
+        _require(len(index) == len(b.shape), f"{buffer} must have {len(b.shape)} indices; got {len(index)}")
+        _require(b.dtype is dtype, f"elements of {buffer} must be {b.dtype.short}; got {dtype.short}")
         for i in index:
-            _require(self.value(i) is int64, f"int64 indices are required; got {show_expression(i)}: {i.dtype.short}")
+            _require(self.value(i) is int64, f"indices must be int64; got {show_expression(i)}: {i.dtype.short}")
 
     def operation(self, e: Apply, types: Sequence[DType]) -> None:
         """Check the operand count and dtypes of an operation."""
         count, kind = OPERATIONS[e.op]
         shown = f"{e.op}({', '.join(t.short for t in types)}) -> {e.dtype.short}"
-        _require(len(types) == count, f"{e.op} of {count} operands is required; got {shown}")
+        _require(len(types) == count, f"{e.op} must have {count} operands; got {shown}")
         first = types[0]
         same = all(t is first for t in types)
         fits = {
@@ -240,6 +242,6 @@ class _Checker:
             "cast": e.op == "cast" or first.bits == e.dtype.bits,
             "test": first.is_float and e.dtype is bool_,
         }
-        _require(fits[kind], f"operands of {e.op} that agree are required; got {shown}")
+        _require(fits[kind], f"operand dtypes of {e.op} do not match; got {shown}")
 
 

@@ -57,7 +57,7 @@ def run(kernel: Kernel, inputs: Sequence[Array], sizes: Mapping[str, int], opera
     for b, x in zip(kernel.inputs, inputs, strict=True):
         shape = machine.shape(b)
         if x.shape != shape or x.dtype != b.dtype.numpy:
-            raise ArgumentError(f"kernel: {b.name} of shape {shape} and dtype {b.dtype.name} is required; "
+            raise ArgumentError(f"kernel: {b.name} must have shape {shape} and dtype {b.dtype.name}; "
                                 f"got {x.shape} and {x.dtype}")
         machine.memory[b.name] = x
     outputs = [np.zeros(machine.shape(b), b.dtype.numpy) for b in kernel.outputs]
@@ -140,7 +140,7 @@ class _Machine:
                     self.block(s.body)
                 self.active = before
             case _:
-                raise GraphError(f"kernel: a loop nest is required; got a call of {s.template}")
+                raise GraphError(f"kernel: the statement must be a loop nest; got a call of {s.template}")
 
     def loop(self, s: For) -> None:
         """Run a loop round by round; tree sums are folded after the last."""
@@ -251,7 +251,7 @@ class _Machine:
         for p, n in zip(places, shape, strict=True):
             bad = self.active & ((p < 0) | (p >= n))
             if bad.any():
-                raise GraphError(f"kernel: an index in [0, {n}) of {buffer} is required; got {p[bad][0]}")
+                raise GraphError(f"kernel: an index of {buffer} must be in [0, {n}); got {p[bad][0]}")
         if private is not None:
             return private, [np.arange(len(self.active)), *places]
         return whole[None], [np.zeros_like(self.active, np.int64), *places]

@@ -1,11 +1,11 @@
-"""The canonical order of every reduction, as plain NumPy: what kernels, interpreter and tests agree on.
+"""The canonical order of every reduction, as plain NumPy: the definition for kernels, interpreter and tests.
 
-`sum` and `prod` are the aligned pairwise tree over consecutive indices: element 2i meets 2i+1, an odd one passes
-up, and so on until one is left.  An absent element (a round whose `If` did not hold) counts as the identity: -0.0
-for a sum, which leaves every number as it is, and 1 for a product.  The empty sum is +0.0.
+`sum` and `prod` are the aligned pairwise tree over consecutive indices: element 2i is combined with 2i+1, an odd one
+passes up, and so on until one is left.  An absent element (an iteration whose `If` is false) counts as the identity:
+-0.0 for a sum, which leaves every number unchanged, and 1 for a product.  The empty sum is +0.0.
 
-A tree may therefore be cut anywhere at a multiple of a power of two: each block of `BLOCK` elements is reduced by
-itself, and `merges` says how many finished blocks meet when another one arrives.
+A tree may therefore be cut at any multiple of a power of two.  Each block of `BLOCK` elements is reduced alone, and
+`merges` gives the number of finished blocks to combine when another one arrives.
 
 `max`, `min`, `any`, `all`, and integers' `sum` and `prod` give the same bits in any order.
 """
@@ -31,7 +31,7 @@ def in_any_order(op: str, dtype: DType) -> bool:
 
 
 def identity(op: str, dtype: DType) -> Number:
-    """What an absent element counts as."""
+    """The value of an absent element."""
     match op:
         case "sum":
             return -0.0 if dtype.is_float else 0
@@ -46,7 +46,7 @@ def identity(op: str, dtype: DType) -> Number:
         case "min" | "argmin":
             return greatest(dtype)
         case _:
-            raise CompileError(f"reduction: a known one is required; got {op!r}")
+            raise CompileError(f"reduction: unknown reduction {op!r}")
 
 
 def empty(op: str, dtype: DType) -> Number:

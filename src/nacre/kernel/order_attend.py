@@ -1,17 +1,17 @@
 """Attention over blocks of keys in executable form: the bits of long rows of scores in `numerics("fast")`.
 
-A row's keys are taken in blocks of `KEYS`, in order.  Of those so far it keeps the greatest score, the sum of the
+A row's keys are processed in blocks of `KEYS`, in order.  The row's state is the greatest score, the sum of the
 weights, and the weighted sum of the values (Milakov and Gimelshein, arXiv:1805.02867; Dao and others,
-arXiv:2205.14135).  With a block
+arXiv:2205.14135).  For each block
 
-* the greatest score rises; what it was is forgotten by factor = exp(before − after);
-* its weights are exp(score − greatest), and their sum, by the tree of `kernel.order`, is added to sum · factor;
-* its weighted values are summed in chains of fused multiply-adds from +0, each of `CHAIN` keys, which are added to
+* the greatest score is updated; earlier sums are scaled by factor = exp(before − after);
+* the weights are exp(score − greatest), and their sum, by the tree of `kernel.order`, is added to sum · factor;
+* the weighted values are summed in chains of fused multiply-adds from +0, each of `CHAIN` keys, which are added to
   the weighted sum · factor in order.
 
-While all scores are −∞, 0 is subtracted in place of the greatest.  In the end +0 is added to the weighted sum, so that
-none is −0: scores of −∞ at the end of a row, as those behind the diagonal are, then change nothing but where a value
-is not finite.
+While all scores are −∞, 0 is subtracted in place of the greatest.  At the end, +0 is added to the weighted sum, so that
+it is never −0.  Scores of −∞ at the end of a row, such as those behind the diagonal, then have no effect on finite
+values.
 """
 
 from __future__ import annotations

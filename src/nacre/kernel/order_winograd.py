@@ -1,7 +1,7 @@
 """Winograd's convolution F(4×4, 3×3) in executable form: the bits of 3×3 convolution in `numerics("fast")`.
 
-The result is cut into tiles of 4×4 pixels from its first one on; a tile is made of the 6×6 pixels that it reads, zeros
-outside the image.  Both image and filter are read as values of polynomials at the points 0, ±3/4, ±3/2 and ∞ in each
+The result is cut into tiles of 4×4 pixels from its first one on.  A tile is computed from the 6×6 pixels that it reads,
+zeros outside the image.  Image and filter are read as values of polynomials at the points 0, ±3/4, ±3/2 and ∞ in each
 direction, where convolution is a product of numbers (Lavin and Gray, arXiv:1509.09308; the points keep the error low):
 
 * each column and then each row of the 6×6 pixels goes through `of_input`;
@@ -12,11 +12,13 @@ direction, where convolution is a product of numbers (Lavin and Gray, arXiv:1509
 * each column and then each row of the 36 sums goes through `of_product`, then each pixel is multiplied by
   `RESULT_SCALE`.
 
-The gradient of the image is the same algorithm on the result's gradient and the turned filter.  That of the filter is
-the transpose of the algorithm: the result's gradient, 4×4 pixels multiplied by `RESULT_SCALE`, goes through
-`of_gradient`; its products with the pixels' values are summed over tiles, ascending, in chains of `chain_rows` rows of
-tiles; the sums of the chains are added in the order of image and row for each 8 images, and these sums in order; then
-they are multiplied by `FILTER_SCALE` and go through `of_sums`.
+The gradient of the image is the same algorithm on the result's gradient and the turned filter.  The gradient of the
+filter is the transpose of the algorithm:
+
+* the result's gradient, 4×4 pixels multiplied by `RESULT_SCALE`, goes through `of_gradient`;
+* its products with the pixels' values are summed over tiles, ascending, in chains of `chain_rows` rows of tiles;
+* the sums of the chains are added in the order of image and row for each 8 images, and these sums in order;
+* the totals are multiplied by `FILTER_SCALE` and go through `of_sums`.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ def of_sums(k: Arithmetic[T], u: Sequence[T]) -> list[T]:
 
 
 def chain_rows(across: int) -> int:
-    """Rows of tiles, each of so many, that one chain of the filter's gradient spans."""
+    """The number of rows of tiles that one chain of the filter's gradient spans."""
     return max(1, CHAIN_TILES // max(1, across))
 
 

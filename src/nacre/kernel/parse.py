@@ -64,7 +64,7 @@ def parse(text: str) -> Kernel:
         return reader.kernel()
     except (GraphError, DTypeError, ShapeError, KeyError, ValueError, IndexError) as fault:
         line = kept[min(reader.at, len(kept) - 1)] if kept else Line(0, 0, "")
-        raise GraphError(f"parse: kernel text is required; {fault}; line {line.number}: {line.text}") from None
+        raise GraphError(f"parse: {fault}; line {line.number}: {line.text}") from None
 
 
 @dataclass
@@ -97,14 +97,14 @@ class _Kernel:
             self.at += 1
         body = self.block(self.lines[0].indent)
         if self.at < len(self.lines):
-            raise GraphError("the indentation fits no block")
+            raise GraphError("the indentation matches no block")
         return Kernel(name, inputs, outputs, body)
 
     def block(self, outer: int) -> tuple[Stmt, ...]:
         """The statements that are indented more than `outer`."""
         body: list[Stmt] = []
         if self.at >= len(self.lines) or self.lines[self.at].indent <= outer:
-            raise GraphError("a body is required")
+            raise GraphError("expected a body")
         indent = self.lines[self.at].indent
         before = dict(self.locals), dict(self.buffers), set(self.indices)
         while self.at < len(self.lines) and self.lines[self.at].indent == indent:
@@ -188,7 +188,7 @@ class _Kernel:
 def _call(text: str) -> Call:
     found = re.fullmatch(r"call ([\w.]+)\(([^)]*)\) -> \(([^)]*)\)(?: with (\{.*\}))?", text)
     if found is None:
-        raise GraphError("a call is written `call template(reads) -> (writes) with {parameters}`")
+        raise GraphError("expected `call template(reads) -> (writes) with {parameters}`")
     template, reads, writes, params = found.groups()
     names = [tuple(n.strip() for n in group.split(",") if n.strip()) for group in (reads, writes)]
     return Call(template, names[0], names[1], tuple(ast.literal_eval(params).items()) if params else ())
@@ -211,7 +211,7 @@ class Tokens:
             if found is None:
                 if not text[place:].strip():
                     break
-                raise GraphError(f"what is {text[place:].strip().split()[0]!r}")
+                raise GraphError(f"unexpected {text[place:].strip().split()[0]!r}")
             self._append(found.group().strip(), found.lastgroup == "number")
             place = found.end()
 
@@ -232,7 +232,7 @@ class Tokens:
         """Take the next token; GraphError at the end of the line."""
         token = self.peek()
         if token is None:
-            raise GraphError("more is required at the end of the line")
+            raise GraphError("unexpected end of the line")
         self.at += 1
         return token
 
@@ -240,7 +240,7 @@ class Tokens:
         """Take the token given; GraphError if another is next."""
         found = self.next()
         if found != token:
-            raise GraphError(f"{token!r} is required; got {found!r}")
+            raise GraphError(f"expected {token!r}; got {found!r}")
         return self
 
     def skip(self, token: str) -> bool:
@@ -252,7 +252,7 @@ class Tokens:
     def done(self) -> None:
         """GraphError unless all tokens are taken."""
         if self.at < len(self.tokens):
-            raise GraphError(f"the end of the line is required; got {self.peek()!r}")
+            raise GraphError(f"expected the end of the line; got {self.peek()!r}")
 
     def rest(self) -> list[str]:
         """The tokens not yet taken."""
@@ -262,7 +262,7 @@ class Tokens:
         """Take a name; GraphError if something else is next."""
         token = self.next()
         if not re.fullmatch(r"[A-Za-z_][\w.]*", token):
-            raise GraphError(f"a name is required; got {token!r}")
+            raise GraphError(f"expected a name; got {token!r}")
         return token
 
     def listed(self, opening: str, closing: str, read: Callable[[], T]) -> list[T]:
@@ -327,7 +327,7 @@ class Tokens:
         if re.fullmatch(r"-?\d+", token):
             return int(token)
         if not re.fullmatch(r"[A-Za-z_]\w*", token):
-            raise GraphError(f"a size is required; got {token!r}")
+            raise GraphError(f"expected a size; got {token!r}")
         return self.kernel.symbols.setdefault(token, _size(Dim.symbol(token)))
 
     # ---- expressions
@@ -360,11 +360,11 @@ class Tokens:
             return Local(token, self.kernel.locals[token])
         if token in self.kernel.indices:
             return Index(token)
-        raise GraphError(f"a name of a loop around or a let is required; got {token!r}")
+        raise GraphError(f"expected the index of an enclosing loop or a let; got {token!r}")
 
     def _buffer_named(self, name: str) -> Buffer:
         if name not in self.kernel.buffers:
-            raise GraphError(f"a buffer is required; got {name!r}")
+            raise GraphError(f"expected a buffer; got {name!r}")
         return self.kernel.buffers[name]
 
     def _number(self, token: str) -> Const:
@@ -385,5 +385,5 @@ class Tokens:
         dtype = dtype_named(self.listed("[", "]", self.name)[0]) if self.peek() == "[" else None
         args = tuple(self.listed("(", ")", self.expression))
         if len(args) != OPERATIONS[op][0]:
-            raise GraphError(f"{op} of {OPERATIONS[op][0]} operands is required; got {len(args)}")
+            raise GraphError(f"{op} must have {OPERATIONS[op][0]} operands; got {len(args)}")
         return apply(op, *args) if dtype is None else Apply(op, args, dtype)

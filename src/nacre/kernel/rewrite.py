@@ -64,7 +64,7 @@ def substitute(body: Sequence[Stmt], indices: Mapping[str, Expr]) -> tuple[Stmt,
 
 
 def map_loops(body: Sequence[Stmt], f: Callable[[For, Scope], For], scope: Scope) -> tuple[Stmt, ...]:
-    """A body with f applied to every loop, inner ones first; f is told what is known around the loop."""
+    """A body with f applied to every loop, inner ones first; f also gets the facts known around the loop."""
     result: list[Stmt] = []
     for s in body:
         match s:

@@ -43,10 +43,10 @@ EMPTY = Scope({}, {})
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is to be done with which loops; the steps are done in the order of the fields.
+    """The transformations of loops, done in the order of the fields.
 
-    `interchange` swaps a loop with the loop that is all its body; `tile` splits a loop into blocks of rounds, the
-    outer loop's index being `<index>_block`; `unroll` says how many rounds a serial loop may write out.
+    `interchange` swaps a loop with the loop that is its whole body.  `tile` splits a loop into blocks of iterations;
+    the outer loop's index is `<index>_block`.  `unroll` gives the number of iterations of a serial loop to write out.
     """
 
     interchange: tuple[tuple[str, str], ...] = ()
@@ -78,13 +78,13 @@ def apply(kernel: Kernel, schedule: Schedule) -> Kernel:
 
 
 def interchange(kernel: Kernel, outer: str, inner: str) -> Kernel:
-    """Swap a loop with the one that is its whole body; the rounds of both must be independent."""
+    """Swap a loop with the one that is its whole body; the iterations of both must be independent."""
 
     def swap(s: For, scope: Scope) -> For:
         """The two loops in the other order; GraphError where results could change."""
         within = s.body[0]
         if len(s.body) != 1 or not isinstance(within, For) or within.index != inner:
-            raise GraphError(f"interchange: a loop {inner} that is the whole body of loop {outer} is required")
+            raise GraphError(f"interchange: loop {inner} must be the whole body of loop {outer}")
         below = Scope({**scope.extents, outer: s.extent}, scope.lets)
         _require(obstacle(s, scope), "interchange", "independent rounds", outer)
         _require(obstacle(within, below), "interchange", "independent rounds", inner)
@@ -94,7 +94,7 @@ def interchange(kernel: Kernel, outer: str, inner: str) -> Kernel:
 
 
 def tile(kernel: Kernel, index: str, size: int) -> Kernel:
-    """Split a loop into blocks of rounds, in the same order; the size must divide the extent."""
+    """Split a loop into blocks of iterations, in the same order; the size must divide the extent."""
 
     def split(s: For, scope: Scope) -> For:
         """The loop as a loop over blocks; GraphError if the size does not divide it."""
@@ -112,7 +112,7 @@ def tile(kernel: Kernel, index: str, size: int) -> Kernel:
 
 
 def parallelise(kernel: Kernel, index: str) -> Kernel:
-    """Let the rounds of a loop be done in any order, by any thread."""
+    """Allow the iterations of a loop to run in any order, on any thread."""
 
     def mark(s: For, scope: Scope) -> For:
         """The loop marked parallel; GraphError if its rounds depend on each other."""
@@ -123,7 +123,7 @@ def parallelise(kernel: Kernel, index: str) -> Kernel:
 
 
 def vectorise(kernel: Kernel, index: str) -> Kernel:
-    """Let the rounds of a loop be done a vector at a time."""
+    """Allow the iterations of a loop to run a vector at a time."""
     buffers = buffers_of(kernel)
 
     def mark(s: For, scope: Scope) -> For:
@@ -135,7 +135,7 @@ def vectorise(kernel: Kernel, index: str) -> Kernel:
 
 
 def unroll(kernel: Kernel, index: str, rounds: int) -> Kernel:
-    """Let so many rounds of a loop be written out."""
+    """Allow a number of iterations of a loop to be written out."""
 
     def mark(s: For, _: Scope) -> For:
         """The loop marked to unroll; GraphError unless `rounds` is positive."""
@@ -148,14 +148,14 @@ def unroll(kernel: Kernel, index: str, rounds: int) -> Kernel:
 
 def _require(why: str | None, step: str, what: str, index: str) -> None:
     if why is not None:
-        raise GraphError(f"{step}: {what} are required of loop {index}; {why}")
+        raise GraphError(f"{step}: loop {index} must have {what}; {why}")
 
 
 def _rewritten(kernel: Kernel, index: str, step: str, f: Callable[[For, Scope], For]) -> Kernel:
     indices = [s.index for s in statements(kernel.body) if isinstance(s, For)]
     if index not in indices:
         known = ", ".join(dict.fromkeys(indices)) or "none"
-        raise GraphError(f"{step}: a loop of the kernel is required; got {index}; its loops are {known}")
+        raise GraphError(f"{step}: the kernel has no loop {index}; its loops are {known}")
     body = map_loops(kernel.body, lambda s, scope: f(s, scope) if s.index == index else s, EMPTY)
     return replace(kernel, body=body)
 
@@ -167,7 +167,7 @@ def buffers_of(kernel: Kernel) -> dict[str, Buffer]:
 
 
 def vector_obstacle(s: For, buffers: Mapping[str, Buffer], scope: Scope) -> str | None:
-    """Why a loop's rounds cannot be lanes of a vector; None if they can."""
+    """Why a loop's iterations cannot be lanes of a vector; None if they can."""
     inside = {t.buffer.name for t in statements(s.body) if isinstance(t, Alloc)}
     scalars = [n for n, b in buffers.items() if b.shape == () and n not in inside]
     return lane_obstacle(s, scalars, buffers, scope) or memory_obstacle(s, scope)

@@ -1,7 +1,7 @@
-"""Long reductions in two kernels, so that threads share what one loop folds.
+"""Splitting one long reduction into two kernels: one for blocks, one that finishes.
 
-Blocks of a power of two are subtrees of the canonical tree: the first kernel folds whole blocks, all at once, and
-the second folds the rest, then the tree of the blocks, whose last leaf is the rest.  The bits stay those of one loop.
+Blocks of a power of two are subtrees of the canonical tree.  The first kernel folds whole blocks, all at once.  The
+second folds the rest, then the tree of the blocks, whose last leaf is the rest.  The bits are those of one loop.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ BLOCK = 1 << 15  # elements of the reduced axis in a block
 
 
 def split(kernel: Kernel, block: int = BLOCK) -> tuple[Kernel, Kernel] | None:
-    """A kernel of blocks, and one that finishes; None where the kernel is not one loop that only folds.
+    """A kernel for blocks, and one that finishes; None unless the kernel is one loop that only folds.
 
-    The first kernel has the inputs of the whole and writes one buffer for each accumulator, of shape
-    (blocks + 1, *kept axes), the last of which it leaves alone; the second takes these buffers after the inputs.
-    `block` is a power of two.
+    The first kernel has the inputs of the whole.  It writes one buffer for each accumulator, of shape (blocks + 1,
+    *kept axes), without its last element.  The second kernel takes these buffers after the inputs.  `block` is a power
+    of two.
     """
     chain: list[For] = []
     body: Sequence[Stmt] = kernel.body

@@ -1,10 +1,9 @@
-"""Object code that is made once: kept in this process, and on disk for the next one.
+"""The object code cache: in this process, and on disk for later ones.
 
-The key is a hash of the text, the target and the engine's version, which together decide every byte
-of an object.  On disk each object is a file of its own under NACRE_CACHE_DIR ("" or "off": none),
-else `$XDG_CACHE_HOME/nacre`, else `~/.cache/nacre`.  Objects are code: a file that is damaged, or that
-another user could have written, is as good as absent, and a directory that others may write is not used
-(`native/trust`).  A disk that cannot be used costs one warning, never an error.
+The key is a hash of the text, the target and the engine's version, which determine every byte of an object.  On disk,
+each object is a file under NACRE_CACHE_DIR ("" or "off": none), else `$XDG_CACHE_HOME/nacre`, else `~/.cache/nacre`.
+Objects are code.  So files that are damaged, or that another user could have written, are ignored, and a directory that
+others may write is not used (`native/trust`).  An unusable disk causes one warning, never an error.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def default_size() -> int:
     except (ValueError, OverflowError):  # no number, or no finite one
         size = -1
     if size < 0:
-        trust.warn(f"NACRE_CACHE_SIZE: a number of bytes such as 200M is required; it is {given!r}; "
+        trust.warn(f"NACRE_CACHE_SIZE: the value must be a number of bytes such as 200M; got {given!r}; "
                    "correct it (the default of 512M is used)")
         return DEFAULT_SIZE
     return size
@@ -90,7 +89,7 @@ class DiskCache:
 
     @cached_property
     def directory(self) -> str | None:
-        """Where files are kept: what was asked for, a private directory where others could write that, or None."""
+        """The folder of the files: the requested one, a private one if others could write that, or None."""
         return None if self._wanted is None else trust.folder(self._wanted)
 
     def path(self, key: bytes) -> str:
@@ -98,7 +97,7 @@ class DiskCache:
         return os.path.join(self.directory or "", key.hex() + ".o")
 
     def read(self, key: bytes) -> bytes | None:
-        """The object of a key, or None where there is no sound file of it that nobody else could write."""
+        """The object of a key, or None without a valid file that only trusted users could write."""
         if self.directory is None:
             return None
         path = self.path(key)
@@ -129,7 +128,7 @@ class DiskCache:
             trust.replace(self.path(key), head + payload)
         except OSError as fault:
             self._writable = False
-            trust.warn(f"cache: a directory that can be written is required to keep code between processes; could not "
+            trust.warn(f"cache: the directory must be writable to keep code between processes; could not "
                        f"write {self.directory}: {fault}; set NACRE_CACHE_DIR to another, or to off")
             return
         self._unmeasured += len(payload)
@@ -239,7 +238,7 @@ class ObjectCache:
                 symbols: Mapping[str, int] | None = None) -> Library:
         """The loaded library of a text; the same one for the same text, target and symbols.
 
-        It is unloaded when nobody holds it any more, and others were asked for since.
+        It is unloaded when it is unreferenced and other libraries have been requested since.
         """
         key = key_of(text, target)
         if (key, tuple(sorted((symbols or {}).items()))) not in self._libraries:
@@ -257,14 +256,14 @@ class ObjectCache:
         return True
 
     def loaded(self, key: bytes, symbols: Mapping[str, int] | None = None) -> Library:
-        """The loaded library of an object that is `known`; it is unloaded when nobody holds it and others were used."""
+        """The loaded library of an object that is `known`; it is unloaded when unreferenced and others were used."""
         name = key, tuple(sorted((symbols or {}).items()))
         with crew.under_way():
             known = self._libraries.get(name)
             if known is None:
                 image = self._objects.get(key) or self.disk.read(key)
                 if image is None:
-                    raise CompileError("load: an object that is in memory or on disk is required; its file is gone "
+                    raise CompileError("load: the object must be in memory or on disk; its file is missing "
                                        f"from {self.disk.directory}; run again")
                 made = engine.load(image, symbols)
                 with self._lock:

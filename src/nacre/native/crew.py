@@ -1,8 +1,8 @@
-"""Jobs that threads do ahead of those who will want their results, while Python goes on.
+"""Background compile jobs: threads compile objects ahead, while Python continues.
 
-LLVM needs no interpreter lock: while one thread traces, lowers and writes text, others make objects of what is
-written.  The largest job comes first; whoever waits for results helps.  Threads begin with the first job and end with
-the last one.  A fork waits until no job is under way, so that the child finds LLVM and what jobs share whole.
+LLVM needs no interpreter lock.  While one thread traces, lowers and writes text, others compile finished texts.  The
+largest job comes first; a caller that waits for results helps.  Threads start with the first job and end with the last
+one.  A fork waits until no job runs, so that the child finds LLVM and shared data consistent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BRISK = 0.0003
 
 
 class Crew:
-    """Threads and their jobs.  What a job raises is lost: its results are asked for by other ways."""
+    """Threads and their jobs.  Exceptions of jobs are dropped: results are requested by other functions."""
 
     def __init__(self) -> None:
         self._state = threading.Condition()
@@ -49,7 +49,7 @@ class Crew:
                     self._count(1)
 
     def help(self) -> None:
-        """Do jobs that nobody has begun, until there are none."""
+        """Do waiting jobs until none are left."""
         while (job := self._next()) is not None:
             self._do(job)
 

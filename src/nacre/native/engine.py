@@ -1,6 +1,6 @@
-"""LLVM text to object code to addresses.
+"""From LLVM text to object code to addresses.
 
-LLVM is loaded by the first call that needs it, so that importing this module costs nothing::
+The first call that needs LLVM loads it, so importing this module is free::
 
     target = host_target()
     library = load(compile_text(text, target))
@@ -57,8 +57,8 @@ def host_target(isa: str | None = None) -> Target:
 @cache
 def _host_target(isa: str | None) -> Target:
     if isa not in (None, "avx512", "avx2", "neon"):
-        raise ArgumentError("host_target: the instruction set is avx512, avx2 or neon; "
-                            f"it is {isa!r}; correct the argument or NACRE_ISA")
+        raise ArgumentError("host_target: isa must be avx512, avx2 or neon; "
+                            f"got {isa!r}; correct the argument or NACRE_ISA")
     triple, cpu, features = llvm.process_triple(), llvm.host_cpu(), llvm.host_features()
     if platform.machine().lower() in ("aarch64", "arm64"):
         return Target(_require(isa or "neon", ["neon"], cpu), triple, cpu, _flatten(features))
@@ -72,9 +72,9 @@ def _host_target(isa: str | None) -> Target:
 
 def _require(isa: str, able: Iterable[str], cpu: str) -> str:
     if isa not in able:
-        raise DeviceError(f"host_target: code for {isa} is asked for; this machine ({cpu}) has "
+        raise DeviceError(f"host_target: the machine must support {isa}; this one ({cpu}) supports "
                           f"{', '.join(able) or 'none of avx512, avx2 and neon'}; "
-                          "set NACRE_ISA to one that it has, or use a machine with AVX2 and FMA")
+                          "set NACRE_ISA to a supported one, or use a machine with AVX2 and FMA")
     return isa
 
 
@@ -83,15 +83,15 @@ def _flatten(features: Mapping[str, bool]) -> str:
 
 
 def cross_target(isa: str) -> Target:
-    """A portable target for code that is looked at or shipped rather than run here."""
+    """A portable target for code that is inspected or shipped instead of run here."""
     linux = {
         "avx512": Target("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", ""),
         "avx2": Target("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", ""),
         "neon": Target("neon", "aarch64-unknown-linux-gnu", "generic", "+fp-armv8,+neon"),
     }
     if isa not in linux:
-        raise ArgumentError(f"cross_target: the instruction set is one of {', '.join(linux)}; "
-                            f"it is {isa!r}; choose one of these")
+        raise ArgumentError(f"cross_target: isa must be one of {', '.join(linux)}; "
+                            f"got {isa!r}; choose one of these")
     return linux[isa]
 
 
@@ -159,8 +159,8 @@ def _emit_module(module: llvm.Module, machine: llvm.Machine, target: Target, as_
     try:
         return machine.emit(module, as_object)
     except llvm.Refused as fault:
-        raise CompileError(f"compile: code for {target.isa} ({target.cpu}) is wanted; "
-                           f"LLVM said: {fault}; please report it") from None
+        raise CompileError(f"compile: LLVM failed for {target.isa} ({target.cpu}); "
+                           f"it says: {fault}; please report it") from None
 
 
 def compile_together(texts: Iterable[str], target: Target, public: Collection[str]) -> bytes:
@@ -210,8 +210,8 @@ class Library:
                 with crew.under_way():
                     known, held = _linker().find(self.name, name)
             except llvm.Refused as fault:
-                raise CompileError(f"load: the object must define @{name} and find all that it "
-                                   f"calls; {str(fault).strip()}; pass what is missing (LLVM "
+                raise CompileError(f"load: the object must define @{name} and all symbols that it "
+                                   f"calls; {str(fault).strip()}; pass the missing ones (LLVM "
                                    "names it on standard error) in `symbols`") from None
             self._held.append(held)
             self._addresses[name] = known
@@ -244,11 +244,11 @@ def load(image: bytes, symbols: Mapping[str, int] | None = None) -> Library:
     # The linker itself would take another machine's code.
     machine = int.from_bytes(image[18:20], "little")
     if image[:4] == b"\x7fELF" and machine != ELF_MACHINES.get(platform.machine(), machine):
-        raise CompileError(f"load: code of this machine ({platform.machine()}) is required; the "
+        raise CompileError(f"load: the code must be for this machine ({platform.machine()}); the "
                            f"object is for ELF machine {machine}; compile it for host_target()")
     library = f"nacre.{next(_numbers)}"
     try:
         return Library(library, _linker().link(library, image, symbols or {}))
     except llvm.Refused as fault:
-        raise CompileError(f"load: object code of this machine is required; {str(fault).strip()}; "
+        raise CompileError(f"load: the object must be code for this machine; {str(fault).strip()}; "
                            "please report it") from None

@@ -1,4 +1,4 @@
-"""What the system lets this process have: processors, their time, and memory."""
+"""The resources that the system grants this process: processors, their time, and memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""LLVM, by the C functions of the shared library in llvmlite's package; none of llvmlite's Python classes is loaded.
+"""LLVM through the C functions of llvmlite's shared library, without llvmlite's Python classes.
 
-Those would cost every process some 30 ms before its first kernel, and have one lock for all of LLVM.  Modules have
-contexts of their own here, and machines belong to one thread each, so that threads may compile at the same time::
+Those classes would cost every process about 30 ms before its first kernel, and share one lock for all of LLVM.  Here
+each module has its own context, and each machine belongs to one thread, so that threads may compile at once::
 
     machine = Machine(process_triple(), host_cpu(), "", 2)
     with Module(machine.head + text) as module:
@@ -26,7 +26,7 @@ OBJECT_IMAGE, PROCESS = 2, 3  # kinds of what is linked: object code; the symbol
 
 
 class Refused(Exception):
-    """What LLVM says of a text, a target or an object that it does not take."""
+    """LLVM's error message for an invalid text, target or object."""
 
 
 class _Element(ctypes.Structure):
@@ -240,7 +240,7 @@ class Machine:
         self.at = llvm.new_machine(target, triple.encode(), cpu.encode(), features.encode(), optimisation,
                                    b"pic", b"small", 0, 0, b"")
         if not self.at:
-            raise Refused(f"there is no machine for {triple}, {cpu}")
+            raise Refused(f"LLVM has no target machine for {triple}, {cpu}")
         layout = llvm.new_layout(self.at)
         self.head = f'target datalayout = "{_text_of(llvm.layout_text, layout)}" target triple = "{triple}" '
         llvm.drop_layout(layout)

@@ -32,8 +32,8 @@ def default_threads() -> int:
     chosen = os.environ.get("NACRE_NUM_THREADS", "").strip()
     if chosen:
         if not chosen.isdigit() or not 1 <= int(chosen) <= MAX_THREADS:
-            raise ArgumentError(f"NACRE_NUM_THREADS: a number from 1 to {MAX_THREADS} is required; "
-                                f"it is {chosen!r}; correct or unset it")
+            raise ArgumentError(f"NACRE_NUM_THREADS: the value must be from 1 to {MAX_THREADS}; "
+                                f"got {chosen!r}; correct or unset it")
         return int(chosen)
     bound = limits.processor_time()
     count = len(limits.allowed_processors())
@@ -42,7 +42,7 @@ def default_threads() -> int:
 
 
 def begin() -> None:
-    """Have LLVM loaded and the pool's code made by another thread, while this one goes on."""
+    """Load LLVM and compile the pool's code on another thread."""
     crew.begin(0, lambda: objects.compile_cached(_text(), host_target()))
 
 
@@ -112,7 +112,7 @@ class Pool:
         processor, so that the system can move one whose processor is busy.
         """
         if not 1 <= threads <= MAX_THREADS:
-            raise ArgumentError(f"set_threads: a number from 1 to {MAX_THREADS} is required; it is "
+            raise ArgumentError(f"set_threads: count must be from 1 to {MAX_THREADS}; got "
                                 f"{threads}; choose one in that range")
         processors = limits.allowed_processors()
         if threads > len(processors):

@@ -10,12 +10,12 @@ caller alone.  Generated code calls::
     i64  @nacre_pool_threads()                    how many threads there are at most
     void @nacre_pool_run(ptr fn, ptr arg, i64 chunks)    the first three
 
-Where `enter` gives 1 the pool is not taken, and the caller does without the others: inside a region,
-while another Python thread has the pool, or while the machine is busy with other things.
+If `enter` returns 1, the pool is not available and the caller works alone: inside a region,
+while another Python thread has the pool, or while the machine is busy.
 
-Nobody waits for a thread that is not there.  The caller opens a batch of chunks, takes chunks like
+No thread waits for an absent one.  The caller opens a batch of chunks, takes chunks like
 the workers, and waits in the end only for chunks that a worker has begun.  How it waits, and when
-it goes on without the others, is in `nacre.native.retreat`.
+it continues alone, is in `nacre.native.retreat`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""How the caller of a region waits for workers that are late, and when it goes on alone, as LLVM text.
+"""How the caller of a region waits for late workers, and when it continues alone, as LLVM text.
 
-A worker whose processor is given to another program in the middle of a chunk holds the caller up,
-for that chunk nobody else can do.  A caller that has waited for longer than it spins looks at the
-clock of a worker that is late: the time that this has not run, though it had work, was lost.
-Regions are then the caller's alone for a while: for as long as was lost at first, for twice as long
-each time that it happens again soon.  Regions that are shared again find out whether the machine
-still is as busy; they cost at most a small part of what the caller does alone.
+A worker may lose its processor to another program in the middle of a chunk, and delays the caller.  A caller that has
+waited longer than it spins reads the late worker's clock.  The time that the worker did not run is lost.  Regions then
+run on the caller alone for a while: first for the lost time, then for twice as long each time that it soon happens
+again.  Shared regions then test whether the machine is still busy; their cost is a small part of the caller's time
+alone.
 """
 
 from __future__ import annotations

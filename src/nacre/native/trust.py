@@ -1,8 +1,8 @@
-"""Files whose bytes are run: who may have written them, and how they are opened, read and replaced.
+"""Trust in files whose bytes are executed: who may have written them, and how they are opened, read and replaced.
 
-Code that is kept on disk is as dangerous as the program that runs it, so it is taken only from where nobody but this
-user and the system's (root) can write: every folder on the way, the folder itself, and the file.  A folder that keeps
-none of this is not used; a private one, which later processes find again, takes its place (`docs/security.md`).
+Stored code is as dangerous as the program that runs it.  So every folder on the path, the folder itself, and the file
+must be writable only by this user and root.  Other folders are not used.  A private folder, which later processes find
+again, takes their place (`docs/security.md`).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def folder(path: str) -> str | None:
         made = path if flaw else _made(path)  # nothing is made in what is another's
         flaw = flaw or _flaw(path) or _flaw(made)
     except (OSError, ValueError) as fault:
-        warn(f"cache: a directory that can be written is required to keep code between processes; could not use "
+        warn(f"cache: the directory must be writable to keep code between processes; could not use "
              f"{path}: {fault}; set NACRE_CACHE_DIR to another, or to off")
         return None
     if flaw is None:
         return made
     private = _private(os.path.basename(path))
     instead = f"{private} is used instead" if private else "nothing is kept between processes"
-    warn(f"cache: a directory that only you can write is required, for code in it is run; {flaw}; {instead}; take the "
-         "others' right to write, or set NACRE_CACHE_DIR to another, or to off")
+    warn(f"cache: only you may have write access to the directory, because its code is run; {flaw}; {instead}; remove "
+         "others' write access, or set NACRE_CACHE_DIR to another directory, or to off")
     return private
 
 
 def read(path: str, most: int) -> tuple[bytes, os.stat_result] | None:
-    """The bytes of a regular file of at most `most` that nobody else could write, and its status; None for others."""
+    """The bytes (at most `most`) and status of a regular file that only trusted users could write; else None."""
     try:
         descriptor = os.open(path, os.O_RDONLY | OPEN)
     except (OSError, ValueError):
@@ -125,7 +125,7 @@ def _made(path: str) -> str:
 
 
 def _flaw(path: str, among_others: bool = False) -> str | None:
-    """Why somebody else could write a folder, or exchange it; None where nobody could.
+    """Why another user could write or replace a folder; None if none could.
 
     `among_others`: the folder itself may be one such as /tmp, in which each may remove and rename only what is theirs.
     """
@@ -158,7 +158,7 @@ def _shared(status: os.stat_result) -> bool:
 
 @cache
 def _alone_in(group: int) -> bool:
-    """Whether a group is the system's or this user's own, which nobody else is in, by its list or their own entry."""
+    """Whether a group is the system's, or has only this user as a member."""
     import grp  # noqa: PLC0415 - is on some systems only, and seldom asked for
     import pwd  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The primitives, a family a file; importing the package registers them all by name."""
+"""The primitives, one family in each file.  Importing the package registers all of them by name."""
 
 from nacre.ir.primitive import Lowering, Primitive, registered
 from nacre.ops import (

@@ -1,8 +1,8 @@
-"""Attention over blocks of keys as a primitive, and the choice between it and the graph of products and softmax.
+"""Attention over blocks of keys as a primitive, and the choice between it and plain products with softmax.
 
-It computes the same map without whole rows of scores, and so with other bits: those of `kernel.order_attend`.  It is
-taken where `numerics("fast")` allows it, for what the types and parameters alone decide: float32, at least `LONG` keys
-and `SEVERAL` queries.  The derivative computes every weight from the greatest score of its whole row.
+It computes attention without whole rows of scores, so its bits differ: those of `kernel.order_attend`.  It is chosen
+only under `numerics("fast")`, by types and parameters alone: float32, at least `LONG` keys and `SEVERAL` queries.  The
+derivative computes every weight from the greatest score of its whole row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tangents = Sequence[Value | None]
 
 
 def chosen(q: TensorType, k: TensorType, v: TensorType, causal: bool, scale: float) -> bool:
-    """Whether attention of operands of these types goes over blocks of keys."""
+    """Whether attention of operands of these types is computed over blocks of keys."""
     if STATE.numerics != "fast" or q.dtype is not float32:
         return False
     sizes = [(q.shape[-2], SEVERAL), (k.shape[-2], LONG), (q.shape[-1], 1), (v.shape[-1], 1)]
@@ -41,11 +41,11 @@ def chosen(q: TensorType, k: TensorType, v: TensorType, causal: bool, scale: flo
 def online_attention(
     q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale: float
 ) -> tuple[Value, Value, Value]:
-    """Sums of values [..., L, F] weighted by exp(score − greatest); greatest scores and sums of weights, both [..., L].
+    """Weighted sums of values [..., L, F], and the greatest scores and sums of weights, both [..., L].
 
-    Scores [..., L, S] are q · kᵀ · scale, −∞ where causal queries do not reach or a bool mask is false, or with a mask
-    added.  All operands have the same batch; the greatest scores have no derivative.  The scale of causal attention is
-    positive and finite.
+    The weights are exp(score − greatest score).  Scores [..., L, S] are q · kᵀ · scale, plus a mask if given.  They are
+    −∞ for later keys of causal queries and where a bool mask is False.  All operands have the same batch axes.  The
+    greatest scores have no derivative.  The scale of causal attention is positive and finite.
     """
     masks = () if mask is None else (mask,)
     return bind(online_p, q, k, v, *masks, causal=causal, scale=scale)
@@ -59,16 +59,16 @@ def _type(
     for what, x in (("keys", k), ("values", v)):
         require_dtype(operation, what, x, q.dtype)
     if q.rank < 2:
-        raise ShapeError(f"{operation}: queries [..., L, E] are required; got {q}")
+        raise ShapeError(f"{operation}: queries must have shape [..., L, E]; got {q}")
     if causal and not 0 < scale < math.inf:
-        raise ArgumentError(f"{operation}: a positive scale is required of causal attention; got {scale}")
+        raise ArgumentError(f"{operation}: the scale of causal attention must be positive; got {scale}")
     batch = q.shape[:-2]
     require_shape(operation, "keys", k.shape, (*batch, k.shape[-2], q.shape[-1]))
     require_shape(operation, "values", v.shape, (*batch, k.shape[-2], v.shape[-1]))
     for m in masks:
-        require_shape(operation, "a mask", m.shape, (*batch, q.shape[-2], k.shape[-2]))
+        require_shape(operation, "the mask", m.shape, (*batch, q.shape[-2], k.shape[-2]))
         if m.dtype is not bool_:
-            require_dtype(operation, "a mask", m, q.dtype)
+            require_dtype(operation, "the mask", m, q.dtype)
     rows = q.with_shape(q.shape[:-1])
     return q.with_shape((*rows.shape, v.shape[-1])), rows, rows
 

@@ -1,7 +1,7 @@
 """`dot`: the product of two tensors summed over pairs of contracted axes, for each batch index.
 
-`widened_dot` is that of operands converted to a dtype which holds their numbers exactly; narrow ones are read as they
-lie: two of one narrow type, or a row and weights that are converted for one product.
+`widened_dot` is `dot` of operands converted to a wider dtype that represents their numbers exactly.  It reads narrow
+operands directly: two of one narrow dtype, or a row and narrow weights.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Pairs = tuple[Axes, Axes]  # axes of the first operand, and those of the second 
 
 
 def dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DType | None = None) -> Value:
-    """Sum a·b over the contracted pairs of axes; the result's axes are batch, a's free, b's free.
+    """Sum a·b over the contracted pairs of axes.  The result's axes are batch, a's free axes, b's free axes.
 
-    Each element is a chain of fused multiply-adds in the canonical order.  Without contracted axes
-    it is a plain product, and without free axes on both sides a sum of products; those are written
-    as such.  With a dtype the operands are converted to it first, unless they stay narrow for `widened_dot`.
+    Each element is a chain of fused multiply-adds in the canonical order.  Without contracted axes, a plain product is
+    computed; without free axes on both sides, a sum of products.  With a dtype, operands are converted to it first,
+    unless `widened_dot` reads them directly.
     """
     contract = tuple(contract[0]), tuple(contract[1])
     batch = tuple(batch[0]), tuple(batch[1])
@@ -78,20 +78,20 @@ def _free(x: TensorType, contracted: Axes, batched: Axes) -> Axes:
 
 def _check(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> None:
     require_kind("dot", a, "iuf")
-    require_dtype("dot", "a second operand", b, a.dtype)
+    require_dtype("dot", "the second operand", b, a.dtype)
     for what, (ours, theirs) in (("contracted", contract), ("batch", batch)):
         if len(ours) != len(theirs):
-            raise ShapeError(f"dot: {what} axes in pairs are required; got {ours} and {theirs}")
+            raise ShapeError(f"dot: {what} axes must come in pairs; got {ours} and {theirs}")
         for i, j in zip(ours, theirs, strict=True):
             require_axis("dot", i, a)
             require_axis("dot", j, b)
             if a.shape[i] != b.shape[j]:
                 raise ShapeError(
-                    f"dot: equal sizes in {what} axes {i} and {j} are required; got {a} and {b}"
+                    f"dot: {what} axes {i} and {j} must have equal sizes; got {a} and {b}"
                 )
     for x, used in ((a, (*contract[0], *batch[0])), (b, (*contract[1], *batch[1]))):
         if len(set(used)) != len(used):
-            raise ShapeError(f"dot: each axis of {x} at most once is required; got {used}")
+            raise ShapeError(f"dot: each axis of {x} may be used once; got {used}")
 
 
 def _dot_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> TensorType:
@@ -99,8 +99,8 @@ def _dot_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> Te
     left, right = _free(a, contract[0], batch[0]), _free(b, contract[1], batch[1])
     if not contract[0] or not (left or right):
         raise ShapeError(
-            "dot: a contracted axis, and a free axis on one side, are required; "
-            f"got {a} and {b} with contract={contract}, batch={batch}; write a product and a sum"
+            "dot: there must be a contracted axis, and a free axis on one side; "
+            f"got {a} and {b} with contract={contract}, batch={batch}; use multiply and sum"
         )
     shared = [a.shape[k] for k in batch[0]]
     return a.with_shape([*shared, *(a.shape[k] for k in left), *(b.shape[k] for k in right)])
@@ -160,21 +160,24 @@ dot_p = Primitive("dot", _dot_type, Template("contract"), Multilinear((_left, _r
 
 
 def holds(wide: DType, narrow: DType) -> bool:
-    """Whether `widened_dot` takes a matrix of the one dtype for a row of the other, which holds its numbers exactly."""
+    """Whether `widened_dot` accepts a matrix of the one dtype for a row of the other, which represents its numbers
+    exactly.
+    """
     return wide is float32 and narrow.bits <= 16 and (narrow.is_float or narrow.is_integer)
 
 
 def sums(a: DType, b: DType, dtype: DType) -> bool:
-    """Whether `widened_dot` takes operands of any shape of two dtypes for products and sums in a wider one."""
+    """Whether `widened_dot` accepts operands of two dtypes, of any shape, for products and sums in a wider one."""
     if a is not b or a.bits > 16 or dtype.bits != 32:
         return False
     return (a.is_float and dtype.is_float) or (a.is_integer and dtype.is_integer)
 
 
 def widened_dot(a: Value, b: Value, contract: Pairs, batch: Pairs = ((), ()), dtype: DType | None = None) -> Value:
-    """`dot` of operands converted to a dtype that holds their numbers exactly (integers: wrapped); by default a's.
+    """`dot` of operands converted to a dtype that represents their numbers exactly (integers wrap); the default is a's
+    dtype.
 
-    Either `sums` has the three dtypes, or a is of the dtype with free axes of size 1, and it `holds` b's.
+    Either `sums` accepts the three dtypes, or a has the dtype and free axes of size 1, and `holds` accepts b's dtype.
     """
     return bind(widened_dot_p, a, b, contract=contract, batch=batch, dtype=a.type.dtype if dtype is None else dtype)
 
@@ -183,11 +186,11 @@ def _widened_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs, d
     row = a.dtype is dtype and holds(dtype, b.dtype)
     if not row and not sums(a.dtype, b.dtype, dtype):
         raise DTypeError(
-            "widened_dot: a float32 row and a matrix of 16 bits at most, or operands of one dtype of 16 bits at most "
-            f"for sums of 32 bits, are required; got {a} and {b} for {dtype.name}; convert them with `astype`"
+            "widened_dot: operands must be a float32 row and a matrix of at most 16 bits, or of one such dtype "
+            f"for sums of 32 bits; got {a} and {b} for {dtype.name}; convert them with `astype`"
         )
     if row and any(a.shape[k] != 1 for k in _free(a, contract[0], batch[0])):
-        raise ShapeError(f"widened_dot: free axes of size 1 are required of a row; got {a}")
+        raise ShapeError(f"widened_dot: free axes of a row must have size 1; got {a}")
     return _dot_type(a.with_dtype(dtype), b.with_dtype(dtype), contract, batch)
 
 

@@ -1,7 +1,7 @@
 """Control flow: primitives whose parameters are graphs.
 
-A graph's inputs are exactly the operands it is given; what a user's function captures is passed as
-an operand. `interpret` differentiates and batches them.
+The inputs of a graph are exactly its operands; values that a user's function captures are passed as operands.
+`interpret` differentiates and batches the primitives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _require_types(what: str, found: Types, wanted: Types) -> None:
         return
     dtypes = [t.dtype for t in found] != [t.dtype for t in wanted] and len(found) == len(wanted)
     error = DTypeError if dtypes else ShapeError
-    raise error(f"{what} of types {_shown(wanted)} are required; got {_shown(found)}")
+    raise error(f"{what} must have types {_shown(wanted)}; got {_shown(found)}")
 
 
 def call(graph: Graph, *xs: Value) -> tuple[Value, ...]:
@@ -45,19 +45,19 @@ def _call_type(*xs: TensorType, graph: Graph) -> Types:
 
 
 def cond(pred: Value, then: Graph, orelse: Graph, *xs: Value) -> tuple[Value, ...]:
-    """`then(*xs)` where the bool scalar holds, else `orelse(*xs)`; only one of them runs."""
+    """`then(*xs)` if the bool scalar is true, else `orelse(*xs)`; only one of them runs."""
     return bind(cond_p, pred, *xs, then=then, orelse=orelse)
 
 
 def _require_condition(what: str, found: TensorType) -> None:
     if found is not CONDITION:
         raise DTypeError(
-            f"{what} of type {CONDITION} is required; got {found}; compare or reduce first"
+            f"{what} must have type {CONDITION}; got {found}; compare or reduce first"
         )
 
 
 def _cond_type(pred: TensorType, *xs: TensorType, then: Graph, orelse: Graph) -> Types:
-    _require_condition("cond: a condition", pred)
+    _require_condition("cond: the condition", pred)
     _require_types("cond: operands of the first branch", xs, then.input_types)
     _require_types("cond: operands of the second branch", xs, orelse.input_types)
     _require_types("cond: results of the second branch", orelse.output_types, then.output_types)
@@ -65,15 +65,15 @@ def _cond_type(pred: TensorType, *xs: TensorType, then: Graph, orelse: Graph) ->
 
 
 def while_loop(cond: Graph, body: Graph, *carry: Value) -> tuple[Value, ...]:
-    """The carry after `carry = body(*carry)` as long as `cond(*carry)` holds."""
+    """The final carry of `carry = body(*carry)`, repeated while `cond(*carry)` is true."""
     return bind(while_p, *carry, cond=cond, body=body)
 
 
 def _while_type(*carry: TensorType, cond: Graph, body: Graph) -> Types:
     _require_types("while: operands of the condition", carry, cond.input_types)
     if len(cond.output_types) != 1:
-        raise ArgumentError(f"while: one condition is required; got {_shown(cond.output_types)}")
-    _require_condition("while: a condition", cond.output_types[0])
+        raise ArgumentError(f"while: the condition must be one value; got {_shown(cond.output_types)}")
+    _require_condition("while: the condition", cond.output_types[0])
     _require_types("while: operands of the body", carry, body.input_types)
     _require_types("while: results of the body", body.output_types, carry)
     return carry
@@ -84,8 +84,7 @@ def scan(
 ) -> tuple[Value, ...]:
     """Fold a body over the leading axis of xs: `(*carry, *ys) = body(*carry, *rows)` for each row.
 
-    Results are the last carry, then each y stacked along a new leading axis; `reverse` starts at
-    the last row.
+    Results are the last carry, then each y stacked along a new leading axis.  `reverse` starts at the last row.
     """
     return bind(scan_p, *carry, *xs, body=body, carries=len(carry), length=length, reverse=reverse)
 
@@ -94,11 +93,11 @@ def _scan_type(
     *operands: TensorType, body: Graph, carries: int, length: Size, reverse: bool
 ) -> Types:
     if not 0 <= carries <= len(operands):
-        raise ArgumentError(f"scan: from 0 to {len(operands)} carried operands are required; got {carries}")
+        raise ArgumentError(f"scan: the number of carried operands must be from 0 to {len(operands)}; got {carries}")
     carry, xs = operands[:carries], operands[carries:]
     for x in xs:
         if not x.rank or x.shape[0] != length:
-            raise ShapeError(f"scan: a leading axis of size {length} is required; got {x}")
+            raise ShapeError(f"scan: the leading axis must have size {length}; got {x}")
     rows = tuple(x.with_shape(x.shape[1:]) for x in xs)
     _require_types("scan: operands of the body", (*carry, *rows), body.input_types)
     _require_types("scan: carried results of the body", body.output_types[:carries], carry)

@@ -1,9 +1,7 @@
-"""Two-dimensional convolution and its transposes, three bilinear maps between an image, a filter
-and a result.
+"""Two-dimensional convolution and its transposes: three bilinear maps between image, filter and result.
 
-The image x is [N, C, H, W], the filter w [O, C/groups, kh, kw], the result y [N, O, OH, OW].  Each
-of the three primitives computes one of them from the other two, and its transposes are the other
-two primitives.
+The image x is [N, C, H, W], the filter w [O, C/groups, kh, kw], the result y [N, O, OH, OW].  Each primitive computes
+one of them from the other two, and its transposes are the other two primitives.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ def convolve(
 ) -> Value:
     """Correlate images [N, C, H, W] with filters [O, C/groups, kh, kw].
 
-    Padding is ((top, bottom), (left, right)); taps in it are absent.  Sums are in the order of
+    Padding is ((top, bottom), (left, right)); padded positions take no part.  Sums are in the order of
     `kernel.order_convolve`.
     """
     return bind(convolve_p, x, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
@@ -52,7 +50,7 @@ def convolve_input_grad(
     dilation: Pair = (1, 1),
     groups: int = 1,
 ) -> Value:
-    """The cotangent of the images, which have the given shape, for that of the result."""
+    """The cotangent of images of the given shape, from that of the result."""
     return bind(
         input_grad_p,
         g,
@@ -75,7 +73,7 @@ def convolve_weight_grad(
     dilation: Pair = (1, 1),
     groups: int = 1,
 ) -> Value:
-    """The cotangent of the filters, which have the given shape, for that of the result."""
+    """The cotangent of filters of the given shape, from that of the result."""
     return bind(
         weight_grad_p,
         x,
@@ -94,16 +92,16 @@ def convolve_weight_grad(
 def window_count(
     operation: str, size: Size, kernel: Size, stride: int, pad: Pair, dilation: int
 ) -> Size:
-    """How many positions a window has along an axis."""
+    """The number of positions of a window along an axis."""
     if stride < 1 or dilation < 1 or min(pad) < 0:
         raise ArgumentError(
-            f"{operation}: a positive stride and dilation and padding that is not negative are "
-            f"required; got stride {stride}, dilation {dilation}, padding {pad}"
+            f"{operation}: stride and dilation must be positive, and padding at least 0; "
+            f"got stride {stride}, dilation {dilation}, padding {pad}"
         )
     span = size + pad[0] + pad[1] - ((kernel - 1) * dilation + 1)
     if not span >= 0:
         raise ShapeError(
-            f"{operation}: an axis as long as the window is required; got size {size} with padding "
+            f"{operation}: the window must fit the padded axis; got size {size} with padding "
             f"{pad} for a window of {kernel} with dilation {dilation}; "
             "use more padding or a smaller window"
         )
@@ -115,12 +113,12 @@ def result_shape(
 ) -> Shape:
     if len(x) != 4 or len(w) != 4:
         raise ShapeError(
-            f"{operation}: images [N, C, H, W] and filters [O, C/groups, kh, kw] are required; "
+            f"{operation}: images must be [N, C, H, W] and filters [O, C/groups, kh, kw]; "
             f"got {show(x)} and {show(w)}"
         )
     if groups < 1 or w[0] % groups != 0:
         raise ShapeError(
-            f"{operation}: output channels divisible by groups are required; got {w[0]} and {groups} "
+            f"{operation}: output channels must be divisible by groups: {w[0]} and {groups} "
             f"(shapes {show(x)} and {show(w)})"
         )
     if x[1] != w[1] * groups:
@@ -143,7 +141,7 @@ def _require_small(operation: str, **numbers: Sequence[Any]) -> None:
     for what, given in numbers.items():
         if any(isinstance(n, int) and n > LARGEST[what] for n in given):
             raise ArgumentError(
-                f"{operation}: at most {LARGEST[what]} as {what} is required; got {max(given)}; "
+                f"{operation}: {what} must be at most {LARGEST[what]}; got {max(given)}; "
                 "cut the work into smaller ones"
             )
 
@@ -168,17 +166,17 @@ def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, **params: Any) 
     wanted = result_shape(operation, shape, w.shape, **params)
     _require_window(operation, w.shape, params)
     _require_small(operation, stride=params["stride"])
-    require_shape(operation, "a cotangent", g.shape, wanted)
+    require_shape(operation, "the cotangent", g.shape, wanted)
     return g.with_shape(shape)
 
 
 def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, **params: Any) -> TensorType:
     operation = "convolve_weight_grad"
     require_kind(operation, x, "f")
-    require_dtype(operation, "a cotangent", g, x.dtype)
+    require_dtype(operation, "the cotangent", g, x.dtype)
     wanted = result_shape(operation, x.shape, shape, **params)
     _require_window(operation, shape, params)
-    require_shape(operation, "a cotangent", g.shape, wanted)
+    require_shape(operation, "the cotangent", g.shape, wanted)
     return x.with_shape(shape)
 
 
@@ -279,7 +277,7 @@ def batch_rule(primitive: Callable[[], Primitive], merge: _Merge) -> BatchRule:
 def _group_count(groups: int, size: Size) -> int:
     if not isinstance(size, int):
         raise ShapeError(
-            "convolve: a batch of fixed size is required where images and filters are batched; "
+            "convolve: the batch must have a fixed size if images and filters are batched; "
             f"got {size}"
         )
     return groups * size

@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""`copy`: the value itself in memory of its own, dense."""
+"""`copy`: the value in new, dense memory."""
 
 from __future__ import annotations
 

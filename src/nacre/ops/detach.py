@@ -1,8 +1,8 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""`detach`: the same numbers, through which no derivative goes.
+"""`detach`: the same numbers without a derivative.
 
-A plain tensor forgets how it came to be, and that is all.  A value of a transformation is another matter: whether its
-function is differentiated may be known only later, so the equation tells.  Compiled programs have no trace of it.
+A plain tensor only drops its record.  A value of a transformation needs an equation, because its function may be
+differentiated later.  Compiled programs contain no code for it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ detach_p = Primitive(
 
 
 def detach(x: Value) -> Value:
-    """x as a constant of every derivative."""
+    """x as a constant for every derivative."""
     held = stripped(x)
     return bind(detach_p, held) if isinstance(held.content, Payload) else held

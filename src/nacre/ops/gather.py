@@ -1,7 +1,7 @@
-"""Reading at computed indices, `take` and `gather`, and adding there, `take_add` and `scatter_add`.
+"""Reading at computed indices (`take`, `gather`) and adding at them (`take_add`, `scatter_add`).
 
-An index below 0 reads element 0 and one too large reads the last; where elements are added, an
-index out of range is dropped.  Additions to one element happen in ascending order of the updates.
+Reads clamp indices: below 0 to element 0, too large to the last.  Additions drop indices out of range.  Additions to
+one element happen in ascending order of the updates.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _signed(index: Expr) -> Expr:
 def _require_elements(operation: str, x: TensorType, indices: TensorType, axis: int) -> None:
     if x.shape[axis] == 0 and indices.size != 0:
         raise ShapeError(
-            f"{operation}: at least one element along axis {axis} is required; got {x}"
+            f"{operation}: axis {axis} must not be empty; got {x}"
         )
 
 
@@ -115,7 +115,7 @@ def _is_half(dtype: DType) -> bool:
 
 
 def take(x: Value, indices: Value, axis: int) -> Value:
-    """Slices of x at indices along an axis, whose place the axes of `indices` take."""
+    """Slices of x at indices along an axis; the axes of `indices` replace that axis."""
     return bind(take_p, x, indices, axis=axis)
 
 
@@ -180,7 +180,7 @@ def _stacked(x: Value, indices: Value, axis: int, clamped: bool) -> tuple[Value,
 
 
 def number(size: Size, shape: Shape) -> Value:
-    """A size, symbolic or not, repeated to a shape."""
+    """A size, symbolic or not, broadcast to a shape."""
     return (
         fill(size, shape, int64) if isinstance(size, int) else broadcast(dimension(size), shape, ())
     )
@@ -210,8 +210,8 @@ def _take_add_type(
 def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     """Slices are added one after another; parts of the axis are independent, as are the axes before it.
 
-    Each part first notes which updates belong to it, in their order, and then adds those: between two of them there
-    is nothing to decide, so that the memory of the next ones is on its way meanwhile.
+    Each part first lists its updates in order, and then adds them.  The second loop has no branches, so the memory of
+    the next updates is loaded ahead.
     """
     x, indices, _ = types
     size = x.shape[axis]
@@ -395,7 +395,7 @@ take_add_p = Primitive(
 
 
 def gather(x: Value, indices: Value, axis: int) -> Value:
-    """The elements of x at indices along an axis, an index for each element of the result."""
+    """The elements of x at indices along an axis, with one index for each element of the result."""
     return bind(gather_p, x, indices, axis=axis)
 
 
@@ -405,7 +405,7 @@ def _require_beside(operation: str, x: TensorType, indices: TensorType, axis: in
     beside = [k for k in range(x.rank) if k != axis]
     if indices.rank != x.rank or any(indices.shape[k] != x.shape[k] for k in beside):
         raise ShapeError(
-            f"{operation}: indices with the sizes of {x} outside axis {axis} are required; "
+            f"{operation}: indices must have the sizes of {x} outside axis {axis}; "
             f"got {show(indices.shape)}"
         )
 

@@ -1,5 +1,4 @@
-"""Computed positions: slices at starts known at run time, beside `take`, `gather` and their
-transposes.
+"""Slices at starts known at run time; the module also exports `take`, `gather` and their transposes.
 
 A start is clamped so that the slice lies within the operand.
 """
@@ -57,16 +56,16 @@ def _require_starts(
 ) -> None:
     if len(starts) != x.rank or len(sizes) != x.rank:
         raise ShapeError(
-            f"{operation}: a start and a size for each axis of {x} are required; "
+            f"{operation}: each axis of {x} needs a start and a size; "
             f"got {len(starts)} starts and sizes {show(sizes)}"
         )
     for s in starts:
         require_dtype(operation, "starts", s, int64)
         if s.rank:
-            raise ShapeError(f"{operation}: starts of rank 0 are required; got {s}")
+            raise ShapeError(f"{operation}: starts must have rank 0; got {s}")
     if any(not (n >= 0 and n <= m) for n, m in zip(sizes, x.shape, strict=True)):
         raise ShapeError(
-            f"{operation}: sizes within {show(x.shape)} are required; got {show(sizes)}"
+            f"{operation}: sizes must be within {show(x.shape)}; got {show(sizes)}"
         )
 
 
@@ -96,7 +95,7 @@ def _slice_element(
 
 
 def _update_type(x: TensorType, update: TensorType, *starts: TensorType) -> TensorType:
-    require_dtype("dynamic_update_slice", "an update", update, x.dtype)
+    require_dtype("dynamic_update_slice", "the update", update, x.dtype)
     _require_starts("dynamic_update_slice", x, starts, update.shape)
     return x
 

@@ -1,10 +1,8 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Elementwise primitives: arithmetic, elementary functions, comparison, logic, conversion and
-constants.
+"""Elementwise primitives: arithmetic, elementary functions, comparison, logic, conversion and constants.
 
-A definition is one line: the kernel IR's operation, the kinds of dtype it takes, and its
-derivative.  Partial derivatives are functions of the result y and the operands, written with the
-functions of this module.
+A definition is one line: the kernel IR's operation, the kinds of dtype it accepts, and its derivative.  Partial
+derivatives are functions of the result y and the operands, written with the functions of this module.
 """
 
 from __future__ import annotations
@@ -68,7 +66,7 @@ def _type_rule(name: str, kinds: str) -> Callable[..., TensorType]:
     def rule(*types: TensorType) -> TensorType:
         """The operands' common type, or bool of its shape for predicates."""
         if len(types) != count:
-            raise ArgumentError(f"{name}: {count} operands are required; got {len(types)}")
+            raise ArgumentError(f"{name}: the operation takes {count} operands; got {len(types)}")
         x = require_same(name, types)
         require_kind(name, x, kinds)
         return x.with_dtype(bool_) if to_bool else x
@@ -128,7 +126,7 @@ def fill(value: Number, shape: Shape, dtype: DType) -> Value:
 def _fill_type(value: Number, shape: Shape, dtype: DType) -> TensorType:
     kind = float if dtype.kind == "f" else bool if dtype.kind == "b" else int
     if type(value) is not kind or (kind is int and not fits(value, dtype)):
-        raise DTypeError(f"fill: a {kind.__name__} that {dtype.name} holds is required; got {value!r}")
+        raise DTypeError(f"fill: the value must be a {kind.__name__} that fits {dtype.name}; got {value!r}")
     return TensorType(shape, dtype)
 
 
@@ -150,7 +148,7 @@ def zeros_like(x: Any) -> Value:
 
 
 def iota(shape: Shape, axis: int, dtype: DType) -> Value:
-    """The index along an axis, 0, 1, 2 …, at every element."""
+    """The index along an axis (0, 1, 2 …) at every element."""
     return bind(iota_p, shape=tuple(shape), axis=axis, dtype=dtype)
 
 
@@ -189,8 +187,7 @@ dimension_p = Primitive(
 def cast(x: Value, dtype: DType) -> Value:
     """Convert to another dtype.
 
-    Floats round to nearest even; on the way to integers they saturate, and NaN gives 0.  Integers
-    wrap.
+    Floats round to nearest even.  Floats converted to integers saturate, and NaN gives 0.  Integers wrap.
     """
     if x.type.dtype is dtype:
         return x
@@ -223,7 +220,7 @@ def bitcast(x: Value, dtype: DType) -> Value:
 def _bitcast_type(x: TensorType, dtype: DType) -> TensorType:
     if x.dtype.bits != dtype.bits:
         raise DTypeError(
-            f"bitcast: a dtype of {x.dtype.bits} bits is required for {x}; got {dtype.name}"
+            f"bitcast: the dtype for {x} must have {x.dtype.bits} bits; got {dtype.name}"
         )
     return x.with_dtype(dtype)
 
@@ -441,17 +438,17 @@ shr = _binary("shr", "iu", CONSTANT)
 
 
 def select(condition: Value, yes: Value, no: Value) -> Value:
-    """`yes` where the condition holds, else `no`; all of one shape."""
+    """`yes` where the condition is true, else `no`; all have one shape."""
     return bind(select_p, condition, yes, no)
 
 
 def _select_type(condition: TensorType, yes: TensorType, no: TensorType) -> TensorType:
     if condition.dtype is not bool_:
         raise DTypeError(
-            f"select: a bool condition is required; got {condition}; compare with 0 first"
+            f"select: the condition must have dtype bool; got {condition}; compare with 0 first"
         )
     x = require_same("select", (yes, no))
-    require_shape("select", "a condition", condition.shape, x.shape)
+    require_shape("select", "the condition", condition.shape, x.shape)
     return x
 
 

@@ -1,8 +1,7 @@
 """Counter-based random bits: Threefry-2x32 with 20 rounds.
 
-Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.  Each
-element encrypts its position under the key, so it depends on nothing else: not on the shape, the
-threads or the other elements.
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.  Each element encrypts its
+position under the key, so it does not depend on the shape, the threads or other elements.
 """
 
 from __future__ import annotations
@@ -44,20 +43,20 @@ PARITY = 0x1BD11BDA
 def random_bits(key: Value, shape: Shape, dtype: DType = uint32) -> Value:
     """Uniformly random unsigned integers of a shape, from a key uint32[2].
 
-    The element at flat position p is Threefry of the counter (p mod 2³², p div 2³²): its first
-    word, shortened as needed; for uint64 the second word above the first.  A key [..., 2] gives a
-    tensor [..., *shape], each part as its own key alone gives it.
+    The element at flat position p is Threefry of the counter (p mod 2³², p div 2³²): its first word, truncated as
+    needed.  For uint64, the second word is the high half.  A key [..., 2] gives a tensor [..., *shape], each part as
+    from its own key.
     """
     return bind(random_bits_p, key, shape=tuple(shape), dtype=dtype)
 
 
 def _random_type(key: TensorType, shape: Shape, dtype: DType) -> TensorType:
     if key.dtype is not uint32:
-        raise DTypeError(f"random_bits: a key of dtype uint32 is required; got {key}")
+        raise DTypeError(f"random_bits: the key must have dtype uint32; got {key}")
     if not key.rank or key.shape[-1] != 2:
-        raise ShapeError(f"random_bits: a key whose last axis has size 2 is required; got {key}")
+        raise ShapeError(f"random_bits: the last axis of the key must have size 2; got {key}")
     if dtype.kind != "u":
-        raise DTypeError(f"random_bits: an unsigned integer dtype is required; got {dtype.name}")
+        raise DTypeError(f"random_bits: the dtype must be an unsigned integer; got {dtype.name}")
     return TensorType((*key.shape[:-1], *shape), dtype)
 
 

@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Reductions beside `sum`: prod, max, min, any, all, argmax, argmin; and the cumulative sum."""
+"""Reductions besides `sum`: prod, max, min, any, all, argmax, argmin; and the cumulative sum."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _prod_tangent(
     size = x.type.shape[-1]
     if isinstance(size, Dim):
         raise GradientError(
-            f"prod: a fixed number of factors is required for its derivative; got {size}; "
+            f"prod: its derivative needs a fixed number of factors; got {size}; "
             "give the reduced axes fixed sizes"
         )
     if size == 0:
@@ -126,11 +126,11 @@ def _position(name: str) -> Callable[[Value, int], Value]:
         """int64 positions along one axis, which must not be empty."""
         require_kind(name, x, "biuf")
         if len(axes) != 1:
-            raise ShapeError(f"{name}: one axis is required; got {axes}; flatten the operand first")
+            raise ShapeError(f"{name}: exactly one axis must be given; got {axes}; flatten the operand first")
         require_axis(name, axes[0], x)
         if x.shape[axes[0]] == 0:
             raise ShapeError(
-                f"{name}: at least one element is required along axis {axes[0]}; got {x}"
+                f"{name}: axis {axes[0]} must not be empty; got {x}"
             )
         return TensorType(without(x.shape, axes), int64)
 
@@ -150,8 +150,7 @@ argmin = _position("argmin")
 
 
 def cumsum(x: Value, axis: int, reverse: bool = False) -> Value:
-    """The sum of the elements so far along an axis, in order (from the last backwards if
-    `reverse`).
+    """The running sum along an axis, in order (from the last element backwards if `reverse`).
 
     Half types are summed in float32; integers wrap.
     """
@@ -167,7 +166,7 @@ def _cumsum_type(x: TensorType, axis: int, reverse: bool) -> TensorType:
 def loops(
     indices: Sequence[Index], extents: Sequence[Size], body: Sequence[Stmt], lanes: bool = True
 ) -> tuple[Stmt, ...]:
-    """Independent loops around a body; the innermost may be done in vectors, unless `lanes` says no."""
+    """Independent loops around a body; the innermost is vectorised unless `lanes` forbids it."""
     inner = tuple(body)
     for k in reversed(range(len(indices))):
         vector = lanes and k == len(indices) - 1

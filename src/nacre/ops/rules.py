@@ -1,4 +1,4 @@
-"""What the rules of several families share: checks with good messages, and lining up batch axes."""
+"""Functions that the rules of several families share: checks with error messages, and alignment of batch axes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def require_kind(operation: str, x: TensorType, kinds: str) -> None:
     if x.dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
         raise DTypeError(
-            f"{operation}: a {wanted} operand is required; got {x}; convert it with `astype`"
+            f"{operation}: the dtype must be {wanted}; got {x}; convert with `astype`"
         )
 
 
@@ -26,7 +26,7 @@ def require_dtype(operation: str, what: str, x: TensorType, dtype: DType) -> Non
     """Raise DTypeError unless x, described by `what`, has the dtype."""
     if x.dtype is not dtype:
         raise DTypeError(
-            f"{operation}: {what} of dtype {dtype.name} is required; got {x}; "
+            f"{operation}: {what} must have dtype {dtype.name}; got {x}; "
             "convert it with `astype`"
         )
 
@@ -39,7 +39,7 @@ def require_same(operation: str, types: Sequence[TensorType]) -> TensorType:
             error = ShapeError if t.dtype is first.dtype else DTypeError
             shown = ", ".join(map(str, types))
             raise error(
-                f"{operation}: operands of one type are required; got {shown}; "
+                f"{operation}: operands must have one type; got {shown}; "
                 "the public functions broadcast and promote"
             )
     return first
@@ -49,7 +49,7 @@ def require_shape(operation: str, what: str, found: Shape, wanted: Shape) -> Non
     """Raise ShapeError unless `what` has the wanted shape."""
     if found != wanted:
         raise ShapeError(
-            f"{operation}: {what} of shape {show(wanted)} is required; got {show(found)}"
+            f"{operation}: {what} must have shape {show(wanted)}; got {show(found)}"
         )
 
 
@@ -57,7 +57,7 @@ def require_axes(operation: str, axes: Sequence[int], rank: int) -> None:
     """Raise ShapeError unless axes are increasing, distinct and within [0, rank)."""
     if list(axes) != sorted(set(axes)) or any(not 0 <= a < rank for a in axes):
         raise ShapeError(
-            f"{operation}: increasing axes in [0, {rank}) are required; got {tuple(axes)}"
+            f"{operation}: axes must be increasing and in [0, {rank}); got {tuple(axes)}"
         )
 
 
@@ -65,22 +65,22 @@ def require_some_axes(operation: str, axes: Sequence[int], rank: int) -> None:
     """Raise ShapeError unless axes are increasing, distinct, within [0, rank), and at least one."""
     require_axes(operation, axes, rank)
     if not axes:
-        raise ShapeError(f"{operation}: an axis to reduce is required; got none, which is the operand itself")
+        raise ShapeError(f"{operation}: there must be an axis to reduce; got none")
 
 
 def require_axis(operation: str, axis: int, x: TensorType) -> None:
     """Raise ShapeError unless x has the axis."""
     if not 0 <= axis < x.rank:
-        raise ShapeError(f"{operation}: an axis in [0, {x.rank}) of {x} is required; got {axis}")
+        raise ShapeError(f"{operation}: the axis of {x} must be in [0, {x.rank}); got {axis}")
 
 
 def show(shape: Shape) -> str:
-    """A shape as it is printed in types."""
+    """A shape in the notation of types."""
     return f"[{', '.join(map(str, shape))}]"
 
 
 def without(sequence: Shape, axes: Sequence[int]) -> Shape:
-    """The sizes that are left when axes are removed."""
+    """The remaining sizes when axes are removed."""
     return tuple(s for k, s in enumerate(sequence) if k not in axes)
 
 
@@ -98,5 +98,5 @@ class _ByPosition:
 
 
 def by_position(transpose: Callable[[int], Any]) -> tuple[Any, ...]:
-    """The transposes of a primitive that takes any number of operands, indexed like a tuple."""
+    """The transposes of a primitive with any number of operands, indexed like a tuple."""
     return cast("tuple[Any, ...]", _ByPosition(transpose))

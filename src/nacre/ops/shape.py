@@ -1,8 +1,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""`broadcast` and its transpose `sum`, `permute` and `reshape`: what every other family's rules are
-written with.
+"""`broadcast` and its transpose `sum`, `permute` and `reshape`, which the rules of all other families use.
 
-`view` and `reduce` export these as their own.
+`view` and `reduce` export them.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ def permute(x: Value, axes: Sequence[int]) -> Value:
 def _permute_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
     if sorted(axes) != list(range(x.rank)):
         raise ShapeError(
-            f"permute: an ordering of the {x.rank} axes of {x} is required; got {axes}"
+            f"permute: axes must name each of the {x.rank} axes of {x} once; got {axes}"
         )
     return x.with_shape([x.shape[a] for a in axes])
 
 
 def inverse(axes: Sequence[int]) -> tuple[int, ...]:
-    """The ordering that undoes `axes`."""
+    """The inverse permutation of `axes`."""
     return tuple(sorted(range(len(axes)), key=lambda k: axes[k]))
 
 
@@ -74,7 +73,7 @@ permute_p = Primitive(
 
 
 def move(x: Value, source: int, target: int) -> Value:
-    """Move one axis to another place; the others keep their order."""
+    """Move one axis to another position; the others keep their order."""
     axes = [k for k in range(x.type.rank) if k != source]
     axes.insert(target, source)
     return permute(x, axes)
@@ -89,22 +88,21 @@ def front(x: Value, axis: int) -> Value:
 
 
 def reshape(x: Value, shape: Shape) -> Value:
-    """The same elements in logical order under another shape of equal size."""
+    """The same elements in row-major order with another shape of equal size."""
     return x if tuple(shape) == x.type.shape else bind(reshape_p, x, shape=tuple(shape))
 
 
 def _reshape_type(x: TensorType, shape: Shape) -> TensorType:
     if product(shape) != x.size:
         raise ShapeError(
-            f"reshape: a shape of {x.size} elements is required for {x}; "
-            f"got {show(shape)} of {product(shape)}"
+            f"reshape: the shape for {x} must have {x.size} elements; "
+            f"got {show(shape)} with {product(shape)}"
         )
     return x.with_shape(shape)
 
 
 def factor(source: Shape, target: Shape) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Split two shapes of equal size into runs of axes of equal size, as short as possible; axes of
-    size 1 are left out.
+    """Split two shapes of equal size into the shortest runs of axes of equal size, without axes of size 1.
 
     >>> factor((2, 3, 4), (6, 1, 2, 2))
     [((0, 1), (0,)), ((2,), (2, 3))]
@@ -200,8 +198,7 @@ reshape_p = Primitive(
 def broadcast(x: Value, shape: Shape, axes: Sequence[int]) -> Value:
     """Repeat x along new axes and those of size 1.
 
-    Axis i of x becomes axis `axes[i]` of the result, which has its size unless that is 1.  `axes`
-    increase.
+    Axis i of x becomes axis `axes[i]` of the result; the sizes are equal unless x's is 1.  `axes` increase.
     """
     if tuple(shape) == x.type.shape and tuple(axes) == tuple(range(len(shape))):
         return x
@@ -212,12 +209,12 @@ def _broadcast_type(x: TensorType, shape: Shape, axes: tuple[int, ...]) -> Tenso
     require_axes("broadcast", axes, len(shape))
     if len(axes) != x.rank:
         raise ShapeError(
-            f"broadcast: an axis of the result for each axis of {x} is required; got {axes}"
+            f"broadcast: axes must name an axis of the result for each axis of {x}; got {axes}"
         )
     for k, a in enumerate(axes):
         if x.shape[k] != shape[a] and x.shape[k] != 1:
             raise ShapeError(
-                f"broadcast: size 1 or {shape[a]} is required in axis {k} to become axis {a} "
+                f"broadcast: axis {k} must have size 1 or {shape[a]} to become axis {a} "
                 f"of {show(shape)}; got {x}"
             )
     return x.with_shape(shape)
@@ -276,7 +273,7 @@ broadcast_p = Primitive(
 def sum_(x: Value, axes: Sequence[int]) -> Value:
     """The sum over axes, which are removed, in the canonical order.
 
-    Integers wrap; half types are summed in float32.  The sum of nothing is 0.
+    Integers wrap; half types are summed in float32.  An empty sum is 0.
     """
     return bind(sum_p, x, axes=tuple(axes)) if axes else x
 
@@ -288,12 +285,12 @@ def _sum_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
 
 
 def spread(g: Value, shape: Shape, axes: Sequence[int]) -> Value:
-    """A value from which `axes` were reduced, repeated along them."""
+    """A reduced value broadcast back along the reduced `axes`."""
     return broadcast(g, shape, [k for k in range(len(shape)) if k not in axes])
 
 
 def reduce_batch(reduce: Any) -> Any:
-    """The batch rule of a reduction over `axes`, which must not merge with the batch axis."""
+    """The batch rule of a reduction over `axes`, which must not be merged with the batch axis."""
 
     def rule(
         inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]
@@ -316,7 +313,7 @@ sum_p = Primitive(
 
 
 def batched_to_front(x: Value, axis: int | None, size: Size) -> Value:
-    """x with its batch axis in front; what is not batched is repeated."""
+    """x with its batch axis in front; a value without one is repeated."""
     if axis is not None:
         return front(x, axis)
     return broadcast(x, (size, *x.type.shape), range(1, x.type.rank + 1))
@@ -334,7 +331,7 @@ def all_to_front(inputs: Sequence[Value], axes: Sequence[int | None]) -> list[Va
 
 
 def line_up(inputs: Sequence[Value], axes: Sequence[int | None]) -> tuple[list[Value], int]:
-    """Operands of one logical shape with their batch axes in one place, and that place."""
+    """Operands of one logical shape with their batch axes at one position, and that position."""
     size = batch_size(inputs, axes)
     place = next(a for a in axes if a is not None)
     lined: list[Value] = []

@@ -1,10 +1,10 @@
 """Sorting: `argsort`, one stable order for every dtype, and `sort` and `topk`, which read at its positions.
 
-`first_positions` finds the beginning of that order without the rest.
+`first_positions` finds the first positions of that order without the rest.
 
-Numbers are ordered by unsigned keys of their bits: zeros of both signs are equal, NaN comes last in either direction,
-and equal elements keep their order.  Short rows count for each element how many come before it; others are sorted by
-their keys' bytes, the lowest first.  A few first elements are kept in order while a row is read.
+Numbers are ordered by unsigned keys made from their bits: zeros of both signs are equal, NaN comes last in either
+direction, and equal elements keep their order.  Short rows count for each element how many precede it.  Longer rows use
+a radix sort on the bytes of the keys.  A small number of first elements is maintained while a row is read.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def topk(x: Value, k: int, axis: int, largest: bool = True) -> tuple[Value, Valu
     """The k greatest (least) elements along an axis, in order, and their positions."""
     size = x.type.shape[axis]
     if k < 0 or (isinstance(size, int) and k > size):
-        raise ShapeError(f"topk: from 0 to {size} elements along axis {axis} of {x.type} are required; got {k}")
+        raise ShapeError(f"topk: k must be from 0 to {size} along axis {axis} of {x.type}; got {k}")
     if isinstance(size, int) and size > FEW and 0 < k <= min(MANY, size // 4):
         positions = first_positions(x, k, axis, largest)
     else:
@@ -91,7 +91,7 @@ def _argsort_type(x: TensorType, axis: int, descending: bool) -> TensorType:
 
 
 def key(x: Expr, descending: bool) -> Expr:
-    """An unsigned number that is ordered as x is."""
+    """An unsigned number with the same order as x."""
     to = KEYS[x.dtype.bits]
     if x.dtype is bool_:
         found = convert(x, to)
@@ -233,7 +233,7 @@ def _first_type(x: TensorType, count: int, axis: int, descending: bool) -> Tenso
     require_axis("first_positions", axis, x)
     size = x.shape[axis]
     if count < 1 or not size >= count:
-        raise ShapeError(f"first_positions: from 1 to {size} positions along axis {axis} of {x} are required; "
+        raise ShapeError(f"first_positions: count must be from 1 to {size} along axis {axis} of {x}; "
                          f"got {count}; take fewer")
     return x.with_dtype(int64).with_shape((*x.shape[:axis], count, *x.shape[axis + 1 :]))
 

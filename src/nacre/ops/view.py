@@ -1,7 +1,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-"""Rearrangements: slice, flip, pad and concatenate, beside `permute`, `reshape` and `broadcast`.
+"""Rearrangements: slice, flip, pad and concatenate; the module also exports `permute`, `reshape` and `broadcast`.
 
-All but `pad` and `concatenate` are views of their operand's memory where strides allow it.
+All except `pad` and `concatenate` are views of their operand's memory where strides allow it.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def slice_axis(x: Value, axis: int, start: Size, stop: Size, step: int = 1) -> V
 def _slice_type(x: TensorType, starts: Sizes, stops: Sizes, steps: tuple[int, ...]) -> TensorType:
     if not len(starts) == len(stops) == len(steps) == x.rank:
         raise ShapeError(
-            f"slice: a start, stop and step for each axis of {x} is required; "
+            f"slice: each axis of {x} needs a start, stop and step; "
             f"got {starts}, {stops}, {steps}"
         )
     for size, a, b, step in zip(x.shape, starts, stops, steps, strict=True):
         if not (a >= 0 and a <= b and b <= size and step >= 1):
             raise ShapeError(
-                f"slice: 0 <= start <= stop <= {size} and a positive step are required for {x}; "
+                f"slice: 0 <= start <= stop <= {size} must hold, and the step must be positive, for {x}; "
                 f"got {a}:{b}:{step}; reverse an axis with `flip`"
             )
     return x.with_shape([_count(a, b, s) for a, b, s in zip(starts, stops, steps, strict=True)])
@@ -230,9 +230,9 @@ def pad(
     high: Sequence[Size],
     interior: Sequence[int] | None = None,
 ) -> Value:
-    """Surround x along each axis by `low` and `high` copies of a rank-0 value.
+    """Surround x along each axis with `low` and `high` copies of a rank-0 value.
 
-    `interior[k]` copies also go between any two neighbours of axis k.
+    `interior[k]` copies are also inserted between neighbours of axis k.
     """
     interior = tuple(interior or (0,) * x.type.rank)
     if not any((*low, *high, *interior)):
@@ -250,29 +250,29 @@ def _pad_type(
 ) -> TensorType:
     if not len(low) == len(high) == len(interior) == x.rank:
         raise ShapeError(
-            f"pad: low, high and interior amounts for each axis of {x} are required; "
+            f"pad: each axis of {x} needs low, high and interior amounts; "
             f"got {low}, {high}, {interior}"
         )
     if not all(amount >= 0 for amount in (*low, *high, *interior)):
         raise ArgumentError(
-            f"pad: amounts that are not negative are required; got {low}, {high}, {interior}; "
+            f"pad: amounts must be at least 0; got {low}, {high}, {interior}; "
             "cut with a slice instead"
         )
     if value.rank or value.dtype is not x.dtype:
         wanted = TensorType((), x.dtype)
-        raise DTypeError(f"pad: a value of type {wanted} is required for {x}; got {value}")
+        raise DTypeError(f"pad: the value for {x} must have type {wanted}; got {value}")
     sizes = zip(x.shape, low, high, interior, strict=True)
     return x.with_shape([a + b + _span(n, i) for n, a, b, i in sizes])
 
 
 def clamp(index: Expr, size: Size) -> Expr:
-    """An index brought into [0, size), or 0 where nothing is."""
+    """An index clamped to [0, size), or 0 if the size is 0."""
     last = size_expr(max(size - 1, 0) if isinstance(size, int) else size - 1)
     return apply("maximum", apply("minimum", index, last), const(0))
 
 
 def both(a: Expr | None, b: Expr) -> Expr:
-    """a and b, where None is true."""
+    """a and b, where None means true."""
     return b if a is None else apply("and", a, b)
 
 
@@ -356,9 +356,9 @@ pad_p = Primitive(
 
 
 def concatenate(xs: Sequence[Value], axis: int) -> Value:
-    """Operands one after another along an axis; their other sizes are equal.
+    """Operands joined along an axis; their other sizes are equal.
 
-    Many are put together by groups: an element is looked for among few operands at a time.
+    Many operands are joined in groups, so that an element is searched among few operands at a time.
     """
     while len(xs) > GROUP:
         xs = [concatenate(xs[k : k + GROUP], axis) for k in range(0, len(xs), GROUP)]
@@ -367,17 +367,17 @@ def concatenate(xs: Sequence[Value], axis: int) -> Value:
 
 def _concatenate_type(*xs: TensorType, axis: int) -> TensorType:
     if not xs:
-        raise ArgumentError("concatenate: at least one operand is required; got none")
+        raise ArgumentError("concatenate: there must be at least one operand; got none")
     require_axis("concatenate", axis, xs[0])
     total: Size = 0
     for x in xs:
         if x.dtype is not xs[0].dtype:
             raise DTypeError(
-                f"concatenate: operands of one dtype are required; got {xs[0]} and {x}"
+                f"concatenate: operands must have one dtype; got {xs[0]} and {x}"
             )
         if _except(x.shape, axis) != _except(xs[0].shape, axis):
             raise ShapeError(
-                f"concatenate: equal sizes outside axis {axis} are required; "
+                f"concatenate: sizes outside axis {axis} must be equal; "
                 f"got {show(xs[0].shape)} and {show(x.shape)}"
             )
         total = total + x.shape[axis]

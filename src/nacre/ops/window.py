@@ -1,8 +1,8 @@
 """Maxima and sums of windows that slide over the last two axes of [N, C, H, W], and their adjoints.
 
-A position outside the image is absent: it takes part in nothing.  Within a window elements come in
-ascending order of row and column; of equal maxima the first counts, and the first NaN above all.
-What several windows give to one element is added in ascending order of the windows.
+Positions outside the image take no part.  Elements of a window are processed in ascending order of row and column.  The
+first of equal maxima counts, and the first NaN before all numbers.  Contributions of several windows to one element are
+added in ascending order of the windows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Types = tuple[TensorType, ...]
 
 @dataclass(frozen=True)
 class Window:
-    """How windows lie over an image of `shape` [N, C, H, W]."""
+    """The geometry of windows over an image of `shape` [N, C, H, W]."""
 
     shape: Shape
     size: Pair
@@ -63,7 +63,7 @@ class Window:
         """The shape of the windows' values; raises ShapeError or ArgumentError."""
         if len(self.shape) != 4:
             raise ShapeError(
-                f"{operation}: an operand [N, C, H, W] is required; got rank {len(self.shape)}"
+                f"{operation}: the operand must be [N, C, H, W]; got rank {len(self.shape)}"
             )
         spatial = (
             window_count(
@@ -79,7 +79,7 @@ class Window:
         return (*self.shape[:2], *spatial)
 
     def position(self, axis: int, out: Expr, tap: Expr) -> Expr:
-        """The image's index, maybe outside, of a tap of a window along a spatial axis."""
+        """The image index, maybe outside the image, of a window's tap along a spatial axis."""
         moved = index_add(
             index_mul(out, const(self.stride[axis])), index_mul(tap, const(self.dilation[axis]))
         )
@@ -87,7 +87,7 @@ class Window:
         return apply("sub", moved, const(low)) if low else moved
 
     def inside(self, row: Expr, column: Expr) -> Expr | None:
-        """Whether a position lies in the image; None where all do."""
+        """Whether a position lies in the image; None if all do."""
         tests: list[Expr] = []
         for axis, at in enumerate((row, column)):
             low, high = self.padding[axis]
@@ -114,7 +114,7 @@ def window_max(
     padding: Padding = NO_PADDING,
     dilation: Pair = (1, 1),
 ) -> Value:
-    """The maximum of each window; the least number where a window is wholly outside."""
+    """The maximum of each window; the dtype's least number for a window entirely outside."""
     return bind(window_max_p, x, **_params(size, stride, padding), dilation=tuple(dilation))
 
 
@@ -126,7 +126,7 @@ def window_max_take(
     padding: Padding = NO_PADDING,
     dilation: Pair = (1, 1),
 ) -> Value:
-    """The element of t where x has the maximum of each window; 0 for a window wholly outside."""
+    """The element of t at the maximum of each window of x; 0 for a window entirely outside."""
     return bind(window_max_take_p, t, x, **_params(size, stride, padding), dilation=tuple(dilation))
 
 
@@ -138,7 +138,7 @@ def window_max_grad(
     padding: Padding = NO_PADDING,
     dilation: Pair = (1, 1),
 ) -> Value:
-    """Each element of g added where x has its window's maximum (`window_max_take` transposed)."""
+    """Each element of g added at its window's maximum in x (the transpose of `window_max_take`)."""
     dtype = g.type.dtype
     params = {**_params(size, stride, padding), "dilation": tuple(dilation)}
     if dtype.is_float and dtype.bits == 16:
@@ -147,14 +147,14 @@ def window_max_grad(
 
 
 def window_sum(x: Value, size: Pair, stride: Pair = (1, 1), padding: Padding = NO_PADDING) -> Value:
-    """The sum of each window, added up in float32 for half types."""
+    """The sum of each window, accumulated in float32 for half types."""
     return bind(window_sum_p, x, **_params(size, stride, padding))
 
 
 def window_sum_grad(
     g: Value, shape: Shape, size: Pair, stride: Pair = (1, 1), padding: Padding = NO_PADDING
 ) -> Value:
-    """For each element of an image of the given shape, the sum of g over the windows around it."""
+    """For each element of an image of the given shape, the sum of g over the windows that contain it."""
     return bind(window_sum_grad_p, g, shape=tuple(shape), **_params(size, stride, padding))
 
 
@@ -168,16 +168,16 @@ def _max_type(x: TensorType, **params: Any) -> TensorType:
 
 def _max_take_type(t: TensorType, x: TensorType, **params: Any) -> TensorType:
     require_kind("window_max_take", x, "iuf")
-    require_dtype("window_max_take", "a tangent", t, x.dtype)
-    require_shape("window_max_take", "a tangent", t.shape, x.shape)
+    require_dtype("window_max_take", "the tangent", t, x.dtype)
+    require_shape("window_max_take", "the tangent", t.shape, x.shape)
     return x.with_shape(Window(x.shape, **params).result("window_max_take"))
 
 
 def _max_grad_type(g: TensorType, x: TensorType, **params: Any) -> TensorType:
     require_kind("window_max_grad", x, "iuf")
-    require_dtype("window_max_grad", "a cotangent", g, x.dtype)
+    require_dtype("window_max_grad", "the cotangent", g, x.dtype)
     wanted = Window(x.shape, **params).result("window_max_grad")
-    require_shape("window_max_grad", "a cotangent", g.shape, wanted)
+    require_shape("window_max_grad", "the cotangent", g.shape, wanted)
     return x
 
 
@@ -189,7 +189,7 @@ def _sum_type(x: TensorType, **params: Any) -> TensorType:
 def _sum_grad_type(g: TensorType, shape: Shape, **params: Any) -> TensorType:
     require_kind("window_sum_grad", g, "iuf")
     wanted = Window(shape, **params).result("window_sum_grad")
-    require_shape("window_sum_grad", "a cotangent", g.shape, wanted)
+    require_shape("window_sum_grad", "the cotangent", g.shape, wanted)
     return g.with_shape(shape)
 
 

@@ -1,8 +1,8 @@
 """Winograd's 3×3 convolution as primitives, and the choice between it and direct convolution.
 
-It computes the same map with fewer multiplications, and so with other bits: those of `kernel.order_winograd`.  It is
-taken where `numerics("fast")` allows it, for what the types and the parameters alone decide: float32, a 3×3 window of
-stride and dilation 1, one group, and at least `FEWEST` input and output channels.
+It computes the same map with fewer multiplications, so its bits differ: those of `kernel.order_winograd`.  It is chosen
+only under `numerics("fast")`, by types and parameters alone: float32, a 3×3 window of stride and dilation 1, one group,
+and at least `FEWEST` input and output channels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DENSE: Final[dict[str, Any]] = {"stride": (1, 1), "dilation": (1, 1)}
 
 
 def correlate(x: Value, w: Value, stride: Pair, padding: Padding, dilation: Pair, groups: int) -> Value:
-    """`convolve`, by Winograd's algorithm where the mode of numerics and the types allow it."""
+    """`convolve`, by Winograd's algorithm if the numerics mode and the types allow it."""
     if chosen(w.type, stride, dilation, groups):
         return winograd(x, w, padding, groups)
     return convolve(x, w, stride, padding, dilation, groups)
@@ -47,7 +47,7 @@ def correlate(x: Value, w: Value, stride: Pair, padding: Padding, dilation: Pair
 def correlate_input_grad(
     g: Value, w: Value, *, shape: Shape, stride: Pair, padding: Padding, dilation: Pair, groups: int
 ) -> Value:
-    """`convolve_input_grad`, by Winograd's algorithm where the mode of numerics and the types allow it."""
+    """`convolve_input_grad`, by Winograd's algorithm if the numerics mode and the types allow it."""
     if chosen(w.type, stride, dilation, groups):
         return winograd_input_grad(g, w, shape=shape, padding=padding, groups=groups)
     return convolve_input_grad(
@@ -56,7 +56,7 @@ def correlate_input_grad(
 
 
 def chosen(w: TensorType, stride: Pair, dilation: Pair, groups: int) -> bool:
-    """Whether filters of a type are applied by Winograd's algorithm."""
+    """Whether Winograd's algorithm is used for filters of a type."""
     if STATE.numerics != "fast" or w.dtype is not float32 or groups != 1:
         return False
     ones, channels = (1, 1), w.shape[:2]
@@ -72,14 +72,14 @@ def winograd(x: Value, w: Value, padding: Padding = NO_PADDING, groups: int = 1)
 def winograd_input_grad(
     g: Value, w: Value, *, shape: Shape, padding: Padding = NO_PADDING, groups: int = 1
 ) -> Value:
-    """The cotangent of the images, which have the given shape, for that of the result."""
+    """The cotangent of images of the given shape, from that of the result."""
     return bind(winograd_input_grad_p, g, w, shape=tuple(shape), padding=padding, groups=groups)
 
 
 def winograd_weight_grad(
     x: Value, g: Value, *, shape: Shape, padding: Padding = NO_PADDING, groups: int = 1
 ) -> Value:
-    """The cotangent of the filters, which have the given shape, for that of the result."""
+    """The cotangent of filters of the given shape, from that of the result."""
     return bind(winograd_weight_grad_p, x, g, shape=tuple(shape), padding=padding, groups=groups)
 
 
@@ -88,10 +88,10 @@ def winograd_weight_grad(
 
 def _require_filters(operation: str, x: TensorType, w: TensorType) -> None:
     if x.dtype not in (float32, float64):
-        raise DTypeError(f"{operation}: float32 or float64 is required; got {x.dtype.name}")
+        raise DTypeError(f"{operation}: the dtype must be float32 or float64; got {x.dtype.name}")
     require_dtype(operation, "filters", w, x.dtype)
     if w.shape[2:] != (3, 3):
-        raise ShapeError(f"{operation}: filters [O, C/groups, 3, 3] are required; got {show(w.shape)}")
+        raise ShapeError(f"{operation}: filters must be [O, C/groups, 3, 3]; got {show(w.shape)}")
 
 
 def _type(x: TensorType, w: TensorType, padding: Padding, groups: int) -> TensorType:
@@ -105,7 +105,7 @@ def _input_grad_type(
     operation = "winograd_input_grad"
     _require_filters(operation, g, w)
     wanted = result_shape(operation, shape, w.shape, padding=padding, groups=groups, **DENSE)
-    require_shape(operation, "a cotangent", g.shape, wanted)
+    require_shape(operation, "the cotangent", g.shape, wanted)
     return g.with_shape(shape)
 
 
@@ -114,9 +114,9 @@ def _weight_grad_type(
 ) -> TensorType:
     operation = "winograd_weight_grad"
     _require_filters(operation, x, x.with_shape(shape))
-    require_dtype(operation, "a cotangent", g, x.dtype)
+    require_dtype(operation, "the cotangent", g, x.dtype)
     wanted = result_shape(operation, x.shape, shape, padding=padding, groups=groups, **DENSE)
-    require_shape(operation, "a cotangent", g.shape, wanted)
+    require_shape(operation, "the cotangent", g.shape, wanted)
     return x.with_shape(shape)
 
 

@@ -1,14 +1,14 @@
 """The caching allocator under every Buffer, as LLVM text.
 
-Sizes fall into classes, eight to a doubling (steps of 64 bytes below 512).  Blocks up to 32 KiB are
-cut from slabs; larger ones are mapped one by one, and kept for reuse when freed, within a bound, so
-that a large temporary does not fault its pages in again and again.  There are no locks: callers
-hold the interpreter lock.  Within the module that it is written into, it offers::
+Sizes fall into classes, eight to a doubling (steps of 64 bytes below 512).  Blocks up to 32 KiB are cut from slabs.
+Larger blocks are mapped one by one, and kept for reuse when freed, up to a bound, so that a large temporary does not
+fault its pages in again and again.  There are no locks: callers hold the interpreter lock.  It offers these functions
+within the module that it is written into::
 
     { i64, i64 } @class_of(i64 bytes)              a size's class, and that class's size
     ptr @take(i64 class, i64 size)                 a block, or null at the limit or without memory
-    void @give(ptr block, i64 class, i64 size)     a block that is no longer used
-    void @nacre_empty_cache()                      unmap the blocks that are kept
+    void @give(ptr block, i64 class, i64 size)     free a block
+    void @nacre_empty_cache()                      unmap the kept blocks
 """
 
 from __future__ import annotations

@@ -32,12 +32,12 @@ class Buffer(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes were asked for."""
+        """The requested number of bytes."""
         ...
 
     @property
     def owner(self) -> object:
-        """What keeps foreign memory alive; None for memory of our own."""
+        """The owner of foreign memory, kept alive; None for own memory."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class Memory(NamedTuple):
 
 
 def begin() -> None:
-    """Have LLVM loaded and the type's code made by another thread, while this one goes on."""
+    """Load LLVM and compile the type's code on another thread."""
     crew.begin(1, lambda: objects.compile_cached(buffer_text(), host_target()))
 
 
@@ -154,7 +154,7 @@ def wrap(exporter: Any) -> Buffer:
             raise TypeError("it holds references to Python objects")
         return native().wrap(view)
     except (TypeError, ValueError, BufferError) as fault:
-        raise ArgumentError(f"wrap: contiguous memory by the buffer protocol is required; it got "
+        raise ArgumentError(f"wrap: the object must export contiguous memory by the buffer protocol; got "
                             f"{type(exporter).__name__} ({fault}); copy it to a contiguous array") \
             from None
 
@@ -169,33 +169,33 @@ def sole_owner(value: object) -> bool:
 
 
 def statistics() -> Memory:
-    """What is allocated, what was at most, what is kept for reuse, and the limits."""
+    """Bytes allocated, the peak, bytes kept for reuse, and the limits."""
     return Memory(*native().state)
 
 
 def reset_peak() -> None:
-    """Let the peak begin again at what is allocated now."""
+    """Reset the peak to the bytes allocated now."""
     state = native().state
     state[STATE.index("peak")] = state[STATE.index("allocated")]
 
 
 def empty_cache() -> None:
-    """Give memory that is kept for reuse back to the system."""
+    """Return memory kept for reuse to the system."""
     native().empty_cache()
 
 
 def memory_limit(nbytes: int | None) -> None:
-    """Bound what all Buffers may hold together; None for all that this process may use."""
+    """Limit the bytes of all Buffers together; None for all that this process may use."""
     if nbytes is not None and nbytes < 0:
-        raise ArgumentError(f"memory_limit: a number of bytes or None is required; it is {nbytes}; "
+        raise ArgumentError(f"memory_limit: the limit must be a number of bytes or None; got {nbytes}; "
                             "give a size of 0 or more")
     native().state[STATE.index("limit")] = limits.memory() if nbytes is None else nbytes
 
 
 def cache_limit(nbytes: int | None) -> None:
-    """Bound what is kept for reuse; None for a quarter of the memory."""
+    """Limit the bytes kept for reuse; None for a quarter of the memory."""
     if nbytes is not None and nbytes < 0:
-        raise ArgumentError(f"cache_limit: a number of bytes or None is required; it is {nbytes}; "
+        raise ArgumentError(f"cache_limit: the limit must be a number of bytes or None; got {nbytes}; "
                             "give a size of 0 or more")
     native().state[STATE.index("cache_limit")] = \
         limits.memory() // CACHE_SHARE if nbytes is None else nbytes
@@ -210,8 +210,8 @@ def _reclaim(nbytes: int) -> None:
 
 def _refuse(nbytes: int) -> NoReturn:
     if nbytes < 0:
-        raise ArgumentError("allocate: a number of bytes of 0 or more is required; "
-                            f"it is {nbytes}; correct the size")
+        raise ArgumentError("allocate: the number of bytes must be at least 0; "
+                            f"got {nbytes}; correct the size")
     now = statistics()
     raise OutOfMemory(
         f"allocate: {readable(nbytes)} are needed; {readable(now.allocated)} in {now.buffers} "

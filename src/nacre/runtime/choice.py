@@ -1,8 +1,11 @@
-"""Free choices: how a kernel's work is cut, which decides how fast it runs and never a bit of its result.
+"""Free choices: how a kernel's work is divided, which affects its speed and never its bits.
 
-Whoever cuts work names the choice and lists the options, the analytical model's own one first.  `choose` gives that
-one, unless a search has measured another to be faster on this machine: what it found is kept beside the code cache
-(`tuned.json`), by processor, and used from then on.
+The code that divides work names the choice and lists the options, the analytical model's first.  `choose` returns that
+one, unless autotuning has measured a faster one on this machine.  Results are stored beside the code cache
+(`tuned.json`), by processor.
+
+    >>> choose("grain of an example", (8, 4, 16))
+    8
 
     >>> choose("grain of an example", (8, 4, 16))
     8
@@ -30,7 +33,7 @@ _asked: list[dict[str, tuple[Any, ...]]] = []  # while it looks for choices, tho
 
 
 def choose(name: str, options: Sequence[Option]) -> Option:
-    """The option to take: what a search tries, else what one has found, else the first."""
+    """The option to use: the one on trial, else the autotuned one, else the first."""
     if len(options) == 1:
         return options[0]
     for found in _asked:
@@ -47,7 +50,7 @@ def choose(name: str, options: Sequence[Option]) -> Option:
 
 @contextlib.contextmanager
 def asked() -> Generator[dict[str, tuple[Any, ...]]]:
-    """Collects the choices that are asked for meanwhile, with their options."""
+    """Collect the choices that are requested in the block, with their options."""
     found: dict[str, tuple[Any, ...]] = {}
     _asked.append(found)
     try:
@@ -58,7 +61,7 @@ def asked() -> Generator[dict[str, tuple[Any, ...]]]:
 
 @contextlib.contextmanager
 def trying(options: Mapping[str, Any]) -> Generator[None]:
-    """Meanwhile these options are taken."""
+    """Use these options in the block."""
     before = dict(_trying)
     _trying.update(options)
     try:
@@ -73,13 +76,13 @@ def trying(options: Mapping[str, Any]) -> Generator[None]:
 
 @cache
 def best() -> dict[str, Any]:
-    """The options that were found best on this processor, by choice."""
+    """The autotuned options on this processor, by choice."""
     found = _read().get(_processor(), {})
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def keep(found: Mapping[str, Any]) -> None:
-    """Use these options from now on, in this process and, where the cache's folder can be written, in later ones."""
+    """Use these options from now on, in this process and, if the cache's folder is writable, in later ones."""
     best().update({name: _plain(option) for name, option in found.items()})
     path = _path()
     if path is None:
@@ -87,12 +90,12 @@ def keep(found: Mapping[str, Any]) -> None:
     try:
         trust.replace(path, json.dumps({**_read(), _processor(): best()}).encode())
     except OSError as fault:
-        trust.warn(f"tune: a folder that can be written is required to keep what was found; got {path}: "
+        trust.warn(f"tune: the folder for tuning results must be writable; got {path}: "
                    f"{fault.strerror}; set NACRE_CACHE_DIR to another")
 
 
 def forget() -> int:
-    """Go back to the analytical choices on this processor; says how many were kept."""
+    """Delete the autotuned choices of this processor; returns their number."""
     number = len(best())
     best().clear()
     keep({})

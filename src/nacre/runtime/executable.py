@@ -1,7 +1,7 @@
 """`Executable`: compiled kernels, a plan, constants and a signature; it runs on buffers.
 
-Just-in-time functions call it and ahead-of-time compilation writes it.  Running it takes one workspace for the
-arena, so that several calls may be under way at once.
+Just-in-time functions call it, and ahead-of-time compilation writes it to files.  Each run takes its own workspace for
+the arena, so that several calls may run at once.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ def _held(array: np.ndarray) -> Buffer:
 
 
 def solve(types: Sequence[TensorType], shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Symbolic sizes from actual shapes: axes that are a symbol, or a multiple of one and a number, give its value.
+    """Symbolic sizes from actual shapes: an axis that is a symbol, or a multiple of one, determines its value.
 
-    Raises ShapeError where the shapes contradict each other, or leave a symbol open.
+    Raises ShapeError if the shapes contradict each other or leave a symbol undetermined.
     """
     found: dict[str, Any] = {}
     symbolic: list[tuple[Dim, Any]] = []
@@ -166,7 +166,7 @@ def solve(types: Sequence[TensorType], shapes: Sequence[Sequence[Any]]) -> dict[
     for size, actual in symbolic:
         if any(s.name not in found for s in size.symbols()) or size.substitute(found) != actual:
             shown = ", ".join(f"{name} = {n}" for name, n in found.items()) or "nothing known"
-            raise ShapeError(f"sizes: shapes that fit together are required; got {actual} for {size}, with {shown}; "
+            raise ShapeError(f"sizes: shapes must agree on each size; got {actual} for {size}, with {shown}; "
                              f"shapes are {[list(s) for s in shapes]}")
     return found
 

@@ -1,9 +1,9 @@
-"""Loops and branches of a plan: the tree of its steps, and the rows in which the driver walks them.
+"""Loops and branches of a plan: the tree of its steps, and the rows that the driver executes.
 
-A plan's steps are numbered launches.  Its tree says in which order, how often and under which condition they run; the
-tree of a straight program is its launches one after the other.  `walk` lays the tree out flat: a row for each launch,
-and rows that turn, leave, skip and jump.  It also sets the barriers: where a launch needs what its epoch computes or
-still reads, and at every turn and branch, so that what one round or side leaves is there for all threads.
+A plan's steps are numbered launches.  Its tree gives their order, repetition and conditions; the tree of a straight
+program is a list of launches.  `walk` flattens the tree: a row for each launch, and rows for loops and branches.  It
+also places the barriers: where a launch depends on its own epoch, and at every loop iteration and branch, so that all
+threads see the results.
 """
 
 from __future__ import annotations

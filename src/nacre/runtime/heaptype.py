@@ -1,7 +1,7 @@
-"""The Buffer type itself: a CPython heap type as LLVM text, over exported functions only.
+"""The Buffer type itself: a CPython heap type as LLVM text, using exported functions only.
 
-Generated code calls `ptr @nacre_buffer_new(i64 nbytes)`, a new reference or null with an exception
-set, and reads an object's fields at the offsets named here.  The interpreter lock is always held.
+Generated code calls `ptr @nacre_buffer_new(i64 nbytes)`, which returns a new reference, or null with an exception set.
+It reads an object's fields at the offsets named here.  The interpreter lock is always held.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Plans: the steps of a compiled program, where its values live, and how they are laid out in one arena.
+"""Plans: the steps of a compiled program, where its values are stored, and their layout in one arena.
 
-A plan speaks of values by number.  Sizes may be symbolic; `bind` evaluates them for the sizes of a call, lays out
-the arena, and writes the tables that the native driver walks (see `codegen/program`).
-Loops and branches are in `runtime/flow`.
+A plan refers to values by number.  Sizes may be symbolic; `bind` evaluates them for a call, lays out the arena, and
+writes the tables for the native driver (see `codegen/program`).  Loops and branches are in `runtime/flow`.
 """
 
 from __future__ import annotations
@@ -135,7 +134,7 @@ class Plan:
 
     @property
     def endless(self) -> bool:
-        """Whether it has a loop of which nobody knows the end."""
+        """Whether it has a loop of unknown length."""
         return any(loop.trips is None for loop in loops(self.tree))
 
     def root(self, value: int) -> int:
@@ -168,7 +167,9 @@ class Plan:
         return Located(value, offset, tuple(moves), tuple(swaps))
 
     def times(self, sizes: Mapping[str, int], unknown: int = 1) -> list[int]:
-        """How often each step runs; both sides of a branch count, and a loop of unknown length as so many rounds."""
+        """How often each step runs.  Both sides of a branch count; a loop of unknown length counts `unknown`
+        iterations.
+        """
         if not self.tree:
             return [1] * len(self.steps)
         found = dict(rounds(self.tree, sizes, unknown))
@@ -189,12 +190,12 @@ def uses(steps: Sequence[Launch], values: Sequence[Storage]) -> list[tuple[set[i
 
 @dataclass(frozen=True)
 class Packed:
-    """Memory for operands that kernels pack anew, and that stay the same from call to call: weights.
+    """Memory for packed copies of operands that stay the same between calls: weights.
 
-    It is one block, whose address follows the outputs' and the arena's.  Without one (the address is null) kernels
-    pack into scratch memory, each time.  Of a value there, the first word says whether it is ready; a kernel that
-    finds it is not writes it, as it is the same for all that do, and whoever owns the block declares it ready when the
-    call is done.  `sources` are the inputs that it was made of.
+    It is one block, whose address follows the outputs' and the arena's.  With a null address, kernels pack into scratch
+    memory in each call.  The first word of a value says whether it is ready.  A kernel that finds it not ready writes
+    it; all kernels write the same data.  The owner of the block marks it ready after the call.  `sources` are the
+    packed inputs.
     """
 
     nbytes: int
@@ -255,7 +256,7 @@ def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence
     """Write the native tables; `addresses` are the kernels', `constants` those of the constant values in order."""
     largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
     if largest > ADDRESSABLE:
-        raise OutOfMemory(f"memory: values that a machine can address are required; got one of {largest:,} bytes; "
+        raise OutOfMemory(f"memory: values must fit the machine's address space; got one of {largest:,} bytes; "
                           "use smaller shapes")
     return _Tables(plan, sizes, threads, addresses, constants).bound()
 

@@ -1,9 +1,9 @@
-"""`bind`: the one way to apply a primitive; it asks the innermost interpreter that is concerned.
+"""`bind`: the only way to apply a primitive; it calls the innermost interpreter concerned.
 
-Interpreters nest freely.  Each has a level: 0 is plain evaluation, every transformation entered adds one.  A value
-with a payload belongs to the level of its payload; a tape's node wraps the payload of its own level.  So the
-values' keys (2·level for a payload, 2·level + 1 for a node) order all of them, and the greatest key decides.
-Staging, while it is active, takes everything up to its level, whatever the operands are.
+Interpreters nest.  Level 0 is plain evaluation, and every active transformation adds a level.  A value with a payload
+belongs to the level of its payload; a tape node wraps the payload of its level.  The keys of values (2·level for a
+payload, 2·level + 1 for a node) order them, and the greatest key decides.  Active staging takes all values up to its
+level.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class Executor(Protocol):
         ...
 
     def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
-        """Note that an operation was applied at once; put what is quicker next time into NATIVE."""
+        """Note that an operation ran at once; store a faster entry in NATIVE for the next call."""
         ...
 
 
 class _Parts:
-    """The parts that upper floors plug in when they are imported."""
+    """Components that higher packages register at import."""
 
     tape: Tape
     executor: Executor
@@ -76,12 +76,12 @@ PARTS = _Parts()
 
 
 def register_tape(tape: Tape) -> None:
-    """Set what records nodes (`interpret.tape` does)."""
+    """Register the tape (`interpret.tape` calls this)."""
     PARTS.tape = tape
 
 
 def register_executor(executor: Executor) -> None:
-    """Set what runs primitives and graphs (`compile.pipeline` does)."""
+    """Register the executor of primitives and graphs (`compile.pipeline` calls this)."""
     PARTS.executor = executor
 
 
@@ -90,14 +90,14 @@ def executor() -> Executor:
     try:
         return PARTS.executor
     except AttributeError:
-        raise StateError("executor: `import nacre` is required before operations run") from None
+        raise StateError("executor: no executor is registered; run `import nacre` before operations") from None
 
 
 NATIVE: dict[object, Callable[..., Any]] = {}  # by primitive, types and parameters: `apply` in native code
 
 
 def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
-    """Apply a primitive to values: evaluate it, or hand it to the innermost interpreter concerned."""
+    """Apply a primitive to values: evaluate it, or pass it to the innermost interpreter concerned."""
     if STATE.word:
         return apply(primitive, inputs, params)
     key = (primitive, *[x.type for x in inputs], *params.items()) if params else (
@@ -111,7 +111,7 @@ def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
 
 
 def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
-    """`bind`, step by step: what native code leaves to Python."""
+    """`bind` in Python, for calls that native code does not handle."""
     handler: Any
     key, handler = _dynamic() if STATE.word else (0, None)
     for x in inputs:
@@ -140,15 +140,15 @@ def _dynamic() -> tuple[int, Any]:
 
 
 def next_level() -> int:
-    """The level of an interpreter entered now."""
+    """The level of a new interpreter."""
     return len(STATE.interpreters) + 1
 
 
 def inside(interpreter: Interpreter, f: Callable[[], T]) -> T:
-    """What f() returns with an interpreter on the stack.
+    """The result of f() with an interpreter on the stack.
 
-    A function and no context manager: an interrupt may come as the first line of an `__exit__` starts, and would
-    leave the interpreter on the stack for ever.
+    This is a function and not a context manager: an interrupt at the start of `__exit__` would leave the interpreter on
+    the stack.
     """
     depth = len(STATE.interpreters)
     try:
@@ -165,7 +165,7 @@ def inside(interpreter: Interpreter, f: Callable[[], T]) -> T:
 
 @contextmanager
 def numerics(mode: str) -> Generator[None]:
-    """A block with a numerics mode; what was compiled in another one is not used in it."""
+    """A context with a numerics mode; functions compiled in another mode are not used in it."""
     before = STATE.numerics
     try:
         STATE.numerics = mode
@@ -179,13 +179,13 @@ def numerics(mode: str) -> Generator[None]:
 
 
 def _leave(depth: int) -> None:
-    """Cut the stack of interpreters to a depth; twice is as good as once."""
+    """Cut the stack of interpreters to a depth; a second call has no effect."""
     del STATE.interpreters[depth:]
     _count(depth)
 
 
 def _count(depth: int) -> None:
-    """State how many interpreters this thread has."""
+    """Store the number of interpreters of this thread."""
     STATE.word = depth
     with _counting:
         held = depth, STATE.numerics != "exact"
@@ -196,7 +196,7 @@ def _count(depth: int) -> None:
 
 
 def _tell() -> None:
-    """Tell native code of all threads."""
+    """Inform native code of all threads."""
     INTERPRETING.value = depths = sum(depth for depth, _ in _depths.values())
     ACTIVE.value = depths + sum(other for _, other in _depths.values())
 

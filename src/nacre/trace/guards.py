@@ -1,7 +1,7 @@
-"""Guards: what a function read, besides its arguments, while it was traced.
+"""Guards: attributes that a function read while it was traced.
 
-Modules and optimisers report the plain attributes they are asked for; a compiled function is used again only as
-long as they have the same values.
+Modules and optimisers report their plain attributes when they are read.  A compiled function is reused only while they
+have the same values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nacre.base.state import STATE
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An object's attribute, or an entry of a mapping it holds, and the value that was read."""
+    """An object's attribute, or an entry of its mapping, and the value that was read."""
 
     owner: weakref.ref[Any]
     path: tuple[str, ...]
@@ -31,7 +31,7 @@ class Guard:
 
     @property
     def attribute(self) -> bool:
-        """Whether it is of an attribute of its owner itself."""
+        """Whether it is an attribute of its owner itself."""
         return len(self.path) == 1 and not isinstance(self.owner(), dict | list)
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def all_hold(guards: Sequence[Guard]) -> Callable[[], bool] | None:
-    """A function that says whether all of them hold; None if there are none."""
+    """A function that tests all guards; None if there are none."""
     watched = [(g.owner, g.path, g.path[0] if g.attribute else "", g.value) for g in guards]
 
     def hold() -> bool:
@@ -82,7 +82,7 @@ def all_hold(guards: Sequence[Guard]) -> Callable[[], bool] | None:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An attribute that was set to a traced value: where, and what it was before."""
+    """An attribute that was set to a traced value: its place and its previous value."""
 
     owner: weakref.ref[Any]
     name: str
@@ -102,7 +102,7 @@ _RECORDER = _Recorder()
 
 @contextmanager
 def recording() -> Generator[list[Guard]]:
-    """Collect what is reported inside; the list is filled at the end."""
+    """Collect reports inside; the list is complete at the end."""
     found: list[Guard] = []
     _RECORDER.stack.append({})
     _RECORDER.kept.append([])
@@ -119,7 +119,7 @@ def recording() -> Generator[list[Guard]]:
 
 
 def report(owner: Any, *path: str) -> None:
-    """Say that a plain attribute is read; costs nothing to speak of while nothing is traced."""
+    """Report that a plain attribute is read; the cost is negligible while no function is traced."""
     if STATE.word and _RECORDER.stack and id(owner) not in _RECORDER.made:
         key = (id(owner), path)
         seen = _RECORDER.stack[-1]
@@ -128,14 +128,14 @@ def report(owner: Any, *path: str) -> None:
 
 
 def renew(owner: Any, *path: str) -> None:
-    """Say that an attribute that was read is another one from now on, and that what is traced is for that."""
+    """Report a new value of an attribute that was read, for which the current trace is made."""
     for seen in _RECORDER.stack:
         if (id(owner), path) in seen:
             seen[id(owner), path] = Guard(weakref.ref(owner), path, _get(owner, path))
 
 
 def keep(owner: Any, name: str, line: str, before: Any) -> None:
-    """Say that an attribute is about to be set to a traced value."""
+    """Report that an attribute is about to be set to a traced value."""
     if _RECORDER.kept:
         _RECORDER.kept[-1].append(Kept(weakref.ref(owner), name, line, before))
 
@@ -146,15 +146,12 @@ def kept() -> list[Kept]:
 
 
 def reported() -> list[Any]:
-    """The objects that were asked inside the innermost `recording`, and those that stand for others."""
+    """The objects that reported inside the innermost `recording`, and those that represent others."""
     asked = [g.owner() for g in _RECORDER.stack[-1].values()]
     return [*{id(x): x for x in (*asked, *_RECORDER.made.values()) if x is not None}.values()]
 
 
 def stands_for(made: Any) -> None:
-    """Say that an object was made of another one, whose attributes were reported: its own ones need no guard.
-
-    It is gone when the function has been traced, and made anew when it is traced again.
-    """
+    """Report that an object was made from another one that reported its attributes: it needs no guards of its own."""
     if STATE.word and _RECORDER.stack:
         _RECORDER.made[id(made)] = made

@@ -1,4 +1,4 @@
-"""Finding traced values in what a function keeps or returns: they mean nothing once its trace has ended."""
+"""Finds traced values in a function's attributes, closures and results; they are invalid after the trace has ended."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CONTAINERS: Final = list, dict, set, deque
 
 
 def find_traced(x: object, ended: bool = False, seen: set[int] | None = None) -> Value | None:
-    """A value of an interpreter, x itself or held by it: in a container, an attribute, a function's closure.
+    """A value of an interpreter: x itself, or one in its containers, attributes or closures.
 
-    With `ended` it is one whose interpreter has ended.  What is in `seen`, by identity, was looked at before.
+    With `ended`, a value whose interpreter has ended.  `seen` has the identities of objects that are checked already.
     """
     seen = set[int]() if seen is None else seen
     if id(x) in seen:
@@ -42,7 +42,7 @@ def find_traced(x: object, ended: bool = False, seen: set[int] | None = None) ->
 
 
 def _parts(x: Any) -> Iterable[Any]:
-    """What an object holds, as far as that is seen without running code of its own."""
+    """The objects that an object refers to, found without running its code."""
     if isinstance(x, Mapping):
         return cast("Mapping[Any, Any]", x).values()
     if isinstance(x, list | tuple | set | frozenset | deque):
@@ -62,7 +62,7 @@ def _parts(x: Any) -> Iterable[Any]:
 
 
 def shared(cls: type) -> list[Any]:
-    """The containers among the attributes of a class and its bases, those of the package left out."""
+    """The containers among the attributes of a class and its bases, without those of this package."""
     return [v for c in cls.__mro__ if not _own(c) for v in vars(c).values() if isinstance(v, CONTAINERS)]
 
 
@@ -71,7 +71,7 @@ def _own(cls: type) -> bool:
 
 
 def contents(cell: Any) -> list[Any]:
-    """What a closure's cell holds, if anything yet."""
+    """The content of a closure's cell, if it is set."""
     try:
         return [cell.cell_contents]
     except ValueError:

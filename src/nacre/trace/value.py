@@ -1,8 +1,8 @@
-"""`Value`: what every tensor is made of, and the one place where the public class is registered.
+"""`Value`: the base class of tensors, and the registration of the public class.
 
-A value's `content` is a `Buffer` when it has numbers (then `layout` is None for dense row-major from the start of
-the buffer, else a `Layout`), or a `Payload` of the interpreter that the value belongs to.  `node` is the tape's
-record of how it came to be, or None.  Values are immutable; views share buffers.
+A value's `content` is a `Buffer` if it has numbers, or a `Payload` of the interpreter that the value belongs to.  With
+a buffer, `layout` is None for dense row-major elements from its start, else a `Layout`.  `node` is the tape's record of
+the computation, or None.  Values are immutable; views share buffers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nacre.ir.primitive import Layout
 
 
 class Payload:
-    """What an interpreter knows of a value instead of numbers.  `level` orders nested interpreters."""
+    """The content of a value without numbers, owned by an interpreter.  `level` orders nested interpreters."""
 
     __slots__ = ("interpreter", "level")
     level: int
@@ -25,7 +25,7 @@ class Payload:
 
 
 class GivenUp(Payload):
-    """Instead of numbers: the value was donated to a call, which may have overwritten them."""
+    """The content of a donated value: a call may have overwritten the numbers."""
 
     __slots__ = ("function",)
 
@@ -33,20 +33,20 @@ class GivenUp(Payload):
         self.function, self.level, self.interpreter = function, 0, self
 
     def process(self, *equation: Any) -> Any:
-        """Refuse any operation."""
-        raise StateError(f"donated tensor: a tensor that still has its memory is required; this one was given up to "
-                         f"{self.function} by donate; use what the call returned, or leave the parameter out of donate")
+        """Raise an error for any operation."""
+        raise StateError(f"donated tensor: the tensor has no memory any more; it was donated to "
+                         f"{self.function}; use the result of the call, or leave the parameter out of donate")
 
 
 class Origin:
-    """Where a value came from, for reverse mode: what a value's `node` is.  Native code reads the level."""
+    """The `node` of a value: its origin, for reverse mode.  Native code reads the level."""
 
     __slots__ = ("__weakref__", "level")
     level: int  # 0 for plain tensors; nested transformations have higher ones
 
 
 class Value:
-    """The slots of a tensor.  The slots' order is known to the native entry points."""
+    """The slots of a tensor.  Native entry points depend on the slots' order."""
 
     __slots__ = ("__weakref__", "content", "layout", "node", "type")
     type: TensorType
@@ -56,16 +56,16 @@ class Value:
 
     @property
     def data(self) -> Any:
-        """What holds the numbers.  Raises StateError where it is assigned: type and layout describe this one."""
+        """The memory of the numbers.  Assignment raises StateError, because type and layout describe this memory."""
         return self.content
 
     @data.setter
     def data(self, given: Any) -> None:
         raise StateError(explain(
-            f"data: a tensor whose memory stays is required; got another {type(given).__name__} to hold",
+            f"data: the data of a tensor cannot be replaced; got a {type(given).__name__}",
             "y.data = value", "A tensor's memory belongs to its shape and dtype.  The `data` of parameters and buffers "
             "of modules can be assigned.",
-            "y = value       # the name stands for another tensor\ny[...] = value  # the same tensor, other numbers"))
+            "y = value       # the name means another tensor\ny[...] = value  # the same tensor, other numbers"))
 
     @property
     def shape(self) -> Shape:
@@ -89,7 +89,7 @@ def register_public(cls: type[Value]) -> None:
 
 
 def public_class() -> type[Value]:
-    """The class of values, loaded with its methods by whoever makes the first one."""
+    """The class of values; the first value loads it with its methods."""
     if not _public:
         import_module(PUBLIC)
     return _public[0]
@@ -104,7 +104,7 @@ def make(type: TensorType, data: Any, layout: Layout | None = None, node: Any = 
 
 
 def fresh(x: Value) -> Value:
-    """The same value as an object of its own: what `y[i] = v` does to it does not concern others."""
+    """The same value as a new object, which `y[i] = v` can change without effect on others."""
     cls = type(x)
     y = cls.__new__(cls)
     y.type, y.content, y.layout, y.node = x.type, x.content, x.layout, x.node
@@ -117,12 +117,12 @@ def stripped(x: Value) -> Value:
 
 
 def give_up(x: Value, function: str) -> None:
-    """Take a value's numbers away: it was donated to a call."""
+    """Remove a value's numbers, because it was donated to a call."""
     x.content, x.layout, x.node = GivenUp(function), None, None
 
 
 def layout_of(x: Value) -> Layout:
-    """Where a concrete value's elements lie, dense ones included."""
+    """The layout of a concrete value's elements, dense ones included."""
     return x.layout or Layout(0, row_major(x.type.shape))  # type: ignore[arg-type]
 
 

@@ -1,8 +1,8 @@
-"""`Variable`: the one mutable thing, a cell that holds a tensor.
+"""`Variable`: the only mutable object, a cell that holds a tensor.
 
-Parameters, running statistics, optimiser state, random state and scheduled hyper-parameters are variables.  While
-a function is being staged, reading a variable makes it an input of the graph and writing makes it an output that
-is updated in place; the staging interpreter keeps those records and hands out what the variable holds meanwhile.
+Parameters, running statistics, optimiser state, random state and scheduled hyper-parameters are variables.  While a
+function is staged, reading a variable makes it an input of the graph, and writing makes it an output that is updated in
+place.  The staging interpreter keeps these records and provides the variable's current value.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class VariableScope(Protocol):
 
 
 class Leaf(Origin):
-    """The node of a value whose gradient is wanted: the end of the tape."""
+    """The node of a value that accumulates a gradient: the end of the tape."""
 
     __slots__ = ("gradient", "owner")
 
@@ -71,7 +71,7 @@ UPDATER = ctypes.c_uint64(0)  # the thread that holds it, for native entries too
 
 
 class Updating(Payload):
-    """What a variable holds while a call overwrites its memory: others wait until the call is done."""
+    """The content of a variable while a call overwrites its memory: other threads wait until the call is done."""
 
     __slots__ = ("variable",)
 
@@ -85,7 +85,7 @@ def settled(x: Value) -> Value:
 
 
 def placeholders(variables: Sequence[Variable]) -> list[Value]:
-    """What stands in the place of variables' values while they are `hidden`."""
+    """The placeholders for variables' values while they are `hidden`."""
     return [make(v.type, Updating(v)) for v in variables]
 
 
@@ -97,7 +97,7 @@ def _show(variables: Sequence[Variable], cells: Sequence[Value]) -> None:
 
 @contextmanager
 def hidden(variables: Sequence[Variable], places: Sequence[Value]) -> Generator[list[Value]]:
-    """Take what variables hold away from everybody else for the time of an update in place (UPDATES is held)."""
+    """Hide the values of variables from all other code during an update in place (UPDATES is held)."""
     cells = [v.cell for v in variables]  # no name may hold one of them: references are counted
     UPDATER.value = threading.get_ident()
     try:
@@ -145,18 +145,18 @@ class Variable:
 
     @property
     def type(self) -> TensorType:
-        """The type of the contents."""
+        """The type of the value."""
         held = STATE.held.get(self) if STATE.word else None
         return (self.cell if held is None else held).type
 
     @property
     def shape(self) -> Shape:
-        """The shape of the contents."""
+        """The shape of the value."""
         return self.type.shape
 
     @property
     def dtype(self) -> DType:
-        """The dtype of the contents."""
+        """The dtype of the value."""
         return self.type.dtype
 
     @property
@@ -169,10 +169,10 @@ class Variable:
         self.requires_grad_(required)
 
     def requires_grad_(self, required: bool = True) -> Self:
-        """Record operations on it for `backward`, or stop that.  Returns itself."""
+        """Record operations on it for `backward`, or stop recording.  Returns itself."""
         require_flag(required, "requires_grad_")
         if required and not self.dtype.is_float:
-            raise DTypeError(f"requires_grad_: a floating-point dtype is required; got {self.dtype.name}")
+            raise DTypeError(f"requires_grad_: dtype must be floating-point; got {self.dtype.name}")
         self.wants_gradient = bool(required)
         if not required:
             self.cell = stripped(self.cell)
@@ -180,7 +180,7 @@ class Variable:
 
     @property
     def value(self) -> Any:
-        """The tensor it holds now."""
+        """The current tensor."""
         if STATE.word:
             inside = scope()
             if inside is not None:
@@ -202,7 +202,7 @@ class Variable:
         return held
 
     def assign(self, value: Value) -> None:
-        """Hold another tensor of the same type.  Raises ShapeError or DTypeError where the types differ."""
+        """Replace the tensor by one of the same type.  Raises ShapeError or DTypeError if the types differ."""
         if value.type is not self.type:
             self._refuse(value)
         inside = scope()
@@ -216,18 +216,18 @@ class Variable:
             raise _outlived(self, value)
 
     def settled(self) -> Value:
-        """What it holds, after an update in place that another thread is at."""
+        """The current value, after any update in place by another thread."""
         held = self.cell
         while type(held.content) is Updating:
             if UPDATER.value == threading.get_ident():
-                raise StateError(f"variable {self.name or self.number}: a variable that is not being updated by the "
-                                 "same thread is required; read it before or after the call that updates it")
+                raise StateError(f"variable {self.name or self.number}: the variable is being updated by a call in the "
+                                 "same thread; read it before or after that call")
             with UPDATES:
                 held = self.cell
         return held
 
     def lend(self) -> Any:
-        """What it holds without a record, as an object through which `x[i] = v` changes the variable, too."""
+        """The value without a record, as an object through which `x[i] = v` changes the variable too."""
         x = self.value
         x = make(x.type, x.content, x.layout)
         key = id(x)
@@ -235,11 +235,11 @@ class Variable:
         return x
 
     def take_back(self, x: Value, held: Value) -> None:
-        """Hold another value, and let x, which was lent, hold it.  Raises StateError where x is of earlier times."""
+        """Store another value, and let the lent x hold it.  Raises StateError if x is no longer current."""
         now = self.value
         if now.content is not x.content or now.layout != x.layout:
-            raise StateError(f"x[i] = v: what variable {self.name or self.number} holds now is required; x is what it "
-                             "held before it was given another value; take `.data` anew, or change `x.copy()`")
+            raise StateError(f"x[i] = v: x must be the current value of variable {self.name or self.number}; it is "
+                             "an old value; read `.data` again, or change `x.copy()`")
         self.assign(held)
         now = self.value
         x.content, x.layout = now.content, now.layout
@@ -248,12 +248,12 @@ class Variable:
         return restored, (type(self), stripped(self.value), self.wants_gradient, self.name)
 
     def hold(self, value: Value) -> None:
-        """`assign` of a result of this type that nobody else has, outside of staging."""
+        """`assign` of a result of this type that no other object holds, outside of staging."""
         self.cell = value if value.node is None else stripped(value)
 
     def _refuse(self, value: Value) -> None:
         kind = DTypeError if value.type.dtype is not self.type.dtype else ShapeError
-        raise kind(f"variable {self.name or self.number}: a value of type {self.type} is required; got {value.type}")
+        raise kind(f"variable {self.name or self.number}: the value must have type {self.type}; got {value.type}")
 
     @property
     def gradient(self) -> Any:
@@ -279,7 +279,7 @@ V = TypeVar("V", bound=Variable)
 
 
 def restored(cls: type[V], value: Value, requires_grad: bool, name: str) -> V:
-    """A variable that was pickled or copied, without its gradient."""
+    """A pickled or copied variable, without its gradient."""
     made = cls.__new__(cls)
     Variable.__init__(made, value, requires_grad=requires_grad, name=name)
     return made
@@ -296,9 +296,9 @@ def lender(x: Value) -> Variable | None:
 
 @contextmanager
 def standing_in(values: Mapping[Variable, Value]) -> Generator[None]:
-    """Let this thread find other values in variables, nodes included; what the block assigns to them stays.
+    """Let this thread see other values of variables, nodes included; assignments in the block stay.
 
-    Other threads find what the variables hold.
+    Other threads see the original values.
     """
     before = STATE.held
     given = {v: x if x.node is not None else _with_leaf(x, v.leaf or Leaf(0, v)) for v, x in values.items()}
@@ -316,7 +316,7 @@ def standing_in(values: Mapping[Variable, Value]) -> Generator[None]:
 def _traced(value: Value) -> TraceError:
     return TraceError(
         explain(
-            f"variable: a tensor with numbers is required; got one of type {value.type} that is being traced",
+            f"variable: the value must have known numbers; got a traced tensor of type {value.type}",
             "@nc.jit\ndef f(x):\n    layer = nn.Linear(8, 8)          # makes variables anew in every trace\n"
             "    return layer(x)",
             "A variable keeps its value from call to call, but inside jit, vmap or grad a tensor has no numbers yet.",
@@ -328,7 +328,7 @@ def _traced(value: Value) -> TraceError:
 def _outlived(variable: Variable, value: Value) -> TraceError:
     return TraceError(
         explain(
-            f"variable {variable.name or variable.number}: a tensor with numbers is required; got a value of type "
+            f"variable {variable.name or variable.number}: the value must have known numbers; got a value of type "
             f"{value.type} inside a transformation",
             "def f(x):\n    total.assign(total.value + x)    # which of the batch's values should it hold?\n"
             "    return x * 2\nnc.vmap(f)(xs)",

@@ -1,5 +1,4 @@
-"""What transformations of functions share: arguments as flat values, whether given directly or held
-by variables."""
+"""Code shared by the function transformations: arguments as flat values, direct or in variables."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ from nacre.trace.variable import Variable
 
 
 def name_of(f: Any, otherwise: str = "") -> str:
-    """The name of a function, where it has one that is a string; else the other one, or its type's."""
+    """The name of a function if it is a string, else `other`, or the name of its type."""
     found = getattr(f, "__name__", None)
     return found if isinstance(found, str) else otherwise or type(f).__name__
 
 
 def like(f: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`functools.wraps`, without names and annotations that a function cannot have, as those of a mock."""
+    """`functools.wraps`, without names and annotations that are invalid for functions, such as those of a mock."""
     kinds = {"__name__": str, "__qualname__": str, "__annotations__": dict}
     taken = [n for n in functools.WRAPPER_ASSIGNMENTS if isinstance(getattr(f, n, None), kinds.get(n, object))]
     return functools.wraps(f, assigned=taken)
@@ -44,38 +43,37 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
     if isinstance(x, np.ndarray | np.generic):
         return from_numpy(np.asarray(cast("np.ndarray", x)))
     raise DTypeError(
-        f"{operation}: tensors, variables, arrays or numbers are required; got {type(x).__name__}"
+        f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}"
     )
 
 
 def is_pair(x: object) -> bool:
-    """Whether x is a tuple of two."""
+    """Whether x is a tuple of two items."""
     return isinstance(x, tuple) and len(cast("tuple[Any, ...]", x)) == 2
 
 
 def is_tensor(x: object) -> bool:
-    """Whether a leaf of a tree holds numbers that a transformation follows."""
+    """Whether a leaf of a tree holds numbers that a transformation differentiates or batches."""
     return isinstance(x, Value | Variable | np.ndarray | np.generic)
 
 
 def normal_argnums(argnums: int | Sequence[int], count: int, operation: str) -> tuple[int, ...]:
-    """Positions of arguments, each in range; raises ArgumentError where one is not."""
+    """Positions of arguments, each in range; raises ArgumentError for others."""
     listed = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for n in listed:
         if not -count <= n < count:
             raise ArgumentError(
-                f"{operation}: argnums within the {count} positional arguments are required; got "
+                f"{operation}: argnums must be less than {count}, the number of positional arguments; got "
                 f"{n}"
             )
     if len({n % count for n in listed}) < len(listed):
-        raise ArgumentError(f"{operation}: each of argnums once is required; got {argnums}")
+        raise ArgumentError(f"{operation}: argnums must be distinct; got {argnums}")
     return tuple(n % count for n in listed)
 
 
 @dataclass
 class _Argument:
-    """An argument that is differentiated: its structure, its leaves, and where each stands among
-    the values."""
+    """A differentiated argument: its structure, its leaves, and the position of each among the values."""
 
     original: Any
     structure: tree.Structure
@@ -86,8 +84,8 @@ class _Argument:
 class Arguments:
     """A call `f(*args, **kwargs)` as a function of the values in the arguments at `argnums`.
 
-    Tensors, arrays and numbers are replaced where they stand.  Variables stay where they are, and
-    hold other values while f runs; those without `requires_grad` are not differentiated.
+    Tensors, arrays and numbers are replaced in place.  Variables stay and hold other values while f runs; variables
+    without `requires_grad` are not differentiated.
     """
 
     def __init__(
@@ -123,7 +121,7 @@ class Arguments:
         x = as_value(leaf, self.operation)
         if self.floats_only and not x.type.dtype.is_float:
             raise DTypeError(
-                f"{self.operation}: floating-point inputs are required; got {x.type} in argument "
+                f"{self.operation}: inputs must be floating-point; got {x.type} in argument "
                 f"{n}; convert it with "
                 "`astype`, or leave it out of argnums"
             )
@@ -134,7 +132,7 @@ class Arguments:
         return len(self.primals) - 1
 
     def call(self, f: Callable[..., Any], values: Sequence[Value]) -> Any:
-        """f of the arguments with values in the places of the primals."""
+        """The result of f with the arguments' values replaced by the primals."""
         args = list(self.args)
         for n, a in self.arguments.items():
             if any(not isinstance(leaf, Variable) for leaf in a.leaves):
@@ -152,10 +150,9 @@ class Arguments:
         has_aux: bool = False,
         check: Callable[[Any], None] | None = None,
     ) -> Callable[..., list[Value]]:
-        """f from primals to the leaves of its result, and then the tensors of aux; `results`
-        rebuilds both.
+        """f from primals to the leaves of its result, followed by the tensors of aux; `results` rebuilds both.
 
-        With `has_aux` f returns `(result, aux)`; `check` sees the result.
+        With `has_aux`, f returns `(result, aux)`; `check` sees the result.
         """
 
         def function(*values: Value) -> list[Value]:
@@ -165,7 +162,7 @@ class Arguments:
             if has_aux:
                 if not is_pair(result):
                     raise ArgumentError(
-                        f"{self.operation}: a pair (result, aux) is required with has_aux; got "
+                        f"{self.operation}: with has_aux, f must return (result, aux); got "
                         f"{type(result).__name__}"
                     )
                 result, aux = result
@@ -180,7 +177,7 @@ class Arguments:
         return function
 
     def results(self, outputs: Sequence[Value]) -> tuple[Any, Any]:
-        """The trees of the result and of aux, from what the flat function gave."""
+        """The trees of the result and of aux, from the results of the flat function."""
         assert self.structure is not None and self.aux_structure is not None
         rest = iter(outputs[self.count :])
         aux = [next(rest) if isinstance(x, Value) else x for x in self.aux]
@@ -189,8 +186,7 @@ class Arguments:
         )
 
     def restore(self, found: Sequence[Any]) -> tuple[Any, ...]:
-        """One tree for each argument, with what was found for each primal; None where nothing is
-        differentiated."""
+        """One tree for each argument, with the value for each primal; None where an argument is not differentiated."""
         return tuple(
             tree.unflatten(
                 a.structure, [None if place is None else found[place] for place in a.places]

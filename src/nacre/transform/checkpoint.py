@@ -1,4 +1,4 @@
-"""`checkpoint`: trade time for memory by computing a part of a function again in reverse mode."""
+"""`checkpoint`: recompute a part of a function in reverse mode, to use less memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nacre.transform.surroundings import Operands, Surroundings, stage_function
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, of which reverse mode keeps the inputs only and computes the rest again.
+    """A function for which reverse mode saves only the inputs and recomputes the rest.
 
-    Results, gradients and tangents of both have the same bits as without it; gradients of gradients
-    go through both computations and are the same but for rounding.  f is staged; what it captures
-    and the variables that it reads count among the inputs.
+    Results, gradients and tangents have the same bits as without it.  Higher derivatives differentiate both
+    computations and are equal up to rounding.  f is staged; its captured values and the variables that it reads count
+    as inputs.
 
     >>> import nacre as nc
     >>> block = nc.checkpoint(lambda x: nc.sin(nc.exp(x)))

@@ -1,4 +1,4 @@
-"""`ConcreteFunction`: one compiled variant of a jitted function, what it read, and why it was made."""
+"""`ConcreteFunction`: one compiled variant of a jitted function, its guards, and the reason for its compilation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Static:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a call needs, in bytes, known before it runs."""
+    """The memory that a call needs, in bytes, known before it runs."""
 
     inputs: int
     outputs: int
@@ -46,13 +46,13 @@ class Memory:
 
     @property
     def peak(self) -> int:
-        """All of it together."""
+        """The total."""
         return self.inputs + self.outputs + self.workspace + self.packed
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a call does: floating-point operations of products and convolutions, bytes read and written, kernels."""
+    """The work of a call: floating-point operations of products and convolutions, bytes read and written, kernels."""
 
     flops: int
     bytes: int
@@ -61,7 +61,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A compiled program and what it reads: sizes of symbols, dense inputs, and for outputs the input they replace."""
+    """A compiled program and its inputs: sizes of symbols, dense inputs, and for each output the input it replaces."""
 
     compiled: Compiled
     sizes: dict[str, int]
@@ -71,7 +71,7 @@ class Prepared:
 
 @dataclass
 class ConcreteFunction:
-    """One compiled variant of a jitted function, and the reason for which it was compiled."""
+    """One compiled variant of a jitted function, and the reason why it was compiled."""
 
     signature: str
     reason: str
@@ -103,29 +103,29 @@ class ConcreteFunction:
 
     @property
     def bare(self) -> bool:
-        """Whether it touches nothing but its arguments, of which it makes one tensor."""
+        """Whether it reads and writes only its arguments and returns one tensor."""
         more = self.statics or self.changed or self.given or self.guards or self.trace.captures or self.trace.variables
         return self.structure == tree.LEAF and not more
 
     @property
     def graph(self) -> Graph:
-        """The graph it was traced to."""
+        """The traced graph."""
         return self.trace.graph
 
     @property
     def executable(self) -> Executable:
-        """The program that runs."""
+        """The compiled program."""
         return EXECUTOR.program(self.graph)
 
     @cached_property
     def compiled(self) -> Compiled:
-        """The program and the stages it came through, compiled again to be looked at."""
+        """The program and its compilation stages, compiled again for inspection."""
         from nacre.compile.pipeline import compile_graph  # noqa: PLC0415 - a warm start does without it
 
         return compile_graph(self.graph)
 
     def holds(self) -> bool:
-        """Whether what was read besides the arguments is as it was."""
+        """Whether all guards hold."""
         return (
             (self.guards_hold is None or self.guards_hold())
             and all([(v.gradient is None) == was for v, was in self.gradient_none])
@@ -135,11 +135,11 @@ class ConcreteFunction:
 
     @cached_property
     def guards_hold(self) -> Callable[[], bool] | None:
-        """What says whether all guards hold, if there are any."""
+        """A function that tests all guards, if there are any."""
         return all_hold(self.guards)
 
     def answer(self, results: Sequence[Value]) -> Any:
-        """What a call returns: its results, and what are plain Python values, in the structure of the function's."""
+        """The result of a call: tensors and plain Python values in the structure of the function's result."""
         if self.superseded and STATE.gradients and not STATE.word:
             for k in self.superseded:
                 results[k].node = results[k].node or Superseded()

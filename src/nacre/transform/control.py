@@ -1,8 +1,7 @@
 """Control flow over tensors: `cond`, `while_loop`, `fori_loop` and `scan` with ordinary functions and trees.
 
-The functions are staged to graphs, whether or not a `jit` is around, so that there is one path.
-What they capture, and the variables they read and write, become operands and results of the
-primitive.
+The functions are staged to graphs, inside and outside `jit`, so there is one code path.  Their captured values, and the
+variables that they read and write, become operands and results of the primitive.
 """
 
 from __future__ import annotations
@@ -31,23 +30,22 @@ def _require_equal(
 ) -> None:
     if structures[0] != structures[1]:
         raise ArgumentError(
-            f"{operation}: {what} of structure {structures[1]} is required; got {structures[0]}"
+            f"{operation}: {what} must have structure {structures[1]}; got {structures[0]}"
         )
     for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
         if a is not b:
             kind = ShapeError if a.dtype is b.dtype else DTypeError
             raise kind(
-                f"{operation}: {what} of type {b} is required at leaf {k}; got {a}; convert or "
+                f"{operation}: {what} must have type {b} at leaf {k}; got {a}; convert or "
                 "reshape it"
             )
 
 
 def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
-    """`then(*operands)` where the bool scalar `pred` holds, else `orelse(*operands)`; only that one
-    runs.
+    """`then(*operands)` if the bool scalar `pred` is true, else `orelse(*operands)`; only the chosen one runs.
 
-    Both must give trees of one structure and types; raises ArgumentError, ShapeError or DTypeError
-    where they do not.
+    Both must return trees of one structure with equal types; otherwise ArgumentError, ShapeError or DTypeError is
+    raised.
 
     >>> import nacre as nc
     >>> x = nc.tensor(-2.0)
@@ -57,7 +55,7 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
     chosen = as_value(pred, "cond")
     if chosen.type.dtype is not bool_ or chosen.type.shape != ():
         raise DTypeError(
-            f"cond: a bool scalar is required; got type {chosen.type}; compare, and reduce by "
+            f"cond: the predicate must be a bool scalar; got type {chosen.type}; compare, and reduce with "
             "any() or all()"
         )
     given = Operands("cond", list(operands))
@@ -65,7 +63,7 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
     yes, no = (b.trace for b in branches)
     _require_equal(
         "cond",
-        "a result of the second branch",
+        "the result of the second branch",
         branches[1].types,
         branches[0].types,
         (branches[1].structures[0], branches[0].structures[0]),
@@ -88,10 +86,10 @@ def _star(f: Function) -> Function:
 
 
 def while_loop(condition: Function, body: Function, init: Any) -> Any:
-    """`carry = body(carry)` from `init` on, as long as `condition(carry)` holds.
+    """Repeats `carry = body(carry)` from `init` while `condition(carry)` is true, and returns the last carry.
 
-    The carry is a tree whose structure and types stay.  Forward mode works; reverse mode does not:
-    use `scan`.  Raises ArgumentError where the body leaves all that the condition reads as it is.
+    The structure and types of the carry must not change.  Forward mode works; for reverse mode use `scan`.  Raises
+    ArgumentError if the body changes no value that the condition reads.
 
     >>> import nacre as nc
     >>> nc.while_loop(lambda x: x < 100, lambda x: x * 2, nc.tensor(3.0))
@@ -102,11 +100,11 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
     step = stage_function("while_loop", body, [given], given.types)
     if test.trace.variable_outputs or any(r.gradient_written for r in test.trace.variables):
         raise TraceError(
-            "while_loop: a condition that assigns no variable is required; assign in the body"
+            "while_loop: the condition must not assign variables; assign in the body"
         )
     t = step.trace
     _require_equal(
-        "while_loop", "a carry", step.types, given.types, (step.structures[0], given.structure)
+        "while_loop", "the carry", step.types, given.types, (step.structures[0], given.structure)
     )
     around = Surroundings("while_loop", (test.trace, t))
     graphs: list[Graph] = []
@@ -124,7 +122,7 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
 
 
 def _require_progress(test: Graph, body: Graph) -> None:
-    """Raise ArgumentError where nothing that the condition reads is ever changed: such a loop would not end."""
+    """Raise ArgumentError if the body changes no value that the condition reads: the loop would not end."""
     if any(e.primitive.effects for e in test.equations):
         return
     read = {v for v in test.outputs if isinstance(v, Var)}
@@ -134,16 +132,16 @@ def _require_progress(test: Graph, body: Graph) -> None:
     places = [k for k, v in enumerate(test.inputs) if v in read]
     if all(body.outputs[k] is body.inputs[k] for k in places):
         raise ArgumentError(
-            "while_loop: a body that changes what the condition reads is required; got one that leaves it as it is, so "
-            "that the loop would never end; return the new carry from the body, or use cond for a single decision"
+            "while_loop: the body must change a value that the condition reads, or the loop never ends; "
+            "return the new carry from the body, or use cond for a single decision"
         )
 
 
 def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
-    """`carry = body(k, carry)` for k from `lower` up to, not including, `upper`; k is an int64 scalar.
+    """Repeats `carry = body(k, carry)` for k from `lower` to `upper` − 1; k is an int64 scalar.
 
-    The carry is a tree whose structure and types stay.  Between Python ints it is a `scan` and has
-    derivatives in both modes; between tensors it is a `while_loop` and has them forward only.
+    The structure and types of the carry must not change.  With Python ints as bounds it is a `scan` and has derivatives
+    in both modes.  With tensors it is a `while_loop`, with forward mode only.
 
     >>> import nacre as nc
     >>> nc.fori_loop(1, 6, lambda k, product: product * k, nc.tensor(1))
@@ -174,18 +172,17 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
 def _bound(x: Any) -> Any:
     found = as_value(x, "fori_loop")
     if found.type.shape != () or found.type.dtype.kind not in "iu":
-        raise DTypeError(f"fori_loop: bounds that are integer scalars are required; got {found.type}; convert it")
+        raise DTypeError(f"fori_loop: bounds must be integer scalars; got {found.type}; convert it")
     return cast(found, int64)
 
 
 def scan(
     f: Function, init: Any, xs: Any = None, length: Size | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Fold f over the leading axis of xs: `carry, y = f(carry, x)`; returns the last carry and the
-    ys, stacked.
+    """Folds f over the leading axis of xs: `carry, y = f(carry, x)`.  Returns the last carry and the stacked ys.
 
-    `xs` is a tree of tensors with equal leading sizes; without it `length` says how often f runs,
-    on None.  The carry's structure and types stay.  Differentiable in both modes.
+    `xs` is a tree of tensors with equal leading sizes.  Without it, `length` is the number of calls of f, with x =
+    None.  The structure and types of the carry must not change.  Differentiable in both modes.
 
     >>> import nacre as nc
     >>> xs = nc.tensor([1.0, 2.0, 3.0])
@@ -200,7 +197,7 @@ def scan(
     t, n = step.trace, len(carry.values)
     _require_equal(
         "scan",
-        "a carry",
+        "the carry",
         step.types[: step.counts[0]],
         carry.types,
         (step.structures[0], carry.structure),
@@ -222,10 +219,10 @@ def _length(rows: Operands, length: Size | None) -> Size:
     sizes: list[Size] = [] if length is None else [length]
     for x in rows.values:
         if not x.type.shape:
-            raise ShapeError(f"scan: xs with a leading axis are required; got type {x.type}")
+            raise ShapeError(f"scan: xs must have a leading axis; got type {x.type}")
         sizes.append(x.type.shape[0])
     if not sizes:
-        raise ArgumentError("scan: xs or a length is required; got neither")
+        raise ArgumentError("scan: either xs or length must be given; got neither")
     if any(s != sizes[0] for s in sizes):
-        raise ShapeError(f"scan: one leading size is required; got {', '.join(map(str, sizes))}")
+        raise ShapeError(f"scan: xs must have one leading size; got {', '.join(map(str, sizes))}")
     return sizes[0]

@@ -1,4 +1,4 @@
-"""The direct way of a call: native code from arguments to results, with all that it reads and writes besides."""
+"""The fast path of a call: one native entry reads arguments and variables, runs the program and stores results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SLOTS = ("cell", "gradient_cell", "gradient", "requires_grad", "wants_gradient"
 
 def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
            guarded: bool) -> Callable[..., Any] | None:
-    """The native callable of a concrete function, from the tensors in its arguments to what it returns.
+    """The native callable of a concrete function, from the tensors in its arguments to its results.
 
-    None where a call does what native code does not: it changes arguments or is given their memory, its results have
-    nodes, or variables have slots of their own making.  Calls with arguments that are not plain go to the fallback, and
-    so do those amid anything else that is not as it was; with `guarded`, the guards are looked at, too.
+    Returns None for functions that native code does not support: those that change or donate arguments, whose results
+    have nodes, or whose variables have custom slots.  Calls with arguments that are not plain, or in another state, go
+    to the fallback.  With `guarded`, the guards are checked too.
     """
     gradients = concrete.key[2][0]  # type: ignore[index]
     if concrete.plain is None or concrete.changed or concrete.given or (concrete.tracked and gradients):
@@ -51,7 +51,7 @@ def _slots(variables: tuple[Variable, ...], name: str) -> list[tuple[Variable, s
 
 
 def _finish(concrete: ConcreteFunction) -> object:
-    """What makes a call's answer of the tuple of its results, as `step_entry` wants it."""
+    """The function that makes a call's result from the tuple of its results, for `step_entry`."""
     structure = concrete.structure
     if concrete.statics or concrete.superseded:
         return concrete.answer

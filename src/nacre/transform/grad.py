@@ -1,8 +1,7 @@
 """Derivatives of functions: `grad`, `value_and_grad`, `vjp`, `jvp`, `jacfwd`, `jacrev`, `hessian`.
 
-Arguments and results may be trees: tuples, lists, dictionaries, modules.  With respect to an
-argument that holds variables, a module for example, the derivative is taken with respect to the
-values of those that require a gradient.
+Arguments and results may be trees: tuples, lists, dictionaries, modules.  For an argument that holds variables, such as
+a module, the derivative is with respect to the variables that require a gradient.
 """
 
 from __future__ import annotations
@@ -29,12 +28,11 @@ Function = Callable[..., Any]
 
 
 def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
-    """The function that gives the gradient of f, which returns a floating-point scalar.
+    """The function that computes the gradient of f, which must return a floating-point scalar.
 
-    The gradient has the structure of the argument at `argnums`; with several positions it is a
-    tuple.  With `has_aux` f returns `(scalar, aux)` and the new function `(gradient, aux)`.  Raises
-    GradientError where the result is not a scalar and DTypeError where an input is not of a
-    floating-point dtype.
+    The gradient has the structure of the argument at `argnums`; with several positions it is a tuple.  With `has_aux`,
+    f returns `(scalar, aux)` and the new function `(gradient, aux)`.  Raises GradientError if the result is not a
+    scalar, and DTypeError if an input is not floating-point.
 
     >>> import nacre as nc
     >>> nc.grad(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0]))
@@ -54,8 +52,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
 def value_and_grad(
     f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Function:
-    """The function that gives f's value and its gradient, as `grad` does; the value is `(scalar,
-    aux)` with aux.
+    """The function that computes f's value and its gradient, as `grad` does; with aux the value is `(scalar, aux)`.
 
     >>> import nacre as nc
     >>> nc.value_and_grad(lambda x: (x * x).sum())(nc.tensor([1.0, 2.0]))
@@ -72,8 +69,8 @@ def value_and_grad(
             if isinstance(fault, Error) or scope() is not None:  # what is being compiled says it for all of itself
                 raise
             raise DepthError(
-                "grad: calls within Python's limit are required; derivatives in each other, or f itself, went deeper "
-                f"than {sys.getrecursionlimit()}; nest fewer, or raise the limit by sys.setrecursionlimit"
+                "grad: calls must not be nested deeper than Python's recursion limit; nested derivatives or f reached "
+                f"the limit of {sys.getrecursionlimit()}; nest fewer, or raise it with sys.setrecursionlimit"
             ) from None
         loss = outputs[0]
         cotangents = pull([full_like(loss, 1), *(None for _ in outputs[1:])], retain_graph=False)
@@ -93,17 +90,17 @@ def _kind(x: Any) -> str:
 def _require_scalar(result: Any) -> None:
     if not is_tensor(result) and not isinstance(result, float):
         raise GradientError(
-            f"grad: a scalar tensor as result is required; got {_kind(result)}; use vjp for trees"
+            f"grad: the result of f must be a scalar tensor; got {_kind(result)}; use vjp for trees"
         )
     loss = as_value(result).type
     if loss.shape != ():
         raise GradientError(
-            f"grad: a scalar as result is required; got type {loss}; reduce it, with sum() or "
+            f"grad: the result of f must be a scalar; got type {loss}; reduce it with sum() or "
             "mean(), or use jacrev"
         )
     if not loss.dtype.is_float:
         raise DTypeError(
-            f"grad: a floating-point result is required; got type {loss}; convert it with `astype`"
+            f"grad: the result of f must be floating-point; got type {loss}; convert it with `astype`"
         )
 
 
@@ -112,10 +109,9 @@ def _filled(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]
 
 
 def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """f's result at the primals, and the function from its cotangent to a tuple of the primals'
-    cotangents.
+    """The result of f at the primals, and the function from its cotangent to a tuple of the primals' cotangents.
 
-    With `has_aux` f returns `(result, aux)` and there is a third: `(result, pullback, aux)`.
+    With `has_aux`, f returns `(result, aux)`, and vjp returns `(result, pullback, aux)`.
 
     >>> import nacre as nc
     >>> y, pullback = nc.vjp(lambda x: x * x, nc.tensor(3.0))
@@ -140,23 +136,23 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
 def _like(
     what: str, given: Any, structure: tree.Structure | None, wanted: Sequence[Value]
 ) -> list[Value]:
-    """The leaves of a tree, which must have the structure and types of some values."""
+    """The leaves of a tree, which must have the structure and types of the given values."""
     leaves, found = tree.flatten(given)
     if found != structure:
-        raise ArgumentError(f"{what} of structure {structure} is required; got {found}")
+        raise ArgumentError(f"{what} must have structure {structure}; got {found}")
     values = [as_value(leaf, what) for leaf in leaves]
     for x, y in zip(values, wanted, strict=True):
         if x.type is not y.type:
             kind = ShapeError if x.type.dtype is y.type.dtype else DTypeError
-            raise kind(f"{what} of type {y.type} is required; got {x.type}")
+            raise kind(f"{what} must have type {y.type}; got {x.type}")
     return values
 
 
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """f's result at the primals and its tangent along the given ones, by forward mode.
+    """The result of f at the primals, and its tangent in the given direction, by forward mode.
 
-    `primals` and `tangents` are tuples of f's arguments; None in the tree of a tangent is zero.
-    With `has_aux` f returns `(result, aux)`; aux comes third.
+    `primals` and `tangents` are tuples of f's arguments; None in a tangent's tree is zero.  With `has_aux`, f returns
+    `(result, aux)`, and aux comes third.
 
     >>> import nacre as nc
     >>> nc.jvp(lambda x: x * x, (nc.tensor(3.0),), (nc.tensor(1.0),))
@@ -164,7 +160,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     """
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise ArgumentError(
-            "jvp: tuples of primals and tangents are required; write jvp(f, (x,), (t,))"
+            "jvp: primals and tangents must be tuples; write jvp(f, (x,), (t,))"
         )
     arguments = Arguments("jvp", primals, {}, range(len(primals)))
     given = _tangents(arguments, tangents)
@@ -177,7 +173,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
 def _tangents(arguments: Arguments, tangents: Sequence[Any]) -> list[Value | None]:
     if len(tangents) != len(arguments.arguments):
         raise ArgumentError(
-            f"jvp: a tangent for each of the {len(arguments.arguments)} primals is required; got "
+            f"jvp: each of the {len(arguments.arguments)} primals needs a tangent; got "
             f"{len(tangents)}"
         )
     found: list[Value | None] = [None] * len(arguments.primals)
@@ -189,7 +185,7 @@ def _tangents(arguments: Arguments, tangents: Sequence[Any]) -> list[Value | Non
                 found[place] = given = _like("jvp: a tangent", leaf, tree.LEAF, [primal])[0]
                 if before is not None and not _equal(before, given):
                     raise ArgumentError(
-                        "jvp: one tangent for a variable that stands at several places is required; got different ones"
+                        "jvp: a variable that occurs several times must have one tangent; got different ones"
                     )
     return found
 
@@ -205,11 +201,10 @@ def _equal(x: Value, y: Value) -> bool:
 
 
 def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
-    """The Jacobian of f by forward mode, one pass for each element of the input: for few inputs,
-    many outputs.
+    """The Jacobian of f by forward mode, with one pass for each input element: for few inputs and many outputs.
 
-    For a result of shape R and an input of shape S it has shape R + S; for trees it is the result's
-    tree of the input's trees.
+    For a result of shape R and an input of shape S the Jacobian has shape R + S.  For trees it is the result's tree,
+    with the input's tree in place of each leaf.
 
     >>> import nacre as nc
     >>> nc.jacfwd(lambda x: x * x)(nc.tensor([1.0, 2.0])).tolist()
@@ -245,8 +240,7 @@ def _rank(x: Value, axis: int | None) -> int:
 
 
 def jacrev(f: Function, argnums: int | Sequence[int] = 0) -> Function:
-    """The Jacobian of f by reverse mode, one pass for each element of the result: for few outputs,
-    many inputs.
+    """The Jacobian of f by reverse mode, with one pass for each result element: for few outputs and many inputs.
 
     Shapes are as in `jacfwd`.
 
@@ -288,8 +282,7 @@ def _basis(type: TensorType) -> Value:
 def _blocks(
     arguments: Arguments, columns: Sequence[Sequence[Value]], argnums: int | Sequence[int]
 ) -> Any:
-    """The tree of results, each leaf replaced by the arguments' trees; `columns[i][j]` is d result
-    j / d primal i."""
+    """The result tree with each leaf replaced by the arguments' trees; `columns[i][j]` is d result j / d primal i."""
     assert arguments.structure is not None
     blocks: list[Any] = []
     for j in range(arguments.count):
@@ -299,7 +292,7 @@ def _blocks(
 
 
 def hessian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
-    """The matrix of second derivatives of f: forward mode over reverse mode.
+    """The matrix of second derivatives of f, by forward mode over reverse mode.
 
     >>> import nacre as nc
     >>> nc.hessian(lambda x: (x * x * x).sum())(nc.tensor([1.0, 2.0])).tolist()

@@ -1,8 +1,8 @@
-"""`jit`: trace ordinary Python once for each signature, compile the graph, and call the machine code from then on.
+"""`jit`: trace Python once for each signature, compile the graph, and call the machine code afterwards.
 
-A *concrete function* belongs to one signature: the arguments' structure, types and plain values, the ambient state,
-and what was read while tracing of modules' plain attributes and of gradients being None.  Variables are captured:
-what the function reads of them becomes an input, what it writes is put back after the call.
+A *concrete function* belongs to one signature: the arguments' structure, types and plain values, the ambient state, and
+guards (modules' plain attributes and missing gradients that were read while tracing).  Variables are captured: those
+that the function reads become inputs, those that it writes are updated after the call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MANY = 8  # concrete functions that differ in nothing but Python numbers before 
 
 
 class Jitted:
-    """A jitted function.  Call it like the function it was made from."""
+    """A jitted function.  Call it like the original function."""
 
     def __init__(self, function: Callable[..., Any], dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None,
                  donate: Sequence[str] = ()) -> None:
@@ -70,8 +70,8 @@ class Jitted:
         self.dynamic_shapes = checked("jit", self.name, names, dynamic_shapes)
         for name in self.donate:
             if name not in names:
-                raise ArgumentError(f"jit: names of {self.name}'s parameters are required in donate; got {name!r}; "
-                                    f"it has {', '.join(names)}")
+                raise ArgumentError(f"jit: donate must name parameters of {self.name}; got {name!r}; "
+                                    f"its parameters are {', '.join(names)}")
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
         self.fast_ambient: object = None  # that of the first one in `fast`, which stays
@@ -97,7 +97,7 @@ class Jitted:
     # ---- the way of every call that is not plain
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
-        """What a call gives, by the way that any arguments can take: their variant is found or made, then run."""
+        """The result of a call on the general path: find or make the variant, then run it."""
         values, key, types, names = self._flatten(args, kwargs)
         concrete = self._find(key, values, types, args, kwargs, names)
         self._prefer(concrete)
@@ -136,7 +136,7 @@ class Jitted:
             id(variants), lambda: self._make(variants, key, values, types, args, kwargs, names))
 
     def _known(self, variants: Sequence[ConcreteFunction]) -> ConcreteFunction | None:
-        """The variant for which all that it read is as it was."""
+        """The variant whose guards hold."""
         for concrete in variants:
             if concrete.holds():
                 for g in concrete.guards:  # what it depends on, a function that calls it depends on
@@ -146,7 +146,7 @@ class Jitted:
 
     def _make(self, variants: list[ConcreteFunction], key: Hashable, values: list[Value], types: list[TensorType],
               args: Any, kwargs: Any, names: list[str]) -> ConcreteFunction:
-        """A new variant, or that which another thread has made meanwhile."""
+        """A new variant, or the one that another thread has made in the meantime."""
         found = self._known(variants)
         if found is not None:
             return found
@@ -250,7 +250,7 @@ class Jitted:
             concrete.quick = direct(concrete, functools.partial(self._otherwise, concrete), guarded=True)
 
     def _prefer(self, concrete: ConcreteFunction) -> None:
-        """Let calls with arguments of these types begin with its native code, which looks at all else by itself."""
+        """Let calls with arguments of these types start with the variant's native code, which checks all else."""
         if concrete.quick is None:
             return
         _, types, ambient = cast("Any", concrete.key)
@@ -261,7 +261,7 @@ class Jitted:
             self.only = concrete.quick if len(self.fast) == 1 else None
 
     def _donors(self, concrete: ConcreteFunction, allowed: Sequence[tuple[int, int]]) -> dict[int, int]:
-        """The outputs that are variables' new values and may be written over the old ones."""
+        """The outputs that are variables' new values and may overwrite the old ones."""
         first_out = concrete.trace.results
         first_in = len(concrete.graph.inputs) - len(concrete.gradient_inputs) - len(concrete.variable_inputs)
         found: dict[int, int] = {}
@@ -287,16 +287,16 @@ class Jitted:
         return self._call(concrete, values)
 
     def _check_changed(self, concrete: ConcreteFunction, given: Sequence[Any]) -> None:
-        """Arguments that the call changes are tensors, but no leaves, and each of them stands for itself."""
+        """Check that the arguments that the call changes are distinct tensors and not leaves."""
         for k in concrete.changed:
             x = given[k]
             if isinstance(x, np.ndarray):
-                raise ArgumentError(f"{self.name}: a tensor is required for an argument that `x[i] = v` changes; got a "
+                raise ArgumentError(f"{self.name}: an argument that `x[i] = v` changes must be a tensor; got a "
                                     "NumPy array; pass nc.asarray(x), or return the result")
             require_no_leaf(x)
             if sum(x is other for other in given) > 1:
                 raise ArgumentError(f"{self.name}: an argument that `x[i] = v` changes must be given once; the same "
-                                    "tensor is given twice; pass x.detach() for the other one")
+                                    "tensor occurs twice; pass x.detach() for the other one")
 
     def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
         for k in concrete.trace.swept:
@@ -316,7 +316,9 @@ class Jitted:
         return self._carefully(concrete, *values)
 
     def _otherwise(self, concrete: ConcreteFunction, *args: Any) -> Any:
-        """What quick calls leave to Python: with arrays and views made plain tensors, or the way of any arguments."""
+        """Python path for calls that the quick native entry refuses: makes arrays and views plain, or uses the general
+        path.
+        """
         if concrete.quick is not None and not STATE.word:
             plain = [_dense(x) for x in args]
             if any(a is not b for a, b in zip(plain, args, strict=True)):
@@ -324,7 +326,7 @@ class Jitted:
         return self.slow(*args)
 
     def _carefully(self, concrete: ConcreteFunction, *values: Value) -> Any:
-        """What direct calls leave to Python: whoever else holds the values, or what variables hold."""
+        """Python path for calls that the direct native entry refuses: shared values and unusual variable contents."""
         inputs = [*values, *concrete.trace.captures, *[v.cell for v in concrete.variable_inputs]]
         inputs += [v.gradient_cell for v in concrete.gradient_inputs]  # type: ignore[misc]
         if concrete.donating is None:
@@ -357,9 +359,9 @@ class Jitted:
         return EXECUTOR.execute(concrete.graph, [settled(x) for x in inputs])
 
     def _update(self, concrete: ConcreteFunction, inputs: Sequence[Any], made: list[Any]) -> None:
-        """Run over the memory of variables and donated arguments, where nobody else holds it.
+        """Run over the memory of variables and donated arguments if no other object shares it.
 
-        The result is put into `made` by native code, so that no interrupt comes between the two.
+        Native code stores the result in `made`, so that no interrupt comes between run and store.
         """
         assert concrete.donating is not None and concrete.plain is not None
         dense = [x if x.layout is None and x.node is None else _bare(x) for x in inputs]
@@ -419,11 +421,11 @@ class Jitted:
 
     @property
     def concrete_functions(self) -> list[ConcreteFunction]:
-        """The compiled variants, in the order in which they were made, each with its reason."""
+        """The compiled variants, in order of creation, each with its reason."""
         return list(self.order)
 
     def concrete(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """The compiled variant for these arguments; it is made if need be, but not run."""
+        """The compiled variant for these arguments, compiled if necessary, but not run."""
         values, key, types, names = self._flatten(args, kwargs)
         return self._find(key, values, types, args, kwargs, names)
 
@@ -432,7 +434,7 @@ class Jitted:
         return self.concrete(*args, **kwargs).graph
 
     def memory(self, *args: Any, **kwargs: Any) -> Memory:
-        """Bytes that a call needs, known without running it."""
+        """The bytes that a call needs, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
         executable = concrete.executable
         bound = executable.bound(sizes)
@@ -442,7 +444,7 @@ class Jitted:
         return Memory(given, fresh, bound.workspace_bytes, 0 if in_place else bound.packed.nbytes)
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
-        """Work that a call does, known without running it."""
+        """The work of a call, known without running it."""
         concrete, sizes = self._sized(args, kwargs)
         plan = concrete.executable.plan
         flops = moved = 0
@@ -459,7 +461,7 @@ class Jitted:
         return Explanation(repr(concrete), concrete.compiled, sizes)
 
     def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
-        """The compiled program for these arguments and what it would read, for those who run it by themselves."""
+        """The compiled program for these arguments and its inputs, for callers that run it themselves."""
         values, *_ = self._flatten(args, kwargs)
         concrete, sizes = self._sized(args, kwargs)
         inputs = [*values, *concrete.trace.captures, *(v.value for v in concrete.variable_inputs),
@@ -505,7 +507,7 @@ class Jitted:
 
 @dataclass(frozen=True, slots=True)
 class _Fallback:
-    """What the native entry calls for arguments that are not plain."""
+    """The target of the native entry for arguments that are not plain."""
 
     jitted: Jitted
     concrete: ConcreteFunction
@@ -523,7 +525,7 @@ class _Fallback:
 
 
 def _outputs(concrete: ConcreteFunction, made: Sequence[Any]) -> Sequence[Value]:
-    """The results of a native call, which gives a single one by itself."""
+    """The results of a native call as a list; native code returns a single result bare."""
     return made[0] if len(concrete.graph.outputs) > 1 else made
 
 
@@ -533,7 +535,7 @@ def _plain(x: Any) -> bool:
 
 
 def _dense(x: Any) -> Any:
-    """A plain tensor of the numbers of an array, or of a view without a node; anything else as it is."""
+    """A plain tensor of an array, or of a view without a node; other objects unchanged."""
     if isinstance(x, np.ndarray):
         return from_numpy(x)
     if isinstance(x, Value) and x.layout is not None and x.node is None and is_concrete(x):
@@ -552,9 +554,9 @@ def _bare(x: Value) -> Value:
 
 
 def _followed(staging: Staging, results: Sequence[Value]) -> tuple[bool, tuple[int, ...]]:
-    """Whether a call is recorded for a later `backward`, and the results from which that cannot come back.
+    """Whether a call is recorded for a later `backward`, and the results that no backward pass can start from.
 
-    The latter are those computed from nothing but variables that the function then writes, as training steps do.
+    The latter depend only on variables that the function then overwrites, as in training steps.
     """
     alive = tuple(k for k, x in enumerate(results) if _alive(x.node))
     written = {r.leaf for r in staging.records.values() if r.written}
@@ -576,9 +578,9 @@ def _static(leaf: Any, name: str) -> Hashable:
         hash(leaf)
     except TypeError:
         raise TraceError(explain(
-            f"{name}: tensors, arrays, and hashable Python values are required as arguments; got "
+            f"{name}: arguments must be tensors, arrays or hashable Python values; got "
             f"{type(leaf).__name__}",
-            "step(data_loader)", "The signature of a compiled function is made of its arguments, so they must have "
+            "step(data_loader)", "The arguments are part of a compiled function's signature, so they must have "
             "a type (tensors) or be comparable (numbers, strings, tuples).",
             "for x, y in data_loader:\n    step(x, y)")) from None
     if isinstance(leaf, float):
@@ -591,11 +593,12 @@ def _static(leaf: Any, name: str) -> Hashable:
 
 def _endless(name: str) -> TraceError:
     return TraceError(explain(
-        f"{name}: recursion that ends while the function is traced is required; it went deeper than Python's limit of "
+        f"{name}: recursion must end while the function is traced; it reached Python's recursion limit of "
         f"{sys.getrecursionlimit()} calls",
         "@nc.jit\ndef power(x, n):\n    return power(x, n - 1) * x if n > 0 else nc.ones_like(x)\n"
-        "power(x, nc.tensor(3))", "While a function is traced, tensors have no numbers by which it could stop calling "
-        "itself; plain Python values have.",
+        "power(x, nc.tensor(3))", "While a function is traced, tensors have no numbers, so it cannot decide to stop "
+                                  "calling "
+        "itself; Python values have.",
         "def power(x, n):\n    return nc.fori_loop(0, n, lambda k, y: y * x, nc.ones_like(x))"))
 
 
@@ -608,17 +611,18 @@ def _nbytes(type: TensorType, sizes: Mapping[str, int]) -> int:
 
 
 def _again(function: Any, dynamic_shapes: Mapping[str, Mapping[int, Dim]], donate: Sequence[str]) -> Jitted:
-    """A jitted function that was pickled or copied: it compiles anew."""
+    """A jitted function that was pickled or copied; it compiles again."""
     return Jitted(function, dynamic_shapes, donate)
 
 
 def jit(function: Callable[..., Any] | None = None, *,
         dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None = None, donate: Sequence[str] = ()) -> Any:
-    """Compile a function: traced at its first call for each signature, machine code afterwards, the same bits.
+    """Compiles a function: its first call for each signature traces it; later calls run machine code, with the same
+    bits.
 
-    `dynamic_shapes` names axes whose size may change from call to call, as in `{"x": {0: nc.Dim("batch", max=512)}}`;
-    one compiled function then serves the whole range.  `donate` names parameters whose tensors the caller gives up:
-    results may take over their memory, and using them afterwards is an error.  (Variables need no donation.)
+    `dynamic_shapes` names axes whose size may change between calls, as in `{"x": {0: nc.Dim("batch", max=512)}}`; one
+    compiled function then serves the whole range.  `donate` names parameters whose tensors the caller gives up: results
+    may reuse their memory, and using them afterwards is an error.  Variables need no donation.
 
     >>> import nacre as nc
     >>> @nc.jit

@@ -1,4 +1,4 @@
-"""What a function must not leave behind when its trace ends: traced values, changes to copies of its arguments."""
+"""Checks that a trace leaves nothing behind: no traced values, no changes to copies of its arguments."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Opened = tuple[list[Any], Hashable] | None
 
 
 def require_plain(name: str, leaf: Any) -> None:
-    """Raise TraceError where a result that is no tensor holds one: it would be handed out without numbers."""
+    """Raise TraceError if a result that is not a tensor contains a traced tensor, which has no numbers."""
     found = find_traced(leaf)
     if found is not None:
         raise TraceError(explain(
-            f"{name}: results in tensors, dataclasses, tuples, lists and dicts are required; got a "
+            f"{name}: results must be tensors, or dataclasses, tuples, lists and dicts of them; got a "
             f"{type(leaf).__name__} that holds a traced tensor of type {found.type}",
             "class Output:\n    def __init__(self, y): self.y = y\n@nc.jit\ndef f(x):\n    return Output(x * 2)",
-            "What a compiled function returns is made anew in every call, from the tensors that are found in it.",
+            "Each call creates the results of a compiled function again, from the tensors in them.",
             "@dataclass\nclass Output:\n    y: nc.Tensor\n@nc.jit\ndef f(x):\n    return Output(x * 2)"))
 
 
 def require_nothing_kept(name: str, function: Any) -> None:
-    """Raise TraceError where an attribute of a module, or what the function names, holds a value of an ended trace.
+    """Raise TraceError if a module's attribute, or a variable of the function, holds a value of an ended trace.
 
-    The attribute is what it was before, then.
+    The attribute is restored first.
     """
     left = [k for k in kept() if find_traced(getattr(k.owner(), k.name, None)) is not None]
     for k in reversed(left):
@@ -39,10 +39,10 @@ def require_nothing_kept(name: str, function: Any) -> None:
     for k in left:
         attribute = f"{type(k.owner()).__name__}.{k.name}"
         raise TraceError(explain(
-            f"{name}: attributes that are no traced tensors are required when the function ends; got {attribute}, set "
+            f"{name}: attributes must not hold traced tensors when the function ends; got {attribute}, set "
             f"at {k.line}",
             f"def forward(self, x):\n    self.{k.name} = ...\n    return x",
-            "A compiled function runs without Python: calls would not set the attribute, and what the trace set it to "
+            "A compiled function runs without Python: calls would not set the attribute, and its traced value "
             "has no numbers.",
             f"self.register_buffer({k.name!r}, nc.zeros(...))    # in __init__; assigning keeps its type\n\n"
             f"def forward(self, x):\n    return x, ...    # or return it, or `del self.{k.name}` after its last use"))
@@ -54,16 +54,16 @@ def require_nothing_kept(name: str, function: Any) -> None:
         found = find_traced(held, ended=True, seen=seen)
         if found is not None:
             raise TraceError(explain(
-                f"{name}: names that hold no traced tensors are required when the function ends; got {place}, which "
+                f"{name}: variables must not hold traced tensors when the function ends; got {place}, which "
                 f"holds one of type {found.type}",
                 "kept = []\n@nc.jit\ndef f(x):\n    kept.append(x * 2)\n    return x\nf(x); kept[0] + 1",
-                "While a function is traced, its values stand for numbers that do not exist yet; they mean nothing "
+                "While a function is traced, its values are placeholders without numbers; they mean nothing "
                 "outside, and later calls add none.",
                 "@nc.jit\ndef f(x):\n    return x, x * 2\nx, doubled = f(x); doubled + 1"))
 
 
 def _places(function: Any, owners: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """What a traced function could have put its values into, with the names of the places."""
+    """The places where a traced function could have stored values, with their names."""
     for owner in owners:
         for hook in getattr(owner, "_hooks", ()):
             yield from _around(hook.call)
@@ -81,7 +81,7 @@ def _attributes(x: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _around(function: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes of a method's object, and what a function and the functions that it names refer to."""
+    """The attributes of a method's object, and the objects that a function and its callees refer to."""
     while isinstance(function, partial):
         yield "the arguments of a partial", (function.args, function.keywords)
         function = function.func
@@ -96,7 +96,7 @@ def _around(function: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _named(function: Any) -> list[tuple[str, Any]]:
-    """What a function's code, and the functions inside of it, name of its closure and of its module's globals."""
+    """The names that a function's code, and its inner functions, use of its closure and its module's globals."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return []
@@ -111,7 +111,7 @@ def _named(function: Any) -> list[tuple[str, Any]]:
 
 
 def require_unchanged(name: str, containers: Sequence[Any], before: Sequence[Opened], answer: Any) -> None:
-    """Raise TraceError where a list, dict or dataclass among the arguments was changed and is not returned."""
+    """Raise TraceError if a list, dict or dataclass among the arguments was changed and is not returned."""
     returned: set[int] | None = None
     for held, was in zip(containers, before, strict=True):
         now = tree.opened(held)
@@ -121,10 +121,10 @@ def require_unchanged(name: str, containers: Sequence[Any], before: Sequence[Ope
         returned = _containers(answer) if returned is None else returned
         if id(held) not in returned:
             raise TraceError(explain(
-                f"{name}: arguments that stay as they are, or are returned, are required; got a "
+                f"{name}: arguments must not be changed, unless they are returned; got a "
                 f"{type(held).__name__} that the function changes",
                 "@nc.jit\ndef f(state, x):\n    state['sum'] = state['sum'] + x\n    return x\nf(state, x)",
-                "Inside, a container of tensors is a copy that holds what stands for them; changes to it are lost.",
+                "Inside, a container of tensors is a copy with placeholders; changes to it are lost.",
                 "@nc.jit\ndef f(state, x):\n    return x, {**state, 'sum': state['sum'] + x}\n"
                 "y, state = f(state, x)"))
 

@@ -1,4 +1,4 @@
-"""Ownership: when a call may write over what a variable or a donated argument holds, and that it is not interrupted."""
+"""Ownership: whether a call may overwrite the memory of a variable or donated argument, without interruption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _mask: Any = getattr(sys.modules.get("_signal", signal), "pthread_sigmask", None
 
 @contextmanager
 def uninterrupted() -> Generator[None]:
-    """Let signals (Ctrl-C) wait until the block is done."""
+    """Delay signals (Ctrl-C) until the block is done."""
     if not _SIGNALS or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -32,7 +32,7 @@ def uninterrupted() -> Generator[None]:
 
 
 class _Probe:
-    """Stands for a variable, and for its value, to learn how many references a call itself holds."""
+    """A stand-in for a variable and its value, to count the references that a call itself holds."""
 
     cell: Any
     content: Any
@@ -62,7 +62,7 @@ _ALONE = _calibrate()  # interpreters differ in how many references a call holds
 
 
 def sole_owner(cell: Value) -> bool:
-    """Whether nobody holds the value taken from a variable but the call itself, in three lists."""
+    """Whether only the call itself, in three lists, holds the value taken from a variable."""
     return getrefcount(cell) <= _ALONE[0] and getrefcount(cell.content) <= _ALONE[1] and cell.layout is None
 
 

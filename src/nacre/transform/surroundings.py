@@ -1,4 +1,4 @@
-"""Functions of trees as graphs, with what they take from their surroundings as operands."""
+"""Functions of trees as graphs, with their captured values and variables as operands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Function = Callable[..., Any]
 
 
 class Operands:
-    """A tree of tensors and of plain Python values, which stay as they are."""
+    """A tree of tensors and plain Python values; the latter are constants."""
 
     def __init__(self, operation: str, given: Any, numbers: bool = False) -> None:
         self.given = given
@@ -48,8 +48,7 @@ class Operands:
 
 @dataclass
 class StagedFunction:
-    """A staged function and the structure of its result, or those of the two parts of its
-    result."""
+    """A staged function and the structure of its result, or of the two parts of its result."""
 
     trace: Trace
     structures: list[tree.Structure]
@@ -68,7 +67,7 @@ def stage_function(
     types: Sequence[TensorType],
     pair: bool = False,
 ) -> StagedFunction:
-    """Trace f on operands of the given types into a graph; `pair` expects two results."""
+    """Trace f on operands of the given types into a graph; with `pair`, two results are expected."""
     structures: list[tree.Structure] = []
     counts: list[int] = []
 
@@ -82,7 +81,7 @@ def stage_function(
         result: Any = f(*filled)
         if pair and not is_pair(result):
             raise ArgumentError(
-                f"{operation}: a result (carry, y) is required; got {type(result).__name__}"
+                f"{operation}: the function must return (carry, y); got {type(result).__name__}"
             )
         outputs: list[Value] = []
         for part in result if pair else (result,):
@@ -100,8 +99,7 @@ def stage_function(
 
 
 class Surroundings:
-    """What staged functions take from outside: captures, variables, gradients; all of them get all
-    of it."""
+    """The captures, variables and gradients that staged functions use; every function gets all of them."""
 
     def __init__(self, operation: str, traces: Sequence[Trace]) -> None:
         self.captures: dict[object, Value] = {}
@@ -122,12 +120,12 @@ class Surroundings:
         self.variables, self.gradients = list(read), list(read_gradients)
 
     def operands(self) -> list[Value]:
-        """The values of it all, as they are now."""
+        """The current values of all of them."""
         values = [*self.captures.values(), *map(operand, self.variables)]
         return values + [v.gradient for v in self.gradients]
 
     def inputs(self, t: Trace) -> list[Var]:
-        """A graph input for each operand: the trace's own where it has one."""
+        """A graph input for each operand: the trace's own if it has one."""
         at = t.arguments
         own = {_identity(x): v for x, v in zip(t.captures, t.graph.inputs[at:], strict=False)}
         found = [own.get(key) or Var(x.type) for key, x in self.captures.items()]
@@ -139,14 +137,14 @@ class Surroundings:
         return found
 
     def graph(self, t: Trace) -> Graph:
-        """(arguments, operands) → (results, what was written)."""
+        """(arguments, operands) → (results, written values)."""
         more = self.inputs(t)
         results = [*t.graph.outputs[: t.results], *self.changed(self.outputs(t, more))]
         inputs = (*t.graph.inputs[: t.arguments], *more)
         return Graph(inputs, t.graph.equations, tuple(results), t.graph.name)
 
     def outputs(self, t: Trace, inputs: Sequence[Var]) -> list[Atom]:
-        """What each operand is at the end of a trace."""
+        """The value of each operand at the end of a trace."""
         records = {r.variable: r for r in t.variables}
         found: list[Atom] = list(inputs)
         at = len(self.captures)
@@ -159,7 +157,7 @@ class Surroundings:
         return found
 
     def changed(self, outputs: Sequence[Any]) -> list[Any]:
-        """Of one item for each operand, those of variables and gradients that were written."""
+        """From one item for each operand, those of variables and gradients that were written."""
         at = len(self.captures)
         of_variables = outputs[at : at + len(self.variables)]
         of_gradients = outputs[at + len(self.variables) :]
@@ -171,7 +169,7 @@ class Surroundings:
         ]
 
     def put_back(self, values: Sequence[Value]) -> None:
-        """Assign what `changed` selects."""
+        """Assign the values that `changed` selects."""
         rest = iter(values)
         for v in self.variables:
             if v in self.written:
@@ -193,11 +191,11 @@ def _require_settled(operation: str, r: VariableRecord) -> None:
         shown = v.name or f"variable {v.number}"
         if v.gradient is None:
             raise GradientError(
-                f"{operation}: a gradient that is a tensor before the call is required for {shown}, to which "
-                f"`backward` adds inside; it is None; set it before, as in `p.grad = nc.zeros_like(p)`, or call "
+                f"{operation}: the gradient of {shown} must be a tensor before the call, because "
+                f"`backward` adds to it inside; it is None; set `p.grad = nc.zeros_like(p)` before, or call "
                 f"`backward` outside of {operation}"
             )
         raise GradientError(
-            f"{operation}: a gradient that is a tensor after the call, too, is required for {shown}; it is one before, "
+            f"{operation}: the gradient of {shown} must stay a tensor; it is a tensor before the call "
             "and is set to None inside; do that outside, or use `zero_grad(set_to_none=False)`"
         )

@@ -1,4 +1,4 @@
-"""`vmap`: turn a function on single examples into one on batches."""
+"""`vmap`: turn a function of one example into a function of a batch."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ MappedAxes = Any  # an int, None, or a tree of them that is a prefix of the argu
 def vmap(
     f: Callable[..., Any], in_axes: MappedAxes = 0, out_axes: MappedAxes = 0, randomness: Randomness = "error"
 ) -> Callable[..., Any]:
-    """The function that applies f to every example of a batch, in one go and with the same bits.
+    """The function that applies f to every example of a batch at once, with the same bits.
 
-    `in_axes` says, for each positional argument, which axis is the batch (None: every example gets
-    the whole); `out_axes` where it goes in the results.  Either may be one number for all or a tree
-    that is a prefix of theirs. Variables, plain Python values and keyword arguments are not
-    batched.  Raises ShapeError where sizes differ.
+    `in_axes` gives the batch axis of each positional argument; None passes the whole argument to every example.
+    `out_axes` gives the batch axis of each result.  Either may be one number for all, or a tree that is a prefix of the
+    arguments or results.  Variables, plain Python values and keyword arguments are not batched.  Raises ShapeError if
+    batch sizes differ.
 
-    `randomness` says what random numbers are that f draws without a key, as dropout does: the
-    "same" for all examples, or "different" ones; with "error" drawing any raises StateError.  A key
-    that f is given is a tensor like others: one for all, or with a batch axis one for each.
+    `randomness` controls random numbers that f draws without a key, as dropout does: "same" draws once for all
+    examples, "different" draws for each, and "error" raises StateError.  A key passed to f is an ordinary tensor, with
+    or without a batch axis.
 
     >>> import nacre as nc
     >>> nc.vmap(lambda x: x.sum())(nc.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -39,7 +39,7 @@ def vmap(
 
     if randomness not in get_args(Randomness):
         raise ArgumentError(
-            f'vmap: a randomness of "error", "same" or "different" is required; got {randomness!r}'
+            f'vmap: randomness must be "error", "same" or "different"; got {randomness!r}'
         )
 
     @like(f)
@@ -95,7 +95,7 @@ def _spread(what: str, axes: MappedAxes, structure: tree.Structure) -> list[int 
             for a in _spread(what, part, child)
         ]
     raise ArgumentError(
-        f"{what}: a number, None, or a tree that is a prefix of {structure} is required; got "
+        f"{what}: the value must be a number, None, or a prefix of the tree {structure}; got "
         f"{axes!r}"
     )
 
@@ -106,13 +106,13 @@ def _size(inputs: Sequence[Value], axes: Sequence[int | None]) -> Size:
     )
     if not sizes:
         raise ArgumentError(
-            "vmap: an argument with a batch axis is required; got none; see in_axes"
+            "vmap: at least one argument must have a batch axis; got none; see in_axes"
         )
     if len(sizes) > 1:
         shown = ", ".join(
             f"{x.type} along axis {a}" for x, a in zip(inputs, axes, strict=True) if a is not None
         )
-        raise ShapeError(f"vmap: batch axes of one size are required; got {shown}")
+        raise ShapeError(f"vmap: batch axes must have one size; got {shown}")
     return sizes[0]
 
 
@@ -120,7 +120,7 @@ def _placed(y: Value, axis: int | None, target: int | None, size: Size) -> Value
     if target is None:
         if axis is not None:
             raise ArgumentError(
-                "vmap: out_axes None is for results that are not batched; this one is"
+                "vmap: out_axes may be None only for a result that is not batched; got a batched one"
             )
         return y
     rank = y.type.rank + (axis is None)

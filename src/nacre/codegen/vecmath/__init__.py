@@ -145,7 +145,7 @@ def apply(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
     """
     if not supports(op, dtype):
         raise DTypeError(
-            f"{op}: operands of a dtype that has it are required; got {dtype.name}; convert them"
+            f"{op}: the operation does not exist for {dtype.name}; convert the operands"
         )
     if op == "select":
         return b.select(*args)
@@ -185,7 +185,7 @@ def bitcast(b: Backend, x: Value, source: DType, target: DType) -> Value:
     """
     if source.bits != target.bits:
         raise DTypeError(
-            f"bitcast: dtypes of one width are required; got {source.name} and {target.name}; "
+            f"bitcast: dtypes must have one width; got {source.name} and {target.name}; "
             "use cast to convert the value"
         )
     return b.bitcast(x, basic.bits_type(x.ty, source.bits) if target.is_integer else

@@ -167,7 +167,7 @@ def tanh(x: Real) -> Real:
 
 
 def tanh_by_pieces(x: Real) -> Real:
-    """A polynomial around the middle of each of sixteen pieces; the piece is told by leading bits of a |x| + b."""
+    """A polynomial around the middle of each of sixteen pieces; the leading bits of a |x| + b select the piece."""
     size = at_most(abs(x), TANH_SATURATES)
     piece = fma(size, TANH_SLOPE, TANH_START).as_whole().lshr(FLOAT.fraction - 2)
     middle, *coefficients = (pick(f"tanh.{k}", row, piece) for k, row in enumerate(TANH_ROWS))

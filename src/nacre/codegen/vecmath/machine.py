@@ -1,7 +1,7 @@
-"""Single instructions of some machines for what takes several on others, to the same bits.
+"""Single instructions of some machines that replace several on others, with the same bits.
 
-What is written by the LLVM text builder asks for them by the function's instruction set; on NumPy arrays, and where a
-machine has no such instruction, there is the long way.
+The LLVM text builder selects them by the function's instruction set.  NumPy arrays, and machines without such an
+instruction, use the longer form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def instructions(b: Any) -> Isa | None:
 
 
 def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[..., Val]) -> Val:
-    """`step` of vectors that may be longer or shorter than the registers it takes, of so many lanes."""
+    """`step` of vectors that may be longer or shorter than the registers it takes, of the given number of lanes."""
     count = lanes_of(values[0].ty)
     if count == lanes:
         return step(*values)

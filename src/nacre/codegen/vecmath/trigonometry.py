@@ -1,8 +1,7 @@
 """Circular functions and their inverses: sin, cos, tan, asin, acos, atan, atan2.
 
-x = q π/2 + r with |r| ≤ π/4.  Up to a bound q π/2 is subtracted in three parts by fma; above,
-x · 2/π is taken modulo 4 with as many bits of 2/π as it needs (Payne and Hanek), in float64 for
-both formats.
+x = q π/2 + r with |r| ≤ π/4.  Up to a bound, q π/2 is subtracted in three parts by fma.  Above it, x · 2/π is taken
+modulo 4 with as many bits of 2/π as needed (Payne and Hanek), in float64 for both formats.
 """
 
 from __future__ import annotations
