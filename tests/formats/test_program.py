@@ -99,7 +99,7 @@ CHANGES: dict[str, tuple[dict[str, str | None], str]] = {
     "another format": ({"format": "model"}, "its format is 'model'"),
     "a newer version": ({"version": "2"}, "this Nacre reads 1; use a newer Nacre"),
     "no graph": ({"graph": None}, "it has no graph"),
-    "an empty graph": ({"graph": ""}, "graph is required"),
+    "an empty graph": ({"graph": ""}, "expected graph"),
     "a graph with an unknown operation": ({"graph": "graph f(a: f32[2]):\n  b: f32[2] = system(a)\n  return b"},
                                           "the name of a primitive"),
     "other inputs": ({"inputs": "[]"}, "differ from those of the graph's inputs"),
