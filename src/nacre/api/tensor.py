@@ -44,7 +44,7 @@ Axes = int | tuple[int, ...] | None
 
 
 class Count(int):
-    """A number of elements; PyTorch's call of it is told what to write."""
+    """A number of elements; a call of it, as in PyTorch, raises an error that says what to write."""
 
     __slots__ = ()
 

@@ -108,7 +108,7 @@ def elsewhere(folder: Path, epochs: int, **environment: str) -> Trained:
 
 
 def killed(folder: Path, epochs: int, after: int, seen: Callable[[int], object]) -> int:
-    """Train in another process and kill it (SIGKILL) once it has saved so many updates; the last update saved.
+    """Train in another process and kill it (SIGKILL) once it has saved `after` updates; returns the last update saved.
 
     `seen` is called with the last update saved, again and again.
     """

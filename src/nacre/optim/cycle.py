@@ -34,7 +34,7 @@ class _Cycling(Schedule):
         super().__init__(optimizer)
 
     def momentum(self, epoch: int, group: int) -> float:
-        """The momentum of a group after so many steps."""
+        """The momentum of a group after `epoch` steps."""
         raise NotImplementedError
 
     def _set(self) -> None:

@@ -114,7 +114,7 @@ class Display:
             self.task = self.progress.add_task(f"epoch {epoch}/{self.epochs}", total=total, completed=done, values="")
 
     def step(self, batches: int, values: Mapping[str, tuple[float, float]]) -> None:
-        """Show that so many batches of the epoch are done, with their values."""
+        """Show how many batches of the epoch are done, with their values."""
         if self.progress is None or (now := time.perf_counter()) < self.next:
             return
         self.next = now + BETWEEN

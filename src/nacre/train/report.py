@@ -49,7 +49,7 @@ class Heading:
 def now() -> float:
     """The date of a report: now, or what the environment's SOURCE_DATE_EPOCH says.
 
-    Raises ArgumentError where that is no number of seconds that a date can have.
+    Raises ArgumentError if that is not a number of seconds that a date can have.
     """
     given = os.environ.get(FIXED_DATE)
     if given is None:
