@@ -68,7 +68,7 @@ TENSORS = Group("Tensors", (
                  "flip roll concat stack split unstack repeat tile pad index index_update take take_along_axis "
                  "dynamic_slice dynamic_update_slice sort argsort topk"}),
     Topic("random", "Random numbers", "Random numbers, by key or from the default generator.", {
-        "nacre.random": "seed key split normal uniform randint bernoulli bits Generator generator SOURCE"}),
+        "nacre.random": "seed key split normal uniform randint bernoulli bits Generator generator"}),
     Topic("trees", "Containers of tensors", "Trees: nested tuples, lists and dictionaries of tensors.", {
         "nacre.tree": "map leaves flatten unflatten structure"}),
 ))
