@@ -20,7 +20,7 @@ def test_examples_have_titles(capsys: pytest.CaptureFixture[str]) -> None:
     listed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in listed if line[0] != " "] == examples.names()
     assert all(examples.load(name).EPOCHS > 0 and len(examples.title(name)) > 10 for name in examples.names())
-    with pytest.raises(ArgumentError, match=r"digits.*; got 'digit'"):
+    with pytest.raises(ArgumentError, match=r"unknown example 'digit'; the examples are .*digits"):
         examples.load("digit")
 
 

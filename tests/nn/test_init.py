@@ -43,6 +43,11 @@ def test_moments(fill: Callable[[Any], Any], deviation: float, bound: float | No
 def test_drawn_within_limits() -> None:
     w = init.trunc_normal_(weight(200, 50), 1.0, 2.0, 0.0, 2.0).numpy()
     assert w.min() >= 0.0 and w.max() <= 2.0 and abs(w.mean() - 1) < 0.02
+    for dtype in (nc.float16, nc.bfloat16, nc.float64):
+        rare = init.trunc_normal_(nn.Parameter(nc.zeros((300, 100), dtype=dtype)), 0.0, 1.0, 4.0, 1e9).numpy()
+        assert rare.astype(float).min() >= 4.0
+    with pytest.raises(nc.ArgumentError, match="must contain a number of dtype float16"):
+        init.trunc_normal_(nn.Parameter(nc.zeros(9, dtype=nc.float16)), 0.0, 1.0, 1.0001, 1.0002)
 
 
 def test_fixed_numbers() -> None:

@@ -123,7 +123,7 @@ def test_parameters() -> None:
     assert p.tolist() == [3.0, 6.0]
     with pytest.raises(nc.DTypeError, match="Parameter"):
         nn.Parameter([1, 2])
-    with pytest.raises(nc.ShapeError, match="a value of type"):
+    with pytest.raises(nc.ShapeError, match="the value must have type"):
         p.assign(nc.ones(3))
     assert {p: 1}[p] == 1 and p == p and repr(p).startswith("Parameter")
 

@@ -52,5 +52,5 @@ def test_no_time_and_no_labels_at_all() -> None:
 
 def test_lengths_out_of_range_are_refused() -> None:
     for frames, sizes in (([4], [1]), ([-1], [1]), ([3], [3]), ([3], [-1])):
-        with pytest.raises(nc.ArgumentError, match="lengths in"):
+        with pytest.raises(nc.ArgumentError, match="lengths must be in"):
             losses(frames, sizes)

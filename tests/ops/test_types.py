@@ -148,7 +148,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Error], str]] = [
         "dot: the second operand must have dtype float32",
     ),
     (lambda: contract.dot(of(2, 3), of(3, 5), ((1, 1), (0, 0))), ShapeError, "dot: each axis"),
-    (lambda: convolve.convolve(of(*IMAGE), of(3, 3, 2, 2)), ShapeError, "convolve: channels must match"),
+    (lambda: convolve.convolve(of(*IMAGE), of(3, 3, 2, 2)), ShapeError, "convolve: input channels must match"),
     (
         lambda: convolve.convolve(of(*IMAGE), of(3, 4, 7, 2)),
         ShapeError,

@@ -76,7 +76,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
                             f"required; got {given.rounds}, {given.seconds} and {given.rows}")
     unknown = next((name for name in given.workloads if name not in WORKLOADS), None)
     if unknown is not None:
-        raise ArgumentError(f"bench: a workload of {', '.join(WORKLOADS)} is required; got {unknown!r}"
+        raise ArgumentError(f"bench: the workload must be one of {', '.join(WORKLOADS)}; got {unknown!r}"
                             f"{nearest(unknown, WORKLOADS)}")
     names = chosen(given.workloads)
     load = os.getloadavg()[0]

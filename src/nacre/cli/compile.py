@@ -58,7 +58,7 @@ def run(line: argparse.Namespace, console: Console) -> int:
     """Compile, and print what was written."""
     start = time.perf_counter()
     if line.target not in names():
-        raise ArgumentError(f"compile: a target of {', '.join(names())} is required; got {line.target!r}"
+        raise ArgumentError(f"compile: the target must be one of {', '.join(names())}; got {line.target!r}"
                             f"{nearest(line.target, names())}")
     program, name = source(line.source, line.types)
     path: Path = line.output or Path(name + ENDINGS[line.kind])

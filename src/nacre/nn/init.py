@@ -183,13 +183,22 @@ def trunc_normal_(
     if not chance > LEAST_CHANCE:
         raise ArgumentError(f"trunc_normal_: the mean must be near [{a}, {b}]; got {mean} with std {std}")
     drawn = random.normal(tensor.shape, mean, std, tensor.dtype).numpy().copy()
-    outside = (drawn < a) | (drawn > b)
-    while (count := int(outside.sum())) > 0:
-        found = _in_tail(mean, std, a, b) if chance < FEW else random.normal((count,), mean, std, tensor.dtype).numpy()
-        places = np.flatnonzero(outside)[: len(found)]
-        drawn.reshape(-1)[places] = found[: len(places)]
-        outside = (drawn < a) | (drawn > b)
+    places = np.flatnonzero(~_within(drawn, a, b))
+    while len(places):
+        block = _in_tail(mean, std, a, b) if chance < FEW else random.normal((BLOCK,), mean, std, tensor.dtype).numpy()
+        found = block.astype(drawn.dtype)
+        found = found[_within(found, a, b)]
+        if not len(found):
+            raise ArgumentError(f"trunc_normal_: [{a}, {b}] must contain a number of dtype {tensor.dtype.name}")
+        drawn.reshape(-1)[places[:len(found)]] = found[:len(places)]
+        places = places[len(found):]
     return _fill(tensor, drawn)
+
+
+def _within(x: np.ndarray, a: float, b: float) -> np.ndarray:
+    """Where x lies in [a, b], compared in float64."""
+    wide = x.astype(np.float64)
+    return (wide >= a) & (wide <= b)
 
 
 def _in_tail(mean: float, std: float, a: float, b: float) -> np.ndarray:
