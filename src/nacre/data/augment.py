@@ -103,7 +103,7 @@ class Normalize:
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         self.mean, self.std = (np.asarray(v, np.float32)[:, None, None] for v in (mean, std))
         if (self.std == 0).any():
-            raise ArgumentError("Normalize: std must not contain 0")
+            raise ArgumentError(f"Normalize: std must not contain 0; got {std}")
 
     def __call__(self, x: Any) -> np.ndarray:
         return (_image(x, "Normalize") - self.mean) / self.std

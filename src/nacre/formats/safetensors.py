@@ -208,7 +208,7 @@ def opened(path: Path) -> Generator[File]:
             empty = os.fstat(file.fileno()).st_size == 0
             data = b"" if empty else mmap(file.fileno(), 0, access=ACCESS_READ)
     except (OSError, ValueError) as fault:
-        raise DeviceError(f"load: cannot read {path}: {getattr(fault, 'strerror', None) or fault}") from None
+        raise DeviceError(f"load: cannot read {path}; {getattr(fault, 'strerror', None) or fault}") from None
     yield File(path, data)
 
 

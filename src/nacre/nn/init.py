@@ -189,7 +189,8 @@ def trunc_normal_(
         found = block.astype(drawn.dtype)
         found = found[_within(found, a, b)]
         if not len(found):
-            raise ArgumentError(f"trunc_normal_: [{a}, {b}] must contain a number of dtype {tensor.dtype.name}")
+            raise ArgumentError(f"trunc_normal_: the interval must contain a number of dtype {tensor.dtype.name}; "
+                                f"got [{a}, {b}]")
         drawn.reshape(-1)[places[:len(found)]] = found[:len(places)]
         places = places[len(found):]
     return _fill(tensor, drawn)

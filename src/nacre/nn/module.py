@@ -254,7 +254,7 @@ class Module:
         for name in target.split(".") if target else ():
             found = vars(found).get(name)
             if not isinstance(found, Module):
-                raise ArgumentError(f"get_submodule: {target!r} is not the name of a module")
+                raise ArgumentError(f"get_submodule: the name of a module is required; got {target!r}")
         return found
 
     def get_parameter(self, target: str) -> Parameter:
@@ -270,7 +270,7 @@ class Module:
         module = self.get_submodule(path)
         held = {k: value for k, value, _ in _held(module, kind)}
         if name not in held:
-            raise ArgumentError(f"{operation}: {target!r} is not the name of a {kind.__name__.lower()}")
+            raise ArgumentError(f"{operation}: the name of a {kind.__name__.lower()} is required; got {target!r}")
         return held[name]
 
     def register_buffer(self, name: str, value: TensorLike, persistent: bool = True) -> None:

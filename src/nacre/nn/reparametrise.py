@@ -88,7 +88,8 @@ def _taken(operation: str, module: Module, name: str) -> Parameter:
 def _removed(operation: str, module: M, name: str, kind: str, names: tuple[str, ...]) -> M:
     """A module whose weight is a parameter again, with its current value."""
     if (name, kind) not in _norms(module):
-        raise StateError(f"{operation}: {type(module).__name__} has no {kind} of {name!r}")
+        raise StateError(f"{operation}: the module must have a {kind} of {name!r}; got {type(module).__name__} "
+                         "without one")
     with gradients(False):
         value = stripped(getattr(module, name))
     for word in (*names, f"{name} settings"):

@@ -118,7 +118,7 @@ def result_shape(
         )
     if groups < 1 or w[0] % groups != 0:
         raise ShapeError(
-            f"{operation}: output channels must be divisible by groups: {w[0]} and {groups} "
+            f"{operation}: output channels must be divisible by groups; got {w[0]} and {groups} "
             f"(shapes {show(x)} and {show(w)})"
         )
     if x[1] != w[1] * groups:

@@ -270,7 +270,7 @@ def _of_one(kind: str, optimizer: Optimizer, schedulers: Sequence[Schedule]) -> 
             f"{kind}: schedules must not need a monitored value; got {', '.join(wrong)}; step it separately"
         )
     if any(s.optimizer is not optimizer for s in listed):
-        raise ArgumentError(f"{kind}: all schedules must have the same optimiser")
+        raise ArgumentError(f"{kind}: all schedules must have the given optimiser; got another one")
     return listed
 
 

@@ -223,7 +223,7 @@ def read_json_lines(path: str | os.PathLike[str], kind: str = "epoch") -> list[d
             lines = file.read().decode().splitlines()
     except (OSError, ValueError) as fault:
         raise DeviceError(
-            f"read_json_lines: cannot read {os.fspath(path)!r}: {getattr(fault, 'strerror', None) or fault}"
+            f"read_json_lines: cannot read {os.fspath(path)!r}; {getattr(fault, 'strerror', None) or fault}"
         ) from None
     rows = [_row(line, number, path) for number, line in enumerate(lines, 1)]
     return [{k: _number(v) for k, v in row.items() if k != "kind"} for row in rows if row["kind"] == kind]

@@ -316,7 +316,7 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     Tensor([0., 2.], f32[2])
     """
     if alpha == 0.0:
-        raise ArgumentError("celu: alpha must not be 0")
+        raise ArgumentError(f"celu: alpha must not be 0; got {alpha}")
 
     def compute(v: Any) -> Any:
         """The value above zero, a curve with slope 1 below."""

@@ -40,7 +40,7 @@ def mean_over(
             held,
         )
     if divisor_override == 0:
-        raise ArgumentError(f"{operation}: divisor_override must not be 0")
+        raise ArgumentError(f"{operation}: divisor_override must not be 0; got {divisor_override}")
     total = _window_sums(held, w.size, w.stride, w.margins)
     if divisor_override is not None or (not any(w.over) and (count_include_pad or not any(w.padding))):
         divisor = int(np.prod(w.size)) if divisor_override is None else divisor_override
