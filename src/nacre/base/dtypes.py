@@ -149,8 +149,9 @@ def promote(*dtypes: DType) -> DType:
             try:
                 result = PROMOTION[result, d]
             except KeyError:
+                wider = d if d.is_float or (result.name == "bool" and not d.is_float) else result
                 raise DTypeError(
                     f"promotion: dtypes must be of one kind; got {result.name} and {d.name}; "
-                    f"convert one of them, as in `x.astype(nacre.{d.name})`"
+                    f"convert one of them, as in `x.astype(nacre.{wider.name})`"
                 ) from None
     return result

@@ -139,7 +139,8 @@ def cross_entropy(
     classes, and the mean is then weighted too.  Targets equal to `ignore_index` do not count.  The reduction is "mean"
     (default) or "sum", which give a scalar, or "none".
 
-    Raises ShapeError and DTypeError for targets that do not fit, ArgumentError for classes out of range.
+    Raises ShapeError and DTypeError for targets that do not fit, ArgumentError for classes out of range.  A compiled
+    function does not check classes: one out of range gives the loss of another class.
 
     >>> F.cross_entropy([[0.0, 0.0]], [1])
     Tensor(0.6931472, f32[])
