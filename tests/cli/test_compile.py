@@ -70,6 +70,8 @@ def test_objects_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     ("compile model.py:split f32[3] -o none/split", "a file in an existing folder"),
     ("compile none.safetensors", "load: cannot read"),
     ("compile x.safetensors f32[3]", "no types are required"),
+    ("compile model.py:split f32[3] -o model.py", "must not replace its source"),
+    ("compile model.py:split f32[3] --kind shared --static", "static is for executables"),
     ("run none.safetensors x.npy", "none.safetensors does not exist"),
     ("run nofile x.npy -o y.npy", "nofile does not exist"),
     ("run . x.npy -o y.npy", ". is a folder"),

@@ -62,6 +62,8 @@ def run(line: argparse.Namespace, console: Console) -> int:
                             f"{nearest(line.target, names())}")
     program, name = source(line.source, line.types)
     path: Path = line.output or Path(name + ENDINGS[line.kind])
+    if path.resolve() == Path(line.source.rpartition(":")[0] or line.source).resolve():
+        raise ArgumentError(f"compile: the output must not replace its source; got {path}; name another file with -o")
     with _ended_by_signals():
         made = compile(program, (), path, line.kind, line.target, static=line.static)
     told = report(made, time.perf_counter() - start)

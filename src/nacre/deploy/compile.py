@@ -80,6 +80,8 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     """
     if kind not in KINDS:
         raise ArgumentError(f"deploy: kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    if static and kind != "executable":
+        raise ArgumentError(f"deploy: static is for executables; got kind {kind!r}")
     place, found = Path(path), aim(target)
     if not os.fspath(path) or not os.path.isdir(place.parent):
         raise ArgumentError(f"deploy: the path must name a file in an existing folder; got {os.fspath(path)!r}")
