@@ -18,6 +18,8 @@ NAMED: dict[str, list[Any]] = {"axis": [0], "mode": ["sum"], "high": [5]}
 
 # what is called with arguments of its own, for the parameter is looked at behind others
 CALLS: dict[str, Callable[[Any], Any]] = {
+    "where(condition)": lambda v: nc.where(v, 1.0, 2.0), "where(x)": lambda v: nc.where([True], v, 2.0),
+    "where(y)": lambda v: nc.where([True], 1.0, v),
     "split(x)": lambda v: nc.split(v, sections=1),
     "nn.functional.scaled_dot_product_attention(attn_mask)":
         lambda v: nc.nn.functional.scaled_dot_product_attention(*[nc.ones((1, 1))] * 3, attn_mask=v),
