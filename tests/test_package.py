@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -91,3 +92,16 @@ def test_the_wheel_has_the_package_alone(packages: tuple[Path, Path]) -> None:
     assert licence == (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert (told["Name"], told["Version"], told["License-Expression"]) == ("nacre", nacre.__version__, "Apache-2.0")
     assert re.search(r"^nacre = nacre\.cli\.main:main$", commands, re.MULTILINE)
+
+
+def test_an_installed_package_names_the_users_line(tmp_path: Path) -> None:
+    library = tmp_path / "lib" / "site-packages"
+    shutil.copytree(ROOT / "src" / "nacre", library / "nacre", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "linked").symlink_to(library)
+    script = tmp_path / "mine.py"
+    script.write_text("import nacre as nc\n@nc.jit\ndef f(x):\n    return -x if x > 0 else x\n"
+                      "try:\n    f(nc.tensor(1.0))\nexcept nc.Error as e:\n    print(nc.__file__, e.__notes__)\n")
+    for folder in (library, tmp_path / "linked"):
+        done = subprocess.run([sys.executable, script], env={**os.environ, "PYTHONPATH": str(folder)},
+                              capture_output=True, text=True, check=True)
+        assert done.stdout == f"{folder}/nacre/__init__.py ['at {script}:4 (f), as f was traced']\n"

@@ -25,6 +25,7 @@ version = release = nacre.__version__
 extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.linkcode" if BASE else "sphinx.ext.viewcode"]
 myst_enable_extensions = ["colon_fence", "fieldlist"]
 myst_heading_anchors = 3
+smartquotes_action = "qe"  # not dashes: options begin with two
 html_theme = "furo"
 html_title = f"Nacre {nacre.__version__}"
 html_static_path = ["static"]
