@@ -239,6 +239,8 @@ class Trainer:
                         self._end(ear)
         if not self.batches:
             raise ArgumentError("Trainer: the training loader must give batches; got none")
+        if self.checkpoints is None:  # else before each of them is written
+            self._require_sound()
         self.passed, self._place = True, None
 
     def validate(self, validation: Iterable[Any]) -> dict[str, float]:
@@ -315,7 +317,7 @@ class Trainer:
                 for what, value in found:
                     if value.dtype.is_float and not bool(all_(isfinite(value) if what == "weights" else ~isnan(value))):
                         raise StateError(
-                            f"Trainer: weights must be finite to be saved; {what} of {named.get(id(p), p.name)!r} hold "
+                            f"Trainer: weights must be finite; {what} of {named.get(id(p), p.name)!r} hold "
                             f"NaN or infinity after update {self.updates}, from a gradient; the loss was finite; "
                             f"{_ADVICE}; {self._saved()}"
                         )
