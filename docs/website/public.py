@@ -31,11 +31,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Space:
-    """A namespace: its module, how examples call it, what it is for, and its pages."""
+    """A namespace: its module, how examples call it, and its pages."""
 
     module: str
     short: str
-    purpose: str
     parts: tuple[Part, ...]
 
 
@@ -136,29 +135,24 @@ INSPECT = {
 def spaces() -> tuple[Space, ...]:
     """All namespaces, in the order in which one meets them."""
     made = [
-        Space("nacre", "nc", "Tensors, functions of them, derivatives, compilation, files", _core()),
-        Space("nacre.random", "nc.random", "Random numbers, by key or from one generator",
-              (_whole("nacre.api.random", "nacre.random"),)),
-        Space("nacre.tree", "nc.tree", "Containers of tensors: arguments and results of transformations",
-              (_whole("nacre.api.tree", "nacre.tree"),)),
-        Space("nacre.nn", "nn", "Modules, layers and losses", _late("nacre.nn", nn.HOMES, "nacre.nn")),
-        Space("nacre.nn.functional", "nn.functional", "What layers compute, as functions",
+        Space("nacre", "nc", _core()),
+        Space("nacre.random", "nc.random", (_whole("nacre.api.random", "nacre.random"),)),
+        Space("nacre.tree", "nc.tree", (_whole("nacre.api.tree", "nacre.tree"),)),
+        Space("nacre.nn", "nn", _late("nacre.nn", nn.HOMES, "nacre.nn")),
+        Space("nacre.nn.functional", "nn.functional",
               _late("nacre.nn.functional", nn.functional.HOMES, "nacre.nn.functions")),
-        Space("nacre.nn.init", "nn.init", "How parameters start", (_whole("nacre.nn.init"),)),
-        Space("nacre.nn.utils", "nn.utils", "Gradients clipped, parameters as a vector, weights normalised",
-              _listed(nn.utils)),
-        Space("nacre.optim", "optim", "Optimisers, schedules, clipping",
-              _late("nacre.optim", optim.HOMES, "nacre.optim")),
-        Space("nacre.data", "data", "Datasets, loaders, augmentation, tables", _listed(data)),
-        Space("nacre.deploy", "deploy", "Programs ahead of time",
-              _parts({"nacre.deploy.compile": deploy.__all__}, "nacre.deploy")),
-        Space("nacre.inspect", "nacre.inspect", "Looking at programs, times and bits",
+        Space("nacre.nn.init", "nn.init", (_whole("nacre.nn.init"),)),
+        Space("nacre.nn.utils", "nn.utils", _listed(nn.utils)),
+        Space("nacre.optim", "optim", _late("nacre.optim", optim.HOMES, "nacre.optim")),
+        Space("nacre.data", "data", _listed(data)),
+        Space("nacre.deploy", "deploy", _parts({"nacre.deploy.compile": deploy.__all__}, "nacre.deploy")),
+        Space("nacre.inspect", "nacre.inspect",
               tuple(_part(f"nacre.inspect.{home}", (f"nacre.inspect.{home}.{name}" for name in names.split()))
                     for home, names in INSPECT.items())),
     ]
     if "train" in nacre._PACKAGES:
         train = import_module("nacre.train")
-        made.insert(-2, Space("nacre.train", "train", "The training loop and its checkpoints", _listed(train)))
+        made.insert(-2, Space("nacre.train", "train", _listed(train)))
     return tuple(made)
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import sysconfig
 import traceback
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import nacre
 from nacre.base.errors import Error
 
 PACKAGE = Path(nacre.__file__).resolve().parent
-ELSEWHERE = tuple(Path(path).resolve() for name, path in sysconfig.get_paths().items()
-                  if name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+@cache
+def elsewhere() -> tuple[Path, ...]:
+    """The folders of Python's own library and of installed packages; read when there is an error, for it takes milliseconds."""
+    return tuple(Path(path).resolve() for name, path in sysconfig.get_paths().items()
+                 if name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 def is_users(file: str) -> bool:
@@ -21,7 +27,7 @@ def is_users(file: str) -> bool:
     if file.startswith("<") or not path.is_file():
         return False
     path = path.resolve()
-    return not any(path.is_relative_to(folder) for folder in (PACKAGE, *ELSEWHERE))
+    return not any(path.is_relative_to(folder) for folder in (PACKAGE, *elsewhere()))
 
 
 def chain(fault: BaseException) -> Iterator[BaseException]:
