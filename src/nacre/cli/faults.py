@@ -16,7 +16,7 @@ PACKAGE = Path(nacre.__file__).resolve().parent
 
 @cache
 def elsewhere() -> tuple[Path, ...]:
-    """The folders of Python's own library and of installed packages; read when there is an error, for it takes milliseconds."""
+    """The folders of Python's library and of installed packages; read only for an error, as it takes milliseconds."""
     return tuple(Path(path).resolve() for name, path in sysconfig.get_paths().items()
                  if name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
