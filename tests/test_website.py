@@ -24,6 +24,7 @@ links: Any = import_module("links")
 notes: Any = import_module("notes")
 topics: Any = import_module("topics")
 screenshots: Any = import_module("screenshots")
+cells: Any = import_module("cells")
 sys.path.remove(str(WEBSITE))
 
 SPACES = public.spaces()
@@ -264,3 +265,28 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     told = subprocess.run(line, capture_output=True, text=True, check=False,
                           env={"PYTHONPATH": f"{WEBSITE}:{WEBSITE.parents[1] / 'src'}", "PATH": ""})
     assert told.returncode != 0 and "nowhere.md" in told.stderr
+
+
+# ---- tables on narrow screens
+
+
+def table(*heads: str, row: str = "<td>1</td><td>2</td><td>3</td>") -> str:
+    head = "".join(f'<th class="head"><p>{text}</p></th>' for text in heads)
+    return f'<table class="docutils align-default"><thead><tr>{head}</tr></thead><tbody><tr>{row}</tr></tbody></table>'
+
+
+def test_cells_of_wide_tables_have_the_headings_of_their_columns() -> None:
+    made = cells.label_cells(table("", "<code>a</code> &amp; b", 'say "c"'))
+    assert made.startswith('<table class="docutils align-default stacked">')
+    assert '<td data-label="">1</td><td data-label="a &amp; b">2</td><td data-label="say &quot;c&quot;">3</td>' in made
+    assert "<th data-label" not in made
+
+
+@pytest.mark.parametrize("body", [
+    "<p>no table</p>",
+    table("a", "b", row="<td>1</td><td>2</td>"),
+    table("a", "b", "c", row='<td colspan="2">1</td><td>3</td>'),
+    '<table class="docutils"><tbody><tr><td>1</td><td>2</td><td>3</td></tr></tbody></table>',
+])
+def test_other_tables_stay_as_they_are(body: str) -> None:
+    assert cells.label_cells(body) == body

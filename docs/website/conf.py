@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from cells import label_cells
 from docutils import nodes
 
 import nacre
@@ -21,6 +22,7 @@ BACK = re.compile(r'(?P<before><div class="viewcode-block" id="(?P<id>[^"]+)">\n
 
 project = "Nacre"
 author = "the authors of Nacre"
+project_copyright = author
 version = release = nacre.__version__
 extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.linkcode" if BASE else "sphinx.ext.viewcode"]
 myst_enable_extensions = ["colon_fence", "fieldlist"]
@@ -90,6 +92,12 @@ def mend_returns(app: Any, page: str, _: str, context: dict[str, Any], __: Any) 
         context["body"] = BACK.sub(mend, context["body"])
 
 
+def mend_tables(_: Any, __: str, ___: str, context: dict[str, Any], ____: Any) -> None:
+    """Give the cells of wide tables the headings of their columns."""
+    if "body" in context:
+        context["body"] = label_cells(context["body"])
+
+
 def setup(app: Any) -> None:
     """Tell where the source of a name is: names of packages are loaded late, from other modules."""
     homes = sources(spaces())
@@ -101,3 +109,4 @@ def setup(app: Any) -> None:
         app.connect("viewcode-follow-imported", home)
         app.connect("html-page-context", mend_returns)
     app.connect("doctree-read", mark_pictures)
+    app.connect("html-page-context", mend_tables)

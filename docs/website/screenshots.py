@@ -1,4 +1,4 @@
-"""Take pictures of ten pages at desktop and phone width, light and dark, and say which pages are wider than the window.
+"""Take pictures of ten pages at desktop and phone width, light and dark, and say what does not fit in its column.
 
 A Chromium is spoken to over a pipe, in its own protocol; nothing beside the standard library is required.
 """
@@ -141,6 +141,7 @@ def opened(program: str) -> Iterator[Browser]:
 
 WIDER = """[...document.querySelectorAll("article *")].filter(e => {
   const box = e.getBoundingClientRect();
+  if (e.classList.contains("table-wrapper")) return e.scrollWidth > e.clientWidth + 1;
   if (!box.width || box.right <= innerWidth + 1) return false;
   for (let up = e.parentElement; up; up = up.parentElement)
     if (getComputedStyle(up).overflowX != "visible" && up.tagName != "BODY" && up.tagName != "HTML") return false;
@@ -158,7 +159,7 @@ def take(program: str, site: Path, into: Path) -> int:
             for place, (width, height) in WIDTHS.items():
                 for mode in MODES:
                     browser.show((site / f"{page}.html").as_uri(), width, height, mode)
-                    faults += [f"{page} at {width} pixels: wider than the window: {said}"
+                    faults += [f"{page} at {width} pixels: wider than the page or its column: {said}"
                                for said in browser.evaluate(WIDER) if mode == "light"]
                     file = into / f"{page.replace('/', '-')}-{place}-{mode}.png"
                     file.write_bytes(browser.picture(width))
