@@ -15,10 +15,11 @@ from rich.console import Console
 
 from nacre.api.interchange import printable
 from nacre.base import tree
-from nacre.base.errors import ArgumentError, DeviceError
+from nacre.base.errors import ArgumentError, DeviceError, DTypeError
 from nacre.cli.grammar import Parser
 from nacre.cli.suggestions import nearest
 from nacre.formats.frozen import load_program
+from nacre.formats.npy import read_array
 from nacre.formats.safetensors import replacing
 from nacre.interpret.evaluate import from_numpy
 from nacre.trace.value import Value
@@ -101,9 +102,9 @@ def executable(path: Path, inputs: Sequence[Path], outputs: Sequence[Path]) -> i
 
 def _read(path: Path) -> Value:
     try:
-        return from_numpy(np.load(path, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as fault:
-        raise ArgumentError(f"run: a .npy file is required; {path}: {fault}") from None
+        return from_numpy(read_array(path, "run"))
+    except DTypeError as fault:
+        raise ArgumentError(f"run: an array of numbers is required; {path}: {fault}") from None
 
 
 def _type(path: Path) -> str:

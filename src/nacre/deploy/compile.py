@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nacre import __version__
-from nacre.base.errors import ArgumentError, CompileError, DeviceError, Error
+from nacre.base.errors import ArgumentError, CompileError, Error, file_error, reason
 from nacre.base.records import dataclass
 from nacre.compile.pipeline import compile_graph
 from nacre.deploy import library, link, main
@@ -124,9 +124,9 @@ def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static:
     except OSError as fault:
         if isinstance(fault, Error):
             raise
-        raise DeviceError(
-            f"deploy: cannot write into the folder for temporary files, {tempfile.gettempdir()}: "
-            f"{fault.strerror or fault}; set TMPDIR to another"
+        raise file_error(
+            f"deploy: cannot write into the folder for temporary files, {tempfile.gettempdir()}: {reason(fault)}; "
+            "set TMPDIR to another", fault
         ) from None
 
 

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from nacre import __version__
-from nacre.base.errors import DeviceError, Error
+from nacre.base.errors import DeviceError, Error, file_error, reason
 from nacre.base.records import dataclass
 from nacre.inspect import bits
 from nacre.native import cache as objects
@@ -112,8 +112,8 @@ def clear_cache() -> Kept:
             try:
                 path.unlink(missing_ok=True)
             except OSError as fault:
-                raise DeviceError(f"cache: the files must be removable; got {path}: {fault.strerror}; "
-                                  "remove it yourself") from None
+                raise file_error(f"cache: the files must be removable; got {path}: {reason(fault)}; "
+                                 "remove it yourself", fault) from None
     return before
 
 
