@@ -145,7 +145,7 @@ def test_what_cannot_be_saved(names: Any, tmp_path: Path) -> None:
 
 def test_values_that_are_not_tensors_are_named(tmp_path: Path) -> None:
     for value, words in (
-        ({"b": nc.ones(2)}, r"a dict for 'a'; join the names of nested dicts, as in {f'{a}.{b}': x"),
+        ({"b": nc.ones(2)}, r"a dict for 'a'; join the names of nested dicts: {f'{a}.{b}': x"),
         (None, "'a' has another value: .* got NoneType"), ([nc.ones(2), nc.ones(3)], "equal shapes"), ("x", "got str"),
     ):
         with pytest.raises(Error, match=f"^save: each name must have a tensor; .*{words}"):
@@ -157,7 +157,7 @@ def test_files_of_another_format_are_named(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"begins with b'.x93NUMPY.*; read it with nc.asarray\(np.load\(path\)\)"):
         nc.load(tmp_path / "x.npy")
     (tmp_path / "text.npy").write_text("1.0 2.0 3.0")
-    with pytest.raises(ArgumentError, match="is not: .*begins with b'1.0 2.0 '$"):
+    with pytest.raises(ArgumentError, match=r"is not: .*begins with b'1.0 2.0 '$"):
         nc.load(tmp_path / "text.npy")
 
 

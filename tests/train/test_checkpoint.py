@@ -124,7 +124,7 @@ def test_other_paths_are_told_apart_from_damage(kept: train.Checkpoints) -> None
         assert str(said.value).endswith(words) and not isinstance(said.value, DamagedCheckpoint)
         assert isinstance(said.value, FileNotFoundError) == (path.name == "none")
     (out / "empty").mkdir()
-    with pytest.raises(StateError, match="a folder without checkpoint.json; pass a path such as out/checkpoints/best"):
+    with pytest.raises(StateError, match=r"a folder without checkpoint.json; pass a path such as out/checkpoints/best"):
         train.read(out / "empty")
 
 

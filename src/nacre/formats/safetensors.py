@@ -92,7 +92,7 @@ def _tensor(name: str, value: Any) -> Value:
     if isinstance(value, Mapping):
         raise DTypeError(
             f"save: each name must have a tensor; got a {type(value).__name__} for {name!r}; join the names of nested "
-            f"dicts, as in {{f'{{a}}.{{b}}': x for a, inner in tensors.items() for b, x in inner.items()}}"
+            "dicts: {f'{a}.{b}': x for a, d in tensors.items() for b, x in d.items()}"
         )
     try:
         return as_tensor(value)
@@ -115,7 +115,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Read all tensors of a safetensors file, by name.
 
     Returns a dict of tensors.  Raises ArgumentError, with the reason, for a file in which any byte is wrong.  Raises
-    DeviceError if it cannot be read; it is also a FileNotFoundError where there is no file.  Nothing in a file is run.
+    DeviceError if it cannot be read; it is also a FileNotFoundError where the file is missing.  Nothing in a file is run.
 
     >>> nc.save({"scale": nc.tensor([1.0, 2.0])}, "scale.safetensors")
     >>> nc.load("scale.safetensors")
