@@ -89,9 +89,10 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
 
 def _tensor(name: str, value: Any) -> Value:
     """The tensor of a value to save.  Raises DTypeError or ShapeError, with the name, for a value that is not one."""
+    kind = type(value).__name__
     if isinstance(value, Mapping):
         raise DTypeError(
-            f"save: each name must have a tensor; got a {type(value).__name__} for {name!r}; join the names of nested "
+            f"save: each name must have a tensor; got a {kind} for {name!r}; join the names of nested "
             "dicts: {f'{a}.{b}': x for a, d in tensors.items() for b, x in d.items()}"
         )
     try:
@@ -115,7 +116,8 @@ def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Read all tensors of a safetensors file, by name.
 
     Returns a dict of tensors.  Raises ArgumentError, with the reason, for a file in which any byte is wrong.  Raises
-    DeviceError if it cannot be read; it is also a FileNotFoundError where the file is missing.  Nothing in a file is run.
+    DeviceError if it cannot be read; it is also a FileNotFoundError where the file is missing.  Nothing in a file is
+    run.
 
     >>> nc.save({"scale": nc.tensor([1.0, 2.0])}, "scale.safetensors")
     >>> nc.load("scale.safetensors")
