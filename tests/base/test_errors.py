@@ -19,3 +19,15 @@ def test_every_error_is_ours_and_a_builtin_too(kind: type[Exception]) -> None:
 def test_explanations_show_wrong_and_right_code() -> None:
     text = errors.explain("f: what", "a = 1\nb", "Because.", "c")
     assert text == "f: what\n\n  This code\n    a = 1\n    b\n\n  Because.\n\n  Write\n    c"
+
+
+@pytest.mark.parametrize("kind", [FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError])
+def test_errors_at_files_are_those_of_the_system_too(kind: type[OSError]) -> None:
+    made = errors.file_error("load: cannot read x", kind(2, "what the system says"))
+    assert isinstance(made, errors.DeviceError) and isinstance(made, kind) and str(made) == "load: cannot read x"
+    assert errors.reason(kind(2, "what the system says")) == "what the system says"
+
+
+def test_other_faults_of_the_system_are_errors_of_the_machine() -> None:
+    assert type(errors.file_error("save: x", OSError(28, "No space left on device"))) is errors.DeviceError
+    assert errors.reason(ValueError("a null byte")) == "a null byte"

@@ -65,3 +65,17 @@ def test_a_pipe_gets_nothing(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100,
                           env={**os.environ, "NACRE_CACHE_DIR": str(tmp_path)})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+LINKING = """
+from nacre.base import progress
+from nacre.deploy import link
+progress.DELAY, link.POLL = 0.0, 0.05
+with progress.compiling("digits"):
+    link.run(["sleep", "0.5"])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+def test_a_linker_is_shown_while_it_runs() -> None:
+    assert "nacre: digits: linking, seconds: 0" in on_terminal(LINKING, {"TERM": "xterm"})

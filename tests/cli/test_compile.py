@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from nacre import nn
 
 nc.random.seed(0)
 model = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 3))
+
+def constant():
+    return nc.ones(2)
 
 def split(x):
     return {"low": x * 0.5, "high": x * 2}
@@ -65,11 +69,23 @@ def test_objects_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize(("line", "message"), [
     ("compile model.py:split", "compile: a TYPE for each argument (x) is required"),
-    ("compile model.py:split f32[3] f32[3]", "1 types (x) are required; got 2"),
-    ("compile model.py:split f32[3] --target pdp11", "one of host"),
-    ("compile model.py:split f32[3] -o none/split", "a file in an existing folder"),
+    ("compile model.py:split f32[3] f32[3]", "compile: types: 1 (x) needed; got f32[3], f32[3]; leave out f32[3]"),
+    ("compile model.py:split f32[3] --target pdp11", "the target must be one of host"),
+    ("compile model.py:split f32[3] -o none/split", "written; got none/split: its folder does not exist"),
+    ("compile none.py:f f32[3] -o none/split", "its folder does not exist"),
+    ("compile model.py", "write such as model.py:model"),
+    ("compile model.py:constant f32[3]", "compile: types: none needed; got f32[3]; leave out f32[3]"),
+    ("compile model.py:split float[2,3]", "; write f32[2,3], or f64, f16 or bf16 for another width"),
+    ("explain model.py:split double[3]", "; write f64[3], or f32 for another width"),
+    ("explain model.py:split flot32[3]", "did you mean float32?"),
+    ("run p.safetensors x.npy -o none/y.npy", "run: --output must name a place that can be written; got none/y.npy"),
+    ("run p.safetensors x.npy -o x.npy", "each output must be a file of its own; got x.npy"),
+    ("run p.safetensors x.npy -o link.npy", "each output must be a file of its own; got link.npy"),
+    ("run p.safetensors x.npy -o p.safetensors", "each output must be a file of its own; got p.safetensors"),
+    ("run p.safetensors x.npy -o y.npy -o y.npy", "each output must be a file of its own; got y.npy"),
+    ("compile model.py:split f32[3] -o link.py", "must not replace its source"),
     ("compile none.safetensors", "load: cannot read"),
-    ("compile x.safetensors f32[3]", "no types are required"),
+    ("compile x.safetensors f32[3]", "compile: types: none needed, because a saved program has its own; got f32[3]"),
     ("compile model.py:split f32[3] -o model.py", "must not replace its source"),
     ("compile model.py:split f32[3] --kind shared --static", "static is for executables"),
     ("run none.safetensors x.npy", "none.safetensors does not exist"),
@@ -80,14 +96,18 @@ def test_objects_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     ("run model.py x.npy -o y.npy", "nacre compile model.py:NAME"),
 ])
 def test_wrong_lines(folder: Path, line: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    nc.save_program(lambda x: x + 1, "p.safetensors", nc.ones((3, 6)))
+    Path("link.npy").symlink_to("x.npy")
+    os.link("model.py", "link.py")
     assert main(line.split()) == MISUSED
-    assert message in capfd.readouterr().err
+    assert message in capfd.readouterr().err.replace("nacre run: ", "run: ").replace("nacre compile: ", "compile: ")
+    assert np.array_equal(np.load("x.npy"), X)
 
 
 def test_wrong_inputs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     nc.save_program(lambda x: x + 1, "p.safetensors", nc.ones(2))
     Path("bad.npy").write_bytes(b"no array")
-    for line, message in (("run p.safetensors bad.npy", "a .npy file is required; bad.npy"),
+    for line, message in (("run p.safetensors bad.npy", "a .npy file is required; bad.npy is not: it begins with b"),
                           ("run p.safetensors x.npy", "x must be f32[2]; got f32[3, 6]"),
                           ("run p.safetensors", "takes 1 tensors (x)"),
                           ("run p.safetensors x.npy -o a.npy -o b.npy", "a file for each output (output)")):
@@ -100,13 +120,15 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a size of 6000 digits": (["compile", "model.py:split", f"f32[{NINES}]"], "sizes of at most"),
     "a bound of 6000 digits": (["compile", "model.py:split", f"f32[n:{NINES}]"], "sizes of at most"),
     "a size of 18 digits": (["explain", "model.py:split", f"f32[{NINES[:18]}]"], "must fit the machine"),
-    "a name of 300 characters": (["compile", "model.py:split", "f32[2]", "-o", "n" * 300], "name of a new one"),
+    "a name of 300 characters": (["compile", "model.py:split", "f32[2]", "-o", "n" * 300], "File name too long"),
     "an object's name of 300": (["compile", "model.py:split", "f32[2]", "-o", "n" * 300, "--kind", "object"],
-                                "name of a new one"),
+                                "File name too long"),
     "a folder": (["compile", "folder.py:f", "f32[2]"], "a Python file is required"),
     "null bytes": (["compile", "null.py:f", "f32[2]"], "a Python file is required"),
     "no Python": (["explain", "broken.py:f", "f32[2]"], "a Python file is required"),
     "a path with a null byte": (["tune", "a\0b.py:f", "f32[2]"], "a Python file is required"),
+    "tune an unknown name": (["tune", "nope"], "tune: the function must be FILE.py:FUNCTION or one of mlp, .* 'nope'"),
+    "tune a mistyped workload": (["tune", "softmx"], "did you mean softmax"),
     "explain without types": (["explain", "model.py:split"], "explain: a TYPE for each argument .* none for x"),
     "tune without types": (["tune", "model.py:split"], "tune: a TYPE for each argument .* none for x"),
     "explain a model without types": (["explain", "model.py:model"], "explain: a TYPE for each argument"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,20 @@ def test_doctor_fails_where_bits_differ(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(machine, "checks", lambda: [Check("this and that", ("softmax",))])
     assert main.main(["doctor"]) == 1
     assert "in softmax" in capsys.readouterr().out
+
+
+def test_each_comparison_is_printed_when_it_is_done(monkeypatch: pytest.MonkeyPatch,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    printed: list[str] = []
+
+    def checks() -> Iterator[Check]:
+        for name in ("one", "two"):
+            yield Check(name, ())
+            printed.append(capsys.readouterr().out)
+
+    monkeypatch.setattr(machine, "checks", checks)
+    assert main.main(["doctor", "--no-color"]) == 0
+    assert "ten seconds" in printed[0] and "same bits     one" in printed[0] and "same bits     two" in printed[1]
 
 
 def test_a_check_that_could_not_run_is_said() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from nacre import __version__
-from nacre.cli import demo, main
+from nacre.cli import demo, faults, main
+from nacre.cli.commands import commands
 from nacre.cli.grammar import MISUSED
-from nacre.cli.main import DONE, INTERRUPTED
+from nacre.cli.main import CLOSED, DONE, INTERRUPTED
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,3 +51,67 @@ def test_interrupt_ends_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setattr(demo, "run", interrupted)
     assert main.main(["demo"]) == INTERRUPTED
     assert capsys.readouterr().err == "nacre: interrupted\n"
+
+
+LINES = (["help"], ["bench", "--help"], ["--version"], ["train"], ["cache"], ["completion", "bash"],
+         ["explain", "model.py:double", "f32[2]", "--json"], ["explain", "model.py:double", "f32[2]"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("def double(x):\n    return x * 2\n")
+    return tmp_path
+
+
+def ended(line: list[str], output: int) -> tuple[int, str]:
+    """The exit status of a command and its error output; its standard output goes to a file that is given by number."""
+    done = subprocess.run([sys.executable, "-m", "nacre.cli.main", *line], stdout=output, stderr=subprocess.PIPE,
+                          text=True, check=False, timeout=100,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_a_full_disk_is_an_error_in_a_line(folder: Path, line: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        status, said = ended(line, full.fileno())
+    assert status == MISUSED and said.count("\n") == 1
+    assert said.startswith("nacre: the output must be writable; No space left on device; ")
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_a_closed_pipe_is_quiet(folder: Path, line: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert ended(line, writing) == (CLOSED, "")
+    finally:
+        os.close(writing)
+
+
+def test_faults_of_the_system_are_sentences() -> None:
+    fault = OSError(24, "Too many open files", "x")
+    assert faults.told(fault, "demo") == "nacre demo: [Errno 24] Too many open files: 'x'"
+    assert faults.told(ValueError("a fault of Nacre"), "demo") is None
+
+
+OUTPUTS = [(name, action.option_strings[-1]) for name, command in commands().items() for action in command.listed
+           if str(action.metavar) in ("FILE", "FILE.npy", "DIR") and action.option_strings]
+
+
+@pytest.mark.parametrize(("name", "option"), OUTPUTS)
+def test_outputs_are_checked_before_the_work(folder: Path, name: str, option: str, monkeypatch: pytest.MonkeyPatch,
+                                             capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"train": ["digits"], "compile": ["model.py:double", "f32[2]"], "run": ["model.py", "x.npy"]}
+    for place, words in (("model.py/x", "Not a directory"), ("none/x", "its folder does not exist"), (".", "Is a dir")):
+        if option == "--out" and place != "model.py/x":
+            continue  # a folder is made
+        assert main.main([name, *given.get(name, []), option, place]) == MISUSED
+        told = capsys.readouterr()
+        assert told.out == "" and f"{option} must name a place that can be written; got {place}: {words}" in told.err
+
+
+def test_all_outputs_are_found() -> None:
+    assert {name for name, _ in OUTPUTS} == {"demo", "train", "bench", "compile", "run"}

@@ -44,7 +44,7 @@ def test_csv(pa: Any, tmp_path: Path) -> None:
     assert len(rows) == 3 and rows.columns == ["a", "b"] and rows[2] == {"a": 3, "b": "z"}
     with pytest.raises(nc.ArgumentError, match="columns of"):
         data.read_csv(paths, ["c"], ";")
-    with pytest.raises(nc.ArgumentError, match="exist"):
+    with pytest.raises(FileNotFoundError, match="exist"):
         data.read_csv(tmp_path / "none.csv")
 
 

@@ -91,6 +91,38 @@ def test_help_and_version(program: Path) -> None:
     assert execute(program, "--version").stdout.decode().startswith(f"digits (compiled by Nacre {__version__} for host")
 
 
+def test_help_fits_a_terminal(tmp_path: Path, program: Path) -> None:
+    names = {f"a_long_name_of_an_input_{k}": nc.ones(2) for k in range(3)}
+    function = eval(f"lambda {', '.join(names)}: {' + '.join(names)}")
+    wide = deploy.compile(function, list(names.values()), tmp_path / "wide").path
+    for path in (program, wide):
+        told = execute(path, "--help").stdout.decode()
+        assert max(map(len, told.splitlines())) <= 80, told
+        assert "\n  for any number.\n" in told
+
+
+def test_an_output_must_be_a_file_of_its_own(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", images(2))
+    before = Path("x.npy").read_bytes()
+    os.link("x.npy", "hard.npy")
+    Path("soft.npy").symlink_to("x.npy")
+    for name in ("x.npy", "./x.npy", "hard.npy", "soft.npy"):
+        done = execute(program, "x.npy", name)
+        assert done.returncode == MISUSED and done.stderr.startswith(f"digits: {name}: each output must be".encode())
+    assert Path("x.npy").read_bytes() == before
+    assert execute(program, "x.npy", "/dev/null").returncode == DONE
+
+
+def test_two_outputs_must_be_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    two = deploy.compile(lambda x: (x * 2, x * 3), [nc.ones(2)], tmp_path / "two").path
+    np.save("x.npy", np.ones(2, np.float32))
+    assert execute(two, "x.npy", "y.npy", "y.npy").returncode == MISUSED and not Path("y.npy").exists()
+    assert execute(two, "x.npy", "/dev/null", "/dev/null").returncode == DONE
+    assert execute(two, "x.npy", "y.npy", "z.npy").returncode == DONE
+
+
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_wrong_number_of_files(program: Path, count: int) -> None:
     done = execute(program, *["x.npy"] * count)

@@ -143,7 +143,30 @@ def test_what_cannot_be_saved(names: Any, tmp_path: Path) -> None:
     assert not os.listdir(tmp_path)
 
 
+def test_values_that_are_not_tensors_are_named(tmp_path: Path) -> None:
+    for value, words in (
+        ({"b": nc.ones(2)}, r"a dict for 'a'; join the names of nested dicts: {f'{a}.{b}': x"),
+        (None, "'a' has another value: .* got NoneType"), ([nc.ones(2), nc.ones(3)], "equal shapes"), ("x", "got str"),
+    ):
+        with pytest.raises(Error, match=f"^save: each name must have a tensor; .*{words}"):
+            nc.save({"a": value}, tmp_path / "x.safetensors")
+
+
+def test_files_of_another_format_are_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones(2))
+    with pytest.raises(ArgumentError, match=r"begins with b'.x93NUMPY.*; read it with nc.asarray\(np.load\(path\)\)"):
+        nc.load(tmp_path / "x.npy")
+    (tmp_path / "text.npy").write_text("1.0 2.0 3.0")
+    with pytest.raises(ArgumentError, match=r"is not: .*begins with b'1.0 2.0 '$"):
+        nc.load(tmp_path / "text.npy")
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, kind in ((tmp_path / "none", FileNotFoundError), (tmp_path, IsADirectoryError)):
+        with pytest.raises(kind):
+            nc.load(path)
+    with pytest.raises(IsADirectoryError):
+        nc.save({}, tmp_path)
     for path in (tmp_path / "none.safetensors", tmp_path):
         with pytest.raises(DeviceError, match="load: cannot read"):
             nc.load(path)

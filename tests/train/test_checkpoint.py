@@ -111,6 +111,23 @@ def test_a_damaged_checkpoint_is_refused_or_put_aside_and_said(kept: train.Check
     assert [p.name for p in kept.paths()] == ["step-00000001", "step-00000003"]
 
 
+def test_other_paths_are_told_apart_from_damage(kept: train.Checkpoints) -> None:
+    model, out = nn.Linear(1, 1), kept.folder.parent
+    best, refused = kept.folder / "best", "the path must be"
+    for path, words in (
+        (out, f"the folder of a training; pass {best}"), (kept.folder, f"a folder of checkpoints; pass {best}"),
+        (best / "model.safetensors", f"a file; pass {best}"), (out / "none", "which does not exist"),
+        (kept.folder / "step-00000004" / "..", f"; pass {kept.folder / 'step-00000004' / '..' / 'best'}"),
+    ):
+        with pytest.raises(StateError, match=refused) as said:
+            train.restore_model(model, path)
+        assert str(said.value).endswith(words) and not isinstance(said.value, DamagedCheckpoint)
+        assert isinstance(said.value, FileNotFoundError) == (path.name == "none")
+    (out / "empty").mkdir()
+    with pytest.raises(StateError, match=r"a folder without checkpoint.json; pass a path such as out/checkpoints/best"):
+        train.read(out / "empty")
+
+
 def test_where_all_are_damaged_nothing_is_begun_anew(kept: train.Checkpoints) -> None:
     for path in kept.paths():
         (path / "state.json").write_bytes(b"")

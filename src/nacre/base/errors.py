@@ -70,6 +70,35 @@ class DeviceError(Error, RuntimeError):
     """The machine lacks something (an instruction set, a thread, a file system)."""
 
 
+class MissingFile(DeviceError, FileNotFoundError):
+    """A file or folder does not exist."""
+
+
+class ForbiddenFile(DeviceError, PermissionError):
+    """The system does not permit the access to a file or folder."""
+
+
+class UnexpectedFolder(DeviceError, IsADirectoryError):
+    """A path that must lead to a file leads to a folder."""
+
+
+class UnexpectedFile(DeviceError, NotADirectoryError):
+    """A path that must lead to a folder leads to a file."""
+
+
+OF_FILES = {kind.__bases__[1]: kind for kind in (MissingFile, ForbiddenFile, UnexpectedFolder, UnexpectedFile)}
+
+
+def file_error(message: str, fault: BaseException) -> DeviceError:
+    """The error for a fault of the system at a file: also a FileNotFoundError, for example, where the fault is one."""
+    return next((kind for base, kind in OF_FILES.items() if isinstance(fault, base)), DeviceError)(message)
+
+
+def reason(fault: BaseException) -> str:
+    """The system's words for a fault at a file, without its number and the path."""
+    return getattr(fault, "strerror", None) or str(fault)
+
+
 def explain(title: str, wrong: str, why: str, right: str) -> str:
     """A long message: the wrong code, the reason, and the right code."""
 

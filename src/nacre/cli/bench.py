@@ -8,17 +8,16 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from nacre.base import tree
-from nacre.base.errors import ArgumentError, DeviceError
-from nacre.cli import layout
+from nacre.base.errors import ArgumentError
+from nacre.cli import layout, outputs
 from nacre.cli.grammar import Parser
 from nacre.cli.stages import duration, stages
-from nacre.cli.suggestions import nearest
+from nacre.cli.suggestions import require_known
 from nacre.cli.tables import Table, show
 from nacre.inspect import machine, roofline
 from nacre.inspect.ceilings import Ceilings, measure
@@ -64,8 +63,8 @@ def arguments(command: Parser) -> None:
     command.add_argument("--tiny", action="store_true", help="use tiny sizes: a quick check that everything runs")
     command.add_argument("--rows", type=int, default=ROWS, metavar="N",
                          help="kernels to show for each workload (default: %(default)s)")
-    command.add_argument("--json", type=Path, metavar="FILE", help="also write all measurements to a file")
-    command.add_argument("--svg", type=Path, metavar="FILE", help="also write the roofline as a picture")
+    command.add_output("--json", metavar="FILE", help="also write all measurements to a file")
+    command.add_output("--svg", metavar="FILE", help="also write the roofline as a picture")
     command.sections.append(("words in the tables", WORDS))
 
 
@@ -74,10 +73,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
     if given.rounds < 1 or not 0 <= given.seconds < math.inf or given.rows < 0:
         raise ArgumentError("bench: positive rounds, and seconds and rows that are finite and not negative, are "
                             f"required; got {given.rounds}, {given.seconds} and {given.rows}")
-    unknown = next((name for name in given.workloads if name not in WORKLOADS), None)
-    if unknown is not None:
-        raise ArgumentError(f"bench: the workload must be one of {', '.join(WORKLOADS)}; got {unknown!r}"
-                            f"{nearest(unknown, WORKLOADS)}")
+    require_known(given.workloads, WORKLOADS, "bench: the workload")
     names = chosen(given.workloads)
     load = os.getloadavg()[0]
     layout.show(console, layout.wrapped(_expected(len(names), given), console.width))
@@ -96,22 +92,22 @@ def run(given: argparse.Namespace, console: Console) -> int:
         stage("measuring the machine's limits")
         limits = measure()  # once more: what disturbed the machine the first time may have gone
     told = {n: p.under(limits) for n, p in told.items()}
-    report(console, names, told, taken, given.rows)
+    report(console, names, told, taken, given.rows, given.tiny)
     if given.json:
-        _write(given.json, json.dumps(document(told, taken), indent=1) + "\n")
+        outputs.write(given.json, json.dumps(document(told, taken), indent=1) + "\n", "bench", "--json")
     if given.svg:
-        _write(given.svg, roofline.chart(list(told.values())).svg())
+        outputs.write(given.svg, roofline.chart(list(told.values())).svg(), "bench", "--svg")
     return 0
 
 
 def report(console: Console, names: list[Workload], told: dict[str, Profile], taken: dict[str, Times],
-           rows: int) -> None:
+           rows: int, tiny: bool = False) -> None:
     """Print the limits, the tables, a warning where the numbers disagree, and what the words mean."""
     limits = next(iter(told.values())).ceilings
     layout.show(console, layout.wrapped(ceilings_line(limits), console.width, 0, 2))
     for w in names:
         console.print()
-        show(console, kernels(w, told[w.name], rows))
+        show(console, kernels(w, told[w.name], rows, tiny))
     console.print()
     show(console, totals(names, told, taken))
     _warn(console, busy_after(told, taken))
@@ -169,9 +165,9 @@ def _size(nbytes: int) -> str:
     return f"{nbytes >> 20} MiB" if nbytes >= 1 << 20 else f"{nbytes >> 10} KiB"
 
 
-def kernels(workload: Workload, told: Profile, limit: int) -> Table:
+def kernels(workload: Workload, told: Profile, limit: int, tiny: bool = False) -> Table:
     """A workload's kernels, the longest first, equal ones on one line; the last lines are the whole."""
-    table = Table(f"{workload.name}: {workload.title}", "kernel",
+    table = Table(f"{workload.name}: {workload.tiny if tiny else workload.title}", "kernel",
                     ("times", "ms", "median", "of it", "GFLOP/s", "GB/s", "roof", "busy"))
     ranked = sorted(_alike(told.rows), key=lambda rows: -sum(r.seconds for r in rows))
     for rows in ranked[:limit]:
@@ -232,11 +228,3 @@ def document(told: dict[str, Profile], taken: dict[str, Times]) -> dict[str, Any
     limits = next(iter(told.values())).ceilings
     entries = {n: entry(n, p) for n, p in told.items()}
     return {"machine": machine.facts(), "ceilings": asdict(limits), "workloads": entries}
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        raise DeviceError(f"bench: a file that can be written is required; got {path}: {fault.strerror}; "
-                          "name another") from None

@@ -16,12 +16,13 @@ from typing import Any
 from rich.console import Console
 
 from nacre.base.errors import ArgumentError
-from nacre.cli import layout
+from nacre.cli import layout, outputs
 from nacre.cli.grammar import Parser
-from nacre.cli.source import TYPES, given, load
-from nacre.cli.suggestions import nearest
+from nacre.cli.source import TYPES, given, load, parts
+from nacre.cli.suggestions import require_known
+from nacre.deploy import link
 from nacre.deploy.compile import KINDS, Deployed, compile
-from nacre.deploy.target import names
+from nacre.deploy.target import aim, names
 from nacre.formats.frozen import load_program
 from nacre.formats.program import Program, freeze
 from nacre.nn.module import Module
@@ -44,8 +45,8 @@ def arguments(command: Parser) -> None:
                          help="a function or model of a file, or a program that nc.save_program wrote")
     command.add_argument("types", nargs="*", default=[], metavar="TYPE",
                          help=f"the type of each argument of a function or model, such as {TYPES}")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE",
-                         help="the file to write (default: the name of the function or model)")
+    command.add_output("-o", "--output", replaced=True, metavar="FILE",
+                       help="the file to write (default: the name of the function or model)")
     command.add_argument("--kind", choices=KINDS, default=KINDS[0], metavar="KIND",
                          help=f"one of {', '.join(KINDS)} (default: %(default)s)")
     command.add_argument("--target", default="host", metavar="TARGET",
@@ -57,13 +58,17 @@ def arguments(command: Parser) -> None:
 def run(line: argparse.Namespace, console: Console) -> int:
     """Compile, and print what was written."""
     start = time.perf_counter()
-    if line.target not in names():
-        raise ArgumentError(f"compile: the target must be one of {', '.join(names())}; got {line.target!r}"
-                            f"{nearest(line.target, names())}")
-    program, name = source(line.source, line.types)
+    require_known([line.target], names(), "compile: the target")
+    read, name = named(line.source)
     path: Path = line.output or Path(name + ENDINGS[line.kind])
-    if path.resolve() == Path(line.source.rpartition(":")[0] or line.source).resolve():
+    if path.resolve() == read.resolve() or outputs.is_same_file(path, read):  # the latter for a hard link
         raise ArgumentError(f"compile: the output must not replace its source; got {path}; name another file with -o")
+    outputs.require(path, "compile", "--output", replaced=True)
+    program = source(line.source, line.types)
+    found = aim(line.target)
+    if line.kind != "object" and not line.json and link.by_zig(found, line.static or found.library == "musl"):
+        layout.show(console, layout.wrapped(f"Linking for {line.target} with ziglang: the first link for a target "
+                                            "takes one or two minutes.", console.width))
     with _ended_by_signals():
         made = compile(program, (), path, line.kind, line.target, static=line.static)
     told = report(made, time.perf_counter() - start)
@@ -106,14 +111,22 @@ def report(made: Deployed, seconds: float) -> dict[str, Any]:
             **{kind: [{"name": n, "type": str(t)} for n, t in found] for kind, found in values.items()}}
 
 
-def source(place: str, types: Sequence[str]) -> tuple[Program, str]:
-    """The program that a command line names, and a name for it."""
+def named(place: str) -> tuple[Path, str]:
+    """The file that a command line names, and the name of the program in it."""
+    if place.endswith(".safetensors"):
+        return Path(place), Path(place).name.split(".")[0]
+    path, name = parts(place, "compile")
+    return Path(path), name
+
+
+def source(place: str, types: Sequence[str]) -> Program:
+    """The program that a command line names."""
     if place.endswith(".safetensors"):
         if types:
-            raise ArgumentError("compile: no types are required for a saved program, which has its own; got "
-                                f"{', '.join(types)}")
-        return load_program(place), Path(place).name.split(".")[0]
+            raise ArgumentError("compile: types: none needed, because a saved program has its own; got "
+                                f"{', '.join(types)}; leave them out")
+        return load_program(place)
     function = load(place, "compile")
     on = given(function, types, "compile")
     model = function.eval() if isinstance(function, Module) else function
-    return freeze(model, *on.values, dynamic_shapes=on.dynamic_shapes), place.rpartition(":")[2]
+    return freeze(model, *on.values, dynamic_shapes=on.dynamic_shapes)

@@ -21,10 +21,10 @@ from nacre import __version__
 from nacre.api.creation import asarray
 from nacre.api.random import generator
 from nacre.api.settings import get_threads, set_threads
-from nacre.base.errors import CompileError, DeviceError, MissingExtra
+from nacre.base.errors import CompileError, MissingExtra
 from nacre.base.records import dataclass
 from nacre.base.state import gradients
-from nacre.cli import demo_program, demo_training, drawing, layout
+from nacre.cli import demo_program, demo_training, drawing, layout, outputs
 from nacre.cli.demo_training import KILLED_AFTER, elsewhere, hashed, killed, ready, trained
 from nacre.cli.grammar import Parser
 from nacre.data import TensorDataset
@@ -109,7 +109,7 @@ EXAMPLES = (
 
 def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
+    command.add_output("--json", metavar="FILE", help="also write the results to a file")
     command.add_argument("--epochs", type=_positive, default=digits.EPOCHS, metavar="N",
                          help="passes over the training images (default: %(default)s)")
     command.sections.append(("exit status", (
@@ -382,8 +382,4 @@ def _section(console: Console, title: str, rows: Sequence[tuple[bool | None, str
 
 def write(report: Report, path: Path) -> None:
     """Write the report as JSON."""
-    try:
-        path.write_text(json.dumps(asdict(report), indent=2) + "\n", encoding="utf-8")
-    except OSError as fault:
-        raise DeviceError(f"demo: a file that can be written is required for --json; got {path}: {fault.strerror}; "
-                          "name another") from None
+    outputs.write(path, json.dumps(asdict(report), indent=2) + "\n", "demo", "--json")

@@ -13,6 +13,7 @@ from nacre import __version__
 from nacre.base.errors import Error
 from nacre.cli import layout
 from nacre.cli.grammar import Parser
+from nacre.cli.stages import stages
 from nacre.deploy.link import linker
 from nacre.deploy.target import aim
 from nacre.inspect import machine
@@ -36,7 +37,8 @@ CACHE_EXAMPLES = (
 
 def arguments(command: Parser) -> None:
     """Add the arguments of `doctor`."""
-    command.about = "The self-test runs the same computations in every way that this machine can, and compares bits."
+    command.about = ("The self-test runs the same computations in every way that this machine can, and compares bits. "
+                     "It takes about ten seconds, and longer at the first run.")
     command.add_argument("--json", action="store_true", help="print everything as JSON")
     command.sections.append(("exit status", (("0", "all bits agree"), ("1", "bits differ"))))
 
@@ -47,18 +49,28 @@ def run(given: argparse.Namespace, console: Console) -> int:
     if not given.json:
         layout.show(console, layout.definitions(facts.items(), console.width, indent=0))
         console.print()
+        layout.show(console, layout.wrapped("Self-test: about ten seconds, longer at the first run.", console.width))
     start = time.perf_counter()
-    found = machine.checks()
+    found = list(machine.checks()) if given.json else shown_checks(console)
     taken = time.perf_counter() - start
     agree = all(check.passed for check in found)
     if given.json:
         print(json.dumps({"facts": facts, "checks": [{**asdict(c), "passed": c.passed} for c in found],
                           "seconds": round(taken, 3), "bits_agree": agree}, indent=2))
         return 0 if agree else 1
-    for check in found:
-        console.print(check_line(check), soft_wrap=True)
     console.print(f"self-test: {taken:.1f} s")
     return 0 if agree else 1
+
+
+def shown_checks(console: Console) -> list[Check]:
+    """Compare bits, and print each comparison when it is done."""
+    found: list[Check] = []
+    with stages(console) as stage:
+        stage("comparing bits")
+        for check in machine.checks():
+            found.append(check)
+            console.print(check_line(check), soft_wrap=True)
+    return found
 
 
 def linked_by() -> str:

@@ -48,9 +48,9 @@ def frames(fault: BaseException) -> list[traceback.FrameSummary]:
 
 
 def told(fault: Exception, command: str, traceback_too: bool = False) -> str | None:
-    """The message for an error in the user's files or in what the user asked for; None for a fault of Nacre itself."""
+    """The message for an error in the user's files, in the command line or of the system; None for a fault of Nacre."""
     found = frames(fault)
-    if not found and not isinstance(fault, Error):
+    if not found and not isinstance(fault, Error | OSError):
         return None
     if traceback_too:
         return "".join(traceback.format_exception(fault)).rstrip()

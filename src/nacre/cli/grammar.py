@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, cast
 
-from nacre.cli import layout
+from nacre.cli import layout, outputs
 from nacre.cli.suggestions import nearest
 
 MISUSED = 2  # the exit status for a wrong command line, and for errors in the user's files
@@ -26,6 +27,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, name: str, summary: str, examples: Rows) -> None:
         self.listed: list[argparse.Action] = []
+        self.outputs: list[tuple[argparse.Action, dict[str, bool]]] = []  # the files that the command writes
         self.places: list[str] = []  # how each argument is written in the usage
         self.name, self.summary, self.examples = name, summary, examples
         self.about = ""
@@ -39,6 +41,18 @@ class Parser(argparse.ArgumentParser):
         if not made.option_strings:
             self.places.append(FORMS.get(str(made.nargs), "{}").format(made.metavar))
         return made
+
+    def add_output(self, *names: str, folder: bool = False, replaced: bool = False, **options: Any) -> None:
+        """Add an option that names a file to write, or a folder; it is checked before the command begins."""
+        self.outputs.append((self.add_argument(*names, type=Path, **options), {"folder": folder, "replaced": replaced}))
+
+    def require_outputs(self, given: argparse.Namespace) -> None:
+        """Raise DeviceError for an output that cannot be written."""
+        for action, form in self.outputs:
+            held: object = getattr(given, action.dest)
+            for path in cast("list[Path]", held if isinstance(held, list) else [held] if held is not None else []):
+                if path != outputs.STANDARD:
+                    outputs.require(path, self.name, action.option_strings[-1], **form)
 
     def add_shared(self) -> None:
         """Add the options that all commands have."""
@@ -66,6 +80,10 @@ class Parser(argparse.ArgumentParser):
         text = f"{self.prog}: {message}\nRun {self.prog} --help for its arguments and options."
         print("\n".join(layout.wrapped(text, layout.columns())), file=sys.stderr)
         sys.exit(MISUSED)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print a page; a fault of the output is not ignored, as argparse does."""
+        print(message, end="", file=file)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError, with a suggestion, for a value that is not among an argument's choices."""

@@ -15,10 +15,12 @@ from rich.console import Console
 
 from nacre.api.interchange import printable
 from nacre.base import tree
-from nacre.base.errors import ArgumentError, DeviceError
+from nacre.base.errors import ArgumentError, DeviceError, DTypeError
+from nacre.cli import outputs
 from nacre.cli.grammar import Parser
 from nacre.cli.suggestions import nearest
 from nacre.formats.frozen import load_program
+from nacre.formats.npy import read_array
 from nacre.formats.safetensors import replacing
 from nacre.interpret.evaluate import from_numpy
 from nacre.trace.value import Value
@@ -35,9 +37,9 @@ def arguments(command: Parser) -> None:
                          "program that nc.save_program wrote")
     command.add_argument("inputs", nargs="*", default=[], type=Path, metavar="INPUT.npy",
                          help="the inputs, in order")
-    command.add_argument("-o", "--output", action="append", type=Path, default=[], metavar="FILE.npy",
-                         help="the file for an output; once for each output (without it, a saved program's outputs "
-                         "are printed)")
+    command.add_output("-o", "--output", action="append", default=[], metavar="FILE.npy",
+                       help="the file for an output; once for each output (without it, a saved program's outputs "
+                       "are printed)")
     command.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
@@ -46,6 +48,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
     start = time.perf_counter()
     program: Path = given.program
     require_program(program)
+    outputs.require_apart(given.output, [program, *given.inputs], "run")
     if program.suffix == ".safetensors":
         told = saved(program, given.inputs, given.output, None if given.json else console)
     else:
@@ -70,30 +73,30 @@ def require_program(path: Path) -> None:
                             f"executable of its function first: nacre compile {path}:NAME TYPE ... -o FILE")
 
 
-def saved(path: Path, inputs: Sequence[Path], outputs: Sequence[Path], console: Console | None) -> list[dict[str, Any]]:
+def saved(path: Path, inputs: Sequence[Path], files: Sequence[Path], console: Console | None) -> list[dict[str, Any]]:
     """Run a saved program; write its outputs, or print them."""
     program = load_program(path)
-    if outputs and len(outputs) != len(program.outputs):
+    if files and len(files) != len(program.outputs):
         raise ArgumentError(f"run: a file for each output ({', '.join(program.outputs)}) is required, or none; got "
-                            f"{len(outputs)}")
+                            f"{len(files)}")
     found: list[Value] = tree.flatten(program(*map(_read, inputs)))[0]
     told: list[dict[str, Any]] = []
     for k, (name, x) in enumerate(zip(program.outputs, found, strict=True)):
-        told.append({"name": name, "type": str(x.type)} | ({"file": str(outputs[k])} if outputs else {}))
-        if outputs:
-            with replacing(outputs[k]) as made, open(made, "wb") as file:
+        told.append({"name": name, "type": str(x.type)} | ({"file": str(files[k])} if files else {}))
+        if files:
+            with replacing(files[k], "run") as made, open(made, "wb") as file:
                 np.lib.format.write_array(file, np.asarray(x), allow_pickle=False)
         elif console is not None:
             console.print(f"{name}: {x.type}\n{printable(x)}", markup=False, soft_wrap=True)
     return told
 
 
-def executable(path: Path, inputs: Sequence[Path], outputs: Sequence[Path]) -> int:
+def executable(path: Path, inputs: Sequence[Path], files: Sequence[Path]) -> int:
     """Run an executable in a process of its own; its exit status."""
-    if not outputs:
+    if not files:
         raise ArgumentError("run: a file for each output is required of an executable; name them with -o")
     try:
-        return subprocess.run([path.resolve(), *inputs, *outputs], check=False).returncode
+        return subprocess.run([path.resolve(), *inputs, *files], check=False).returncode
     except OSError as fault:
         raise DeviceError(f"run: an executable of this machine, or a .safetensors file, is required; {path}: "
                           f"{fault.strerror}") from None
@@ -101,9 +104,9 @@ def executable(path: Path, inputs: Sequence[Path], outputs: Sequence[Path]) -> i
 
 def _read(path: Path) -> Value:
     try:
-        return from_numpy(np.load(path, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as fault:
-        raise ArgumentError(f"run: a .npy file is required; {path}: {fault}") from None
+        return from_numpy(read_array(path, "run"))
+    except DTypeError as fault:
+        raise ArgumentError(f"run: an array of numbers is required; {path}: {fault}") from None
 
 
 def _type(path: Path) -> str:

@@ -22,6 +22,11 @@ from nacre.nn.module import Module
 from nacre.transform.jit import Jitted
 
 BY_NAME = {name: d for d in dtypes.ALL for name in (d.short, d.name)}
+ELSEWHERE = {  # names of other languages and packages: the type with the usual width, and others of its kind
+    "float": ("f32", "f64, f16 or bf16"), "double": ("f64", "f32"), "half": ("f16", "bf16"), "single": ("f32", "f64"),
+    "int": ("i64", "i32, i16 or i8"), "long": ("i64", "i32"), "short": ("i16", "i32"), "byte": ("u8", "i8"),
+    "uint": ("u64", "u32, u16 or u8"), "boolean": ("bool", "u8"),
+}  # fmt: skip
 SIZE = re.compile(r"(\d+)|([A-Za-z_]\w*):(?:(\d+):)?(\d+)")
 TYPES = "'f32[64, 784]', or 'f32[batch:512, 784]' for any batch up to 512 (see nacre help types)"
 DIGITS = 18  # of a size, so that it fits into 63 bits
@@ -38,16 +43,22 @@ class Given:
 
 def load(place: str, command: str) -> Any:
     """The function or model that `FILE.py:NAME` names, for a command; the file is run to get it."""
-    path, colon, name = place.rpartition(":")
-    if not colon or not path:
-        advice = f"; write such as {place}:model" if place.endswith(".py") else ""
-        raise ArgumentError(f"{command}: FILE.py:NAME is required; got {place!r}{advice}")
+    path, name = parts(place, command)
     names = _run(path, command)
     if not callable(names.get(name)):
         known = sorted(k for k, v in names.items() if callable(v) and not k.startswith("_") and _made_there(v))
         raise ArgumentError(f"{command}: a function or model of {path} is required; got {name!r}; there "
                             f"are {', '.join(known) or 'none'}{nearest(name, known)}")
     return names[name]
+
+
+def parts(place: str, command: str) -> tuple[str, str]:
+    """The file and the name of `FILE.py:NAME`.  Raises ArgumentError for another form."""
+    path, colon, name = place.rpartition(":")
+    if not colon or not path:
+        advice = f"; write such as {place}:model" if place.endswith(".py") else ""
+        raise ArgumentError(f"{command}: FILE.py:NAME is required; got {place!r}{advice}")
+    return path, name
 
 
 def _run(path: str, command: str) -> dict[str, Any]:
@@ -84,8 +95,9 @@ def given(function: Callable[..., Any], types: Sequence[str], command: str) -> G
     found = parameters(function, command)
     names = [p.name for p in found]
     if len(types) > len(names):
-        raise ArgumentError(f"{command}: {len(names)} types ({', '.join(names)}) are required; got "
-                            f"{len(types)}")
+        needed = f"{len(names)} ({', '.join(names)})" if names else "none"
+        raise ArgumentError(f"{command}: types: {needed} needed; got {', '.join(types)}; leave out "
+                            f"{', '.join(types[len(names):])}")
     lacking = [p.name for p in found[len(types):]
                if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if lacking:
@@ -105,6 +117,14 @@ def parameters(function: Callable[..., Any], command: str) -> list[inspect.Param
         raise ArgumentError(f"{command}: a function whose parameters are known is required; {fault}") from None
 
 
+def _meant(name: str, sizes: str) -> str:
+    """The end of a message about an unknown element type: what to write."""
+    if name.lower() not in ELSEWHERE:
+        return nearest(name, BY_NAME)
+    usual, others = ELSEWHERE[name.lower()]
+    return f"; write {usual}[{sizes}], or {others} for another width"
+
+
 def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
     """An example of the type that a text such as `f32[batch:512, 784]` names, and its axes with a choice of size."""
     found = re.fullmatch(r"\s*(\w+)\s*\[([^\]]*)\]\s*", text)
@@ -112,7 +132,7 @@ def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
     read = [SIZE.fullmatch(s) for s in sizes]
     if found is None or found[1] not in BY_NAME or not all(read):
         unknown = found is not None and found[1] not in BY_NAME
-        advice = nearest(found[1], BY_NAME) if found is not None and unknown else ""
+        advice = _meant(found[1], found[2]) if found is not None and unknown else ""
         raise ArgumentError(f"{command}: a type such as f32[64, 784] or f32[batch:512, 784] is required, of "
                             f"{', '.join(d.short for d in dtypes.ALL)}; got {text!r}{advice}")
     if any(len(digits) > DIGITS for m in read if m is not None for digits in m.groups() if digits and m[2] != digits):

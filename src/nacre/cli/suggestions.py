@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from nacre.base.errors import ArgumentError
+
 CLOSE = 0.55  # how alike two words must be, from 0 to 1
 
 
@@ -16,3 +18,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """
     found = difflib.get_close_matches(word, list(known), 1, CLOSE)
     return f"; did you mean {found[0]}?" if found else ""
+
+
+def require_known(names: Iterable[str], known: Iterable[str], subject: str, also: str = "") -> None:
+    """Raise ArgumentError, with a suggestion, for a name that is not among the known ones."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise ArgumentError(f"{subject} must be {also}one of {', '.join(known)}; got {name!r}"
+                                f"{nearest(name, known)}")

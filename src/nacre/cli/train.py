@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from nacre import examples
-from nacre.base.errors import ArgumentError, DeviceError
-from nacre.cli import layout
+from nacre.base.errors import ArgumentError
+from nacre.cli import layout, outputs
 from nacre.cli.grammar import Parser
 from nacre.cli.suggestions import nearest
 from nacre.examples import Settings
@@ -37,7 +37,7 @@ def arguments(command: Parser) -> None:
     command.add_argument("--epochs", type=int, metavar="N", help="epochs in all (default: the example's)")
     command.add_argument("--seed", type=int, default=0, metavar="N",
                          help="the seed of all random numbers (default: %(default)s)")
-    command.add_argument("--out", type=Path, metavar="DIR", help="the folder for checkpoints, logs and the report "
+    command.add_output("--out", folder=True, metavar="DIR", help="the folder for checkpoints, logs and the report "
                          "(default: runs/EXAMPLE)")
     command.add_argument("--resume", action="store_true",
                          help="continue from the last checkpoint in the folder, if there is one")
@@ -46,7 +46,7 @@ def arguments(command: Parser) -> None:
     command.add_argument("--tensorboard", action="store_true", help="also write events for TensorBoard into DIR/events")
     command.add_argument("--mlflow", metavar="NAME", help="also write to the MLflow experiment of this name")
     command.add_argument("--eager", action="store_true", help="run without compiling; the results are the same")
-    command.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
+    command.add_output("--json", metavar="FILE", help="also write the results to a file")
 
 
 def run(given: argparse.Namespace, console: Console) -> int:
@@ -63,6 +63,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
     if epochs < 1 or not 0 <= given.seed < 1 << 32:
         raise ArgumentError(f"train: positive epochs and a seed in [0, 2^32) are required; got {epochs}, {given.seed}")
     out: Path = given.out or RUNS / given.example
+    outputs.require(out, "train", "--out", folder=True)
     options: dict[str, Any] = {"out": out, "jit": not given.eager, "progress": console, "save_every": given.save_every,
                                "hint": again(given, out), "writers": writers(given, out)}
     ready = example.build(Settings(given.seed, epochs, options))
@@ -109,8 +110,4 @@ def again(given: argparse.Namespace, out: Path) -> str:
 
 def write(path: Path, document: Any) -> None:
     """Write results as JSON."""
-    try:
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    except OSError as fault:
-        raise DeviceError(f"train: a file that can be written is required for --json; got {path}: {fault.strerror}; "
-                          "name another") from None
+    outputs.write(path, json.dumps(document, indent=1) + "\n", "train", "--json")

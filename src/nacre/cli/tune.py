@@ -12,6 +12,7 @@ from rich.console import Console
 from nacre.cli import layout, source
 from nacre.cli.grammar import Parser
 from nacre.cli.stages import duration, stages
+from nacre.cli.suggestions import require_known
 from nacre.cli.tables import Table, show
 from nacre.compile.tune import Found, tune
 from nacre.inspect.workloads import WORKLOADS, chosen
@@ -69,7 +70,9 @@ def _programs(given: argparse.Namespace) -> list[tuple[str, Callable[[], tuple[J
         values = source.given(function, given.types, "tune").values
         jitted = function if isinstance(function, Jitted) else jit(function)
         return [(given.what, lambda: (jitted, values))]
-    return [(w.name, partial(w.ready, given.tiny)) for w in chosen([given.what] if given.what else [])]
+    names = [given.what] if given.what else []
+    require_known(names, WORKLOADS, "tune: the function", "FILE.py:FUNCTION or ")
+    return [(w.name, partial(w.ready, given.tiny)) for w in chosen(names)]
 
 
 def table(name: str, found: list[Found]) -> Table:

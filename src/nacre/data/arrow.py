@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from nacre.base.conversion import integers
-from nacre.base.errors import ArgumentError, DTypeError, MissingExtra, StateError
+from nacre.base.errors import ArgumentError, DTypeError, MissingExtra, MissingFile, StateError
 from nacre.data.dataset import Dataset, IterableDataset, checked
 
 Paths = str | Path | Sequence[str | Path]
@@ -29,8 +29,10 @@ def _module(name: str) -> Any:
 def _listed(paths: Paths) -> list[str]:
     listed = [str(paths)] if isinstance(paths, str | Path) else [str(p) for p in paths]
     missing = [p for p in listed if not Path(p).exists()]
-    if missing or not listed:
-        raise ArgumentError(f"data: the files must exist; missing: {missing or 'none given'}")
+    if not listed:
+        raise ArgumentError("data: at least one file is required; got none")
+    if missing:
+        raise MissingFile(f"data: the files must exist; missing: {missing}")
     return listed
 
 
@@ -96,8 +98,8 @@ def _column(name: str, column: Any) -> Any:
 def read_csv(paths: Paths, columns: Sequence[str] | None = None, delimiter: str = ",") -> ArrowDataset:
     """The rows of CSV files; the first line names the columns, and pyarrow finds their types.
 
-    `columns` selects columns, all by default.  Raises ArgumentError for files or columns that do not exist,
-    MissingExtra without pyarrow.
+    `columns` selects columns, all by default.  Raises DeviceError (also a FileNotFoundError) for files
+    that do not exist, ArgumentError for other columns, MissingExtra without pyarrow.
 
     >>> import pyarrow, pyarrow.csv
     >>> pyarrow.csv.write_csv(pyarrow.table({"x": [1.5, 2.5], "y": [0, 1]}), "rows.csv")
@@ -114,8 +116,8 @@ def read_csv(paths: Paths, columns: Sequence[str] | None = None, delimiter: str 
 def read_parquet(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
     """The rows of Parquet files, held in memory.
 
-    `columns` selects columns, all by default.  Raises ArgumentError for files or columns that do not exist,
-    MissingExtra without pyarrow.
+    `columns` selects columns, all by default.  Raises DeviceError (also a FileNotFoundError) for files
+    that do not exist, ArgumentError for other columns, MissingExtra without pyarrow.
 
     >>> import pyarrow, pyarrow.parquet
     >>> pyarrow.parquet.write_table(pyarrow.table({"x": [1.5, 2.5], "y": [0, 1]}), "rows.parquet")
@@ -130,8 +132,8 @@ def read_parquet(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDat
 def read_arrow(paths: Paths, columns: Sequence[str] | None = None) -> ArrowDataset:
     """The rows of Arrow (Feather) files, mapped into memory; only rows that are read are loaded.
 
-    `columns` selects columns, all by default.  Raises ArgumentError for files or columns that do not exist,
-    MissingExtra without pyarrow.
+    `columns` selects columns, all by default.  Raises DeviceError (also a FileNotFoundError) for files
+    that do not exist, ArgumentError for other columns, MissingExtra without pyarrow.
 
     >>> import pyarrow, pyarrow.feather
     >>> pyarrow.feather.write_feather(pyarrow.table({"x": [1.5, 2.5]}), "rows.arrow", compression="uncompressed")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nacre import __version__
-from nacre.base.errors import ArgumentError, CompileError, DeviceError, Error
+from nacre.base.errors import ArgumentError, CompileError, Error, file_error, reason
+from nacre.base.progress import compiling
 from nacre.base.records import dataclass
 from nacre.compile.pipeline import compile_graph
 from nacre.deploy import library, link, main
@@ -90,6 +91,13 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
     replaceable(place, "deploy")
     if kind != "object":
         link.linker(found, static)
+    with compiling(place.name):
+        return _compiled(function, example_inputs, place, kind, found, target, dynamic_shapes, static)
+
+
+def _compiled(function: Any, example_inputs: Sequence[Any], place: Path, kind: str, found: Aim, target: str,
+              dynamic_shapes: DynamicShapes | None, static: bool) -> Deployed:
+    """Compile a function to a file whose path and target are checked."""
     program = freeze(function, *example_inputs, dynamic_shapes=dynamic_shapes)
     stem = place.name.split(".")[0]
     about = interface(program, _identifier(stem.removeprefix("lib") if kind == "shared" else stem, set()))
@@ -124,9 +132,9 @@ def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static:
     except OSError as fault:
         if isinstance(fault, Error):
             raise
-        raise DeviceError(
-            f"deploy: cannot write into the folder for temporary files, {tempfile.gettempdir()}: "
-            f"{fault.strerror or fault}; set TMPDIR to another"
+        raise file_error(
+            f"deploy: cannot write into the folder for temporary files, {tempfile.gettempdir()}: {reason(fault)}; "
+            "set TMPDIR to another", fault
         ) from None
 
 

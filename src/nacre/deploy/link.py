@@ -8,13 +8,16 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from nacre.base.errors import CompileError, MissingExtra
+from nacre.base.progress import progress
 from nacre.deploy.target import Aim
 
 SYSTEM_DRIVERS = ("cc", "gcc", "clang")
+POLL = 0.2  # seconds between two reports of a linker
 SECURE = ("-Wl,-z,relro,-z,now,-z,noexecstack", "-Wl,--gc-sections")
 
 
@@ -43,6 +46,11 @@ def linker(aim: Aim, static: bool) -> list[str]:
     )
 
 
+def by_zig(aim: Aim, static: bool) -> bool:
+    """Whether ziglang links for a target; it compiles the target's C library at the first time, which takes minutes."""
+    return "ziglang" in linker(aim, static)
+
+
 def link(image: Path, path: Path, aim: Aim, shared: bool, static: bool) -> None:
     """Link an object into a file at `path`."""
     command = [*linker(aim, static), str(image), "-o", str(path), *SECURE, "-s"]
@@ -54,13 +62,27 @@ def link(image: Path, path: Path, aim: Aim, shared: bool, static: bool) -> None:
 
 
 def run(command: Sequence[str]) -> None:
-    """Run a linker; raises CompileError with its output if it fails."""
+    """Run a linker and report its seconds; raises CompileError with its output if it fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            printed, complaint = _waited(child)
     except OSError as fault:
         raise CompileError(
             f"deploy: cannot run the linker {command[0]}: {fault.strerror}; correct NACRE_CC, or install a C compiler"
         ) from None
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip()[-1500:]
+    if child.returncode:
+        said = (complaint or printed).strip()[-1500:]
         raise CompileError(f"deploy: the linker failed: {' '.join(command)}\n{said}")
+
+
+def _waited(child: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a process printed until its end; it is killed where the wait is interrupted."""
+    start = time.monotonic()
+    while True:
+        try:
+            return child.communicate(timeout=POLL)
+        except subprocess.TimeoutExpired:
+            progress("linking, seconds:", int(time.monotonic() - start))
+        except BaseException:
+            child.kill()
+            raise

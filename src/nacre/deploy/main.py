@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from nacre.base.dims import LIMIT, Dim
@@ -16,6 +17,10 @@ from nacre.deploy.target import Aim
 from nacre.native.text import Function, Module, Val
 
 DONE, FAILED, MISUSED, UNSUPPORTED = 0, 1, 2, 3
+WIDTH = 80  # characters of a line of help
+
+MODES = {"x86_64": 24, "aarch64": 16}  # bytes before st_mode in a struct stat; st_dev and st_ino come first
+KINDS_OF_FILES, REGULAR = 0o170000, 0o100000  # S_IFMT, S_IFREG
 
 RECORD = "{ ptr, ptr, ptr, ptr, i64, i64, i64 }"
 
@@ -29,6 +34,7 @@ MAIN = """
 declare ptr @{name}_error(i32)
 declare i32 @printf(ptr, ...)
 declare i32 @fflush(ptr)
+declare i32 @stat(ptr, ptr)
 @program.text = private constant [3 x i8] c"%s\\00"
 
 define i32 @main(i32 %argc, ptr %argv) {attributes} {{
@@ -83,12 +89,89 @@ define internal i32 @program.fail(i32 %code) {attributes} {{
   ret i32 %status
 }}
 
+; Whether two paths lead to one regular file, or have one name where there is no file yet; "-" leads to none.
+define internal i1 @program.same(ptr %a, ptr %b) nounwind {{
+entry:
+  %one = alloca [64 x i64], align 16
+  %two = alloca [64 x i64], align 16
+  %dash.a = call i32 @strcmp(ptr %a, ptr @npy.dash)
+  %dash.b = call i32 @strcmp(ptr %b, ptr @npy.dash)
+  %dashes = mul i32 %dash.a, %dash.b
+  %standard = icmp eq i32 %dashes, 0
+  br i1 %standard, label %no, label %look
+look:
+  %fault.a = call i32 @stat(ptr %a, ptr %one)
+  %fault.b = call i32 @stat(ptr %b, ptr %two)
+  %faults = or i32 %fault.a, %fault.b
+  %both = icmp eq i32 %faults, 0
+  br i1 %both, label %files, label %names
+files:
+  %device.a = load i64, ptr %one
+  %device.b = load i64, ptr %two
+  %same.device = icmp eq i64 %device.a, %device.b
+  %inode.a.at = getelementptr i64, ptr %one, i64 1
+  %inode.a = load i64, ptr %inode.a.at
+  %inode.b.at = getelementptr i64, ptr %two, i64 1
+  %inode.b = load i64, ptr %inode.b.at
+  %same.inode = icmp eq i64 %inode.a, %inode.b
+  %mode.at = getelementptr i8, ptr %one, i64 {mode}
+  %mode = load i32, ptr %mode.at
+  %kind = and i32 %mode, {kinds}
+  %regular = icmp eq i32 %kind, {regular}
+  %same = and i1 %same.device, %same.inode
+  %result = and i1 %same, %regular
+  ret i1 %result
+names:
+  %order = call i32 @strcmp(ptr %a, ptr %b)
+  %named = icmp eq i32 %order, 0
+  ret i1 %named
+no:
+  ret i1 false
+}}
+
+; Whether each output is a file of its own; else the message is printed.
+define internal i1 @program.apart(ptr %argv) nounwind {{
+entry:
+  br label %output
+output:
+  %o = phi i64 [ {inputs}, %entry ], [ %o.next, %own ]
+  %o.next = add i64 %o, 1
+  %o.more = icmp slt i64 %o, {values}
+  br i1 %o.more, label %begin, label %yes
+begin:
+  %path.at = getelementptr ptr, ptr %argv, i64 %o.next
+  %path = load ptr, ptr %path.at
+  br label %next
+next:
+  %k = phi i64 [ 0, %begin ], [ %k.next, %compare ]
+  %k.next = add i64 %k, 1
+  %k.more = icmp slt i64 %k, %o
+  br i1 %k.more, label %compare, label %own
+compare:
+  %other.at = getelementptr ptr, ptr %argv, i64 %k.next
+  %other = load ptr, ptr %other.at
+  %same = call i1 @program.same(ptr %path, ptr %other)
+  br i1 %same, label %no, label %next
+own:
+  br label %output
+yes:
+  ret i1 true
+no:
+  %said = call i32 @npy.say(ptr %path, ptr @program.shared, i32 {misused})
+  ret i1 false
+}}
+
 ; Read the inputs' headers, then their elements; run; write the outputs.
 define internal i32 @program.run(ptr %argv) nounwind {{
 entry:
+  %apart = call i1 @program.apart(ptr %argv)
+  br i1 %apart, label %headers, label %refused
+refused:
+  ret i32 {misused}
+headers:
   br label %header
 header:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %opened ]
+  %i = phi i64 [ 0, %headers ], [ %i.next, %opened ]
   %i.next = add i64 %i, 1
   %i.more = icmp slt i64 %i, {inputs}
   br i1 %i.more, label %open, label %solve
@@ -235,7 +318,8 @@ def main_text(about: Interface, aim: Aim, version: str) -> str:
     written = MAIN.format(
         name=about.name, inputs=inputs, values=values, arguments=values + 1, symbols=max(1, len(about.symbols)),
         axes=max(1, sum(t.rank for t in about.types)), attributes=outermost(aim), done=DONE, failed=FAILED,
-        misused=MISUSED, unsupported=UNSUPPORTED, processor=PROCESSOR, threads=THREADS)
+        misused=MISUSED, unsupported=UNSUPPORTED, processor=PROCESSOR, threads=THREADS, mode=MODES[aim.machine],
+        kinds=KINDS_OF_FILES, regular=REGULAR)
     return module.text() + npy_text() + "declare i1 @nacre_supported()\n" + written
 
 
@@ -308,13 +392,15 @@ def _solve(module: Module, about: Interface) -> None:
 
 def _strings(module: Module, about: Interface, aim: Aim, version: str) -> None:
     files = " ".join(f"{n.upper()}.npy" for n in (*about.input_names, *about.output_names))
-    usage = f"usage: {about.name} {files}\n"
+    usage = _lines(f"usage: {about.name} {files}", 7)
     texts = {
         "name": about.name, "option.help": "--help", "option.h": "-h", "option.version": "--version",
+        "shared": "each output must be a file of its own; this one is an input or another output; name another",
         "usage": usage + f"{about.name}: give {len(about.types)} files; see {about.name} --help\n",
         "version": f"{about.name} (compiled by Nacre {version} for {aim.name}: {aim.target.cpu}, {aim.target.isa})\n",
-        "help": "\n".join([usage, *_described("reads", about.input_names, about.input_types),
-                           *_described("writes", about.output_names, about.output_types), "", *HELP, ""]),
+        "help": usage + "\n" + "".join([*_described("reads", about.input_names, about.input_types),
+                                         *_described("writes", about.output_names, about.output_types), "\n",
+                                         *(_lines(text, 2) for text in HELP)]),
     }
     for name, text in texts.items():
         string(module, f"program.{name}", text)
@@ -329,4 +415,10 @@ HELP = (
 
 
 def _described(verb: str, names: Sequence[str], types: Sequence[TensorType]) -> list[str]:
-    return [f"{verb:6} {n.upper()}.npy  {_shown(t)}" for n, t in zip(names, types, strict=True)]
+    return [_lines(f"{verb:6} {n.upper()}.npy  {_shown(t)}", 7) for n, t in zip(names, types, strict=True)]
+
+
+def _lines(text: str, hanging: int) -> str:
+    """A text as lines that fit a terminal; those after the first are `hanging` blanks in."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * hanging, break_long_words=False,
+                         break_on_hyphens=False) + "\n"

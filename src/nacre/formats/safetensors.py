@@ -23,8 +23,9 @@ from nacre.api.tensor import Tensor
 from nacre.base import dtypes
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType
-from nacre.base.errors import ArgumentError, DeviceError, Error
+from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, file_error, reason
 from nacre.base.records import dataclass
+from nacre.formats.npy import MAGIC
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.trace.value import Value
 
@@ -35,6 +36,7 @@ NAMES = {
 }  # fmt: skip
 LONGEST_HEADER = 100_000_000  # bytes, as the format's own library has it
 MOST_AXES = 64
+SHOWN_BYTES = 8  # of another file that a message shows
 SHOWN = 32  # characters of the old file's name in the temporary name of the new one
 
 
@@ -55,8 +57,8 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
     bytes, in any order.
 
     The new file has the mode of the old one.  A symbolic link is replaced, and its target stays.  Raises ArgumentError
-    for a dtype that the format does not have.  Raises DeviceError if the file cannot be written, or is a device, pipe
-    or folder.
+    for a dtype that the format does not have, and DTypeError for a value that is not a tensor, such as a nested dict.
+    Raises DeviceError if the file cannot be written, or is a device, pipe or folder.
 
     >>> nc.save(nn.Linear(3, 2).state_dict(), "linear.safetensors")
     >>> {k: v.shape for k, v in nc.load("linear.safetensors").items()}
@@ -66,7 +68,7 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
     for name, tensor in cast("Mapping[object, Any]", tensors).items():
         if not isinstance(name, str) or name == "__metadata__":
             raise ArgumentError(f"save: names must be strings other than __metadata__; got {name!r}")
-        x = as_tensor(tensor)
+        x = _tensor(name, tensor)
         if not _representable(x.type.shape, x.type.dtype):
             raise ArgumentError(f"save: the product of sizes must fit into 63 bits; {name!r} is {x.type}")
         held[name] = np.asarray(to_numpy(x), order="C")
@@ -85,6 +87,21 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
             _sort_metadata(made)
 
 
+def _tensor(name: str, value: Any) -> Value:
+    """The tensor of a value to save.  Raises DTypeError or ShapeError, with the name, for a value that is not one."""
+    kind = type(value).__name__
+    if isinstance(value, Mapping):
+        raise DTypeError(
+            f"save: each name must have a tensor; got a {kind} for {name!r}; join the names of nested "
+            "dicts: {f'{a}.{b}': x for a, d in tensors.items() for b, x in d.items()}"
+        )
+    try:
+        return as_tensor(value)
+    except (DTypeError, ShapeError) as fault:
+        told = str(fault).removeprefix("tensor: ")
+        raise type(fault)(f"save: each name must have a tensor; {name!r} has another value: {told}") from None
+
+
 def _sort_metadata(path: Path) -> None:
     """Sort the metadata of a file by name: the format's library writes them in random order."""
     with open(path, "r+b") as file:
@@ -98,8 +115,9 @@ def _sort_metadata(path: Path) -> None:
 def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Read all tensors of a safetensors file, by name.
 
-    Returns a dict of tensors.  Raises ArgumentError, with the reason, for a file in which any byte is wrong;
-    DeviceError if it cannot be read.  Nothing in a file is run.
+    Returns a dict of tensors.  Raises ArgumentError, with the reason, for a file in which any byte is wrong.  Raises
+    DeviceError if it cannot be read; it is also a FileNotFoundError where the file is missing.  Nothing in a file is
+    run.
 
     >>> nc.save({"scale": nc.tensor([1.0, 2.0])}, "scale.safetensors")
     >>> nc.load("scale.safetensors")
@@ -134,7 +152,9 @@ class File:
     def _header(self) -> tuple[int, dict[str, Any]]:
         length = int.from_bytes(self.data[:8], "little")
         if len(self.data) < 8 or not 2 <= length <= min(LONGEST_HEADER, len(self.data) - 8):
-            raise self._wrong("its header is longer than the file")
+            first = self.data[:SHOWN_BYTES]
+            advice = "; read it with nc.asarray(np.load(path))" if first.startswith(MAGIC) else ""
+            raise self._wrong(f"its header is longer than the file, which begins with {first!r}{advice}")
         try:
             header = json.loads(self.data[8:8 + length].decode(), object_pairs_hook=_once)
         except (ValueError, RecursionError) as fault:
@@ -208,7 +228,7 @@ def opened(path: Path) -> Generator[File]:
             empty = os.fstat(file.fileno()).st_size == 0
             data = b"" if empty else mmap(file.fileno(), 0, access=ACCESS_READ)
     except (OSError, ValueError) as fault:
-        raise DeviceError(f"load: cannot read {path}; {getattr(fault, 'strerror', None) or fault}") from None
+        raise file_error(f"load: cannot read {path}; {reason(fault)}", fault) from None
     yield File(path, data)
 
 
@@ -224,7 +244,7 @@ def replacing(path: Path, operation: str = "save", mode: int = 0o666) -> Generat
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:SHOWN]}.", dir=path.parent)
         os.close(handle)
     except OSError as fault:
-        raise DeviceError(f"{operation}: cannot write into the folder of {path}: {fault.strerror}") from None
+        raise file_error(f"{operation}: cannot write into the folder of {path}: {reason(fault)}", fault) from None
     made = Path(name)
     try:
         yield made
@@ -236,7 +256,7 @@ def replacing(path: Path, operation: str = "save", mode: int = 0o666) -> Generat
     except OSError as fault:
         if isinstance(fault, Error):
             raise
-        raise DeviceError(f"{operation}: cannot write {path}: {fault.strerror or fault}") from None
+        raise file_error(f"{operation}: cannot write {path}: {reason(fault)}", fault) from None
     finally:
         made.unlink(missing_ok=True)
 
@@ -250,13 +270,14 @@ def replaceable(path: Path, operation: str, mode: int = 0o666) -> int:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError("it is a folder" if stat.S_ISDIR(status.st_mode) else "it is not a regular file")
+            raise IsADirectoryError("it is a folder") if stat.S_ISDIR(status.st_mode) else OSError(
+                "it is not a regular file")
     except FileNotFoundError:  # nothing is there, or a link that leads to nothing
         return mode & ~_umask()
     except (OSError, ValueError) as fault:
-        raise DeviceError(
+        raise file_error(
             f"{operation}: the path must be a regular file or the name of a new one; got {os.fspath(path)!r}: "
-            f"{getattr(fault, 'strerror', None) or fault}"
+            f"{reason(fault)}", fault
         ) from None
     return status.st_mode & 0o777 | (status.st_mode & 0o444) >> 2 & mode
 

@@ -8,12 +8,12 @@ import platform
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
 from nacre import __version__
-from nacre.base.errors import DeviceError, Error
+from nacre.base.errors import DeviceError, Error, file_error, reason
 from nacre.base.records import dataclass
 from nacre.inspect import bits
 from nacre.native import cache as objects
@@ -112,8 +112,8 @@ def clear_cache() -> Kept:
             try:
                 path.unlink(missing_ok=True)
             except OSError as fault:
-                raise DeviceError(f"cache: the files must be removable; got {path}: {fault.strerror}; "
-                                  "remove it yourself") from None
+                raise file_error(f"cache: the files must be removable; got {path}: {reason(fault)}; "
+                                 "remove it yourself", fault) from None
     return before
 
 
@@ -135,8 +135,8 @@ def _sizes(folder: Path | None) -> dict[Path, int]:
     return found
 
 
-def checks() -> list[Check]:
-    """Run the probes in every mode of this machine, and compare each with the first.
+def checks() -> Iterator[Check]:
+    """Run the probes in every mode of this machine, and compare each with the first, one after the other.
 
     >>> from nacre.inspect.machine import checks
     >>> [check.name for check in checks() if not check.passed]
@@ -144,11 +144,9 @@ def checks() -> list[Check]:
     """
     reference = bits.measure()
     several = max(2, pool().threads)
-    return [
-        _compare("compiled and eager", reference, lambda: bits.measure(compiled=True)),
-        _compare(f"1 thread and {several}", bits.measure(threads=1), lambda: bits.measure(threads=several)),
-        _other_isa(reference),
-    ]
+    yield _compare("compiled and eager", reference, lambda: bits.measure(compiled=True))
+    yield _compare(f"1 thread and {several}", bits.measure(threads=1), lambda: bits.measure(threads=several))
+    yield _other_isa(reference)
 
 
 def _compare(name: str, reference: dict[str, str], other: Callable[[], dict[str, str]]) -> Check:

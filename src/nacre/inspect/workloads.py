@@ -31,10 +31,14 @@ Made = tuple[Callable[..., Any], tuple[Any, ...]]  # a function and its argument
 
 @dataclass(frozen=True)
 class Workload:
-    """A named computation; `make(tiny)` returns a new function and its arguments."""
+    """A named computation; `make(tiny)` returns a new function and its arguments.
+
+    `title` describes the known size, `tiny` the one for tests.
+    """
 
     name: str
     title: str
+    tiny: str
     make: Callable[[bool], Made]
 
     def plain(self, tiny: bool = False) -> Made:
@@ -322,21 +326,30 @@ def _rows(function: Callable[..., Any], *shape: int) -> Callable[[bool], Made]:
 
 
 WORKLOADS: dict[str, Workload] = {w.name: w for w in (
-    Workload("mlp", "training step of a 784-512-512-10 MLP, batch 128, Adam", _mlp),
-    Workload("convnet", "training step of a small convnet, batch 64, Adam", _convnet),
-    Workload("resnet18", "ResNet-18 inference, batch 1", _resnet(1)),
-    Workload("resnet18-8", "ResNet-18 inference, batch 8", _resnet(8)),
-    Workload("gpt", "training step of a 6-layer GPT, 8 × 256 tokens, AdamW", _gpt),
-    Workload("prefill", "GPT-2-small prefill, 256 tokens", _prefill),
-    Workload("decode", "GPT-2-small, one token after 256", partial(_decode, Gpt)),
-    Workload("decode-int8", "the same, int8 weights", partial(_decode, RoundedGpt)),
-    Workload("chain", "ten pointwise operations on 10 M elements", _rows(_chain, 10_000_000)),
-    Workload("softmax", "softmax 4096 × 1024", _rows(F.softmax, 4096, 1024)),
-    Workload("layernorm", "layer norm 4096 × 768", _rows(_layer_norm, 4096, 768)),
-    Workload("matmul-1024", "matrix product 1024³", _matmul(1024)),
-    Workload("matmul-2048", "matrix product 2048³", _matmul(2048)),
-    Workload("attention", "causal attention, 8 × 6 heads, 256 × 64", _attention(False)),
-    Workload("attention-gradient", "the same, forward and backward", _attention(True)),
+    Workload("mlp", "training step of a 784-512-512-10 MLP, batch 128, Adam",
+             "training step of a 20-24-16-10 MLP, batch 8, Adam", _mlp),
+    Workload("convnet", "training step of a small convnet, batch 64, Adam",
+             "training step of a tiny convnet, batch 4, Adam", _convnet),
+    Workload("resnet18", "ResNet-18 inference, batch 1", "narrow ResNet-18 inference, 32 × 32 pixels, batch 1",
+             _resnet(1)),
+    Workload("resnet18-8", "ResNet-18 inference, batch 8", "narrow ResNet-18 inference, 32 × 32 pixels, batch 8",
+             _resnet(8)),
+    Workload("gpt", "training step of a 6-layer GPT, 8 × 256 tokens, AdamW",
+             "training step of a 2-layer GPT, 2 × 12 tokens, AdamW", _gpt),
+    Workload("prefill", "GPT-2-small prefill, 256 tokens", "2-layer GPT prefill, 24 tokens", _prefill),
+    Workload("decode", "GPT-2-small, one token after 256", "2-layer GPT, one token after 24", partial(_decode, Gpt)),
+    Workload("decode-int8", "GPT-2-small, one token after 256, int8 weights",
+             "2-layer GPT, one token after 24, int8 weights", partial(_decode, RoundedGpt)),
+    Workload("chain", "ten pointwise operations on 10 M elements", "ten pointwise operations on 156253 elements",
+             _rows(_chain, 10_000_000)),
+    Workload("softmax", "softmax 4096 × 1024", "softmax 67 × 19", _rows(F.softmax, 4096, 1024)),
+    Workload("layernorm", "layer norm 4096 × 768", "layer norm 67 × 15", _rows(_layer_norm, 4096, 768)),
+    Workload("matmul-1024", "matrix product 1024³", "matrix product 32³", _matmul(1024)),
+    Workload("matmul-2048", "matrix product 2048³", "matrix product 64³", _matmul(2048)),
+    Workload("attention", "causal attention, 8 × 6 heads, 256 × 64", "causal attention, 2 × 2 heads, 20 × 16",
+             _attention(False)),
+    Workload("attention-gradient", "causal attention, 8 × 6 heads, 256 × 64, forward and backward",
+             "causal attention, 2 × 2 heads, 20 × 16, forward and backward", _attention(True)),
 )}
 
 
@@ -344,5 +357,5 @@ def chosen(names: list[str]) -> list[Workload]:
     """The workloads with these names, or all without names; raises ArgumentError for an unknown name."""
     for name in names:
         if name not in WORKLOADS:
-            raise ArgumentError(f"bench: the workload must be one of {', '.join(WORKLOADS)}; got {name!r}")
+            raise ArgumentError(f"workloads: the name must be one of {', '.join(WORKLOADS)}; got {name!r}")
     return [WORKLOADS[n] for n in names] if names else list(WORKLOADS.values())

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from nacre import __version__
-from nacre.base.errors import ArgumentError, DeviceError, Error, StateError
+from nacre.base.errors import ArgumentError, DeviceError, Error, StateError, file_error, reason
 from nacre.base.records import dataclass
 from nacre.formats.safetensors import load, reading, save
 from nacre.nn.module import Module
@@ -29,11 +29,16 @@ MODEL, STATE, DOCUMENT, MANIFEST = "model.safetensors", "state.safetensors", "st
 FILES = (MODEL, STATE, DOCUMENT)
 NAME = re.compile(r"step-(\d{8,})")
 BEST, LAST = "best", "last"
+FOLDER = "checkpoints"  # in the folder of a training
 DAMAGED = "damaged-"
 
 
 class DamagedCheckpoint(StateError):
     """A checkpoint is damaged: a file is missing, or its bytes have changed."""
+
+
+class MissingCheckpoint(StateError, FileNotFoundError):
+    """There is nothing at the path of a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +100,10 @@ class Checkpoints:
             folder.take_place(made, path)
             self.arrange(best)
         except OSError as fault:
-            raise DeviceError(
-                f"checkpoint: cannot write {path}: {fault.strerror or fault}; free space, or name another folder"
+            if isinstance(fault, Error):
+                raise
+            raise file_error(
+                f"checkpoint: cannot write {path}: {reason(fault)}; free space, or name another folder", fault
             ) from None
         return path
 
@@ -173,7 +180,8 @@ def _facts(path: Path) -> dict[str, Any]:
 def read(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint and check every byte of it.
 
-    Raises DamagedCheckpoint, with the reason, for a damaged one, and StateError for one of another version.
+    Raises DamagedCheckpoint, with the reason, for a damaged one.  Raises StateError for one of another version and for
+    a path that is not a checkpoint; it is also a FileNotFoundError where there is nothing.
 
     >>> path = train.Checkpoints("run").save(10, {"w": nc.ones(2)}, {"epoch": 1})
     >>> held = train.read(path)
@@ -207,8 +215,8 @@ def _manifest(found: Path) -> dict[str, Any]:
     """The manifest of a checkpoint."""
     try:
         listed: object = _document(found / MANIFEST)
-    except FileNotFoundError:
-        raise _damaged(found, f"it has no {MANIFEST}") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise _without_manifest(found) from None
     except (OSError, ValueError, RecursionError) as fault:
         raise _damaged(found, f"its {MANIFEST} cannot be read: {fault}") from None
     manifest = cast("dict[str, Any]", listed) if isinstance(listed, dict) else {}
@@ -218,6 +226,29 @@ def _manifest(found: Path) -> dict[str, Any]:
             f"version {manifest.get('version')!r}; read it with the Nacre version that wrote it"
         )
     return manifest
+
+
+def _without_manifest(found: Path) -> StateError:
+    """The error for a path without a manifest: a damaged checkpoint, or something else that the message names."""
+    if not found.exists():
+        return MissingCheckpoint(f"checkpoint: the path must be a checkpoint; got {found}, which does not exist")
+    inside = _first_of(found) or _first_of(found / FOLDER)
+    if inside is not None:
+        kind = "a folder of checkpoints" if inside.parent == found else "the folder of a training"
+        return StateError(f"checkpoint: the path must be a checkpoint; got {found}, {kind}; pass {inside}")
+    if found.is_file():
+        advice = f"; pass {found.parent}" if (found.parent / MANIFEST).is_file() else ""
+        return StateError(f"checkpoint: the path must be the folder of a checkpoint; got {found}, a file{advice}")
+    if NAME.fullmatch(found.name) or any((found / name).exists() for name in FILES):
+        return _damaged(found, f"it has no {MANIFEST}")
+    return StateError(f"checkpoint: the path must be a checkpoint; got {found}, a folder without {MANIFEST}; pass a "
+                      f"path such as out/{FOLDER}/{BEST}")
+
+
+def _first_of(where: Path) -> Path | None:
+    """The checkpoint of a folder of checkpoints to take: the best one, or else the last one; None if there is none."""
+    names = [BEST, LAST, *(path.name for path in reversed(Checkpoints(where).paths()))]
+    return next((where / name for name in names if (where / name / MANIFEST).is_file()), None)
 
 
 def _damaged(found: Path, text: str) -> DamagedCheckpoint:
@@ -244,7 +275,8 @@ def taking(checkpoint: Checkpoint) -> Generator[None]:
 def restore_model(model: Module, path: str | os.PathLike[str]) -> None:
     """Load the weights of a checkpoint, such as `out/checkpoints/best`, into a model.
 
-    Raises StateError for a path that is no checkpoint, and ArgumentError or ShapeError for one of another model.
+    Raises StateError for a path that is not a checkpoint, such as the folder of a training.  Raises ArgumentError or
+    ShapeError for the checkpoint of another model.
 
     >>> model = nn.Linear(2, 1)
     >>> path = train.Checkpoints("runs").save(10, model.state_dict(), {})

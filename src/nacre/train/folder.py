@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nacre.base.errors import DeviceError, StateError
+from nacre.base.errors import StateError, file_error, reason
 
 LOCK = ".lock"
 UNDER_WAY, DISCARDED = ".writing-", ".discarded-"  # what a folder or file is called before, and after, it is one
@@ -26,8 +26,8 @@ def locked(folder: Path) -> Generator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as fault:
-        raise DeviceError(
-            f"Trainer: cannot write the folder {folder}: {fault.strerror}; name another with out="
+        raise file_error(
+            f"Trainer: cannot write the folder {folder}: {reason(fault)}; name another with out=", fault
         ) from None
     try:
         try:

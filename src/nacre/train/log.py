@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from nacre.base.errors import ArgumentError, DeviceError, Error, StateError
+from nacre.base.errors import ArgumentError, Error, StateError, file_error, reason
 from nacre.formats.safetensors import reading
 from nacre.train.folder import replace
 from nacre.train.state import COUNT
@@ -76,9 +76,7 @@ class _Lines:
         except (OSError, ValueError) as fault:
             if isinstance(fault, Error):
                 raise
-            raise DeviceError(
-                f"Trainer: cannot write the log {str(self.path)!r}: {getattr(fault, 'strerror', None) or fault}"
-            ) from None
+            raise file_error(f"Trainer: cannot write the log {str(self.path)!r}: {reason(fault)}", fault) from None
 
     def add(self, text: str) -> None:
         """Append text and write it at once."""
@@ -222,9 +220,7 @@ def read_json_lines(path: str | os.PathLike[str], kind: str = "epoch") -> list[d
         with reading(Path(path)) as file:
             lines = file.read().decode().splitlines()
     except (OSError, ValueError) as fault:
-        raise DeviceError(
-            f"read_json_lines: cannot read {os.fspath(path)!r}; {getattr(fault, 'strerror', None) or fault}"
-        ) from None
+        raise file_error(f"read_json_lines: cannot read {os.fspath(path)!r}; {reason(fault)}", fault) from None
     rows = [_row(line, number, path) for number, line in enumerate(lines, 1)]
     return [{k: _number(v) for k, v in row.items() if k != "kind"} for row in rows if row["kind"] == kind]
 

@@ -21,7 +21,7 @@ from nacre.nn.module import Module
 from nacre.optim.cycle import ReduceLROnPlateau
 from nacre.optim.optimiser import Optimizer
 from nacre.train.batches import begin_epoch, length, place, remaining
-from nacre.train.checkpoint import Checkpoint, Checkpoints, taking
+from nacre.train.checkpoint import FOLDER, Checkpoint, Checkpoints, taking
 from nacre.train.curves import drawn
 from nacre.train.display import Display
 from nacre.train.folder import locked, replace, sweep
@@ -118,7 +118,7 @@ class Trainer:
         work = Work(model, optimizer, loss, metrics or {}, forward, clip_norm, clip_value)
         self.step = Step(work, step, evaluate, jit)
         self.out = None if out is None else Path(out)
-        self.checkpoints = None if self.out is None else Checkpoints(self.out / "checkpoints", keep)
+        self.checkpoints = None if self.out is None else Checkpoints(self.out / FOLDER, keep)
         self.writers = Writers([*(files(self.out) if self.out else ()), *writers])
         self.display = Display(progress if isinstance(progress, Console) else Console() if progress else None)
         self.watch = Watch(mode, early_stopping)
