@@ -32,7 +32,8 @@ from surface import CALLABLES, CLASSES, METHODS
 
 SECONDS = 10  # of this process's own work; more is a hang, and so is six times as long without work
 SAMPLED = 2  # values for an argument, by default
-FORM = re.compile(r"\A[^\n;]{1,80}: [^;]+(; |\n\n)", re.DOTALL)
+# "operation: what must hold; what was given", or "operation: which sizes must match: 3 and 4 (the types)".
+FORM = re.compile(r"\A[^\n;]{1,80}: [^;]+(; |\n\n|: \S+ and \S+ \(.+\)\Z)", re.DOTALL)
 
 
 class Foreign:

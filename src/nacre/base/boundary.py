@@ -140,7 +140,8 @@ def require_tuple(function: Function, operation: str, args: Sequence[Any], names
             before, after = listed[:k], [str(arg) for arg in args[last:]]
             written = ", ".join([*before, str(tuple(args[k:last])), *after])
             others = f"; or write {listed[k + 1]}= by its name" if operation in ("normal", "uniform") else ""
-            raise KindError(f"{operation}: pass the {told} as a tuple: {path}{operation}({written}){others}")
+            raise KindError(f"{operation}: the {told} must be one argument; pass the {told} as a tuple: "
+                            f"{path}{operation}({written}){others}")
 
 
 def _require_known(held: Parameters, operation: str, kwargs: Mapping[str, Any]) -> None:
