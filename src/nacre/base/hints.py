@@ -351,8 +351,10 @@ def worded(found: str) -> str:
     return f". {found}" if found[:1].isupper() else found and f"; write {found}"
 
 
-def closest(name: str, names: Iterable[str], place: str = "") -> str:
+def closest(name: str, names: Iterable[str], place: str = "", cutoff: float = 0.75) -> str:
     """What an error says after a name that is spelt almost as one of those that are there, or nothing.
+
+    `cutoff` is how alike two names must be, from 0 to 1.
 
     >>> closest("AdmaW", ["Adam", "AdamW", "SGD"], "nacre.optim.")
     '; did you mean nacre.optim.AdamW?'
@@ -360,7 +362,7 @@ def closest(name: str, names: Iterable[str], place: str = "") -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - where a name is wrong, not at every start
 
     lower = {other.lower(): other for other in names if not other.startswith("_")}
-    found = get_close_matches(name.lower(), lower, n=1, cutoff=0.75)
+    found = get_close_matches(name.lower(), lower, n=1, cutoff=cutoff)
     return f"; did you mean {place}{lower[found[0]]}?" if found else ""
 
 
