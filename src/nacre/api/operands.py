@@ -16,7 +16,16 @@ from nacre.base.arguments import few, is_whole, shown
 from nacre.base.conversion import element, elements, natural_dtype, plain
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
-from nacre.base.errors import ArgumentError, DTypeError, KindError, OutOfMemory, ShapeError, TraceError, explain
+from nacre.base.errors import (
+    TRACED,
+    ArgumentError,
+    DTypeError,
+    KindError,
+    OutOfMemory,
+    ShapeError,
+    TraceError,
+    explain,
+)
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -246,7 +255,7 @@ def numbers(x: Value, operation: str) -> np.ndarray:
             explain(
                 f"{operation}: the tensor must have known numbers; got a traced tensor of type {x.type}",
                 f"@nc.jit\ndef f(x):\n    return compute({_SHOWN.get(operation, operation + '(x)')})",
-                "Inside jit, vmap or grad a tensor is a placeholder without numbers, so Python cannot read it.",
+                f"{TRACED}\n  a tensor is a placeholder without numbers, so Python cannot read it.",
                 "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
                 "float(f(x))                               # read numbers outside",
             )

@@ -21,6 +21,7 @@ from nacre.base.arguments import require_flag
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import (
+    TRACED,
     ArgumentError,
     DTypeError,
     GradientError,
@@ -497,7 +498,7 @@ def _one(x: Tensor, operation: str) -> Any:
 _TRUTH: Final = explain(
     "bool: the tensor must have known numbers; got a traced tensor of type {type}",
     "@nc.jit\ndef f(x):\n    if x > 0:\n        return x\n    return -x",
-    "Inside jit, vmap or grad `x > 0` is a placeholder without a value, so Python cannot choose a branch.",
+    f"{TRACED}\n  `x > 0` is a placeholder without a value, so Python cannot choose a branch.",
     "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, -x)",
 )
 
