@@ -85,6 +85,28 @@ def test_reading_a_traced_tensor_explains_itself(read: object) -> None:
         nc.jit(lambda x: read(x))(nc.tensor(X))  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda x: x * 1j, "complex numbers (complex); keep the real and the imaginary part as two tensors"),
+        (lambda x: 1j - x, "complex numbers (complex)"),
+        (lambda x: nn.Parameter(x) / 1j, "complex numbers (complex)"),
+        (lambda x: nc.jit(lambda x: x * 1j)(x), "complex numbers (complex)"),
+        (lambda x: nc.grad(lambda x: nc.sum(x * 1j))(x), "complex numbers (complex)"),
+        (lambda x: x == 1j, "complex numbers (complex)"),
+        (lambda x: x * np.complex64(1), "complex numbers (NumPy's dtype complex64)"),
+        (lambda x: nc.tensor([1j, 2]), "complex numbers (NumPy's dtype complex128)"),
+        (lambda x: nc.tensor(np.ones(2, complex)), "complex numbers (NumPy's dtype complex128)"),
+        (lambda x: nc.tensor(np.array(["2020-01-01"], "datetime64[D]")), "convert them with array.astype('int64')"),
+        (lambda x: nc.tensor([1, None]), "convert them with array.astype(float)"),
+        (lambda x: nc.add(x, "a"), "got text (str)"),
+    ],
+)
+def test_elements_that_are_no_real_numbers_are_refused_with_advice(make: object, words: str) -> None:
+    with pytest.raises(nc.DTypeError, match=re.escape(words)):
+        make(nc.tensor(X))  # type: ignore[operator]
+
+
 TRANSFORMED: dict[str, object] = {
     "nc.jit": lambda f, x: nc.jit(f)(x),
     "nc.vmap": lambda f, x: nc.vmap(f)(x[None]),

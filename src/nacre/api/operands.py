@@ -13,7 +13,7 @@ import numpy as np
 
 from nacre.api.primitives import pointwise, view
 from nacre.base.arguments import few, is_whole, shown
-from nacre.base.conversion import element, elements, natural_dtype, plain
+from nacre.base.conversion import element, elements, natural_dtype, not_numbers, plain
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
 from nacre.base.errors import (
@@ -86,6 +86,8 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
             raise DTypeError("tensor: a list must not contain itself; got one that does") from None
     if hasattr(x, "__array__"):
         return _from_array(np.asarray(x), dtype)
+    if isinstance(x, str | bytes | complex):
+        raise not_numbers("tensor", type(x))
     raise DTypeError(
         f"tensor: the value must be a tensor, number, NumPy array or nested list of numbers; got {type(x).__name__}"
     )

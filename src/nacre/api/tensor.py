@@ -515,7 +515,7 @@ COMPARISONS: Final = (
 )  # fmt: skip
 UNARY: Final = (("neg", "negative"), ("pos", "positive"), ("abs", "abs"), ("invert", "bitwise_invert"))
 
-OPERANDS: Final = (Value, Variable, bool, int, float, Dim, np.ndarray, np.generic, list, tuple)
+OPERANDS: Final = (Value, Variable, bool, int, float, complex, Dim, np.ndarray, np.generic, list, tuple)
 
 
 def _foreign(function: str, other: object) -> Any:
