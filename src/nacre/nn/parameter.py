@@ -86,7 +86,8 @@ class State(Variable):
         """Assign f of the contents.  Raises GradientError if that would have to be recorded."""
         if self.requires_grad and STATE.gradients:
             raise GradientError(
-                f"{operation}: {self.name or self.number} requires a gradient, so it cannot be changed in place here; "
+                f"{operation}: a parameter that requires a gradient cannot be changed in place here; got "
+                f"{self.name or self.number}; "
                 "write it inside `with nacre.no_grad():`"
             )
         held = f(stripped(self.value))  # type: ignore[arg-type]
