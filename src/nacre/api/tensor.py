@@ -431,8 +431,13 @@ IN_PLACE: Final = (  # PyTorch's methods that change a tensor, without the under
     "index_put le lerp log lt masked_fill masked_scatter mul multiply nan_to_num ne neg negative normal pow put "
     "random reciprocal relu remainder renorm resize round rsqrt scatter scatter_add set share_memory sigmoid sign "
     "sin sqrt square squeeze sub subtract swapaxes t tan tanh transpose tril triu trunc uniform unsqueeze xlogy "
-    "zero"
+    "zero apply map cauchy geometric log_normal resize_as"
 )
+
+
+INITIALISERS: Final = {
+    "normal_": "normal_(p)", "uniform_": "uniform_(p)", "zero_": "zeros_(p)", "fill_": "constant_(p, v)",
+}  # fmt: skip
 
 
 class _InPlace:
@@ -444,9 +449,11 @@ class _InPlace:
     def __get__(self, instance: Tensor | None, owner: type) -> Any:
         if instance is None:
             return self
+        written = f"`x = ...` with the result of `{self.name[:-1]}`, or `x[...] = v`"
+        if self.name in INITIALISERS:
+            written = f"`nacre.nn.init.{INITIALISERS[self.name]}` for a parameter p, or `x[...] = v`"
         raise MissingAttribute(
-            f"{self.name}: tensors have no methods that change them; write "
-            f"`x = ...` with the result of `{self.name[:-1]}`, or `x[...] = v`; for gradients `p.grad = None`"
+            f"{self.name}: tensors have no methods that change them; write {written}; for gradients `p.grad = None`"
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from nacre.api.interchange import represent
 from nacre.api.namespace import PUBLIC
 from nacre.api.operands import TensorLike, as_tensor
-from nacre.api.tensor import BINARY, COMPARISONS, OPERANDS, UNARY, Tensor
+from nacre.api.tensor import BINARY, COMPARISONS, INITIALISERS, OPERANDS, UNARY, Tensor
 from nacre.base.arguments import shown
 from nacre.base.errors import DTypeError, GradientError, KindError, MissingAttribute
 from nacre.base.state import STATE
@@ -66,6 +66,11 @@ class State(Variable):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in Variable.__slots__:
             raise AttributeError(name)
+        if name in INITIALISERS:
+            raise MissingAttribute(
+                f"{name}: a {type(self).__name__.lower()} has no such method; write "
+                f"`nacre.nn.init.{INITIALISERS[name]}` for a parameter p, or `p.data = v`"
+            )
         if name.endswith("_"):
             raise MissingAttribute(
                 f"{name}: a {type(self).__name__.lower()} has no such method; only `assign` and `requires_grad_` "
