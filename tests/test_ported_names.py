@@ -182,7 +182,7 @@ def test_shapes_that_mean_one_thing_work() -> None:
         ("nc.swapaxes(X, dim0=0, dim1=1)", "X.T"),
         ("nc.stack(tensors=[X, X])", "nc.stack([X, X])"),
         ("nc.concat(arrays=[X, X], dim=1)", "nc.concat([X, X], axis=1)"),
-        ("nc.random.randint(0, 9, size=(3,), key=nc.random.key(1))", "nc.random.randint(0, 9, (3,), key=nc.random.key(1))"),
+        ("nc.random.bits(size=(3,), key=nc.random.key(1))", "nc.random.bits((3,), key=nc.random.key(1))"),
         ("nn.functional.relu(X, inplace=True)", "nn.functional.relu(X)"),
         ("nn.functional.leaky_relu(X, 0.1, inplace=True)", "nn.functional.leaky_relu(X, 0.1)"),
         ("nn.functional.dropout(X, 0.0, inplace=True)", "X"),

@@ -16,6 +16,7 @@ import numpy as np
 
 from nacre.api.interchange import as_html, as_text, represent
 from nacre.api.memo import Memo
+from nacre.api.of_numpy import of_function, of_ufunc
 from nacre.api.operands import TensorLike, as_tensor, numbers
 from nacre.base.arguments import require_flag
 from nacre.base.boundary import DIFFERENT
@@ -67,7 +68,6 @@ class Tensor(Value):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy's operators leave `array + tensor` to us
     __hash__ = None  # type: ignore[assignment]  # see __getattr__-free refusal below
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -103,6 +103,12 @@ class Tensor(Value):
         return sys.modules["nacre"]
 
     # ---- leaving for Python and NumPy
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return of_ufunc(FUNCTIONS, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return of_function(FUNCTIONS, function, args, kwargs)
 
     def numpy(self) -> np.ndarray:
         """The numbers as a read-only NumPy array, without a copy where possible.

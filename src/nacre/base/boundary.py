@@ -190,7 +190,9 @@ def _require_count(held: Parameters, operation: str, args: Sequence[Any], kwargs
     places = [p for p in listed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     words = ", ".join(p.name for p in listed)
     if given > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in listed):
-        raise KindError(f"{operation}: at most {len(places)} arguments are taken; got {given}; the parameters are {words}")
+        raise KindError(
+            f"{operation}: at most {len(places)} arguments are taken; got {given}; the parameters are {words}"
+        )
     lacking = [p.name for p in places[given:] if p.default is p.empty and p.name not in kwargs]
     if lacking:
         raise KindError(f"{operation}: {', '.join(lacking)} must be given; the parameters are {words}")

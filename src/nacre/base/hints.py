@@ -306,7 +306,7 @@ NN: Final = _together({
 UTILS: Final = _together({
     "rnn": "nacre.nn.pack_padded_sequence, nacre.nn.pad_packed_sequence or nacre.nn.pad_sequence",
     "clip_grad_norm": "nacre.nn.utils.clip_grad_norm_(parameters, max_norm)",
-    "clip_grads_with_norm_ get_total_norm": "nacre.nn.utils.clip_grad_norm_(parameters, max_norm), which returns the norm",
+    "clip_grads_with_norm_ get_total_norm": "nacre.nn.utils.clip_grad_norm_(parameters, max_norm) gives the norm",
     "parametrizations parametrize": "nacre.nn.utils.weight_norm or nacre.nn.utils.spectral_norm",
     "prune": "p.data = p * mask; pruning is missing",
     "skip_init": "the layer itself",
@@ -370,8 +370,8 @@ RANDOM: Final = _together({
     "lognormal": "nacre.exp(nacre.random.normal(shape, mean, std))",
     "laplace logistic cauchy beta gamma poisson dirichlet geometric chisquare weibull triangular rademacher "
     "multivariate_normal": "NumPy for the numbers, and nacre.tensor(array)",
-    "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose state a "
-    "checkpoint keeps",
+    "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose "
+    "state a checkpoint keeps",
     "key_data wrap_key_data": "the key itself, a tensor of uint32",
 })
 

@@ -33,7 +33,8 @@ class State(Variable):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None
+    __array_ufunc__ = Tensor.__array_ufunc__
+    __array_function__ = Tensor.__array_function__
 
     @property
     def grad(self) -> Tensor | None:

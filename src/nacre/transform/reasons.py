@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from nacre.base.tree import Structure
 from nacre.base.types import TensorType
@@ -109,7 +109,7 @@ def _container(held: Structure) -> str:
 
 
 def _keys(held: Structure) -> Sequence[Any]:
-    return held.data if isinstance(held.data, tuple) else ()
+    return cast("tuple[Any, ...]", held.data) if isinstance(held.data, tuple) else ()
 
 
 def names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
