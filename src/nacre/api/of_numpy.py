@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from nacre.api.operands import numbers
 from nacre.base.errors import GradientError, TraceError
@@ -50,9 +50,9 @@ def _computed(
 ) -> Any:
     def array(x: Any) -> Any:
         """An argument, with arrays for tensors."""
-        if type(x) is tuple or type(x) is list:
-            held = [array(item) for item in cast("list[Any]", x)]
-            return held if type(x) is list else tuple(held)
+        if type(x) in (tuple, list):
+            made = [array(item) for item in x]
+            return made if type(x) is list else tuple(made)
         x = x.value if isinstance(x, Variable) else x
         return numbers(_known(functions, name, x), "numpy") if isinstance(x, Value) else x
 

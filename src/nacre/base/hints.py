@@ -433,7 +433,6 @@ TENSOR: Final = _together({
     "sum_to_size": "x.sum(axis=0)",
     "eval realize ref": "x.numpy(); results are computed at once",
     "get_shape set_shape": "x.shape",
-    "assign": "x[...] = value",
     "masked_fill": "nacre.where(mask, value, x)",
 })
 

@@ -38,8 +38,8 @@ class DataLoader:
     `nacre.random.seed` does not change it.  `sampler` or `batch_sampler` set the order themselves.
 
     `num_workers` threads prepare up to `prefetch_factor` batches each ahead of time; 0 prepares them on demand.  With
-    `workers="processes"` they are processes, started by `multiprocessing_context`.  The batches do not depend on the workers, and neither do the random numbers of
-    `data.rng()`.
+    `workers="processes"` they are processes, started by `multiprocessing_context`.  The batches do not depend on the
+    workers, and neither do the random numbers of `data.rng()`.
 
     `state_dict` records the place after the last batch; a loader that receives it continues with the next batch.  Each
     iteration is an epoch; `set_epoch` chooses the number of the next one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 from nacre.base.tree import Structure
 from nacre.base.types import TensorType
@@ -109,7 +109,9 @@ def _container(held: Structure) -> str:
 
 
 def _keys(held: Structure) -> Sequence[Any]:
-    return cast("tuple[Any, ...]", held.data) if isinstance(held.data, tuple) else ()
+    """The keys of a dict."""
+    data: Any = held.data
+    return data
 
 
 def names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
