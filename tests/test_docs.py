@@ -6,6 +6,7 @@ import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,20 @@ def test_files_that_are_named_exist(path: Path) -> None:
     assert all((path.parent / link).exists() for link in links), links
     named = set(re.findall(r"`((?:src|tests|docs|benchmarks)/[\w/.]+)`", text))
     assert all((ROOT / name).exists() for name in named), {n for n in named if not (ROOT / n).exists()}
+
+
+def test_the_example_with_pyarrow_writes_the_file_that_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "data.md").read_text(encoding="utf-8"), re.DOTALL)
+    block = next(block for block in blocks if "read_csv" in block)
+    read = re.findall(r"read_csv\((.+?)\)", block)
+    assert read and all(f"Path({name}).write_text(" in block for name in read)
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    made: dict[str, Any] = {}
+    exec(block, made)
+    assert made["x"].type.shape == (2, 2) and made["y"].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,24 @@ def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name
         ("X.clamp(0)", "write nacre.clip(x, min, max)"),
         ("X.cuda()", "CPU"),
         ("MODEL.weight.unsqueeze(0)", "write nacre.expand_dims(x, axis=0)"),
+        ("X.masked_fill(X > 0, 0.0)", "write nacre.where(mask, value, x)"),
+        ("X.unique()", "NumPy on x.numpy()"),
+        ("X.data_ptr()", "x.numpy()"),
+        ("X.is_floating_point()", "write x.dtype.is_float"),
+        ("X.ravel()", "write x.flatten()"),
+        ("X.at[0].set(1)", "write nacre.index_update(x, key, value)"),
+        ("MODEL.weight.masked_fill(X > 0, 0.0)", "write nacre.where(mask, value, x)"),
+        ("MODEL.weight.data.normal_()", "nacre.nn.init.normal_(p)"),
+        ("MODEL.weight.normal_()", "nacre.nn.init.normal_(p)"),
+        ("MODEL.bias.data.zero_()", "nacre.nn.init.zeros_(p)"),
+        ("MODEL.bias.data.fill_(1)", "nacre.nn.init.constant_(p, v)"),
+        ("nn.utils.rnn.pack_padded_sequence", "nacre.nn.pack_padded_sequence"),
+        ("nn.functional.swish", "write nacre.nn.functional.silu(x)"),
+        ("nn.init.glorot_uniform", "write nacre.nn.init.xavier_uniform_(parameter)"),
+        ("nc.data.transforms", "nacre.data.Compose"),
+        ("nc.rot90", "nacre.flip"),
+        ("nc.random.laplace", "NumPy"),
+        ("MODEL.freeze()", "model.requires_grad_(False)"),
         ("MODEL.cuda()", "CPU"),
         ("MODEL.fit()", "nacre.train.Trainer"),
         ("OPTIMIZER.minimize", "optimizer.step()"),
@@ -118,6 +137,19 @@ def test_a_foreign_name_is_told_what_to_write(code: str, words: str) -> None:
         ("nc.random.bits(2, 3)", "pass the shape as a tuple: nacre.random.bits((2, 3))"),
         ("nc.random.randint(0, 9, 2, 3)", "pass the shape as a tuple: nacre.random.randint(low, high, (2, 3))"),
         ("nc.reshape(X, 4, 1)", "pass the shape as a tuple: nacre.reshape(x, (4, 1))"),
+        ("X.type()", "write x.dtype for PyTorch's x.type()"),
+        ("X.type(nc.float64)", "x.astype(dtype)"),
+        ("X.squeeze()", "squeeze: axis must be given; the parameters are axis"),
+        ("nc.squeeze(X)", "squeeze: axis must be given; the parameters are x, axis"),
+        ("nn.functional.leaky_relu(X, 0.1, True)", "leaky_relu: at most 2 arguments are taken; got 3"),
+        ("nc.reshape(X, order='F')", "Elements are in the order of rows"),
+        ("nc.sum(input=X)", "Pass the first tensor by position"),
+        ("nc.split(X, split_size_or_sections=2)", "write sections=2"),
+        ("nc.jit(len, fullgraph=True)", "Leave it out"),
+        ("nc.vmap(len, in_dims=0)", "write in_axes=0"),
+        ("nn.CrossEntropyLoss(size_average=True)", 'write reduction="mean"'),
+        ("nn.Embedding(3, 2, max_norm=1.0)", "nacre.nn.functional.normalize"),
+        ("optim.SGD([], learning_rate=1)", "write lr=0.001"),
         ("nc.tile(X, 2, 3)", "pass the numbers as a tuple: nacre.tile(x, (2, 3))"),
     ],
 )
@@ -134,6 +166,30 @@ def test_shapes_that_mean_one_thing_work() -> None:
     assert nc.random.normal(5, mean=3).shape == (5,)
     assert nc.random.normal((5,), 3).shape == (5,)
     assert nc.clip(X, a_min=2.0, a_max=3.0).tolist() == [[2.0, 2.0], [3.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("code", "same"),
+    [
+        ("nc.triu(X, diagonal=1)", "nc.triu(X, k=1)"),
+        ("nc.tril(X, diagonal=-1)", "nc.tril(X, k=-1)"),
+        ("nc.linspace(0, 1, steps=5)", "nc.linspace(0, 1, 5)"),
+        ("nc.arange(start=0, end=3)", "nc.arange(0, 3)"),
+        ("nc.zeros(size=(2, 3))", "nc.zeros((2, 3))"),
+        ("nc.reshape(X, newshape=(4,))", "nc.reshape(X, (4,))"),
+        ("nc.tile(X, dims=(2, 1))", "nc.tile(X, (2, 1))"),
+        ("nc.tile(X, reps=(2, 1))", "nc.tile(X, (2, 1))"),
+        ("nc.swapaxes(X, dim0=0, dim1=1)", "X.T"),
+        ("nc.stack(tensors=[X, X])", "nc.stack([X, X])"),
+        ("nc.concat(arrays=[X, X], dim=1)", "nc.concat([X, X], axis=1)"),
+        ("nc.random.bits(size=(3,), key=nc.random.key(1))", "nc.random.bits((3,), key=nc.random.key(1))"),
+        ("nn.functional.relu(X, inplace=True)", "nn.functional.relu(X)"),
+        ("nn.functional.leaky_relu(X, 0.1, inplace=True)", "nn.functional.leaky_relu(X, 0.1)"),
+        ("nn.functional.dropout(X, 0.0, inplace=True)", "X"),
+    ],
+)
+def test_keywords_of_other_libraries_that_mean_the_same_work(code: str, same: str) -> None:
+    assert eval(code).tolist() == eval(same).tolist()
 
 
 def test_a_size_is_a_number() -> None:
@@ -183,21 +239,22 @@ def test_names_in_the_tables_exist(page: str) -> None:
     assert unresolved(names_in("\n".join(cells))) == []
 
 
-def literals() -> str:
-    """The texts in the package's files, with what f-strings hold between braces left out."""
-    found: list[str] = []
+def literals() -> Iterator[str]:
+    """The texts in the package's files, with `…` for what f-strings hold between braces."""
     for path in (Path(__file__).parents[1] / "src" / "nacre").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        parts: set[ast.AST] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):  # a text before its parts
             if isinstance(node, ast.JoinedStr):
-                found.append("".join(str(v.value) if isinstance(v, ast.Constant) else "…" for v in node.values))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.append(node.value)
-    return "\n".join(found)
+                parts.update(node.values)
+                yield "".join(str(v.value) if isinstance(v, ast.Constant) else "…" for v in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in parts:
+                yield node.value
 
 
-def test_messages_that_the_faq_explains_exist() -> None:
+def test_messages_that_the_faq_explains_begin_with_its_headings() -> None:
     page = (DOCS / "faq.md").read_text(encoding="utf-8")
     quoted = re.findall(r"^### `(.+)`$", page, re.MULTILINE)
     assert len(quoted) > 25
-    there = literals()
-    assert [words for words in quoted if words not in there] == []
+    there = list(literals())
+    begins = [re.compile(rf"(?:[^:;\n]+: )?{re.escape(words)}") for words in quoted]
+    assert [words for words, begin in zip(quoted, begins, strict=True) if not any(map(begin.match, there))] == []

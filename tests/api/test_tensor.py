@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import nacre as nc
 from nacre import nn
 from nacre.api import memo
+from nacre.base.errors import TRACED
 from nacre.compile import executor
 
 X = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -81,6 +83,61 @@ def test_hashing_is_refused_with_a_reason() -> None:
 def test_reading_a_traced_tensor_explains_itself(read: object) -> None:
     with pytest.raises(nc.TraceError, match=r"(?s)This code.*Write"):
         nc.jit(lambda x: read(x))(nc.tensor(X))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda x: x * 1j, "complex numbers (complex); keep the real and the imaginary part as two tensors"),
+        (lambda x: 1j - x, "complex numbers (complex)"),
+        (lambda x: nn.Parameter(x) / 1j, "complex numbers (complex)"),
+        (lambda x: nc.jit(lambda x: x * 1j)(x), "complex numbers (complex)"),
+        (lambda x: nc.grad(lambda x: nc.sum(x * 1j))(x), "complex numbers (complex)"),
+        (lambda x: x == 1j, "complex numbers (complex)"),
+        (lambda x: x * np.complex64(1), "complex numbers (NumPy's dtype complex64)"),
+        (lambda x: nc.tensor([1j, 2]), "complex numbers (NumPy's dtype complex128)"),
+        (lambda x: nc.tensor(np.ones(2, complex)), "complex numbers (NumPy's dtype complex128)"),
+        (lambda x: nc.tensor(np.array(["2020-01-01"], "datetime64[D]")), "convert them with array.astype('int64')"),
+        (lambda x: nc.tensor([1, None]), "convert them with array.astype(float)"),
+        (lambda x: nc.add(x, "a"), "got text (str)"),
+    ],
+)
+def test_elements_that_are_no_real_numbers_are_refused_with_advice(make: object, words: str) -> None:
+    with pytest.raises(nc.DTypeError, match=re.escape(words)):
+        make(nc.tensor(X))  # type: ignore[operator]
+
+
+TRANSFORMED: dict[str, object] = {
+    "nc.jit": lambda f, x: nc.jit(f)(x),
+    "nc.vmap": lambda f, x: nc.vmap(f)(x[None]),
+    "nc.jvp": lambda f, x: nc.jvp(f, (x,), (x,)),
+    "nc.jacfwd": lambda f, x: nc.jacfwd(f)(x),
+    "nc.hessian": lambda f, x: nc.hessian(f)(x),
+    "nc.checkpoint": lambda f, x: nc.checkpoint(f)(x),
+    "nc.cond": lambda f, x: nc.cond(nc.tensor(True), f, f, x),
+    "loops": lambda f, x: nc.fori_loop(0, 1, lambda k, y: f(y) + y, x),
+    "nc.grad": lambda f, x: nc.grad(f)(x),
+    "nc.value_and_grad": lambda f, x: nc.value_and_grad(f)(x),
+    "nc.vjp": lambda f, x: nc.vjp(f, x),
+    "nc.jacrev": lambda f, x: nc.jacrev(f)(x),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_the_error_of_a_traced_tensor_lists_where_tensors_are_traced(name: str) -> None:
+    def run() -> object:
+        return TRANSFORMED[name](lambda x: x.sum() * x.sum().item(), nc.tensor(X))  # type: ignore[operator]
+
+    listed = TRACED.removeprefix("Inside ").replace(" and ", ", ").split(", ")
+    if name not in listed:
+        run()
+        return
+    with pytest.raises(nc.TraceError, match=re.escape(TRACED)):
+        run()
+
+
+def test_every_transformation_of_the_list_is_tried() -> None:
+    assert set(TRACED.removeprefix("Inside ").replace(" and ", ", ").split(", ")) < set(TRANSFORMED)
 
 
 def test_printing() -> None:

@@ -532,3 +532,14 @@ def test_weights_that_give_no_probabilities_are_refused(weights: Any) -> None:
 def test_drawn_items_are_there_and_have_a_weight(weights: list[float]) -> None:
     drawn = list(data.WeightedRandomSampler(weights, 2000))
     assert len(drawn) == 2000 and all(weights[k] > 0 for k in drawn)
+
+
+def test_the_seed_of_a_loader_sets_its_order_and_nothing_else_does() -> None:
+    def order(**how: Any) -> list[Any]:
+        return [x.tolist() for x in data.DataLoader(range(50), 10, shuffle=True, **how)]
+
+    first = order()
+    nc.random.seed(7)
+    assert order() == order(seed=0) == first
+    assert order(seed=1) != first
+    assert "`seed`, 0 by default" in str(data.DataLoader.__doc__)

@@ -12,6 +12,7 @@ from scipy import special
 
 import nacre as nc
 from labels import label
+from nacre import nn
 from nacre.nn import functional as F
 
 Array = Any
@@ -218,6 +219,60 @@ def test_embedding_and_one_hot() -> None:
     assert table.grad is not None
     np.testing.assert_array_equal(table.grad.numpy()[:, 0], [0.0, 2.0, 0.0, 0.0, 1.0])
     np.testing.assert_array_equal(F.one_hot(nc.tensor(index), 5).numpy(), np.eye(5)[index])
+
+
+LABELS = ["rose", "lily", "rose"]
+
+
+@pytest.mark.parametrize("labels", [LABELS, tuple(LABELS), np.array(LABELS), np.array(LABELS, object),
+                                    np.array(LABELS, np.bytes_), "rose"], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss, F.mse_loss, F.multi_margin_loss,
+                                  nn.CrossEntropyLoss(), nc.jit(lambda x, y: F.cross_entropy(x, nc.asarray(y)))])
+def test_names_of_classes_are_told_how_to_become_numbers(loss: Any, labels: Any) -> None:
+    if isinstance(labels, list) and hasattr(loss, "concrete_functions"):
+        pytest.skip("a list of texts is an argument of its own")
+    with pytest.raises(nc.DTypeError, match=r"names, y = numpy.unique\(labels, return_inverse=True\)"):
+        loss(nc.ones((3, 2)), labels)
+
+
+def test_names_of_classes_become_numbers_as_the_message_says() -> None:
+    names, y = np.unique(LABELS, return_inverse=True)
+    assert names.tolist() == ["lily", "rose"] and F.cross_entropy(nc.ones((3, 2)), y).shape == ()
+
+
+def test_floats_for_numbers_of_classes_are_told_what_to_write() -> None:
+    with pytest.raises(nc.ShapeError, match=r"target.astype\(nacre.int64\)"):
+        F.cross_entropy(nc.ones((3, 2)), nc.tensor([0.0, 1.0, 0.0]))
+
+
+@pytest.mark.parametrize("index", [-1, 3, -4])
+@pytest.mark.parametrize("f", [
+    lambda i: nn.Embedding(3, 2)(i[0]), lambda i: nn.Embedding(3, 2, padding_idx=-1)(i[0].numpy()),
+    lambda i: F.embedding(i, nc.ones((3, 2))), lambda i: nn.EmbeddingBag(3, 2)(i),
+    lambda i: F.embedding_bag(i[0], nc.ones((3, 2)), nc.tensor([0]), padding_idx=1),
+])
+def test_indices_that_are_no_rows_of_a_table_are_refused(f: Any, index: int) -> None:
+    with pytest.raises(IndexError, match=rf"indices must be in \[0, 3\), the rows of the table; got {index};") as found:
+        f(nc.tensor([[1, index]]))
+    assert isinstance(found.value, nc.AxisError)
+
+
+def test_a_padding_index_counts_from_the_end() -> None:
+    table = nc.ones((3, 2)).requires_grad_()
+    F.embedding(nc.tensor([1, 2]), table, padding_idx=-1).sum().backward()
+    assert table.grad is not None and table.grad.tolist() == [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+    with pytest.raises(nc.ArgumentError, match="padding_idx must be in"):
+        F.embedding(nc.tensor([1]), table, padding_idx=3)
+
+
+@pytest.mark.parametrize(("f", "words"), [
+    (lambda: F.multi_margin_loss(nc.ones((2, 3)), nc.tensor([-1, 0])), r"in \[0, 3\); got -1"),
+    (lambda: F.multilabel_margin_loss(nc.ones((1, 2)), nc.tensor([[5, 0]])), r"in \[-1, 2\); got 5"),
+    (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 6, [2])(nc.ones((1, 4)), nc.tensor([-1])), r"in \[0, 6\); got -1"),
+])
+def test_classes_out_of_range_are_refused(f: Any, words: str) -> None:
+    with pytest.raises(nc.ArgumentError, match=words):
+        f()
 
 
 def test_running_statistics_move() -> None:

@@ -38,7 +38,7 @@ def test_guards_hold_as_long_as_values_are_equal() -> None:
     owner.rate = float("0.1")
     assert guard.holds()
     owner.rate = 0.2
-    assert not guard.holds() and str(guard) == "Owner.rate is 0.2, it was 0.1"
+    assert not guard.holds() and str(guard) == "Owner.rate is 0.2, was 0.1"
     del owner.rate
     assert not guard.holds()
 

@@ -487,7 +487,7 @@ def test_variables_that_changed_their_type() -> None:
         with native():
             f(x)
     assert len(f.concrete_functions) == 2
-    assert "weight is f64[2, 2], it was f32[2, 2]" in f.concrete_functions[1].reason
+    assert "weight: dtype is float64, was float32" in f.concrete_functions[1].reason
 
 
 def test_a_variable_that_is_only_written_changed_its_type() -> None:

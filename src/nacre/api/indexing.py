@@ -17,7 +17,7 @@ from nacre.api.primitives import picking, pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import bool_, int64
-from nacre.base.errors import DTypeError, ShapeError, TraceError, explain
+from nacre.base.errors import AxisError, DTypeError, ShapeError, TraceError, explain
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, broadcast_shapes, normal_axis
 from nacre.interpret.evaluate import from_numpy
@@ -131,7 +131,8 @@ def _checked(entry: Any, size: Size, axis: int) -> Any:
         array = numbers(entry, "index")
         least, most = (int(array.min()), int(array.max())) if array.size else (0, -1)
         if least < -size or most >= size:
-            raise ShapeError(f"index: indices for axis {axis} must be in [{-size}, {size}); got others")
+            wrong = least if least < -size else most
+            raise AxisError(f"index: indices for axis {axis} must be in [{-size}, {size}); got {wrong}")
         if least < 0 or entry.type.dtype is not int64:  # with numbers still, while others are traced
             return from_numpy(np.where(array < 0, array.astype(np.int64) + size, array))
         return entry
@@ -147,13 +148,13 @@ def _place(entry: int, size: Size, axis: int) -> Size:
     if isinstance(size, Dim):
         low = size.bounds()[0]
         if not -low <= entry < low:
-            raise ShapeError(
+            raise AxisError(
                 f"index: the index must be valid for every size of axis {axis}; got {entry} for size {size}, which "
                 f"may be {low}; give the size a larger minimum"
             )
         return entry if entry >= 0 else size + entry
     if not -size <= entry < size:
-        raise ShapeError(f"index: the index for axis {axis} must be in [{-size}, {size}); got {entry}")
+        raise AxisError(f"index: the index for axis {axis} must be in [{-size}, {size}); got {entry}")
     return entry % size
 
 
@@ -243,7 +244,8 @@ def _basic(x: Any, key: Key) -> tuple[Any, list[Any]]:
 def index(x: TensorLike, key: Any, /) -> Tensor:
     """x[key].
 
-    Raises ShapeError for indices out of range, DTypeError for other kinds of keys, TraceError for a traced mask.
+    A negative index counts from the end.  Raises AxisError, an IndexError, for indices out of range, DTypeError for
+    other kinds of keys, TraceError for a traced mask.
 
     >>> nc.index([10, 20, 30], [2, 0])
     Tensor([30, 10], i64[2])
@@ -378,6 +380,8 @@ def _again(entry: Any) -> Any:
 def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
     """The slices of x along an axis at integer indices.  For a vector, the axis may be omitted.
 
+    A negative index counts from the end.  Raises AxisError for known indices out of range.
+
     >>> nc.take([10, 20, 30], [2, -1])
     Tensor([30, 30], i64[2])
     """
@@ -394,6 +398,8 @@ def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> T
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
     """For each place of `indices`, the element of x with that index along the axis and the same place in the other
     axes.
+
+    A negative index counts from the end.  Raises AxisError for known indices out of range.
 
     >>> nc.take_along_axis([[1, 2], [3, 4]], [[1], [0]])
     Tensor([[2],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from nacre.api import (
@@ -48,7 +49,7 @@ mark_absent(Tensor, {
     name: f"nacre.{name}({', '.join(required(held))})"
     for name, held in PUBLIC.items() if "TensorLike" in getattr(held, "__annotations__", {}).values()
 })  # fmt: skip
-mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if "(x" in advice or "x @" in advice})
+mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search(r"\bx\b", advice)})
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
 PUBLIC.update({name: error for name, error in vars(errors).items() if isinstance(error, type)})

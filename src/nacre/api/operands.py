@@ -13,10 +13,19 @@ import numpy as np
 
 from nacre.api.primitives import pointwise, view
 from nacre.base.arguments import few, is_whole, shown
-from nacre.base.conversion import element, elements, natural_dtype, plain
+from nacre.base.conversion import element, elements, natural_dtype, not_numbers, plain
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
-from nacre.base.errors import ArgumentError, DTypeError, KindError, OutOfMemory, ShapeError, TraceError, explain
+from nacre.base.errors import (
+    TRACED,
+    ArgumentError,
+    DTypeError,
+    KindError,
+    OutOfMemory,
+    ShapeError,
+    TraceError,
+    explain,
+)
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -77,6 +86,8 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Any:
             raise DTypeError("tensor: a list must not contain itself; got one that does") from None
     if hasattr(x, "__array__"):
         return _from_array(np.asarray(x), dtype)
+    if isinstance(x, str | bytes | complex):
+        raise not_numbers("tensor", type(x))
     raise DTypeError(
         f"tensor: the value must be a tensor, number, NumPy array or nested list of numbers; got {type(x).__name__}"
     )
@@ -246,7 +257,7 @@ def numbers(x: Value, operation: str) -> np.ndarray:
             explain(
                 f"{operation}: the tensor must have known numbers; got a traced tensor of type {x.type}",
                 f"@nc.jit\ndef f(x):\n    return compute({_SHOWN.get(operation, operation + '(x)')})",
-                "Inside jit, vmap or grad a tensor is a placeholder without numbers, so Python cannot read it.",
+                f"{TRACED}\n  a tensor is a placeholder without numbers, so Python cannot read it.",
                 "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, 0.0)      # stay with tensors\n\n"
                 "float(f(x))                               # read numbers outside",
             )

@@ -16,11 +16,13 @@ import numpy as np
 
 from nacre.api.interchange import as_html, as_text, represent
 from nacre.api.memo import Memo
+from nacre.api.of_numpy import of_function, of_ufunc
 from nacre.api.operands import TensorLike, as_tensor, numbers
 from nacre.base.arguments import require_flag
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import (
+    TRACED,
     ArgumentError,
     DTypeError,
     GradientError,
@@ -66,7 +68,6 @@ class Tensor(Value):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy's operators leave `array + tensor` to us
     __hash__ = None  # type: ignore[assignment]  # see __getattr__-free refusal below
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -102,6 +103,12 @@ class Tensor(Value):
         return sys.modules["nacre"]
 
     # ---- leaving for Python and NumPy
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return of_ufunc(FUNCTIONS, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return of_function(FUNCTIONS, function, args, kwargs)
 
     def numpy(self) -> np.ndarray:
         """The numbers as a read-only NumPy array, without a copy where possible.
@@ -430,8 +437,13 @@ IN_PLACE: Final = (  # PyTorch's methods that change a tensor, without the under
     "index_put le lerp log lt masked_fill masked_scatter mul multiply nan_to_num ne neg negative normal pow put "
     "random reciprocal relu remainder renorm resize round rsqrt scatter scatter_add set share_memory sigmoid sign "
     "sin sqrt square squeeze sub subtract swapaxes t tan tanh transpose tril triu trunc uniform unsqueeze xlogy "
-    "zero"
+    "zero apply map cauchy geometric log_normal resize_as"
 )
+
+
+INITIALISERS: Final = {
+    "normal_": "normal_(p)", "uniform_": "uniform_(p)", "zero_": "zeros_(p)", "fill_": "constant_(p, v)",
+}  # fmt: skip
 
 
 class _InPlace:
@@ -443,9 +455,11 @@ class _InPlace:
     def __get__(self, instance: Tensor | None, owner: type) -> Any:
         if instance is None:
             return self
+        written = f"`x = ...` with the result of `{self.name[:-1]}`, or `x[...] = v`"
+        if self.name in INITIALISERS:
+            written = f"`nacre.nn.init.{INITIALISERS[self.name]}` for a parameter p, or `x[...] = v`"
         raise MissingAttribute(
-            f"{self.name}: tensors have no methods that change them; write "
-            f"`x = ...` with the result of `{self.name[:-1]}`, or `x[...] = v`; for gradients `p.grad = None`"
+            f"{self.name}: tensors have no methods that change them; write {written}; for gradients `p.grad = None`"
         )
 
 
@@ -497,7 +511,7 @@ def _one(x: Tensor, operation: str) -> Any:
 _TRUTH: Final = explain(
     "bool: the tensor must have known numbers; got a traced tensor of type {type}",
     "@nc.jit\ndef f(x):\n    if x > 0:\n        return x\n    return -x",
-    "Inside jit, vmap or grad `x > 0` is a placeholder without a value, so Python cannot choose a branch.",
+    f"{TRACED}\n  `x > 0` is a placeholder without a value, so Python cannot choose a branch.",
     "@nc.jit\ndef f(x):\n    return nc.where(x > 0, x, -x)",
 )
 
@@ -514,7 +528,7 @@ COMPARISONS: Final = (
 )  # fmt: skip
 UNARY: Final = (("neg", "negative"), ("pos", "positive"), ("abs", "abs"), ("invert", "bitwise_invert"))
 
-OPERANDS: Final = (Value, Variable, bool, int, float, Dim, np.ndarray, np.generic, list, tuple)
+OPERANDS: Final = (Value, Variable, bool, int, float, complex, Dim, np.ndarray, np.generic, list, tuple)
 
 
 def _foreign(function: str, other: object) -> Any:

@@ -22,16 +22,28 @@ from nacre.base.hints import KEYWORDS, closest, refusal, worded
 
 SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has those, of the array API's
     "dim": ("axis", "axes"),
-    "dims": ("axis", "axes", "dim"),
+    "dims": ("axis", "axes", "dim", "repetitions"),
     "axis": ("dim",),
     "keepdim": ("keepdims",),
     "keepdims": ("keepdim",),
     "start_dim": ("start_axis",),
     "end_dim": ("end_axis",),
     "shifts": ("shift",),
+    "diagonal": ("k",),
+    "steps": ("num",),
+    "end": ("stop",),
+    "dim0": ("axis1",),
+    "dim1": ("axis2",),
+    "size": ("shape",),
+    "newshape": ("shape",),
+    "reps": ("repetitions",),
+    "tensors": ("xs",),
+    "arrays": ("xs",),
     "a_min": ("min",),
     "a_max": ("max",),
 }
+
+WITHOUT_EFFECT: Final = ("inplace",)  # keywords of PyTorch's functions of networks that change no number
 
 _PAIRS = (
     "PyTorch's returns values and positions, this one only values; write {name}(x, axis=1), and arg{name} for the "
@@ -109,12 +121,17 @@ def _refused(
             advice = DIFFERENT[operation].format(name=operation)
             given = ", ".join(f"{name}={kwargs[name]!r}" for name in foreign) or f"{args[-1]!r} by position"
             raise KindError(f"{operation}: axis must be given by name; got {given}; {advice}") from None
-        meant = {_spelt(name, names): value for name, value in kwargs.items()}
-        if foreign and len(meant) == len(kwargs) and _fits(held, args, meant):
+        meant = {_spelt(name, names): value for name, value in kwargs.items() if name not in WITHOUT_EFFECT}
+        if len(meant) < len(kwargs) and function.__module__.startswith("nacre.nn.functions."):
             return public(function)(*args, **meant)
+        if len(meant) == len(kwargs):
+            placed, named = _placed(held, args, meant)
+            if (foreign or len(named) < len(meant)) and _fits(held, placed, named):
+                return public(function)(*placed, **named)
         require_tuple(function, operation, args, NUMBERS)
         _require_known(held, operation, kwargs)
         _require_named(held, operation, args)
+        _require_count(held, operation, args, kwargs)
         raise fault
     held.check(operation, args, kwargs)
     given = [*args, *kwargs.values()]
@@ -167,6 +184,21 @@ def _require_named(held: Parameters, operation: str, args: Sequence[Any]) -> Non
                         f"{shown(args[most])} by position; write {', '.join(f'{name}=' for name in named)}")
 
 
+def _require_count(held: Parameters, operation: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise for too many arguments, and for missing ones."""
+    listed = [p for p in held.signature.parameters.values() if p.name != "self"]
+    given = len(args) - ("self" in held.signature.parameters)
+    places = [p for p in listed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    words = ", ".join(p.name for p in listed)
+    if given > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in listed):
+        raise KindError(
+            f"{operation}: at most {len(places)} arguments are taken; got {given}; the parameters are {words}"
+        )
+    lacking = [p.name for p in places[given:] if p.default is p.empty and p.name not in kwargs]
+    if lacking:
+        raise KindError(f"{operation}: {', '.join(lacking)} must be given; the parameters are {words}")
+
+
 def _of_arguments(fault: Exception) -> bool:
     """Whether wrong arguments caused an error that arose in the package and not in the caller's code."""
     if not isinstance(fault, OF_ARGUMENTS) and type(fault).__module__.partition(".")[0] != "numpy":
@@ -186,6 +218,19 @@ def _fits(held: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
     except TypeError:
         return False
     return True
+
+
+def _placed(
+    held: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with keywords for parameters without keywords put in their places."""
+    placed, named = list(args), dict(kwargs)
+    only = [p.name for p in held.signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
+    for name in only[len(args):]:
+        if name not in named:
+            break
+        placed.append(named.pop(name))
+    return tuple(placed), named
 
 
 def _bare(args: tuple[Any, ...]) -> bool:
@@ -247,6 +292,11 @@ def _publish_methods(cls: type) -> None:
             type.__setattr__(cls, name, public(held))
 
 
+def _is_activation(function: FunctionType) -> bool:
+    """Whether a function of `nn.functional` takes one tensor; in PyTorch it may have the keyword `inplace`."""
+    return function.__module__.startswith("nacre.nn.functions.") and function.__code__.co_argcount == 1
+
+
 UNCHECKED: Final = ("nacre.api.", "nacre.nn.functions.")  # called in loops; looked at where they fail
 CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
 
@@ -254,7 +304,7 @@ CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
 def publish(home: ModuleType, name: str) -> Any:
     """Wrap a public name of a module for users, and store it in the module."""
     held: object = getattr(home, name)
-    if _speaks(held):
+    if _speaks(held) or (isinstance(held, FunctionType) and held not in _made and _is_activation(held)):
         module = home.__name__
         made = public(held, module in CHECKED or not module.startswith(UNCHECKED))
         setattr(home, name, made)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Integral, Real
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,6 +18,15 @@ from nacre.base.dtypes import DType, bfloat16, bool_, float32, int64
 from nacre.base.errors import DTypeError
 
 Number = bool | int | float
+NAMES = "to number the names of classes, write names, y = numpy.unique(labels, return_inverse=True)"
+COMPLEX = "keep the real and the imaginary part as two tensors"
+REMEDIES = {  # for elements that are no real numbers, by the letters of NumPy's kinds
+    "UST": ("text", NAMES),
+    "c": ("complex numbers", COMPLEX),
+    "Mm": ("dates or durations", "convert them with array.astype('int64')"),
+    "O": ("objects", f"convert them with array.astype(float); {NAMES}"),
+}
+NO_NUMBERS = "".join(REMEDIES)
 EXACT = 1 << 53  # whole numbers up to here are exact in float64
 
 
@@ -124,6 +133,14 @@ def _single_to_odd(x: np.ndarray) -> np.ndarray:
     return np.where(even, moved, words).view(np.float32)
 
 
+def not_numbers(operation: str, given: object) -> DTypeError:
+    """The error for elements or a value that are no real numbers; `given` is NumPy's dtype, or the value's type."""
+    kind: str = np.dtype(cast("Any", given)).kind
+    what, remedy = next((told for kinds, told in REMEDIES.items() if kind in kinds), ("others", ""))
+    name = given.__name__ if isinstance(given, type) else f"NumPy's dtype {given}"
+    return DTypeError(f"{operation}: elements must be real numbers; got {what} ({name})" + (remedy and f"; {remedy}"))
+
+
 def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, operation: str) -> np.ndarray:
     """Nested lists of Python numbers in a dtype, by default their natural one.
 
@@ -134,7 +151,7 @@ def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, oper
     types = set(map(type, leaves))
     whole = bool(types) and all(issubclass(t, int) for t in types)
     if kind not in "biuf" and not all(issubclass(t, int | float) for t in types):
-        raise DTypeError(f"{operation}: elements must be real numbers; got NumPy's dtype {array.dtype}")
+        raise not_numbers(operation, array.dtype)
     if dtype is None:
         dtype = bool_ if kind == "b" else int64 if whole or kind in "iu" else float32
     if dtype.kind == "b":

@@ -5,6 +5,10 @@ Messages read `operation: what must hold; got what; what to do`.
 
 from __future__ import annotations
 
+from typing import Final
+
+TRACED: Final = "Inside nc.jit, nc.vmap, nc.jvp, nc.jacfwd, nc.hessian, nc.checkpoint, nc.cond and loops"
+
 
 class Error(Exception):
     """The base class of all of Nacre's exceptions."""

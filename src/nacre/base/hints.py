@@ -195,6 +195,89 @@ NACRE: Final = _together({
     "library": "nacre.deploy, or a function of nacre's own functions",
     "isin in1d": "nacre.any(x[..., None] == values, axis=-1)",
     "softplus": "nacre.nn.functional.softplus(x)",
+    # further names
+    "clone copy detach": "x; operations never change it, and x.detach() is not recorded",
+    "range shape rank": "nacre.arange(n) for numbers, or x.shape and x.ndim of a tensor",
+    "size": "x.shape for the sizes, or x.size for the number of elements",
+    "ndim": "x.ndim",
+    "Size": "a tuple of integers",
+    "fill": "nacre.full(shape, value)",
+    "logspace": "10 ** nacre.linspace(start, stop, num)",
+    "geomspace": "nacre.exp(nacre.linspace(a, b, num)), with the logarithms of the ends",
+    "tri": "nacre.tril(nacre.ones((n, n)))",
+    "atleast_2d atleast_3d": "nacre.reshape(x, (1, -1))",
+    "dsplit tensor_split": "nacre.split(x, sections=2, axis=2)",
+    "rollaxis": "nacre.moveaxis(x, 0, 1)",
+    "rot90": "nacre.flip(nacre.swapaxes(x, 0, 1), axis=0)",
+    "block block_diag": "nacre.concat([nacre.concat(row, axis=1) for row in rows], axis=0)",
+    "append insert": "nacre.concat([x, y], axis=0)",
+    "delete resize trim_zeros": "x[start:stop], and nacre.concat of what stays",
+    "diag_embed diagflat": "nacre.eye(n) * x[..., None]",
+    "take_along_dim": "nacre.take_along_axis(x, indices, axis=1)",
+    "gather_nd unravel_index": "x[i, j], with one integer tensor for each axis",
+    "index_copy index_fill index_put put put_along_axis place putmask masked_scatter select_scatter slice_scatter "
+    "diagonal_scatter scatter_reduce scatter_nd": "nacre.index_update(x, key, value), or x[key] = value",
+    "boolean_mask extract compress unique_consecutive intersect1d union1d setdiff1d setxor1d": _UNIQUE,
+    "choose select_n piecewise": "nacre.where(mask, x, y), nested",
+    "mode kthvalue partition argpartition lexsort msort": "nacre.sort(x, axis=0) or nacre.argsort(x, axis=0)",
+    "cummax cummin": "nacre.scan with nacre.maximum or nacre.minimum",
+    "logcumsumexp": "nacre.log(nacre.cumulative_sum(nacre.exp(x), axis=0))",
+    "trapz trapezoid cumulative_trapezoid": "nacre.sum((x[1:] + x[:-1]) / 2 * step, axis=0)",
+    "gradient ediff1d": "x[1:] - x[:-1], or nacre.grad(f)(x) for the derivative of a function",
+    "interp": "NumPy on x.numpy(); the function is missing",
+    "frac modf": "x - nacre.trunc(x)",
+    "divmod": "nacre.floor_divide(x, y) and nacre.remainder(x, y)",
+    "ldexp": "x * nacre.exp2(y)",
+    "frexp nextafter spacing": "NumPy on x.numpy(); the function is missing",
+    "logaddexp2": "nacre.log2(nacre.exp2(x) + nacre.exp2(y))",
+    "xlogy": "nacre.where(x == 0, 0.0, x * nacre.log(y))",
+    "logit": "nacre.log(x / (1 - x))",
+    "sinc": "nacre.where(x == 0, 1.0, nacre.sin(nacre.pi * x) / (nacre.pi * x))",
+    "heaviside": "nacre.where(x == 0, value, (x > 0).astype(x.dtype))",
+    "deg2rad radians": "x * (nacre.pi / 180)",
+    "rad2deg degrees": "x * (180 / nacre.pi)",
+    "isposinf": "x == nacre.inf",
+    "isneginf": "x == -nacre.inf",
+    "is_floating_point": "x.dtype.is_float",
+    "left_shift": "nacre.bitwise_left_shift(x, y)",
+    "right_shift": "nacre.bitwise_right_shift(x, y)",
+    "around": "nacre.round(x)",
+    "lgamma digamma polygamma mvlgamma igamma i0 gcd lcm renorm unwrap": "SciPy or NumPy on x.numpy(); the function is "
+    "missing",
+    "cdist dist": "nacre.sqrt(nacre.sum((x[:, None] - y[None]) ** 2, axis=-1))",
+    "cov corrcoef": "(x - m) @ (x - m).mT / (n - 1), with m the means of the rows",
+    "cosine_similarity": "nacre.nn.functional.cosine_similarity(x, y)",
+    "convolve correlate": "nacre.nn.functional.conv1d(x, weight)",
+    "matrix_power matrix_exp chain_matmul": "nacre.matmul(x, y), repeated",
+    "addbmm": "nacre.sum(x @ y, axis=0) + bias",
+    "addmv": "matrix @ x + bias",
+    "addr": "nacre.outer(x, y) + bias",
+    "nanprod": "nacre.prod(x, axis=0)",
+    "nanstd nanvar": "nacre.std(x, axis=0) or nacre.var(x, axis=0)",
+    "nancumsum": "nacre.cumulative_sum(x, axis=0)",
+    "nanargmax nanargmin": "nacre.argmax(x) or nacre.argmin(x), after nacre.nan_to_num(x)",
+    "logdet slogdet pinverse lu triangular_solve": _LINALG,
+    "angle polar view_as_real view_as_complex is_complex iscomplex isreal adjoint resolve_conj": _COMPLEX,
+    "broadcast_tensors": "nacre.broadcast_arrays(x, y)",
+    "broadcast_shapes": "numpy.broadcast_shapes(a, b)",
+    "cartesian_prod": "nacre.meshgrid(x, y)",
+    "vectorize map_fn apply_along_axis": "nacre.vmap(f)(x)",
+    "promote_types can_cast": "nacre.result_type(x, y)",
+    "ascontiguousarray asfortranarray as_strided": "Functions read every layout; leave this out",
+    "contiguous_format channels_last preserve_format strided memory_format layout": "Functions read every layout; "
+    "leave this out",
+    "cpu set_default_device get_default_device default_device": CPU,
+    "randint_like": "nacre.random.randint(low, high, x.shape)",
+    "get_rng_state set_rng_state": "nacre.random.Generator(seed), whose state a checkpoint keeps",
+    "hann_window hamming_window hanning hamming blackman kaiser bartlett blackman_window": "nacre.tensor(array), with "
+    "the window from SciPy",
+    "clip_by_value": "nacre.clip(x, min, max)",
+    "nested masked": "nacre.nn.pad_sequence(xs), or a mask as another tensor",
+    "eval_shape ShapeDtypeStruct": "nacre.jit(f).trace(x).output_types",
+    "disable_jit": "the function without nacre.jit",
+    "loadtxt genfromtxt fromfile savetxt savez frombuffer fromstring": "NumPy, and nacre.tensor(array)",
+    "distributions special": "nacre.random for numbers; densities and special functions are missing",
+    "c_ r_ s_ ix_ mgrid ogrid indices": "nacre.meshgrid, nacre.concat, or an index",
     "one_hot": "nacre.nn.functional.one_hot(x, n)",
 })
 
@@ -213,7 +296,50 @@ NN: Final = _together({
     "F": "nacre.nn.functional",
     "compact": "a class with __init__ and forward, derived from nacre.nn.Module",
     "clip_grad_norm": "nacre.nn.utils.clip_grad_norm_(parameters, max_norm)",
+    "swish": "nacre.nn.SiLU()",
+    "initializers": "nacre.nn.init",
+    "parallel": "One process computes with all threads; leave this out",
+    "LazyConv1d LazyBatchNorm1d LazyBatchNorm2d": "Layers have their sizes from the start; leave out Lazy",
     "NLLLoss2d": "nacre.nn.NLLLoss()",
+})
+
+UTILS: Final = _together({
+    "rnn": "nacre.nn.pack_padded_sequence, nacre.nn.pad_packed_sequence or nacre.nn.pad_sequence",
+    "clip_grad_norm": "nacre.nn.utils.clip_grad_norm_(parameters, max_norm)",
+    "clip_grads_with_norm_ get_total_norm": "nacre.nn.utils.clip_grad_norm_(parameters, max_norm) gives the norm",
+    "parametrizations parametrize": "nacre.nn.utils.weight_norm or nacre.nn.utils.spectral_norm",
+    "prune": "p.data = p * mask; pruning is missing",
+    "skip_init": "the layer itself",
+    "stateless": "nacre.grad(f)(model); a module is a tree of its parameters",
+})
+
+FUNCTIONAL: Final = _together({
+    "swish": "nacre.nn.functional.silu(x)",
+    "dense": "nacre.nn.functional.linear(x, weight, bias)",
+    "upsample upsample_nearest upsample_bilinear": "nacre.nn.functional.interpolate(x, scale_factor=2)",
+    "multi_head_attention_forward": "nacre.nn.MultiheadAttention, or nacre.nn.functional.scaled_dot_product_attention",
+    "pdist": "nacre.nn.functional.pairwise_distance(x, y)",
+    "relu_ elu_ leaky_relu_ threshold_": "the name without the underscore, as nacre.nn.functional.relu(x)",
+})
+
+INIT: Final = _together({
+    "glorot_uniform xavier_uniform": "nacre.nn.init.xavier_uniform_(parameter)",
+    "he_normal kaiming_normal": "nacre.nn.init.kaiming_normal_(parameter)",
+    "lecun_normal variance_scaling": "nacre.nn.init.normal_(parameter, std=std)",
+    "truncated_normal": "nacre.nn.init.trunc_normal_(parameter)",
+})
+
+DATA: Final = _together({
+    "ChainDataset": "nacre.data.ConcatDataset(datasets)",
+    "StackDataset from_tensor_slices": "nacre.data.TensorDataset(x, y)",
+    "SubsetRandomSampler": "nacre.data.DataLoader(nacre.data.Subset(dataset, indices), shuffle=True)",
+    "default_convert": "nacre.data.to_tensors(batch)",
+    "get_worker_info worker_init_fn": "nacre.data.rng(), which does not depend on the workers",
+    "transforms v2": "nacre.data.Compose and the augmentations of nacre.data",
+    "ToTensor": "nacre.data.ToFloat()",
+    "Lambda": "dataset.map(f)",
+    "Resize ColorJitter ToPILImage": "a function of your own in dataset.map(f)",
+    "MNIST CIFAR10 ImageFolder datasets": "nacre.data.TensorDataset(x, y); there are no downloads",
 })
 
 OPTIM: Final = _together({
@@ -238,6 +364,15 @@ RANDOM: Final = _together({
     "truncated_normal": "nacre.nn.init.trunc_normal_(parameter)",
     "exponential": "-nacre.log1p(-nacre.random.uniform(shape))",
     "binomial": "nacre.sum(nacre.random.bernoulli(p, (n, *shape)), axis=0)",
+    "ranf sample": "nacre.random.uniform(shape)",
+    "random_integers": "nacre.random.randint(low, high, shape)",
+    "multinomial": "nacre.argmax(logits - nacre.log(-nacre.log(nacre.random.uniform(logits.shape))))",
+    "lognormal": "nacre.exp(nacre.random.normal(shape, mean, std))",
+    "laplace logistic cauchy beta gamma poisson dirichlet geometric chisquare weibull triangular rademacher "
+    "multivariate_normal": "NumPy for the numbers, and nacre.tensor(array)",
+    "get_state set_state get_rng_state set_rng_state fork_rng initial_seed": "nacre.random.Generator(seed), whose "
+    "state a checkpoint keeps",
+    "key_data wrap_key_data": "the key itself, a tensor of uint32",
 })
 
 TENSOR: Final = _together({
@@ -277,6 +412,28 @@ TENSOR: Final = _together({
     "softmax": "nacre.nn.functional.softmax(x, dim=-1)",
     "log_softmax": "nacre.nn.functional.log_softmax(x, dim=-1)",
     "relu": "nacre.nn.functional.relu(x)",
+    "prelu hardshrink": "the function of nacre.nn.functional",
+    "short": "x.astype(nacre.int16)",
+    "byte": "x.astype(nacre.uint8)",
+    "char": "x.astype(nacre.int8)",
+    "mH": "x.mT",
+    "mode bernoulli multinomial": "the function of nacre or of nacre.random",
+    "new_empty new": "nacre.zeros(shape, dtype=x.dtype)",
+    "data_ptr storage storage_offset untyped_storage flat base flags ctypes getfield resize unfold": "x.numpy() for "
+    "an array, which has it",
+    "apply_ map_": "x = f(x), with functions of nacre",
+    "tobytes tofile dump dumps": "x.numpy().tobytes()",
+    "itemset fill partition": "x[key] = value",
+    "is_pinned is_shared is_meta is_sparse is_quantized device_ids xpu copy_to_host_async devices sharding "
+    "addressable_shards": CPU,
+    "to_dense to_sparse indices dense_dim": "Sparse tensors are missing; leave this out",
+    "names names_": "Axes have no names; write their numbers",
+    "retains_grad": "x.requires_grad",
+    "register_post_accumulate_grad_hook": "x.grad after loss.backward()",
+    "sum_to_size": "x.sum(axis=0)",
+    "eval realize ref": "x.numpy(); results are computed at once",
+    "get_shape set_shape": "x.shape",
+    "masked_fill": "nacre.where(mask, value, x)",
 })
 
 MODULE: Final = _together({
@@ -292,19 +449,32 @@ MODULE: Final = _together({
     "register_backward_hook": "model.register_full_backward_hook(hook)",
     "weights": "model.parameters()",
     "save": "nacre.save(model.state_dict(), path)",
-    "load": "model.load_state_dict(nacre.load(path))",
+    "load load_weights": "model.load_state_dict(nacre.load(path))",
+    "save_weights": "nacre.save(model.state_dict(), path)",
+    "evaluate": "model.eval(), and model(x)",
+    "trainable_weights": "model.parameters()",
+    "count_params num_parameters": "sum(p.size for p in model.parameters())",
+    "layers": "model.children()",
+    "freeze": "model.requires_grad_(False)",
+    "unfreeze": "model.requires_grad_(True)",
+    "xpu ipu mtia": CPU,
 })
 
 OPTIMIZER: Final = _together({
     "minimize": "loss.backward() and optimizer.step()",
     "apply_gradients apply": "optimizer.step()",
     "init": "optimizer.state",
-    "lr learning_rate": 'optimizer.param_groups[0]["lr"]',
+    "lr learning_rate get_lr set_lr": 'optimizer.param_groups[0]["lr"]',
+    "params": 'optimizer.param_groups[0]["params"]',
 })
 
 PLACES: Final = {
     "nacre": NACRE,
     "nacre.nn": NN,
+    "nacre.nn.utils": UTILS,
+    "nacre.nn.functional": FUNCTIONAL,
+    "nacre.nn.init": INIT,
+    "nacre.data": DATA,
     "nacre.optim": OPTIM,
     "nacre.random": RANDOM,
     "Tensor": TENSOR,
@@ -333,6 +503,41 @@ KEYWORDS: Final = {  # keywords that functions lack, and what to write
     "fused": "Leave it out; a compiled step is one program",
     "foreach": "Leave it out; a compiled step is one program",
     "static_argnums": "Leave it out; arguments that are no tensors are static",
+    "input": "Pass the first tensor by position; leave the name out",
+    "a": "Pass the first tensor by position; leave the name out",
+    "arr": "Pass the first tensor by position; leave the name out",
+    "other": "Pass the second tensor by position; leave the name out",
+    "exponent": "Pass the exponent by position; leave the name out",
+    "source": "Pass the axes by position; leave the names out",
+    "order": "Elements are in the order of rows; leave it out",
+    "copy": "Operations never change a tensor; leave it out",
+    "sparse": "Gradients are whole tensors; leave it out",
+    "max_norm": "Rows are not renormalised; use nacre.nn.functional.normalize",
+    "size_average": 'reduction="mean" or reduction="sum"',
+    "reduce": 'reduction="none" or reduction="mean"',
+    "learning_rate": "lr=0.001",
+    "verbose": "Leave it out; read the rate from optimizer.param_groups",
+    "persistent_workers": "Leave it out; workers end with the epoch",
+    "fullgraph": "Leave it out; a function is always one program",
+    "mode": "Leave it out; NACRE_TUNE chooses faster variants",
+    "dynamic": "dynamic_shapes",
+    "backend": "Leave it out; there is one compiler",
+    "donate_argnums": 'donate=("x",), with the names of parameters',
+    "donate_argnames": 'donate=("x",), with the names of parameters',
+    "in_dims": "in_axes=0",
+    "out_dims": "out_axes=0",
+    "use_reentrant": "Leave it out",
+    "assign": "Leave it out; parameters take the numbers",
+    "split_size_or_sections": "sections=2",
+    "decimals": "nacre.round(x * 100) / 100",
+    "where": "nacre.where(mask, x, 0) as the argument",
+    "initial": "Leave it out; add it to the result",
+    "dtype": "x.astype(dtype) before or after the call",
+    "alpha": "x + alpha * y",
+    "antialias": "Leave it out; interpolation has no filter",
+    "_stacklevel": "Leave it out",
+    "m": "n_cols=4",
+    "N": "n_rows=3",
     "static_argnames": "Leave it out; arguments that are no tensors are static",
 }
 
@@ -351,8 +556,10 @@ def worded(found: str) -> str:
     return f". {found}" if found[:1].isupper() else found and f"; write {found}"
 
 
-def closest(name: str, names: Iterable[str], place: str = "") -> str:
+def closest(name: str, names: Iterable[str], place: str = "", cutoff: float = 0.75) -> str:
     """What an error says after a name that is spelt almost as one of those that are there, or nothing.
+
+    `cutoff` is how alike two names must be, from 0 to 1.
 
     >>> closest("AdmaW", ["Adam", "AdamW", "SGD"], "nacre.optim.")
     '; did you mean nacre.optim.AdamW?'
@@ -360,7 +567,7 @@ def closest(name: str, names: Iterable[str], place: str = "") -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - where a name is wrong, not at every start
 
     lower = {other.lower(): other for other in names if not other.startswith("_")}
-    found = get_close_matches(name.lower(), lower, n=1, cutoff=0.75)
+    found = get_close_matches(name.lower(), lower, n=1, cutoff=cutoff)
     return f"; did you mean {place}{lower[found[0]]}?" if found else ""
 
 
@@ -417,7 +624,7 @@ class Absent:
 def mark_absent(cls: type, table: Mapping[str, str]) -> None:
     """Have a class say what to write for those names of a table that it lacks."""
     for name, found in table.items():
-        if not hasattr(cls, name):
+        if not any(name in vars(base) for base in cls.__mro__):
             type.__setattr__(cls, name, Absent(name, worded(found)))
 
 

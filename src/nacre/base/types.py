@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final, NoReturn, cast
 
 from nacre.base.arguments import few, is_whole, shown
 from nacre.base.dims import Dim, Size, product
@@ -58,6 +58,11 @@ class TensorType:
     def with_dtype(self, dtype: DType) -> TensorType:
         """The type with another dtype."""
         return TensorType(self.shape, dtype)
+
+    def __call__(self, *dtype: object) -> NoReturn:
+        """Raises KindError: PyTorch's `x.type()` is another thing."""
+        raise KindError(f"type: x.type is the type of the tensor, {self}; write x.dtype for PyTorch's x.type(), and "
+                        "x.astype(dtype) to convert")
 
     def __repr__(self) -> str:
         return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"

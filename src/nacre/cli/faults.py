@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-import sysconfig
 import traceback
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
-import nacre
 from nacre.base.errors import Error
-
-PACKAGE = Path(nacre.__file__).resolve().parent
-
-
-@cache
-def elsewhere() -> tuple[Path, ...]:
-    """The folders of Python's library and of installed packages; read only for an error, as it takes milliseconds."""
-    return tuple(Path(path).resolve() for name, path in sysconfig.get_paths().items()
-                 if name in ("stdlib", "platstdlib", "purelib", "platlib"))
-
-
-def is_users(file: str) -> bool:
-    """Whether a frame's file is the user's: neither Nacre's, nor Python's, nor an installed package's."""
-    path = Path(file)
-    if file.startswith("<") or not path.is_file():
-        return False
-    path = path.resolve()
-    return not any(path.is_relative_to(folder) for folder in (PACKAGE, *elsewhere()))
+from nacre.base.places import is_users
 
 
 def chain(fault: BaseException) -> Iterator[BaseException]:

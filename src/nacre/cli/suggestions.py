@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from nacre.base.errors import ArgumentError
+from nacre.base.hints import closest
 
 CLOSE = 0.55  # how alike two words must be, from 0 to 1
 
@@ -16,8 +16,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     >>> nearest("comple", ["compile", "cache"]), nearest("xyz", ["compile"])
     ('; did you mean compile?', '')
     """
-    found = difflib.get_close_matches(word, list(known), 1, CLOSE)
-    return f"; did you mean {found[0]}?" if found else ""
+    return closest(word, known, cutoff=CLOSE)
 
 
 def require_known(names: Iterable[str], known: Iterable[str], subject: str, also: str = "") -> None:

@@ -33,11 +33,13 @@ class LengthError(Error, TypeError):
 class DataLoader:
     """Batches of a dataset as tensors.
 
-    `dataset` has numbered items, or is an `IterableDataset`.  `shuffle` draws an order from `seed` and the epoch;
-    `sampler` or `batch_sampler` set the order themselves.  `num_workers` threads prepare up to `prefetch_factor`
-    batches each ahead of time; 0 prepares them on demand.  With `workers="processes"` they are processes, started by
-    `multiprocessing_context`.  The batches do not depend on the workers, and neither do the random numbers of
-    `data.rng()`.
+    `dataset` has numbered items, or is an `IterableDataset`.  `shuffle` draws an order from `seed`, 0 by default, and
+    the number of the epoch: loaders with one seed give the same order, and other seeds give others.
+    `nacre.random.seed` does not change it.  `sampler` or `batch_sampler` set the order themselves.
+
+    `num_workers` threads prepare up to `prefetch_factor` batches each ahead of time; 0 prepares them on demand.  With
+    `workers="processes"` they are processes, started by `multiprocessing_context`.  The batches do not depend on the
+    workers, and neither do the random numbers of `data.rng()`.
 
     `state_dict` records the place after the last batch; a loader that receives it continues with the next batch.  Each
     iteration is an epoch; `set_epoch` chooses the number of the next one.

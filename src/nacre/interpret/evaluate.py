@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nacre.base.conversion import NO_NUMBERS, not_numbers
 from nacre.base.dtypes import as_dtype
 from nacre.base.errors import OutOfMemory, TraceError
 from nacre.base.types import TensorType, row_major
@@ -22,6 +23,8 @@ def from_numpy(array: Any) -> Value:
     source = np.asarray(array)
     if source.dtype.byteorder == ">":
         source = source.astype(source.dtype.newbyteorder("="))
+    if source.dtype.kind in NO_NUMBERS:
+        raise not_numbers("tensor", source.dtype)
     dtype = as_dtype(source.dtype)
     dense = np.ascontiguousarray(source)
     buffer = allocate(dense.nbytes)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from nacre.base.errors import GradientError, TraceError, explain
+from nacre.base.places import is_users
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
@@ -34,7 +35,6 @@ from nacre.trace.variable import Leaf, Variable, scope, standing_in
 PACKAGE: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as code objects name it, links included
 SHOWN: Final = 64  # operations between two states of the line that shows progress
 TRACED: Final = " was traced"
-STANDARD: Final = os.path.dirname(os.__file__) + os.sep  # Python's own library
 BOUNDARY: Final = os.path.join(PACKAGE, "base", "boundary.py")  # where public functions are wrapped
 COMMAND_LINE: Final = os.path.join(PACKAGE, "cli", "main.py")
 
@@ -456,11 +456,6 @@ def user_line() -> str:
     return found
 
 
-def _is_users(file: str) -> bool:
-    """Whether a file is neither of this package, which may lie among other installed ones, nor of Python's library."""
-    return not file.startswith(PACKAGE) and ("site-packages" in file or not file.startswith(STANDARD))
-
-
 def note_line(fault: Exception, name: str) -> None:
     """Note on an error that arose while a function was traced which operation raised it, and for which user's line."""
     if any(note.endswith(TRACED) for note in getattr(fault, "__notes__", ())):
@@ -468,7 +463,7 @@ def note_line(fault: Exception, name: str) -> None:
     place, operation, step = None, "", fault.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        if _is_users(code.co_filename):
+        if is_users(code.co_filename, installed=True):
             place, operation = f"{code.co_filename}:{step.tb_lineno} ({code.co_name})", ""
         elif place is not None and not operation and code.co_filename != BOUNDARY:
             operation = code.co_name

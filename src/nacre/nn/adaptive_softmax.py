@@ -86,7 +86,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         single = len(x.type.shape) == 1
         logs: Any = self.log_prob(x[None] if single else x)
         wanted = wanted[None] if single else wanted
-        check_target("AdaptiveLogSoftmaxWithLoss", wanted, logs, 1, 0)
+        check_target("AdaptiveLogSoftmaxWithLoss", wanted, logs, 1)
         output: Any = take_along_axis(logs, wanted[:, None], axis=1)[:, 0]
         return AdaptiveOutput(output[0] if single else output, -output.mean())
 

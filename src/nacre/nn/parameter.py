@@ -10,7 +10,7 @@ import numpy as np
 from nacre.api.interchange import represent
 from nacre.api.namespace import PUBLIC
 from nacre.api.operands import TensorLike, as_tensor
-from nacre.api.tensor import BINARY, COMPARISONS, OPERANDS, UNARY, Tensor
+from nacre.api.tensor import BINARY, COMPARISONS, INITIALISERS, OPERANDS, UNARY, Tensor
 from nacre.base.arguments import shown
 from nacre.base.errors import DTypeError, GradientError, KindError, MissingAttribute
 from nacre.base.state import STATE
@@ -33,7 +33,8 @@ class State(Variable):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None
+    __array_ufunc__ = Tensor.__array_ufunc__
+    __array_function__ = Tensor.__array_function__
 
     @property
     def grad(self) -> Tensor | None:
@@ -66,6 +67,11 @@ class State(Variable):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in Variable.__slots__:
             raise AttributeError(name)
+        if name in INITIALISERS:
+            raise MissingAttribute(
+                f"{name}: a {type(self).__name__.lower()} has no such method; write "
+                f"`nacre.nn.init.{INITIALISERS[name]}` for a parameter p, or `p.data = v`"
+            )
         if name.endswith("_"):
             raise MissingAttribute(
                 f"{name}: a {type(self).__name__.lower()} has no such method; only `assign` and `requires_grad_` "
@@ -86,7 +92,8 @@ class State(Variable):
         """Assign f of the contents.  Raises GradientError if that would have to be recorded."""
         if self.requires_grad and STATE.gradients:
             raise GradientError(
-                f"{operation}: {self.name or self.number} requires a gradient, so it cannot be changed in place here; "
+                f"{operation}: a parameter that requires a gradient cannot be changed in place here; got "
+                f"{self.name or self.number}; "
                 "write it inside `with nacre.no_grad():`"
             )
         held = f(stripped(self.value))  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ class Guard:
         owner = self.owner()
         name = type(owner).__name__ if owner is not None else "an object that is gone"
         now = _get(owner, self.path) if owner is not None else None
-        return f"{name}.{'.'.join(self.path)} is {now!r}, it was {self.value!r}"
+        return f"{name}.{'.'.join(self.path)} is {now!r}, was {self.value!r}"
 
 
 def _get(owner: Any, path: tuple[str, ...]) -> Any:

@@ -17,7 +17,7 @@ from weakref import ref
 
 from nacre.base.arguments import require_flag
 from nacre.base.dtypes import DType
-from nacre.base.errors import DTypeError, ShapeError, StateError, TraceError, explain
+from nacre.base.errors import TRACED, DTypeError, ShapeError, StateError, TraceError, explain
 from nacre.base.locks import forkable
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType
@@ -319,7 +319,7 @@ def _traced(value: Value) -> TraceError:
             f"variable: the value must have known numbers; got a traced tensor of type {value.type}",
             "@nc.jit\ndef f(x):\n    layer = nn.Linear(8, 8)          # makes variables anew in every trace\n"
             "    return layer(x)",
-            "A variable keeps its value from call to call, but inside jit, vmap or grad a tensor has no numbers yet.",
+            f"{TRACED}\n  a computed tensor has no numbers yet, and a variable keeps its value from call to call.",
             "layer = nn.Linear(8, 8)\n@nc.jit\ndef f(x):\n    return layer(x)",
         )
     )

@@ -46,6 +46,7 @@ from nacre.transform.direct import direct
 from nacre.transform.dynamic import checked, dynamic_type
 from nacre.transform.leftover import require_nothing_kept, require_plain, require_unchanged
 from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
+from nacre.transform.reasons import reason
 
 if TYPE_CHECKING:
     from nacre.compile.explanation import Explanation
@@ -151,9 +152,10 @@ class Jitted:
         if found is not None:
             return found
         solve(types, [v.type.shape for v in values])  # type: ignore[misc]
-        reason, before = self._reason(key, variants), len(variants)
+        before = len(variants)
+        why = reason(self.function, key, variants, self.order)
         with uncollected(), compiling(self.name):
-            concrete = self._trace(key, types, args, kwargs, reason)
+            concrete = self._trace(key, types, args, kwargs, why)
         found = self._known(variants[before:])  # where two threads wait for each other, both have traced
         if found is not None:
             return found
@@ -163,7 +165,7 @@ class Jitted:
         self._warn()
         return concrete
 
-    def _trace(self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, reason: str) -> ConcreteFunction:
+    def _trace(self, key: Hashable, types: list[TensorType], args: Any, kwargs: Any, why: str) -> ConcreteFunction:
         leaves, _ = tree.flatten((args, kwargs))
         rebuilt: list[Any] = []
         results: dict[str, Any] = {}
@@ -206,7 +208,7 @@ class Jitted:
         guards = [g for g in found if (owner := g.owner()) is not None and id(owner) not in within]
         shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
         concrete = ConcreteFunction(
-            f"{self.name}({shown})", reason, key, trace, results["structure"], results["statics"],
+            f"{self.name}({shown})", why, key, trace, results["structure"], results["statics"],
             tuple(guards), results["tracked"], tuple(results["changed"]), results["superseded"])
         concrete.variable_types = tuple((r.variable, r.variable.type) for r in trace.variables)
         concrete.variable_inputs = tuple(trace.variable_inputs)
@@ -475,26 +477,6 @@ class Jitted:
         concrete = self._find(key, values, types, args, kwargs, names)
         sizes = solve(types, [v.type.shape for v in values])  # type: ignore[misc]
         return concrete, sizes
-
-    def _reason(self, key: Any, variants: Sequence[ConcreteFunction]) -> str:
-        if not self.order:
-            return "first call"
-        if variants:
-            changed = [str(g) for c in variants[-1:] for g in c.guards if not g.holds()]
-            changed += [f"{v.name or 'a variable'} is {v.type}, it was {type}"
-                        for c in variants[-1:] for v, type in c.variable_types if v.type is not type]
-            changed += [f"{v.name or 'a variable'}.grad {'has' if was else 'had'} been set"
-                        for c in variants[-1:] for v, was in c.gradient_none if (v.gradient is None) != was]
-            changed += [f"{v.name or 'a variable'}.requires_grad is {v.requires_grad}, it was {was}"
-                        for c in variants[-1:] for v, was in c.gradient_wanted if v.requires_grad != was]
-            return "; ".join(changed) or "state that was read has changed"
-        last: Any = self.order[-1].key
-        if last[0] != key[0]:
-            return "the arguments have another structure"
-        if last[2] != key[2]:
-            return f"the ambient state is {key[2]}, it was {last[2]}"
-        pairs = [(k, a, b) for k, (a, b) in enumerate(zip(last[1], key[1], strict=True)) if a != b]
-        return "; ".join(f"argument {k} is {b}, it was {a}" for k, a, b in pairs)
 
     def _warn(self) -> None:
         recent = self.order[-MANY:]

@@ -15,8 +15,9 @@ from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
-from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.errors import ArgumentError, AxisError, ShapeError
 from nacre.ops.detach import detach
+from nacre.trace.value import is_concrete
 
 __all__ = ["bilinear", "embedding", "embedding_bag", "linear"]
 
@@ -51,20 +52,44 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
 def embedding(indices: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> Tensor:
     """The rows of weight [n, width] at integer indices [...] → [..., width].
 
-    The row at `padding_idx` gets no gradient.  Raises DTypeError for indices that are not integers, and ShapeError for
-    an index out of range where it is known.
+    The row at `padding_idx` gets no gradient; a negative one counts from the end, but indices do not.  Raises
+    DTypeError for indices that are not integers, and AxisError, an IndexError, for an index below 0 or from n on.  A
+    compiled function does not check indices: one out of range gives another row.
 
     >>> F.embedding([1, 0], [[1.0, 2.0], [3.0, 4.0]])
     Tensor([[3., 4.],
             [1., 2.]], f32[2, 2])
     """
     wanted = as_tensor(indices)
+    require_rows("embedding", wanted, weight)
     rows: Any = take(weight, wanted, axis=0)
     if padding_idx is None:
         return rows
+    padding_idx = _padding("embedding", padding_idx, weight)
     padded = pointwise.eq(wanted, filled(wanted, padding_idx))
     padded = view.broadcast(padded, rows.type.shape, tuple(range(len(wanted.type.shape))))
     return pointwise.select(padded, detach(rows), rows)
+
+
+def require_rows(operation: str, indices: Any, weight: TensorLike) -> None:
+    """Raise AxisError for known indices that are no rows of a table."""
+    rows = as_tensor(weight).type.shape[0]
+    if indices.type.dtype.is_integer and is_concrete(indices) and isinstance(rows, int):
+        listed = numbers(indices, operation)
+        outside = listed[(listed < 0) | (listed >= rows)]
+        if outside.size:
+            raise AxisError(
+                f"{operation}: indices must be in [0, {rows}), the rows of the table; got {outside[0]}; count from 0, "
+                "and give the table one row for each index"
+            )
+
+
+def _padding(operation: str, index: int, weight: TensorLike) -> int:
+    """The row that a padding index names; a negative one counts from the end."""
+    rows = as_tensor(weight).type.shape[0]
+    if not -rows <= index < rows:
+        raise ArgumentError(f"{operation}: padding_idx must be in [{-rows}, {rows}); got {index}")
+    return index % rows
 
 
 def embedding_bag(
@@ -80,7 +105,7 @@ def embedding_bag(
 
     Indices are [bags, n], or [all] with the beginnings of the bags in `offsets`.  `mode` is "mean" by default.
     `per_sample_weights` weights the rows of a sum.  The index `padding_idx` does not count.  An empty bag gives 0.
-    Raises ArgumentError or ShapeError for arguments that do not fit.
+    Raises ArgumentError or ShapeError for arguments that do not fit, and AxisError for a known index out of range.
 
     >>> F.embedding_bag([[0, 1]], [[1.0, 2.0], [3.0, 4.0]])
     Tensor([[2., 3.]], f32[1, 2])
@@ -91,9 +116,10 @@ def embedding_bag(
         raise ArgumentError(f'embedding_bag: per_sample_weights need mode "sum"; got {mode!r}')
     wanted: Any = as_tensor(input)
     places, present = _bags(wanted, offsets, include_last_offset)
+    require_rows("embedding_bag", wanted, weight)
     wanted = take(wanted.flatten(), places)
     if padding_idx is not None:
-        present = present & (wanted != padding_idx % as_tensor(weight).type.shape[0])
+        present = present & (wanted != _padding("embedding_bag", padding_idx, weight))
     rows: Any = take(weight, wanted, axis=0)
     if per_sample_weights is not None:
         factors = take(as_tensor(per_sample_weights, rows.type.dtype).flatten(), places)

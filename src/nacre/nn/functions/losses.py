@@ -109,7 +109,7 @@ def picked(v: Any, target: Any, axis: int) -> Any:
     return reduce.sum_(pointwise.select(named, v, filled(v, 0.0)), (axis,))
 
 
-def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: int) -> None:
+def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: int | None = None) -> None:
     wanted = tuple(s for k, s in enumerate(logits.type.shape) if k != axis)
     if target.type.shape != wanted:
         raise ShapeError(
@@ -118,11 +118,11 @@ def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: i
     classes = logits.type.shape[axis]
     if is_concrete(target) and isinstance(classes, int):
         array = numbers(target, operation)
-        wrong = array[((array < 0) | (array >= classes)) & (array != ignored)]
+        outside = (array < 0) | (array >= classes)
+        wrong = array[outside if ignored is None else outside & (array != ignored)]
         if wrong.size:
-            raise ArgumentError(
-                f"{operation}: classes must be in [0, {classes}), or {ignored} to be ignored; got {wrong.flat[0]}"
-            )
+            others = "" if ignored is None else f", or {ignored} to be ignored"
+            raise ArgumentError(f"{operation}: classes must be in [0, {classes}){others}; got {wrong.flat[0]}")
 
 
 def cross_entropy(
@@ -199,7 +199,10 @@ def _uniform(v: Any, moved: Any, total: Any, factors: Any, axis: int) -> Any:
 def _soft(v: Any, target: Any, factors: Any, axis: int, reduction: str, smoothing: float) -> Any:
     """The loss for probabilities; the mean is over the examples, even with weights."""
     if target.type.shape != v.type.shape:
-        raise ShapeError(f"cross_entropy: probabilities must have shape {list(v.type.shape)}; got {target.type}")
+        raise ShapeError(
+            f"cross_entropy: probabilities must have shape {list(v.type.shape)}; got {target.type}; for numbers of "
+            "classes write target.astype(nacre.int64)"
+        )
     wanted = as_tensor(target, v.type.dtype)
     if smoothing:
         share = pointwise.div(constant(smoothing, v.type.dtype), scalar(v.type.shape[axis], v.type.dtype))

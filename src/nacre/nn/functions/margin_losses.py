@@ -67,7 +67,7 @@ def multi_margin_loss(
     held, x, single = _rows("multi_margin_loss", input)
     wanted = as_tensor(target, int64)
     wanted = view.reshape(wanted, (1,)) if single else wanted
-    check_target("multi_margin_loss", wanted, x, 1, -1)
+    check_target("multi_margin_loss", wanted, x, 1)
     gap: Any = margin - picked(x, wanted, 1)[:, None] + x
     own = pointwise.eq(pointwise.iota(x.type.shape, 1, int64), view.broadcast(wanted, x.type.shape, (0,)))
     losses = where((gap > 0.0) & ~own, gap if p == 1 else gap * gap, filled(gap, 0.0))
@@ -81,7 +81,8 @@ def multi_margin_loss(
 def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """Σ max(0, 1 − x[t] + x[i]) / C over targets t and classes i that are no targets.
 
-    The targets are class numbers [N, C]; each row ends at its first −1.  Raises ShapeError for targets that do not fit.
+    The targets are class numbers [N, C]; each row ends at its first −1.  Raises ShapeError for targets that do not fit,
+    and ArgumentError for known ones out of range.
 
     >>> F.multilabel_margin_loss([[0.0, 2.0]], [[0, -1]])
     Tensor(1.5, f32[])
@@ -92,6 +93,7 @@ def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str
     if wanted.type.shape != x.type.shape:
         raise ShapeError(f"multilabel_margin_loss: targets must have the shape of {held.type}; got {wanted.type}")
     classes = x.type.shape[1]
+    _check_classes("multilabel_margin_loss", wanted, -1, classes, "-1 ends a row")
     ended: Any = cumulative_sum((wanted < 0).astype(int64), axis=1) > 0
     named = (wanted[:, :, None] == pointwise.iota((classes,), 0, int64)) & ~ended[:, :, None]  # [N, target, class]
     at_target: Any = sum_(where(named, x[:, None, :], 0.0), axis=2)
@@ -176,6 +178,15 @@ def ctc_loss(
     if reduction == "mean":
         losses = losses / where(sizes > 0, sizes, filled(sizes, 1)).astype(losses.type.dtype)
     return _finished(losses, single, reduction, held)
+
+
+def _check_classes(operation: str, targets: Any, least: int, classes: Any, remedy: str) -> None:
+    """Raise ArgumentError for known class numbers out of range."""
+    if is_concrete(targets) and isinstance(classes, int):
+        array = numbers(targets, operation)
+        wrong = array[(array < least) | (array >= classes)]
+        if wrong.size:
+            raise ArgumentError(f"{operation}: classes must be in [{least}, {classes}); got {wrong[0]}; {remedy}")
 
 
 def _check_lengths(what: str, lengths: Any, most: Any) -> None:

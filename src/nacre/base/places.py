@@ -1,0 +1,43 @@
+"""Whose a file of code is: the user's, Nacre's, Python's, or an installed package's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from typing import Final
+
+PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+@cache
+def _folders() -> tuple[frozenset[str], frozenset[str]]:
+    """The folders of Python's library and of installed packages; read only for an error, as it takes milliseconds."""
+    import sysconfig  # noqa: PLC0415 - where an error is told, not at every start
+
+    paths = sysconfig.get_paths()
+    standard, installed = (
+        frozenset(os.path.realpath(paths[name]) for name in names)
+        for names in (("stdlib", "platstdlib"), ("purelib", "platlib"))
+    )
+    return standard, installed
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return any(path.startswith(folder + os.sep) for folder in folders)
+
+
+def is_users(file: str, installed: bool = False) -> bool:
+    """Whether a frame's file is the user's: neither Nacre's, nor Python's, nor an installed package's.
+
+    With `installed`, the code of installed packages and code without a file, as at a prompt, count as the user's.
+    """
+    if file.startswith("<"):
+        return installed and not file.startswith("<frozen")
+    path = os.path.realpath(file)
+    if _is_in(path, (PACKAGE,)) or not (installed or os.path.isfile(path)):
+        return False
+    standard, packages = _folders()
+    if "site-packages" in path or _is_in(path, packages):
+        return installed
+    return not _is_in(path, standard)

@@ -1,0 +1,67 @@
+"""NumPy's functions called with tensors: arrays of NumPy's, tensors for operators, errors where a gradient is lost."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nacre as nc
+from nacre import nn
+
+A = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+X = nc.tensor(A)
+FUNCTIONS = {
+    "sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod, "std": np.std, "var": np.var,
+    "exp": np.exp, "sin": np.sin, "sqrt": np.sqrt, "abs": np.abs,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("kind", ["tensor", "parameter"])
+def test_functions_give_what_numpy_computes(name: str, kind: str) -> None:
+    x: Any = X if kind == "tensor" else nn.Parameter(X, requires_grad=False)
+    found = FUNCTIONS[name](x)
+    assert isinstance(found, np.ndarray | np.generic) and np.array_equal(found, FUNCTIONS[name](A))
+
+
+def test_arguments_of_functions_reach_numpy() -> None:
+    assert np.sum(X, axis=(0, 1)) == 10.0
+    assert np.sum(X, axis=0, keepdims=True).tolist() == [[4.0, 6.0]]
+    assert np.std(X, ddof=1) == np.std(A, ddof=1) and np.add.reduce(X, axis=1).tolist() == [3.0, 7.0]
+    out = A.copy()
+    out += X
+    np.exp(X, out=out)
+    assert np.array_equal(out, np.exp(A)) and np.shape(X) == (2, 2) and np.isnan(X).sum() == 0
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_gradient_is_not_lost(name: str) -> None:
+    words = rf"NumPy's function records no gradient; got .*; write nacre.{name}\(x\), or pass x.numpy\(\)"
+    for x in (nc.tensor(A).requires_grad_(), nn.Parameter(X), nn.Parameter(X) * 2):
+        with pytest.raises(nc.GradientError, match=words):
+            FUNCTIONS[name](x)
+        with nc.no_grad():
+            assert np.array_equal(FUNCTIONS[name](x), FUNCTIONS[name](x.numpy()))
+    with pytest.raises(nc.GradientError, match=words):
+        nc.grad(lambda x: nc.sum(nc.asarray(FUNCTIONS[name](x))))(X)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_traced_tensors_are_told_what_to_write(name: str) -> None:
+    for run in (lambda f: nc.jit(f)(X), lambda f: nc.vmap(f)(X)):
+        with pytest.raises(nc.TraceError, match=re.escape(f"; write nacre.{name}(x)")):
+            run(lambda x: FUNCTIONS[name](x))
+
+
+def test_operators_with_arrays_give_tensors() -> None:
+    x = nn.Parameter(X)
+    shifted = np.left_shift(np.array([1]), nc.tensor([2]))
+    for y in (A + x, np.float32(1) * x, A @ x, np.add(A, x), np.greater(A, x), shifted):
+        assert isinstance(y, nc.Tensor)
+    nc.sum(A * x).backward()
+    assert x.grad is not None and np.array_equal(x.grad.numpy(), A)
+    assert nc.jit(lambda x: A - x)(X).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert np.isfinite(x).all() and np.any(x > 3) and not np.all(x > 3)
