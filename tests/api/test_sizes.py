@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import nacre as nc
+from nacre.nn import functional as F
+
+X = nc.zeros((1, 3, 3))
 
 
 @pytest.mark.parametrize("call", [
@@ -63,3 +66,13 @@ def test_counts_of_shifts_and_keys() -> None:
         nc.roll(nc.zeros((2, 2)), (1, 2), axis=(0,))
     with pytest.raises(nc.ArgumentError, match=r"split: .* must"):
         nc.random.split(nc.random.key(0), -1)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: F.one_hot(nc.tensor([0]), True), lambda: nc.linspace(0, 1, True), lambda: nc.split(X, sections=True),
+    lambda: nc.triu(X, k=True), lambda: nc.tril(X, k=True), lambda: nc.eye(2, k=True),
+    lambda: F.adaptive_avg_pool1d(X, True), lambda: nc.tensordot(X, X, axes=True), lambda: nc.topk(X, True),
+])
+def test_bools_are_not_numbers_of_things(call: Callable[[], Any]) -> None:
+    with pytest.raises(nc.Error, match="integer"):
+        call()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nacre.base.dims import Dim
 from nacre.base.dtypes import ALL, float32, int64
-from nacre.base.errors import ShapeError
+from nacre.base.errors import KindError, ShapeError
 from nacre.base.types import TensorType, broadcast_shapes, normal_axes, normal_axis, row_major
 
 shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple)
@@ -25,6 +25,13 @@ def test_equal_types_are_one_object(shape: tuple[int, ...], dtype: object) -> No
     assert pickle.loads(pickle.dumps(t)) is t and deepcopy(t) is t
     assert t.size == int(np.prod(shape)) and t.nbytes == t.size * t.dtype.numpy.itemsize
     assert t.rank == len(shape) and t.static
+
+
+def test_a_bool_is_no_size_although_it_equals_one() -> None:
+    for shape in ((1, True), (3, True), (False,)):  # the first equals the shape of a type that may exist
+        with pytest.raises(KindError, match="sizes must be integers"):
+            TensorType(shape, float32)
+    assert TensorType((1, 1), float32).static
 
 
 def test_symbolic_types() -> None:

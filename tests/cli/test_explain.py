@@ -80,7 +80,7 @@ def test_a_name_that_is_not_there(file: str, capsys: pytest.CaptureFixture[str])
 
 def test_too_many_types(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:affine", *["f32[2]"] * 3]) == 2
-    assert "explain: 2 types (x, w) are required; got 3" in capsys.readouterr().err
+    assert "explain: types: 2 (x, w) needed; got f32[2], f32[2], f32[2]; leave out" in capsys.readouterr().err
 
 
 def test_types() -> None:

@@ -146,7 +146,7 @@ def test_what_cannot_be_saved(names: Any, tmp_path: Path) -> None:
 def test_values_that_are_not_tensors_are_named(tmp_path: Path) -> None:
     for value, words in (
         ({"b": nc.ones(2)}, r"a dict for 'a'; join the names of nested dicts: {f'{a}.{b}': x"),
-        (None, "'a' has another value: .* got NoneType"), ([nc.ones(2), nc.ones(3)], "equal shapes"), ("x", "got str"),
+        (None, "'a' has another value: .* got NoneType"), ([nc.ones(2), nc.ones(3)], "equal shapes"), ("x", "got text"),
     ):
         with pytest.raises(Error, match=f"^save: each name must have a tensor; .*{words}"):
             nc.save({"a": value}, tmp_path / "x.safetensors")

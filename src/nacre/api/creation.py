@@ -23,6 +23,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import whole_number
 from nacre.base.conversion import converted, number, plain
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, as_dtype, float32, float64, uint64
@@ -237,6 +238,7 @@ def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
     """
     found = _dtype(dtype, DEFAULT_FLOAT)
+    num = whole_number(num, "linspace", "num")
     if num < 0:
         raise ArgumentError(f"linspace: num must be at least 0; got {num}")
     try:
@@ -256,13 +258,13 @@ def eye(n_rows: Size, n_cols: Size | None = None, /, *, k: int = 0, dtype: Any =
     """
     shape = shape_of((n_rows, n_rows if n_cols is None else n_cols), "eye")
     row, column = pointwise.iota(shape, 0, DEFAULT_INTEGER), pointwise.iota(shape, 1, DEFAULT_INTEGER)
-    moved = pointwise.add(row, spread(constant(_diagonal(k), DEFAULT_INTEGER), shape))
+    moved = pointwise.add(row, spread(constant(_diagonal(k, "eye"), DEFAULT_INTEGER), shape))
     return pointwise.cast(pointwise.eq(moved, column), _dtype(dtype, DEFAULT_FLOAT))
 
 
-def _diagonal(k: int) -> int:
+def _diagonal(k: int, operation: str) -> int:
     """k, clamped to a value beyond every diagonal that does not wrap when added to a row index."""
-    return max(-(1 << 62), min(k, 1 << 62))
+    return max(-(1 << 62), min(whole_number(k, operation, "k"), 1 << 62))
 
 
 def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
@@ -272,7 +274,7 @@ def _triangle(x: TensorLike, k: int, operation: str, keep: Any) -> Any:
         raise ArgumentError(f"{operation}: x must have at least 2 axes; got shape {shape}")
     plane = shape[-2:]
     row, column = pointwise.iota(plane, 0, DEFAULT_INTEGER), pointwise.iota(plane, 1, DEFAULT_INTEGER)
-    moved = pointwise.add(row, spread(constant(_diagonal(k), DEFAULT_INTEGER), plane))
+    moved = pointwise.add(row, spread(constant(_diagonal(k, operation), DEFAULT_INTEGER), plane))
     zero = spread(constant(0, held.type.dtype), shape)
     return pointwise.select(spread(keep(column, moved), shape), held, zero)
 

@@ -10,7 +10,7 @@ from nacre.api.functions import NUMERIC, require
 from nacre.api.operands import TensorLike, as_tensor, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import whole_numbers
+from nacre.base.arguments import whole_number, whole_numbers
 from nacre.base.dtypes import DType, as_dtype, float32
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis, show_shape
@@ -112,6 +112,7 @@ def tensordot(
     (a, b), wide = _met("tensordot", (x, y), dtype)
     ra, rb = len(a.type.shape), len(b.type.shape)
     if isinstance(axes, int):
+        axes = whole_number(axes, "tensordot", "axes")
         if not 0 <= axes <= min(ra, rb):
             raise ShapeError(f"tensordot: axes must be between 0 and {min(ra, rb)}; got {axes}")
         left, right = tuple(range(ra - axes, ra)), tuple(range(axes))

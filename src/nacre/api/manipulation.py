@@ -9,7 +9,7 @@ from typing import Any
 from nacre.api.operands import Scalar, TensorLike, apart, as_tensor, meet, scalar, shape_of, spread, whole_sizes
 from nacre.api.primitives import view
 from nacre.api.tensor import Axes, Tensor
-from nacre.base.arguments import few, is_whole, whole_numbers
+from nacre.base.arguments import few, is_whole, whole_number, whole_numbers
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size, product
 from nacre.base.errors import ArgumentError, KindError, ShapeError
@@ -281,6 +281,7 @@ def split(
     at = normal_axis(axis, _rank(held), "split")
     size = int(held.type.shape[at])
     if sections is not None:
+        sections = whole_number(sections, "split", "sections")
         if sections < 1 or size % sections:
             raise ShapeError(f"split: sections must divide the size {size}; got {sections}")
         step = size // sections

@@ -83,6 +83,17 @@ def few(values: Iterable[Any], operation: str) -> tuple[Any, ...]:
     return listed
 
 
+def whole_number(value: object, operation: str, what: str) -> int:
+    """One whole number; a symbolic size is kept.  Raises KindError for other values.
+
+    >>> whole_number(3, "linspace", "num")
+    3
+    """
+    if type(value) is not int and not is_whole(value):
+        raise KindError(f"{operation}: {what} must be an integer; got {shown(value)}; write int(n)")
+    return cast("int", value) if isinstance(value, Dim) else int(index(cast("Any", value)))
+
+
 def whole_numbers(value: object, operation: str, what: str, count: int | None = None) -> tuple[int, ...]:
     """One or several whole numbers as a tuple; with a `count`, one number stands for all.
 
@@ -98,7 +109,7 @@ def whole_numbers(value: object, operation: str, what: str, count: int | None = 
     for v in listed:
         if type(v) is not int and not is_whole(v):
             raise KindError(f"{operation}: {what} must be integers; got {shown(v)}; write int(n)")
-    found: tuple[Any, ...] = tuple(v if isinstance(v, int | Dim) else index(v) for v in listed)
+    found: tuple[Any, ...] = tuple(v if type(v) is int or isinstance(v, Dim) else int(index(v)) for v in listed)
     if count is None:
         return found
     if len(found) == 1:

@@ -152,13 +152,14 @@ def require_tuple(function: Function, operation: str, args: Sequence[Any], names
     listed = ["x" if p.name == "self" else p.name for p in given if p.kind is not p.VAR_POSITIONAL]
     for k, name in enumerate(listed[:last - 1]):
         if name in names and all(type(arg) is int for arg in args[k:last]):
-            told = "shape" if name == "shape" else "numbers"
+            advice = "the numbers must be one argument; pass the numbers as a tuple"
+            if name == "shape":
+                advice = "the shape must be one argument; pass the shape as a tuple"
             path = "nacre.random." if function.__module__.endswith(".random") else "nacre."
             before, after = listed[:k], [str(arg) for arg in args[last:]]
             written = ", ".join([*before, str(tuple(args[k:last])), *after])
             others = f"; or write {listed[k + 1]}= by its name" if operation in ("normal", "uniform") else ""
-            raise KindError(f"{operation}: the {told} must be one argument; pass the {told} as a tuple: "
-                            f"{path}{operation}({written}){others}")
+            raise KindError(f"{operation}: {advice}: {path}{operation}({written}){others}")
 
 
 def _require_known(held: Parameters, operation: str, kwargs: Mapping[str, Any]) -> None:

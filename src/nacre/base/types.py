@@ -26,6 +26,8 @@ class TensorType:
 
     def __new__(cls, shape: Sequence[Size], dtype: DType) -> TensorType:
         key = (tuple(shape), dtype)
+        if bool in map(type, key[0]):  # equal to 0 or 1, and printed otherwise in generated code
+            raise KindError(f"tensor: sizes must be integers; got {show_shape(key[0])}; write int(n)")
         found = cls._interned.get(key)
         if found is None:
             if len(key[0]) > MOST_AXES:

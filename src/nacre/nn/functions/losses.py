@@ -6,13 +6,14 @@ fuses with the exponentials, and its gradient is a selection, not a scatter.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from nacre.api.functions import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
@@ -90,6 +91,7 @@ def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
     if given.type.dtype.is_float and given.type.size != 0:  # an empty list has no integers to say so
         raise DTypeError(f"one_hot: integers are required; got {given.type}; convert them with astype(nc.int64)")
     held = as_tensor(given, int64)
+    num_classes = cast("Size", whole_number(num_classes, "one_hot", "num_classes"))
     if isinstance(num_classes, int) and num_classes < 0:
         num_classes = int(numbers(held, "one_hot").max(initial=-1)) + 1
     if is_concrete(held) and isinstance(num_classes, int):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import few
+from nacre.base.arguments import few, whole_number
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.pool import Row, Windows, alone, batched, max_over
 from nacre.nn.functions.pool_mean import mean_over
@@ -33,7 +33,9 @@ OptionalSizes = int | Sequence[int | None] | None
 
 def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
     """The number of windows along each axis; None keeps the size of the axis."""
-    listed = (value,) * len(spatial) if value is None or isinstance(value, int) else few(value, operation)
+    given: object = value
+    listed: Any = (given,) if given is None or isinstance(given, int) else few(cast("Any", given), operation)
+    listed = tuple(v if v is None else whole_number(v, operation, "output_size") for v in listed)
     listed = listed * len(spatial) if len(listed) == 1 else listed
     if len(listed) != len(spatial) or any(v is not None and v < 1 for v in listed):
         raise ArgumentError(f"{operation}: output_size must have {len(spatial)} positive sizes; got {value!r}")
