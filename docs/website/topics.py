@@ -181,8 +181,8 @@ TOOLS = Group("Tools", (
     Topic("settings", "Errors and settings", "Settings of the process, printing, and the errors that Nacre raises.", {
         "nacre": "no_grad enable_grad is_grad_enabled numerics get_threads set_threads set_memory_limit empty_cache "
                  "printoptions set_printoptions Error ArgumentError AxisError CompileError DTypeError DepthError "
-                 "DeviceError ForbiddenFile GradientError GraphError KindError MissingAttribute MissingExtra MissingFile "
-                 "OutOfMemory ShapeError StateError TraceError UnexpectedFile UnexpectedFolder"}),
+                 "DeviceError ForbiddenFile GradientError GraphError KindError MissingAttribute MissingExtra "
+                 "MissingFile OutOfMemory ShapeError StateError TraceError UnexpectedFile UnexpectedFolder"}),
 ))
 
 GROUPS = (TENSORS, PROGRAMS, LAYERS, FUNCTIONS, TRAINING, TOOLS)
