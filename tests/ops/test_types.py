@@ -267,3 +267,10 @@ def test_undecidable_size_asks_for_bounds() -> None:
     free = Dim.symbol("N")
     with pytest.raises(ShapeError, match="bounds"):
         result("slice", typed(free), starts=(1,), stops=(free,), steps=(1,))
+
+
+@pytest.mark.parametrize("size", [(0, 3), (3, 0), (True, 3), (3,), (3, 3, 3)])
+@pytest.mark.parametrize("pool", [window.window_max, window.window_sum])
+def test_windows_have_two_positive_sizes(pool: Any, size: Any) -> None:
+    with pytest.raises(ArgumentError, match="a window must have two sizes"):
+        pool(from_numpy(np.zeros((1, 1, 9, 40), np.float32)), size)

@@ -12,7 +12,7 @@ from typing import Any
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, bool_, float32, int64
-from nacre.base.errors import ShapeError
+from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
 from nacre.ir.primitive import BatchRule, Jvp, Linear, Nest, Primitive
@@ -65,6 +65,8 @@ class Window:
             raise ShapeError(
                 f"{operation}: the operand must be [N, C, H, W]; got rank {len(self.shape)}"
             )
+        if len(self.size) != 2 or any(type(s) is not int or s < 1 for s in self.size):
+            raise ArgumentError(f"{operation}: a window must have two sizes of at least 1; got {self.size}")
         spatial = (
             window_count(
                 operation,
