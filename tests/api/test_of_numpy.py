@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,3 +66,22 @@ def test_operators_with_arrays_give_tensors() -> None:
     assert x.grad is not None and np.array_equal(x.grad.numpy(), A)
     assert nc.jit(lambda x: A - x)(X).tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert np.isfinite(x).all() and np.any(x > 3) and not np.all(x > 3)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.stack([x, x]), lambda x: np.concatenate((x, x)), lambda x: np.linalg.norm(x), lambda x: np.dot(x, x),
+    lambda x: np.where([True, False], x, x), lambda x: np.cumsum(x), lambda x: np.clip(x, 0, 1), np.median, np.ravel,
+    lambda x: np.einsum("i,i", x, x), lambda x: np.pad(x, 1), lambda x: np.interp(0.5, x, x), np.nansum, np.copy,
+    lambda x: np.reshape(x, (2, 1)), lambda x: np.tile(x, 2), lambda x: nc.linspace(x[0], 2.0, 3),
+])  # fmt: skip
+def test_no_function_of_numpy_drops_a_gradient(f: Callable[[Any], Any]) -> None:
+    x = nc.tensor([1.0, 2.0])
+    np.asarray(f(x))
+    for derivative in (lambda: nc.grad(lambda x: nc.sum(nc.asarray(f(x))))(x), lambda: f(nn.Parameter(x)),
+                       lambda: f(nc.tensor([1.0, 2.0]).requires_grad_())):
+        with pytest.raises(nc.GradientError, match=r"NumPy's function records no gradient"):
+            derivative()
+    with pytest.raises(nc.TraceError):
+        nc.jit(f)(x)
+    with nc.no_grad():
+        np.asarray(f(nn.Parameter(x)))

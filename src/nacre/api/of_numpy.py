@@ -13,10 +13,12 @@ from nacre.base.state import STATE
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
 
-REDUCTIONS: Final = ("sum", "prod", "mean", "var", "std", "max", "min", "amax", "amin", "ptp", "any", "all", "squeeze")
-NO_GRADIENT: Final = (
+NO_NUMBERS: Final = ("shape", "ndim", "size", "result_type", "shares_memory", "may_share_memory")
+NO_GRADIENT: Final = (  # their results have none, or are for people and files
     "any", "all", "isnan", "isinf", "isfinite", "isnat", "signbit", "logical_and", "logical_or", "logical_not",
-    "logical_xor",
+    "logical_xor", "argmax", "argmin", "nanargmax", "nanargmin", "argsort", "argwhere", "nonzero", "flatnonzero",
+    "count_nonzero", "searchsorted", "digitize", "bincount", "histogram", "unique", "isin", "array_equal", "array_equiv",
+    "allclose", "isclose", "array_repr", "array_str", "array2string", "save", "savez", "savez_compressed", "savetxt",
 )  # fmt: skip
 OPERATORS: Final = {  # NumPy's functions of its operators, and the public functions of the same meaning
     "power": "pow", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
@@ -39,10 +41,10 @@ def of_ufunc(functions: SimpleNamespace, ufunc: Any, method: str, inputs: Sequen
 
 
 def of_function(functions: SimpleNamespace, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a tensor gives for another one of NumPy's functions; most of them convert their arguments themselves."""
-    if function.__name__ in REDUCTIONS:
-        return _computed(functions, function, function.__name__, args, kwargs)
-    return function._implementation(*args, **kwargs)
+    """What a tensor gives for another one of NumPy's functions."""
+    if function.__name__ in NO_NUMBERS:
+        return function._implementation(*args, **kwargs)
+    return _computed(functions, function, function.__name__, args, kwargs)
 
 
 def _computed(

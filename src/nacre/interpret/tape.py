@@ -596,6 +596,7 @@ def vjp(
     own = TapeScope()
     below = primals if STATE.gradients else list(map(stripped, primals))
     inputs = [tracked(x, own.level) if x.type.dtype.is_float else x for x in below]
+    ends = [x.node for x in inputs]  # f may write into its arguments, which then have other nodes
 
     def recorded() -> list[Value]:
         with gradients(True):
@@ -605,16 +606,14 @@ def vjp(
     results = [lowered(y, own.level) for y in outputs]
     if not STATE.gradients:
         results = list(map(detach, results))
-    return results, Pullback(inputs, outputs, own.level)
+    return results, Pullback(ends, outputs, own.level)
 
 
 class Pullback:
     """From cotangents of a function's results (None is zero) to those of its inputs (None is zero)."""
 
-    def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value], level: int) -> None:
-        self.inputs = [
-            x.node if isinstance(x.node, Alias) and x.node.level == level else None for x in inputs
-        ]
+    def __init__(self, ends: Sequence[AnyNode | None], outputs: Sequence[Value], level: int) -> None:
+        self.inputs = [n if isinstance(n, Alias) and n.level == level else None for n in ends]
         self.outputs = [
             (y.type, y.node if y.node is not None and y.node.level == level else None)
             for y in outputs
