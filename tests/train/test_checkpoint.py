@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,40 @@ def test_another_setting_of_a_schedule_is_said(tmp_path: Path, capsys: pytest.Ca
     assert "starting from the beginning" in " ".join(capsys.readouterr().out.split())
     run(3)
     assert "CosineAnnealingLR T_max was 2, is 3" in " ".join(capsys.readouterr().out.split())
+
+
+def a_run(out: Path, lr: float = 0.1, epochs: int = 1, **settings: Any) -> Any:
+    nc.random.seed(0)
+    model = nn.Linear(6, 3)
+    optimizer = optim.SGD([{"params": [model.weight], "momentum": 0.5}, {"params": [model.bias]}], lr=lr, **settings)
+    trainer = train.Trainer(model, optimizer, nn.functional.cross_entropy, out=out, progress=False)
+    trainer.fit([tuple(map(nc.asarray, training.rows(8, 1).batch(range(8))))], epochs=epochs, resume=True)
+    return trainer
+
+
+def test_settings_of_the_optimizer_that_a_resume_does_not_take_are_said(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        a_run(tmp_path)
+        a_run(tmp_path, epochs=2)  # with equal settings nothing is said
+    with pytest.warns(UserWarning, match="the checkpoint: lr is 0.1, not 0.5; weight_decay is 0.0, not 0.25; to use"):
+        trainer = a_run(tmp_path, 0.5, 3, weight_decay=0.25)
+    assert [(g["lr"], g["weight_decay"]) for g in trainer.optimizer.param_groups] == [(0.1, 0.0)] * 2
+    assert "SGD (lr=0.1, " in (tmp_path / "report.html").read_text(encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        a_run(tmp_path, epochs=4)
+
+
+def test_a_resume_that_loses_work_warns_without_progress(tmp_path: Path) -> None:
+    a_run(tmp_path, epochs=2)
+    newest = train.Checkpoints(tmp_path / "checkpoints").paths()[-1]
+    (newest / "state.safetensors").unlink()
+    with pytest.warns(UserWarning, match="takes the checkpoint before it; it is renamed"):
+        a_run(tmp_path, epochs=2)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.warns(UserWarning, match="starting from the beginning"):
+        a_run(tmp_path)
 
 
 def test_other_objects_are_kept_too(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,6 +89,12 @@ class Display:
         if self.console is not None:
             lines = textwrap.wrap(text, self.console.width, break_long_words=False, break_on_hyphens=False)
             self.console.print(escape("\n".join(lines)), soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """Print a text that must not be missed; without a console it is a warning."""
+        if self.console is None:
+            warnings.warn(f"Trainer: {text}", UserWarning, stacklevel=2)
+        self.say(text)
 
     def show(self, drawn: Any) -> None:
         """Print a drawing."""

@@ -277,9 +277,12 @@ class Writers:
             writer.close()
 
 
+LOG = "log.jsonl"
+
+
 def files(out: Path) -> list[Writer]:
     """The logs of every training that has a folder."""
-    return [JsonLines(out / "log.jsonl"), Csv(out / "steps.csv", "step"), Csv(out / "epochs.csv", "epoch")]
+    return [JsonLines(out / LOG), Csv(out / "steps.csv", "step"), Csv(out / "epochs.csv", "epoch")]
 
 
 __all__ = ["Csv", "JsonLines", "Row", "Writer", "Writers", "files", "read_json_lines"]

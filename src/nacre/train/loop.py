@@ -27,10 +27,10 @@ from nacre.train.display import Display
 from nacre.train.folder import locked, replace, sweep
 from nacre.train.history import VALID, History
 from nacre.train.interrupt import Ear, Interrupted, listening
-from nacre.train.log import Writer, Writers, files
+from nacre.train.log import LOG, Writer, Writers, files
 from nacre.train.metrics import Means, Metric, means
 from nacre.train.report import Heading, now, page, settings
-from nacre.train.state import beside, put_beside, require_form
+from nacre.train.state import beside, chosen, put_beside, require_form
 from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
 
@@ -130,6 +130,7 @@ class Trainer:
         self._place: Any = None  # of the loader in the epoch that is under way
         self._positions: Any = None  # of the writers, where `fit` has left
         self._best: Mapping[str, Any] | None = None  # the best weights, where there is no folder
+        self._chosen = chosen(optimizer)  # as given, or those of the checkpoint that a resume has taken
 
     def _check(self, loss: Loss | None) -> None:
         counts = {"accumulate": self.accumulate, "validate_every": self.validate_every, "log_every": self.log_every,
@@ -340,7 +341,8 @@ class Trainer:
         if not self.schedules:
             del own["schedule_every"]
         return settings(self.model, self.optimizer, self.loss, self.schedules,
-                        {"updates": self.updates, **own, "validate_every": self.validate_every})
+                        {"updates": self.updates, **own, "validate_every": self.validate_every},
+                        {k: v for k, v in self._chosen.items() if " of group " not in k})
 
     def _tell(self) -> None:
         """Show the curves, the verdict, and where the results are."""
@@ -385,7 +387,7 @@ class Trainer:
             "history": self.history.rows, "watch": self.watch.state_dict(), "model": beside(self.model),
             "optimizer": self.optimizer.state_dict(), "schedules": [s.state_dict() for s in self.schedules],
             "random": generator().state.value, "also": {name: x.state_dict() for name, x in self.also.items()},
-            "writers": self.writers.position(), "notes": self._notes(),
+            "writers": self.writers.position(), "notes": self._notes(), "chosen": self._chosen,
         }  # fmt: skip
 
     def _settings(self) -> dict[str, Any]:
@@ -421,8 +423,19 @@ class Trainer:
         own = self._notes()
         changed = [f"{k} was {v}, is {own.get(k)}" for k, v in state["notes"].items() if own.get(k) != v]
         if changed:
-            self.display.say(f"resumed with other settings, so the bits will differ: {'; '.join(changed)}")
+            self.display.warn(f"resumed with other settings, so the bits will differ: {'; '.join(changed)}")
+        self._keep_chosen(state.get("chosen"))
         return state["writers"]
+
+    def _keep_chosen(self, saved: Any) -> None:
+        """Say which settings of the optimiser are those of the checkpoint, and not those that it was made with."""
+        held = cast("dict[str, Any]", saved if isinstance(saved, dict) else self._chosen)
+        kept = [f"{k} is {held.get(k)}, not {self._chosen.get(k)}" for k in sorted({*held, *self._chosen})
+                if held.get(k) != self._chosen.get(k)]
+        if kept:
+            self.display.warn(f"resumed with the optimizer's settings of the checkpoint: {'; '.join(kept)}; to use "
+                              "others, begin anew in another folder")
+        self._chosen = held
 
     def _take(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Restore the model's state dict and the trainer's state."""
@@ -467,7 +480,7 @@ class Trainer:
                     f"Trainer: the folder {self.out} already holds a training, up to {held[-1].name}; {self.hint}, or "
                     "name another folder"
                 )
-            checkpoint = self.checkpoints.latest(self.display.say) if resume else None
+            checkpoint = self.checkpoints.latest(self.display.warn) if resume else None
             if checkpoint is not None:
                 with taking(checkpoint):
                     positions = self.load(checkpoint)
@@ -476,7 +489,8 @@ class Trainer:
                                  f"{checkpoint.path.name}")
                 self._report()
             elif resume:
-                self.display.say(f"no checkpoint in {self.out}: starting from the beginning")
+                told = self.display.warn if self.out and (self.out / LOG).exists() else self.display.say
+                told(f"no checkpoint in {self.out}: starting from the beginning")
         self._begun = True
         self.writers.begin(positions)
 

@@ -60,15 +60,17 @@ def now() -> float:
 
 
 def settings(model: Any, optimizer: Any, loss: Any, schedules: Sequence[Any],
-             plain: Mapping[str, Any]) -> dict[str, str]:
+             plain: Mapping[str, Any], chosen: Mapping[str, Any] | None = None) -> dict[str, str]:
     """The settings of a training as texts by name; plain ones that are None, 1 or empty are left out.
+
+    `chosen` are the optimiser's settings, by default those that it was made with.
 
     >>> model = nn.Linear(4, 2)
     >>> settings(model, optim.SGD(model.parameters(), lr=0.1), nn.functional.mse_loss, [], {"clip_norm": None})["loss"]
     'mse_loss'
     """
     count = sum(p.value.size for p in model.parameters())
-    chosen: Mapping[str, Any] = getattr(optimizer, "defaults", {})
+    chosen = getattr(optimizer, "defaults", {}) if chosen is None else chosen
     options = ", ".join(f"{k}={v}" for k, v in chosen.items() if v is not None and v is not False)
     found = {"model": f"{type(model).__name__}, {count:,} parameters",
              "optimizer": type(optimizer).__name__ + (f" ({options})" if options else ""),

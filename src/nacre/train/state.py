@@ -11,6 +11,7 @@ import numpy as np
 from nacre.api.operands import as_tensor
 from nacre.base.errors import ArgumentError, StateError
 from nacre.nn.module import Module
+from nacre.optim.group import plain
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 
@@ -154,6 +155,16 @@ def require_form(state: Mapping[str, Any], path: object) -> None:
             f"checkpoint: the state in {path} does not have the form of this version: {'; '.join(wrong)}; read it "
             "with the Nacre version that wrote it, or begin anew in another folder"
         )
+
+
+def chosen(optimizer: Any) -> dict[str, Any]:
+    """The settings that an optimiser was made with, by name, and where those of a group differ, by its number."""
+    defaults: Mapping[str, Any] = getattr(optimizer, "defaults", {})
+    found = {k: plain(v) for k, v in defaults.items()}
+    for at, group in enumerate(getattr(optimizer, "param_groups", [])):
+        given = {k: plain(group.get("initial_lr", v) if k == "lr" else v) for k, v in group.items() if k in defaults}
+        found |= {f"{k} of group {at}": v for k, v in given.items() if v != found[k]}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
 
 
 # ---- what a model holds beside its state dict
