@@ -18,8 +18,8 @@ NO_GRADIENT: Final = (  # their results have none, or are for people and files
     "any", "all", "isnan", "isinf", "isfinite", "isnat", "signbit", "logical_and", "logical_or", "logical_not",
     "logical_xor", "argmax", "argmin", "nanargmax", "nanargmin", "argsort", "argwhere", "nonzero", "flatnonzero",
     "count_nonzero", "searchsorted", "digitize", "bincount", "histogram", "unique", "isin", "array_equal",
-    "array_equiv", "allclose", "isclose", "array_repr", "array_str", "array2string", "save", "savez", "savez_compressed",
-    "savetxt",
+    "array_equiv", "allclose", "isclose", "array_repr", "array_str", "array2string", "save", "savez",
+    "savez_compressed", "savetxt",
 )  # fmt: skip
 OPERATORS: Final = {  # NumPy's functions of its operators, and the public functions of the same meaning
     "power": "pow", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",

@@ -70,8 +70,8 @@ def settings(model: Any, optimizer: Any, loss: Any, schedules: Sequence[Any],
     'mse_loss'
     """
     count = sum(p.value.size for p in model.parameters())
-    chosen = getattr(optimizer, "defaults", {}) if chosen is None else chosen
-    options = ", ".join(f"{k}={v}" for k, v in chosen.items() if v is not None and v is not False)
+    given: Mapping[str, Any] = getattr(optimizer, "defaults", {}) if chosen is None else chosen
+    options = ", ".join(f"{k}={v}" for k, v in given.items() if v is not None and v is not False)
     found = {"model": f"{type(model).__name__}, {count:,} parameters",
              "optimizer": type(optimizer).__name__ + (f" ({options})" if options else ""),
              "loss": "" if loss is None else getattr(loss, "__name__", type(loss).__name__),

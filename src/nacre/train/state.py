@@ -161,10 +161,11 @@ def chosen(optimizer: Any) -> dict[str, Any]:
     """The settings that an optimiser was made with, by name, and where those of a group differ, by its number."""
     defaults: Mapping[str, Any] = getattr(optimizer, "defaults", {})
     found = {k: plain(v) for k, v in defaults.items()}
-    for at, group in enumerate(getattr(optimizer, "param_groups", [])):
+    groups: list[Any] = getattr(optimizer, "param_groups", [])
+    for at, group in enumerate(groups):
         given = {k: plain(group.get("initial_lr", v) if k == "lr" else v) for k, v in group.items() if k in defaults}
         found |= {f"{k} of group {at}": v for k, v in given.items() if v != found[k]}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
+    return {k: list(cast("Any", v)) if isinstance(v, tuple) else v for k, v in found.items()}
 
 
 # ---- what a model holds beside its state dict
