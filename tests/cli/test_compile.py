@@ -161,3 +161,16 @@ def test_a_folder_named_like_an_object_stays(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("NACRE_CACHE_DIR", str(place))
     assert main(["cache", "--clear"]) == DONE
     assert [p.name for p in place.glob("*.o")] == [f"{'0' * 64}.o"], capfd.readouterr().out
+
+
+def test_a_model_in_training_mode_is_compiled_in_evaluation_mode_and_that_is_said(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("from nacre import nn\nmodel = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))\n"
+                    "ready = nn.Linear(2, 2).eval()\n", encoding="utf-8")
+    for name, said in (("model", True), ("ready", False)):
+        assert main(["compile", f"{file}:{name}", "f32[1, 2]", "--kind", "object", "-o", str(tmp_path / "o")]) == 0
+        assert ("was in training mode" in " ".join(capsys.readouterr().out.split())) is said
+        line = ["compile", f"{file}:{name}", "f32[1, 2]", "--kind", "object", "-o", str(tmp_path / "o"), "--json"]
+        assert main(line) == 0
+        assert json.loads(capsys.readouterr().out)["switched_to_evaluation"] is said

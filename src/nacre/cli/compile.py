@@ -64,18 +64,21 @@ def run(line: argparse.Namespace, console: Console) -> int:
     if path.resolve() == read.resolve() or outputs.is_same_file(path, read):  # the latter for a hard link
         raise ArgumentError(f"compile: the output must not replace its source; got {path}; name another file with -o")
     outputs.require(path, "compile", "--output", replaced=True)
-    program = source(line.source, line.types)
+    program, switched = source(line.source, line.types)
     found = aim(line.target)
     if line.kind != "object" and not line.json and link.by_zig(found, line.static or found.library == "musl"):
         layout.show(console, layout.wrapped(f"Linking for {line.target} with ziglang: the first link for a target "
                                             "takes one or two minutes.", console.width))
     with _ended_by_signals():
         made = compile(program, (), path, line.kind, line.target, static=line.static)
-    told = report(made, time.perf_counter() - start)
+    told = report(made, time.perf_counter() - start) | {"switched_to_evaluation": switched}
     if line.json:
         print(json.dumps(told, indent=2))
         return 0
     layout.show(console, f"{path}: {made.kind} for {made.target}, {readable(made.size)}, in {told['seconds']} s")
+    if switched:
+        layout.show(console, layout.wrapped("The model was in training mode, and is compiled in evaluation mode.",
+                                            console.width))
     rows = [(f"{kind[:-1]} {value['name']}", str(value["type"])) for kind in ("inputs", "outputs")
             for value in told[kind]]
     rows += [] if made.header is None else [("header", str(made.header))]
@@ -119,14 +122,16 @@ def named(place: str) -> tuple[Path, str]:
     return Path(path), name
 
 
-def source(place: str, types: Sequence[str]) -> Program:
-    """The program that a command line names."""
+def source(place: str, types: Sequence[str]) -> tuple[Program, bool]:
+    """The program that a command line names, and whether its model was in training mode and is not any more."""
     if place.endswith(".safetensors"):
         if types:
             raise ArgumentError("compile: types: none needed, because a saved program has its own; got "
                                 f"{', '.join(types)}; leave them out")
-        return load_program(place)
+        return load_program(place), False
     function = load(place, "compile")
     on = given(function, types, "compile")
+    switched = isinstance(function, Module) and any(m.training for m in function.modules())
     model = function.eval() if isinstance(function, Module) else function
-    return freeze(model, *on.values, dynamic_shapes=on.dynamic_shapes)
+    return freeze(model, *on.values, dynamic_shapes=on.dynamic_shapes), switched
+
