@@ -267,6 +267,8 @@ def _speaks(function: object) -> TypeGuard[FunctionType]:
         return False
     if function.__defaults__ and function.__code__.co_posonlyargcount < function.__code__.co_argcount:
         return True  # keywords can be spelt as elsewhere
+    if function.__name__ == "round":
+        return True  # elsewhere it takes a number of decimals
     return any(a not in TENSORS for name, a in function.__annotations__.items() if name != "return")
 
 

@@ -164,7 +164,7 @@ NACRE: Final = _together({
     "fft stft istft": "Fourier transforms are missing; use NumPy or SciPy on x.numpy()",
     "sparse sparse_coo_tensor sparse_csr_tensor sparse_tensor SparseTensor": _SPARSE,
     "pure_callback io_callback custom_kernel py_function numpy_function": _KERNELS,
-    "from_dlpack to_dlpack": "DLPack is missing; write nacre.tensor(x.numpy()) for a tensor of another library",
+    "from_dlpack to_dlpack": "DLPack is missing; write nacre.tensor(numpy.asarray(x)) for a tensor of another library",
     "complex complex64 complex128 cfloat real imag conj": _COMPLEX,
     # dtypes
     "float": "nacre.float32",
