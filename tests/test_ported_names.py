@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nacre as nc
@@ -100,6 +101,10 @@ def test_what_a_hint_names_exists_and_the_foreign_name_does_not(place: str, name
         ("nc.data.transforms", "nacre.data.Compose"),
         ("nc.rot90", "nacre.flip"),
         ("nc.random.laplace", "NumPy"),
+        ("X.to('cuda')", "there is no GPU"),
+        ("nc.sparse_coo_tensor", "Sparse tensors are missing"),
+        ("nc.pure_callback", "callbacks are missing"),
+        ("X.at[0].add(1)", "x + nacre.nn.functional.one_hot(i, n)"),
         ("MODEL.freeze()", "model.requires_grad_(False)"),
         ("MODEL.cuda()", "CPU"),
         ("MODEL.fit()", "nacre.train.Trainer"),
@@ -125,7 +130,7 @@ def test_a_foreign_name_is_told_what_to_write(code: str, words: str) -> None:
         ("X.size(1)", "write x.shape[1]"),
         ("X.sum(-1, True)", "write dtype=, keepdims="),
         ("nc.compile(len)", "write nacre.jit(f)"),
-        ("nc.trace(X)", "write nacre.sum(x * nacre.eye(n))"),
+        ("nc.trace(X)", "write nacre.sum(x[nacre.arange(n), nacre.arange(n)])"),
         ("nc.tensor([1.0], requires_grad=True)", "requires_grad_()"),
         ("nn.Linear(2, 2, device='cuda')", "CPU"),
         ("nc.zeros(2, 3)", "pass the shape as a tuple: nacre.zeros((2, 3))"),
@@ -150,6 +155,9 @@ def test_a_foreign_name_is_told_what_to_write(code: str, words: str) -> None:
         ("nn.CrossEntropyLoss(size_average=True)", 'write reduction="mean"'),
         ("nn.Embedding(3, 2, max_norm=1.0)", "nacre.nn.functional.normalize"),
         ("optim.SGD([], learning_rate=1)", "write lr=0.001"),
+        ("nc.round(X, decimals=2)", "write nacre.round(x * 10 ** decimals) / 10 ** decimals"),
+        ("nc.data.random_split([1, 2], [1, 1], generator=nc.random.Generator(0))", "write seed=0"),
+        ("X.max(0)", "write max(x, axis=0)"),
         ("nc.tile(X, 2, 3)", "pass the numbers as a tuple: nacre.tile(x, (2, 3))"),
     ],
 )
@@ -258,3 +266,29 @@ def test_messages_that_the_faq_explains_begin_with_its_headings() -> None:
     there = list(literals())
     begins = [re.compile(rf"(?:[^:;\n]+: )?{re.escape(words)}") for words in quoted]
     assert [words for words, begin in zip(quoted, begins, strict=True) if not any(map(begin.match, there))] == []
+
+
+def test_the_code_of_hints_gives_the_foreign_functions_numbers() -> None:
+    inf, nan = np.inf, np.nan
+    a = np.array([-5, 5, -5, 5, -0.0, 1, inf, 1, 5.5, -7, nan, 1e30, 3], np.float32)
+    b = np.array([3, -3, -3, 3, 3, inf, 3, 0, -2.5, -inf, 1, 3, nan], np.float32)
+    square = np.array([[1, inf, 2], [3, 4, 5], [6, 7, 8]], np.float32)
+    short = np.array([1, 2, 0.5], np.float32)
+    with np.errstate(all="ignore"):
+        wanted = {
+            "fmod": np.fmod(a, b), "fmax": np.fmax(a, b), "fmin": np.fmin(a, b), "nanmax": np.nanmax(a),
+            "nanmin": np.nanmin(a), "nansum": np.nansum(a), "digitize": np.digitize(b[:4], short.cumsum()),
+            "searchsorted": np.searchsorted(short.cumsum(), b[:4]), "nanmean": np.nanmean(a),
+            "convolve": np.convolve(b[:5], short), "correlate": np.correlate(b[:5], short),
+            "trace": np.trace(square), "flipud": np.flipud(square), "rot90": np.rot90(square),
+        }  # fmt: skip
+    for name, value in wanted.items():
+        code = hints.NACRE[name].removesuffix(" for floats")
+        operand = {"trace": square, "flipud": square, "rot90": square, "convolve": b[:5], "correlate": b[:5]}
+        x = operand.get(name, b[:4] if name in ("digitize", "searchsorted") else a)
+        names = {"nacre": nc, "x": nc.tensor(x), "y": nc.tensor(b), "w": nc.tensor(short), "n": 3,
+                 "edges": nc.tensor(short.cumsum())}  # fmt: skip
+        np.testing.assert_array_equal(eval(code, names).numpy(), value, err_msg=name)
+    added = eval(hints.NACRE["index_add"].split(", which")[0], {
+        "nacre": nc, "x": nc.zeros((4, 2)), "i": nc.tensor([1, 1, 3]), "n": 4, "v": nc.ones((3, 2))})  # fmt: skip
+    assert added.tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]

@@ -16,7 +16,9 @@ __all__ = ["argsort", "sort", "topk"]
 
 
 def sort(x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The elements in order along an axis; NaN comes last.  The order is always stable; `stable` has no effect.
+    """The elements in order along an axis; `stable` has no effect, as the order is always stable.
+
+    NaN comes last in either direction.  PyTorch holds it for the largest number.
 
     >>> nc.sort([3.0, nc.nan, 1.0, 2.0])
     Tensor([ 1.,  2.,  3., nan], f32[4])
@@ -36,8 +38,9 @@ def argsort(x: TensorLike, /, axis: int = -1, *, descending: bool = False, stabl
 
 
 def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) elements along an axis, in order, and their positions (int64); NaN comes last.
+    """The k largest (or smallest) elements along an axis, in order, and their positions (int64).
 
+    NaN comes last, so it is taken only where the other elements do not suffice; PyTorch takes it first of the largest.
     Of equal elements the first is taken.  Raises ShapeError if the axis has fewer than k elements.
 
     >>> nc.topk([1, 5, 3, 5], 3)

@@ -46,12 +46,12 @@ SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has
 WITHOUT_EFFECT: Final = ("inplace",)  # keywords of PyTorch's functions of networks that change no number
 
 _PAIRS = (
-    "PyTorch's returns values and positions, this one only values; write {name}(x, axis=1), and arg{name} for the "
-    "positions"
+    "PyTorch's returns values and positions, this one only values; write {name}(x, axis={axis}), and arg{name} for "
+    "the positions"
 )
 _SPREAD = (
     "PyTorch divides by n - 1, this function by n; "
-    "write {name}(x, axis=0, correction=1) for PyTorch's"
+    "write {name}(x, axis={axis}, correction=1) for PyTorch's"
 )
 DIFFERENT: Final = {  # public functions whose namesakes in PyTorch give other results, and what to write
     "max": _PAIRS,
@@ -118,7 +118,8 @@ def _refused(
         names = held.signature.parameters
         foreign = [name for name in kwargs if name not in names and name in SPELLINGS]
         if operation in DIFFERENT and (foreign or _bare(args)) and not ("correction" in kwargs and foreign):
-            advice = DIFFERENT[operation].format(name=operation)
+            axis = next((kwargs[name] for name in foreign if name in ("dim", "dims")), args[-1] if _bare(args) else 0)
+            advice = DIFFERENT[operation].format(name=operation, axis=axis)
             given = ", ".join(f"{name}={kwargs[name]!r}" for name in foreign) or f"{args[-1]!r} by position"
             raise KindError(f"{operation}: axis must be given by name; got {given}; {advice}") from None
         meant = {_spelt(name, names): value for name, value in kwargs.items() if name not in WITHOUT_EFFECT}
@@ -169,7 +170,8 @@ def _require_known(held: Parameters, operation: str, kwargs: Mapping[str, Any]) 
         return
     for name in kwargs:
         if name not in names:
-            known = worded(KEYWORDS.get(name, "")) or closest(name, names)
+            written = "seed=0" if name == "generator" and "seed" in names else KEYWORDS.get(name, "")
+            known = worded(written) or closest(name, names)
             taken = ", ".join(n for n in names if n != "self")
             raise KindError(f"{operation}: unexpected keyword {name!r}{known} (the parameters are {taken})")
 
@@ -265,6 +267,8 @@ def _speaks(function: object) -> TypeGuard[FunctionType]:
         return False
     if function.__defaults__ and function.__code__.co_posonlyargcount < function.__code__.co_argcount:
         return True  # keywords can be spelt as elsewhere
+    if function.__name__ == "round":
+        return True  # elsewhere it takes a number of decimals
     return any(a not in TENSORS for name, a in function.__annotations__.items() if name != "return")
 
 
