@@ -172,3 +172,18 @@ def test_dynamic_shapes_are_checked_as_by_jit(dynamic: Any, message: str, tmp_pa
     ):  # fmt: skip
         with pytest.raises(nc.Error, match=re.escape(message)):
             make()
+
+
+def test_a_program_refuses_to_lose_a_gradient_and_to_be_traced() -> None:
+    x = nc.ones(3)
+    program = nc.freeze(lambda x: x * 2.0, x)
+    for use in (lambda: nc.grad(lambda x: nc.sum(program(x)))(x), lambda: nc.jacrev(program)(x),
+                lambda: program(nn.Parameter(nc.ones(3)))):
+        with pytest.raises(nc.GradientError, match="a program has no derivative"):
+            use()
+    for use in (lambda: nc.jit(lambda x: program(x) + 1)(x), lambda: nc.vmap(program)(nc.ones((2, 3))),
+                lambda: nc.jacfwd(program)(x), lambda: nc.checkpoint(lambda x: program(x))(x)):
+        with pytest.raises(nc.TraceError, match="a program must be called outside of traced functions"):
+            use()
+    with nc.no_grad():
+        assert program(nn.Parameter(nc.ones(3))).tolist() == [2.0, 2.0, 2.0]

@@ -1015,3 +1015,20 @@ def test_one_signature_or_several() -> None:
     with pytest.raises(TypeError, match="missing"):
         f()
     assert f(a).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("donate", [("x",), ("x", "y"), ("y",)])
+def test_a_donated_tensor_that_is_passed_twice_keeps_its_numbers(donate: tuple[str, ...]) -> None:
+    for size in (4, 100_000):
+        def f(x: Any, y: Any) -> Any:
+            return x * 2.0, y + 1.0
+
+        jitted = nc.jit(f, donate=donate)
+        for _ in range(2):
+            x = nc.ones(size) + 0.0
+            a, b = jitted(x, x)
+            assert not np.shares_memory(a.numpy(), b.numpy())
+            assert (a.numpy() == 2).all() and (b.numpy() == 2).all()
+    listed = nc.jit(lambda xs: (xs[0] * 2.0, xs[1] + 1.0), donate=("xs",))
+    x = nc.ones(4) + 0.0
+    assert [y.tolist() for y in listed([x, x])] == [[2.0] * 4, [2.0] * 4]

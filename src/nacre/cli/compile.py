@@ -71,9 +71,9 @@ def run(line: argparse.Namespace, console: Console) -> int:
                                             "takes one or two minutes.", console.width))
     with _ended_by_signals():
         made = compile(program, (), path, line.kind, line.target, static=line.static)
-    told = report(made, time.perf_counter() - start) | {"switched_to_evaluation": switched}
+    told = report(made, time.perf_counter() - start)
     if line.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(told | {"switched_to_evaluation": switched}, indent=2))
         return 0
     layout.show(console, f"{path}: {made.kind} for {made.target}, {readable(made.size)}, in {told['seconds']} s")
     if switched:

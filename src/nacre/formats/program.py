@@ -16,9 +16,9 @@ import numpy as np
 
 from nacre.api.operands import as_tensor
 from nacre.base import tree
-from nacre.base.errors import ArgumentError, ShapeError, TraceError
+from nacre.base.errors import ArgumentError, GradientError, ShapeError, TraceError
 from nacre.base.records import dataclass
-from nacre.base.state import gradients
+from nacre.base.state import STATE, gradients
 from nacre.base.types import TensorType
 from nacre.compile.executor import EXECUTOR
 from nacre.interpret.evaluate import to_numpy
@@ -27,7 +27,7 @@ from nacre.ir.graph import Graph, Literal
 from nacre.ir.rewrite import substitute
 from nacre.nn.module import Module
 from nacre.runtime.executable import solve
-from nacre.trace.value import Value
+from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
 from nacre.transform.arguments import name_of
 from nacre.transform.dynamic import DynamicShapes, checked, dynamic_type
@@ -79,7 +79,19 @@ class Program:
         sizes = solve(self.input_types, [x.type.shape for x in given])
         for name, type, x in zip(self.inputs, self.input_types, given, strict=True):
             _fits(self.graph.name, name, type, x.type, sizes)
+        self._require_plain(given)
         return tree.unflatten(self.structure, EXECUTOR.execute(self.graph, [*given, *self.weights.values()]))
+
+    def _require_plain(self, given: Sequence[Value]) -> None:
+        """Raise an error for tensors that are traced, or whose gradient would be lost."""
+        for name, x in zip(self.inputs, given, strict=True):
+            if not is_concrete(x):
+                raise TraceError(f"{self.graph.name}: a program must be called outside of traced functions; got a "
+                                 f"traced tensor for {name}; call the function that the program was made from")
+            if x.node is not None and STATE.gradients:
+                raise GradientError(f"{self.graph.name}: a program has no derivative; got a tensor that requires a "
+                                    f"gradient for {name}; write x.detach(), or call the function that the program was "
+                                    "made from")
 
     def __repr__(self) -> str:
         taken = ", ".join(f"{n}: {t}" for n, t in zip(self.inputs, self.input_types, strict=True))

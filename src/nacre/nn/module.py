@@ -21,6 +21,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.conversion import unchanged
 from nacre.base.dtypes import DType, as_dtype
 from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, ShapeError, explain
+from nacre.base.exact import exact_key
 from nacre.base.hints import CPU, DEVICES, MODULE, listed, mark_absent
 from nacre.base.state import STATE
 from nacre.base.tree import register
@@ -557,7 +558,7 @@ def frozen(value: Any) -> Hashable:
         return "dict", tuple((frozen(k), frozen(v)) for k, v in cast("Mapping[Any, Any]", value).items())
     if isinstance(value, set | frozenset):
         return "set", frozenset(frozen(v) for v in cast("frozenset[Any]", value))
-    if isinstance(value, bool | float):
+    if type(value) in (bool, float):
         return Exact((type(value).__name__, str(value)))
     if isinstance(value, Value | np.ndarray | Variable | Module):
         return Frozen(value)
@@ -565,7 +566,8 @@ def frozen(value: Any) -> Hashable:
         hash(value)
     except (TypeError, Error):
         return Frozen(value)
-    return value
+    plain = type(value) in (int, str, bytes, type(None)) or isinstance(value, type) or callable(value)
+    return value if plain else exact_key(value)
 
 
 # ---- modules as trees

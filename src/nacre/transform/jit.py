@@ -20,6 +20,7 @@ import numpy as np
 from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, Error, TraceError, explain
+from nacre.base.exact import exact_key
 from nacre.base.garbage import uncollected
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
@@ -372,7 +373,9 @@ class Jitted:
             return
         try:
             with hidden(concrete.donated, concrete.placeholders) as cells:
-                alone = all(map(sole_owner, cells)) and all(own_memory(dense[k]) for k in concrete.given)
+                contents = [id(x.content) for x in dense]
+                alone = all(map(sole_owner, cells)) and all(
+                    own_memory(dense[k]) and contents.count(contents[k]) == 1 for k in concrete.given)
                 made.extend(starmap(concrete.donating if alone else concrete.plain, (dense,)))
         finally:
             UPDATES.release()
@@ -565,12 +568,7 @@ def _static(leaf: Any, name: str) -> Hashable:
             "step(data_loader)", "The arguments are part of a compiled function's signature, so they must have "
             "a type (tensors) or be comparable (numbers, strings, tuples).",
             "for x, y in data_loader:\n    step(x, y)")) from None
-    if isinstance(leaf, float):
-        return Static((type(leaf).__name__, leaf.hex()), repr(leaf))
-    if isinstance(leaf, np.generic):
-        number = cast("np.generic[Any]", leaf)
-        return Static((number.dtype.str, number.tobytes()), repr(number))
-    return Static((type(leaf).__name__, leaf), repr(leaf)) if isinstance(leaf, bool | int) else Static(leaf)
+    return Static(exact_key(leaf), repr(leaf))
 
 
 def _endless(name: str) -> TraceError:
