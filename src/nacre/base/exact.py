@@ -35,7 +35,7 @@ def exact_key(value: Any) -> Hashable:
     >>> exact_key(1) == exact_key(True), exact_key(0.0) == exact_key(-0.0), exact_key(2) == exact_key(2)
     (False, False, True)
     """
-    kind: type[Any] = type(cast("Any", value))
+    kind: Any = type(value)
     if kind in SIMPLE:
         return kind, value
     if kind is float:
