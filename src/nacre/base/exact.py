@@ -35,7 +35,7 @@ def exact_key(value: Any) -> Hashable:
     >>> exact_key(1) == exact_key(True), exact_key(0.0) == exact_key(-0.0), exact_key(2) == exact_key(2)
     (False, False, True)
     """
-    kind: Any = type(value)
+    kind = type(cast("object", value))
     if kind in SIMPLE:
         return kind, value
     if kind is float:
