@@ -14,7 +14,7 @@ import numpy as np
 from nacre.api.primitives import pointwise, view
 from nacre.base.arguments import few, is_whole, shown
 from nacre.base.conversion import element, elements, natural_dtype, not_numbers, plain
-from nacre.base.dims import Dim
+from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
 from nacre.base.errors import (
     TRACED,
@@ -36,6 +36,7 @@ Scalar = bool | int | float | Dim
 TensorLike = Value | Variable | Scalar | np.ndarray | np.generic | Sequence[Any]
 DEFAULT_FLOAT: Final = float32
 DEFAULT_INTEGER: Final = int64
+NONE: Final = np.empty(0, np.int64)
 
 _RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2}
 _constants: dict[tuple[DType, Any], Value] = {}
@@ -248,6 +249,16 @@ def _pair(x: Any, y: Any) -> list[Any] | None:
         return None
     met = _pair(y, x) if isinstance(y, Value) and isinstance(x, bool | int | float) else None
     return None if met is None else met[::-1]
+
+
+def outside(x: Value, low: int, high: Size, operation: str) -> np.ndarray:
+    """The numbers of a tensor of integers that are not in [low, high), as a vector; none where they are not known."""
+    if not is_concrete(x) or not isinstance(high, int):
+        return NONE
+    listed = numbers(x, operation)
+    if not listed.size or (listed.min() >= low and listed.max() < high):
+        return NONE
+    return listed[(listed < low) | (listed >= high)]
 
 
 def numbers(x: Value, operation: str) -> np.ndarray:

@@ -267,8 +267,8 @@ def _speaks(function: object) -> TypeGuard[FunctionType]:
         return False
     if function.__defaults__ and function.__code__.co_posonlyargcount < function.__code__.co_argcount:
         return True  # keywords can be spelt as elsewhere
-    if function.__name__ == "round":
-        return True  # elsewhere it takes a number of decimals
+    if function.__name__ in WIDER or _is_activation(function):
+        return True
     return any(a not in TENSORS for name, a in function.__annotations__.items() if name != "return")
 
 
@@ -302,6 +302,7 @@ def _is_activation(function: FunctionType) -> bool:
     return function.__module__.startswith("nacre.nn.functions.") and function.__code__.co_argcount == 1
 
 
+WIDER: Final = ("round",)  # functions of tensors alone that take more elsewhere
 UNCHECKED: Final = ("nacre.api.", "nacre.nn.functions.")  # called in loops; looked at where they fail
 CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
 
@@ -309,7 +310,7 @@ CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
 def publish(home: ModuleType, name: str) -> Any:
     """Wrap a public name of a module for users, and store it in the module."""
     held: object = getattr(home, name)
-    if _speaks(held) or (isinstance(held, FunctionType) and held not in _made and _is_activation(held)):
+    if _speaks(held):
         module = home.__name__
         made = public(held, module in CHECKED or not module.startswith(UNCHECKED))
         setattr(home, name, made)

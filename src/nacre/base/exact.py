@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, cast
@@ -10,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 SIMPLE = (type(None), bool, int, str, bytes)
-WRITTEN = (Decimal, Fraction, range, complex)  # their texts hold all of them: zeros have signs, ranges their ends
+WRITTEN = (float, Decimal, Fraction, range, complex)  # told by their texts: zeros have signs, ranges have ends
 HELD = (float, int, str, bytes, complex)  # bases of classes that may hold more than the number or text
 
 
@@ -28,29 +27,43 @@ class Same:
     def __hash__(self) -> int:
         return id(self.value) >> 4
 
+    def __repr__(self) -> str:
+        return repr(self.value)
 
-def exact_key(value: Any) -> Hashable:
-    """A key for a hashable value, with its type; instances that hold attributes are compared by identity.
+
+class Exact(tuple[Any, ...]):
+    """A key: the type of a value, its text or what else it is compared by, and more where that is not all."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        kind, held, *_ = self
+        is_text = isinstance(held, str) and not issubclass(kind, str)
+        return held if is_text else repr(held)
+
+
+def exact_key(value: Any) -> Exact:
+    """A key for a hashable value, printed as the value; instances that hold attributes are compared by identity.
 
     >>> exact_key(1) == exact_key(True), exact_key(0.0) == exact_key(-0.0), exact_key(2) == exact_key(2)
     (False, False, True)
+    >>> exact_key(0.5), exact_key("text")
+    (0.5, 'text')
     """
     kind = type(cast("object", value))
     if kind in SIMPLE:
-        return kind, value
-    if kind is float:
-        return kind, cast("float", value).hex()
+        return Exact((kind, value))
     if kind in WRITTEN:
-        return kind, repr(value)
+        return Exact((kind, repr(value)))
     if kind is tuple:
-        return kind, tuple(map(exact_key, value))
+        return Exact((kind, tuple(map(exact_key, value))))
     if kind is frozenset:
-        return kind, frozenset(map(exact_key, value))
+        return Exact((kind, frozenset(map(exact_key, value))))
     if isinstance(value, np.generic):
         number = cast("np.generic[Any]", value)
-        return kind, number.dtype.str, number.tobytes()
+        return Exact((kind, repr(number), number.dtype.str, number.tobytes()))
     if isinstance(value, HELD) and getattr(cast("object", value), "__dict__", None):
-        return kind, Same(value)
+        return Exact((kind, Same(value)))
     if isinstance(value, float):
-        return kind, value.hex()
-    return kind, value
+        return Exact((kind, value.hex()))
+    return Exact((kind, value))

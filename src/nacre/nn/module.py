@@ -21,7 +21,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.conversion import unchanged
 from nacre.base.dtypes import DType, as_dtype
 from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, ShapeError, explain
-from nacre.base.exact import exact_key
+from nacre.base.exact import Same, exact_key
 from nacre.base.hints import CPU, DEVICES, MODULE, listed, mark_absent
 from nacre.base.state import STATE
 from nacre.base.tree import register
@@ -522,32 +522,8 @@ class Fingerprint(tuple[tuple[str, Hashable], ...]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        shown = (f"{k}={v!r}" for k, v in self if not isinstance(v, Frozen))
+        shown = (f"{k}={v!r}" for k, v in self if not isinstance(v, Same))
         return f"({', '.join(shown)})"
-
-
-class Exact(tuple[str, str]):
-    """A bool or float compared by type and digits: True differs from 1, and 0.0 from -0.0."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return self[1]
-
-
-class Frozen:
-    """An attribute that cannot be hashed or compared by value; it is compared by identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Frozen) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value) >> 4
 
 
 def frozen(value: Any) -> Hashable:
@@ -558,16 +534,13 @@ def frozen(value: Any) -> Hashable:
         return "dict", tuple((frozen(k), frozen(v)) for k, v in cast("Mapping[Any, Any]", value).items())
     if isinstance(value, set | frozenset):
         return "set", frozenset(frozen(v) for v in cast("frozenset[Any]", value))
-    if type(value) in (bool, float):
-        return Exact((type(value).__name__, str(value)))
     if isinstance(value, Value | np.ndarray | Variable | Module):
-        return Frozen(value)
+        return Same(value)
     try:
         hash(value)
     except (TypeError, Error):
-        return Frozen(value)
-    plain = type(value) in (int, str, bytes, type(None)) or isinstance(value, type) or callable(value)
-    return value if plain else exact_key(value)
+        return Same(value)
+    return exact_key(value)
 
 
 # ---- modules as trees

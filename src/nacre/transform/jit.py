@@ -373,9 +373,7 @@ class Jitted:
             return
         try:
             with hidden(concrete.donated, concrete.placeholders) as cells:
-                contents = [id(x.content) for x in dense]
-                alone = all(map(sole_owner, cells)) and all(
-                    own_memory(dense[k]) and contents.count(contents[k]) == 1 for k in concrete.given)
+                alone = all(map(sole_owner, cells)) and all(_alone(dense[k], dense) for k in concrete.given)
                 made.extend(starmap(concrete.donating if alone else concrete.plain, (dense,)))
         finally:
             UPDATES.release()
@@ -528,6 +526,11 @@ def _dense(x: Any) -> Any:
     return x
 
 
+def _alone(x: Value, values: Sequence[Value]) -> bool:
+    """Whether a call may write over x: it has memory of its own, and is only one of the values of the call."""
+    return own_memory(x) and sum(x.content is other.content for other in values) == 1
+
+
 def _bare(x: Value) -> Value:
     """A dense value without a node."""
     dense = EXECUTOR.dense(x)
@@ -568,7 +571,7 @@ def _static(leaf: Any, name: str) -> Hashable:
             "step(data_loader)", "The arguments are part of a compiled function's signature, so they must have "
             "a type (tensors) or be comparable (numbers, strings, tuples).",
             "for x, y in data_loader:\n    step(x, y)")) from None
-    return Static(exact_key(leaf), repr(leaf))
+    return Static(exact_key(leaf))
 
 
 def _endless(name: str) -> TraceError:

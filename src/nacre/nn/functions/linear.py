@@ -11,13 +11,12 @@ import numpy as np
 from nacre.api import reductions
 from nacre.api.functions import where
 from nacre.api.indexing import take
-from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, meet, numbers, spread
+from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, meet, numbers, outside, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, AxisError, ShapeError
 from nacre.ops.detach import detach
-from nacre.trace.value import is_concrete
 
 __all__ = ["bilinear", "embedding", "embedding_bag", "linear"]
 
@@ -74,14 +73,14 @@ def embedding(indices: TensorLike, weight: TensorLike, padding_idx: int | None =
 def require_rows(operation: str, indices: Any, weight: TensorLike) -> None:
     """Raise AxisError for known indices that are no rows of a table."""
     rows = as_tensor(weight).type.shape[0]
-    if indices.type.dtype.is_integer and is_concrete(indices) and isinstance(rows, int):
-        listed = numbers(indices, operation)
-        outside = listed[(listed < 0) | (listed >= rows)]
-        if outside.size:
-            raise AxisError(
-                f"{operation}: indices must be in [0, {rows}), the rows of the table; got {outside[0]}; count from 0, "
-                "and give the table one row for each index"
-            )
+    if not indices.type.dtype.is_integer:
+        return
+    wrong = outside(indices, 0, rows, operation)
+    if wrong.size:
+        raise AxisError(
+            f"{operation}: indices must be in [0, {rows}), the rows of the table; got {wrong[0]}; count from 0, and "
+            "give the table one row for each index"
+        )
 
 
 def _padding(operation: str, index: int, weight: TensorLike) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from nacre.api.functions import REAL, require
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
@@ -19,7 +19,6 @@ from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.ops.detach import detach
-from nacre.trace.value import is_concrete
 
 __all__ = [
     "cross_entropy",
@@ -94,11 +93,9 @@ def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
     num_classes = cast("Size", whole_number(num_classes, "one_hot", "num_classes"))
     if isinstance(num_classes, int) and num_classes < 0:
         num_classes = int(numbers(held, "one_hot").max(initial=-1)) + 1
-    if is_concrete(held) and isinstance(num_classes, int):
-        listed = numbers(held, "one_hot")
-        outside = listed[(listed < 0) | (listed >= num_classes)]
-        if outside.size:
-            raise ArgumentError(f"one_hot: integers must be in [0, {num_classes}); got {outside[0]}")
+    wrong = outside(held, 0, num_classes, "one_hot")
+    if wrong.size:
+        raise ArgumentError(f"one_hot: integers must be in [0, {num_classes}); got {wrong[0]}")
     shape = (*held.type.shape, num_classes)
     rank = len(held.type.shape)
     wide = view.broadcast(held, shape, tuple(range(rank)))
@@ -118,13 +115,11 @@ def check_target(operation: str, target: Any, logits: Any, axis: int, ignored: i
             f"{operation}: targets must have shape {list(wanted)} for logits {logits.type}; got {target.type}"
         )
     classes = logits.type.shape[axis]
-    if is_concrete(target) and isinstance(classes, int):
-        array = numbers(target, operation)
-        outside = (array < 0) | (array >= classes)
-        wrong = array[outside if ignored is None else outside & (array != ignored)]
-        if wrong.size:
-            others = "" if ignored is None else f", or {ignored} to be ignored"
-            raise ArgumentError(f"{operation}: classes must be in [0, {classes}){others}; got {wrong.flat[0]}")
+    wrong = outside(target, 0, classes, operation)
+    wrong = wrong if ignored is None else wrong[wrong != ignored]
+    if wrong.size:
+        others = "" if ignored is None else f", or {ignored} to be ignored"
+        raise ArgumentError(f"{operation}: classes must be in [0, {classes}){others}; got {wrong[0]}")
 
 
 def cross_entropy(

@@ -9,7 +9,7 @@ import numpy as np
 from nacre.api.functions import REAL, require, where
 from nacre.api.indexing import take_along_axis
 from nacre.api.manipulation import concat, pad, stack
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers
+from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.reductions import any as any_
 from nacre.api.reductions import cumulative_sum, wide_float
@@ -182,11 +182,9 @@ def ctc_loss(
 
 def _check_classes(operation: str, targets: Any, least: int, classes: Any, remedy: str) -> None:
     """Raise ArgumentError for known class numbers out of range."""
-    if is_concrete(targets) and isinstance(classes, int):
-        array = numbers(targets, operation)
-        wrong = array[(array < least) | (array >= classes)]
-        if wrong.size:
-            raise ArgumentError(f"{operation}: classes must be in [{least}, {classes}); got {wrong[0]}; {remedy}")
+    wrong = outside(targets, least, classes, operation)
+    if wrong.size:
+        raise ArgumentError(f"{operation}: classes must be in [{least}, {classes}); got {wrong[0]}; {remedy}")
 
 
 def _check_lengths(what: str, lengths: Any, most: Any) -> None:
