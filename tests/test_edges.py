@@ -224,7 +224,7 @@ def test_some_sizes(family: Family, data: st.DataObject) -> None:
 
 @pytest.mark.slow
 @families
-@settings(max_examples=100, deadline=None, database=None, suppress_health_check=PATIENT)
+@settings(max_examples=60, deadline=None, database=None, suppress_health_check=PATIENT)
 @given(data=st.data())
 def test_many_sizes(family: Family, data: st.DataObject) -> None:
     check(family, data.draw)

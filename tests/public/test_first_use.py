@@ -82,7 +82,15 @@ def _uses() -> dict[str, str]:
 
 
 USES = _uses()
-CASES = list(product(WAYS, USES))
+
+
+def _is_tried(way: str, use: str) -> bool:
+    """All uses of two ways, and a fourth of the others', for each way another one."""
+    place = list(WAYS).index(way) + list(USES).index(use)
+    return way in ("load", "pickle") or use == "add" or place % 4 == 0
+
+
+CASES = [case for case in product(WAYS, USES) if _is_tried(*case)]
 SAMPLE = {(way, "add") for way in WAYS} | {("load", use) for use in sorted(USES)[::4]} | {("pickle", "index")}
 NAMED = sorted(name for name in surface.NAMES if name.count(".") <= 3)
 IMPORTS = ("import nacre as nc\nimport numpy as np\nfrom nacre import data, deploy, nn, optim, train\n"

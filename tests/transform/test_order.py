@@ -209,7 +209,7 @@ def test_what_a_region_is_wrapped_in_does_not_show(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 160))
+@pytest.mark.parametrize("seed", range(100, 140))
 def test_what_a_region_is_wrapped_in_does_not_show_in_many_programs(seed: int) -> None:
     check(seed)
 
