@@ -31,6 +31,24 @@ class Same:
         return repr(self.value)
 
 
+class Told:
+    """A value compared by a key of its own."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any, key: tuple[Any, ...]) -> None:
+        self.value, self.key = value, key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Told) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
 class Exact(tuple[Any, ...]):
     """A key: the type of a value, its text or what else it is compared by, and more where that is not all."""
 
@@ -55,7 +73,7 @@ def exact_key(value: Any) -> Exact:
         return Exact((kind, value))
     if kind in WRITTEN:
         return Exact((kind, repr(value)))
-    if kind is tuple:
+    if kind is tuple or (isinstance(value, tuple) and not getattr(value, "__dict__", None)):
         return Exact((kind, tuple(map(exact_key, value))))
     if kind is frozenset:
         return Exact((kind, frozenset(map(exact_key, value))))
@@ -66,4 +84,16 @@ def exact_key(value: Any) -> Exact:
         return Exact((kind, Same(value)))
     if isinstance(value, float):
         return Exact((kind, value.hex()))
+    if hasattr(kind, "__dataclass_fields__") and kind.__eq__ is not object.__eq__:
+        return _of_fields(kind, value)
     return Exact((kind, value))
+
+
+def _of_fields(kind: Any, value: Any) -> Exact:
+    """A key for an instance of a dataclass that compares fields; by identity where a field has no hash."""
+    fields = [getattr(value, name, None) for name in kind.__dataclass_fields__]
+    try:
+        hash(tuple(fields))
+    except TypeError:
+        return Exact((kind, Same(value)))
+    return Exact((kind, Told(value, tuple(map(exact_key, fields)))))
