@@ -51,7 +51,7 @@ class Place:
     at: float
 
 
-Point = namedtuple("Point", "x y")  # noqa: PYI024
+Point = namedtuple("Point", "x y")
 PAIRS: list[tuple[Any, Any]] = [
     (1, True), (1, 1.0), (0.0, -0.0), (range(0), range(5, 5)), (frozenset([1]), frozenset([1.0])),
     (frozenset([0.0]), frozenset([-0.0])), (Decimal(0), Decimal("-0")), (complex(0, 0.0), complex(0, -0.0)),

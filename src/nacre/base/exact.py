@@ -10,7 +10,7 @@ import numpy as np
 
 SIMPLE = (type(None), bool, int, str, bytes)
 WRITTEN = (float, Decimal, Fraction, range, complex)  # told by their texts: zeros have signs, ranges have ends
-HELD = (float, int, str, bytes, complex)  # bases of classes that may hold more than the number or text
+HELD = (float, int, str, bytes, complex, tuple)  # bases of classes that may hold more than the value
 
 
 class Same:
@@ -68,20 +68,20 @@ def exact_key(value: Any) -> Exact:
     >>> exact_key(0.5), exact_key("text")
     (0.5, 'text')
     """
-    kind = type(cast("object", value))
+    kind: Any = type(cast("object", value))
     if kind in SIMPLE:
         return Exact((kind, value))
     if kind in WRITTEN:
         return Exact((kind, repr(value)))
-    if kind is tuple or (isinstance(value, tuple) and not getattr(value, "__dict__", None)):
-        return Exact((kind, tuple(map(exact_key, value))))
+    if isinstance(value, HELD) and getattr(cast("object", value), "__dict__", None):
+        return Exact((kind, Same(value)))
+    if isinstance(value, tuple):
+        return Exact((kind, tuple(map(exact_key, cast("tuple[Any, ...]", value)))))
     if kind is frozenset:
         return Exact((kind, frozenset(map(exact_key, value))))
     if isinstance(value, np.generic):
         number = cast("np.generic[Any]", value)
         return Exact((kind, repr(number), number.dtype.str, number.tobytes()))
-    if isinstance(value, HELD) and getattr(cast("object", value), "__dict__", None):
-        return Exact((kind, Same(value)))
     if isinstance(value, float):
         return Exact((kind, value.hex()))
     if hasattr(kind, "__dataclass_fields__") and kind.__eq__ is not object.__eq__:
