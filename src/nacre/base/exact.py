@@ -73,10 +73,10 @@ def exact_key(value: Any) -> Exact:
         return Exact((kind, value))
     if kind in WRITTEN:
         return Exact((kind, repr(value)))
-    if isinstance(value, HELD) and getattr(cast("object", value), "__dict__", None):
+    if isinstance(cast("object", value), HELD) and getattr(cast("object", value), "__dict__", None):
         return Exact((kind, Same(value)))
-    if isinstance(value, tuple):
-        return Exact((kind, tuple(map(exact_key, cast("tuple[Any, ...]", value)))))
+    if _is_tuple(kind):
+        return Exact((kind, tuple(map(exact_key, value))))
     if kind is frozenset:
         return Exact((kind, frozenset(map(exact_key, value))))
     if isinstance(value, np.generic):
@@ -87,6 +87,10 @@ def exact_key(value: Any) -> Exact:
     if hasattr(kind, "__dataclass_fields__") and kind.__eq__ is not object.__eq__:
         return _of_fields(kind, value)
     return Exact((kind, value))
+
+
+def _is_tuple(kind: type[object]) -> bool:
+    return issubclass(kind, tuple)
 
 
 def _of_fields(kind: Any, value: Any) -> Exact:
