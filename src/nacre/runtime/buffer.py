@@ -142,7 +142,7 @@ def allocate(nbytes: int) -> Buffer:
 
 
 def require_room(nbytes: int) -> None:
-    """Raise OutOfMemory where the limit or the system forbids so many bytes, before NumPy takes them.
+    """Raise OutOfMemory where the limit or the system forbids this number of bytes, before NumPy takes them.
 
     >>> require_room(100)
     """
