@@ -153,3 +153,48 @@ def test_traced_indices_and_masks() -> None:
     assert nc.jit(lambda v, i: v[i])(x, nc.tensor([-1, 0])).tolist() == [3.0, 1.0]
     with pytest.raises(nc.TraceError, match=r"(?s)a mask must have known numbers.*nc.where"):
         nc.jit(lambda v: v[v > 1])(x)
+
+
+@pytest.mark.parametrize("key", [
+    slice(None, None, 2**63), slice(2**63, None), slice(None, 2**100), slice(None, None, -(2**63)),
+    slice(-(2**100), None), slice(None, None, -(2**100)), slice(1, None, 2**62), slice(4, None, -(2**62)),
+    slice(None, -(2**100)), slice(None, None, 2**64), slice(2**70, -(2**70), -1), slice(np.int64(1), np.uint8(3)),
+    (slice(None), slice(None, None, 2**63)),
+])  # fmt: skip
+def test_slices_beyond_machine_numbers_are_clipped_as_in_numpy(key: Any) -> None:
+    x = np.arange(10.0).reshape(5, 2)
+    given, expected = nc.tensor(x), x[key]
+    assert given[key].tolist() == expected.tolist()
+    assert nc.jit(lambda y: y[key])(given).tolist() == expected.tolist()
+    slope = np.zeros_like(x)
+    slope[key] = 1.0
+    for grad in (nc.grad(lambda y: y[key].sum()), nc.jit(nc.grad(lambda y: y[key].sum()))):
+        assert grad(given).tolist() == slope.tolist()
+    x[key] = -1.0
+    assert nc.index_update(given, key, -1.0).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("key", [2**63, -(2**70), np.uint64(2**63), 5, -6])
+def test_indices_beyond_machine_numbers_are_out_of_range(key: Any) -> None:
+    for f in (lambda y: y[key], nc.jit(lambda y: y[key]), lambda y: nc.index_update(y, key, 0.0)):
+        with pytest.raises(nc.AxisError, match=rf"must be in \[-5, 5\); got {int(key)}") as raised:
+            f(nc.arange(5.0))
+        assert isinstance(raised.value, IndexError)
+
+
+@pytest.mark.parametrize("key", [slice(0.5, None), slice("a", None), slice(None, None, 0.5), slice(None, (1,))])
+def test_parts_of_slices_are_whole_numbers(key: Any) -> None:
+    with pytest.raises(nc.KindError, match="index: the parts of a slice must be integers; got"):
+        nc.arange(5.0)[key]
+
+
+@pytest.mark.parametrize("key", [
+    slice(None, 9), slice(9, None), slice(-9, None), slice(None, -9), slice(2**63, None), slice(None, 2**100),
+    slice(None, None, 2**63), slice(3, 1), slice(np.int64(1), np.int64(3)), slice(1, None, 2**62),
+])  # fmt: skip
+def test_slices_of_symbolic_sizes_are_clipped(key: Any) -> None:
+    sliced = nc.jit(lambda y: y[key], dynamic_shapes={"y": {0: nc.Dim("m", min=4, max=9)}})
+    for count in (4, 9):
+        x = np.arange(float(count))
+        assert sliced(nc.tensor(x)).tolist() == x[key].tolist()
+    assert len(sliced.concrete_functions) == 1

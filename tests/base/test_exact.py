@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+import math
+from collections import namedtuple
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -41,6 +44,14 @@ class Color(enum.StrEnum):
     RED = "r"
 
 
+@dataclass(frozen=True)
+class Place:
+    """A key with a field."""
+
+    at: float
+
+
+Point = namedtuple("Point", "x y")
 PAIRS: list[tuple[Any, Any]] = [
     (1, True), (1, 1.0), (0.0, -0.0), (range(0), range(5, 5)), (frozenset([1]), frozenset([1.0])),
     (frozenset([0.0]), frozenset([-0.0])), (Decimal(0), Decimal("-0")), (complex(0, 0.0), complex(0, -0.0)),
@@ -79,3 +90,49 @@ def test_jitted_functions_and_modules_see_which_value_they_have(a: Any, b: Any) 
     model.value = b
     called(x)
     assert [id(v) for v in seen] == [id(a), id(b)]
+
+
+KEYS = [*PAIRS, (Place(1), Place(1.0)), (Place(0.0), Place(-0.0)), (Point(1, 2), Point(True, 2)), ((1,), Point(1, 2))]
+
+
+@pytest.mark.parametrize(("a", "b"), KEYS, ids=repr)
+def test_keys_of_dicts_are_told_apart_by_all_that_code_can_see(a: Any, b: Any) -> None:
+    seen: list[Any] = []
+
+    @nc.jit
+    def f(held: Any) -> Any:
+        (key,) = held
+        seen.append(key)
+        return {key: held[key] * 2.0}
+
+    x = nc.ones(2)
+    for value in (a, b, a, b):
+        ((found, doubled),) = f({value: x}).items()
+        assert exact_key(found) == exact_key(value) and doubled.tolist() == [2.0, 2.0]
+    assert [id(v) for v in seen] == [id(a), id(b)]
+
+
+def test_dicts_with_keys_of_many_kinds_are_rebuilt() -> None:
+    held = {"a": 1, 2: 3, (1, True): 4, math.nan: 5, Color.RED: 6, -0.0: 7, None: 8}
+    leaves, structure = nc.tree.flatten(held)
+    made = nc.tree.unflatten(structure, leaves)
+    assert made == held and [*map(exact_key, made)] == [*map(exact_key, held)]
+    assert structure == nc.tree.structure(made) and hash(structure) == hash(nc.tree.structure(made))
+    assert str(structure) == "(*, *, *, *, *, *, *)"
+    assert nc.tree.structure({1: 0}) != nc.tree.structure({True: 0})
+    assert nc.jit(lambda d: d[math.nan])({math.nan: nc.ones(())}).item() == 1.0
+
+
+def test_dataclasses_without_hashable_fields_are_compared_by_identity() -> None:
+    @dataclass(frozen=True)
+    class Odd:
+        """A key that has a hash although its field has none."""
+
+        at: Any
+
+        def __hash__(self) -> int:
+            return 1
+
+    one = Odd([1])
+    assert exact_key(one) == exact_key(one) != exact_key(Odd([1]))
+    assert repr(exact_key(Place(2))) == "Place(at=2)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from statistics import NormalDist
@@ -14,6 +15,7 @@ import pytest
 
 import nacre as nc
 from nacre import nn
+from nacre.base.boundary import public
 from nacre.nn import functional as F
 
 X = nc.ones(6)
@@ -126,3 +128,56 @@ def test_normal_numbers_in_an_unlikely_interval(mean: float, std: float, a: floa
     low, high = unit.cdf(a), unit.cdf(b)
     shares = np.array([(unit.cdf(float(x)) - low) / (high - low) for x in drawn])
     assert np.abs(shares - np.linspace(0, 1, len(drawn))).max() < 0.05  # Kolmogorov's distance
+
+
+LINE = nc.ones(3)
+EACH = {  # by name, what a huge number makes huge
+    "arange": nc.arange, "linspace": lambda n: nc.linspace(0, 1, n), "eye": nc.eye, "zeros": nc.zeros, "ones": nc.ones,
+    "full": lambda n: nc.full((n,), 2.0) + 1.0, "full of a tensor": lambda n: nc.full((n,), nc.tensor(2.0)) + 1.0,
+    "linspace of halves": lambda n: nc.linspace(0, 1, n, dtype=nc.bfloat16), "eye of columns": lambda n: nc.eye(1, n),
+    "broadcast_to": lambda n: nc.broadcast_to(nc.ones(()), (n,)) + 1.0,
+    "zeros_like": lambda n: nc.zeros_like(nc.broadcast_to(nc.ones(()), (n,))) + 1.0,
+    "triu": lambda n: nc.triu(nc.broadcast_to(nc.ones(()), (n, 2))),
+    "meshgrid": lambda n: nc.meshgrid(nc.broadcast_to(nc.ones(()), (n,)), LINE)[0] + 1.0,
+    "outer": lambda n: nc.outer(nc.broadcast_to(nc.ones(()), (n,)), LINE),
+    "tile": lambda n: nc.tile(LINE, (n,)), "repeat": lambda n: nc.repeat(LINE, n), "pad": lambda n: nc.pad(LINE, n),
+    "stack": lambda n: nc.stack([nc.broadcast_to(nc.ones(()), (n,))] * 2),
+    "one_hot": lambda n: F.one_hot(nc.tensor([0]), n), "normal": nc.random.normal, "uniform": nc.random.uniform,
+    "randint": lambda n: nc.random.randint(0, 3, (n,)), "bernoulli": lambda n: nc.random.bernoulli(0.5, (n,)),
+    "bits": lambda n: nc.random.bits((n,)), "split": lambda n: nc.random.split(nc.random.key(0), n),
+    "scan": lambda n: nc.scan(lambda c, _: (c, c), nc.tensor(0.0), length=n),
+    "index_update": lambda n: nc.index_update(nc.broadcast_to(nc.ones(()), (n,)), nc.tensor([0]), nc.ones(1)),
+    "mask": nn.Transformer.generate_square_subsequent_mask, "affine_grid": lambda n: F.affine_grid(
+        nc.ones((1, 2, 3)), (1, 1, n, n)),
+    "adaptive_avg_pool1d": lambda n: F.adaptive_avg_pool1d(nc.ones((1, 1, 7)), n),
+    "adaptive_max_pool2d": lambda n: F.adaptive_max_pool2d(IMAGE, n), "replicate": lambda n: F.pad(
+        LINE[None, None], (n, n), mode="replicate"), "margins": lambda n: F.pad(LINE, (n, n)),
+    "Linear": lambda n: nn.Linear(n, 2), "Embedding": lambda n: nn.Embedding(n, 2), "LayerNorm": nn.LayerNorm,
+    "Conv2d": lambda n: nn.Conv2d(n, 2, 3), "LSTM": lambda n: nn.LSTM(n, 2), "avg_pool1d": lambda n: F.avg_pool1d(
+        nc.ones((1, 1, 7)), n), "dynamic_slice": lambda n: nc.dynamic_slice(LINE, (0,), (n,)),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("name", EACH)
+def test_what_is_created_asks_for_memory_first(name: str) -> None:
+    tracemalloc.start()
+    try:
+        for count in (10**9, 10**12, 2**62, 2**63, 2**100, 10**400):
+            with pytest.raises(nc.Error):
+                EACH[name](count)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 27  # NumPy's arrays count
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_linspace_keeps_to_the_memory_limit() -> None:
+    assert nc.linspace(0, 1, 10**6).shape == (10**6,)
+    with pytest.raises(nc.OutOfMemory, match=r"are needed; .* in use of a limit of 256.0 MiB"):
+        nc.linspace(0, 1, 3 * 10**7)
+
+
+def test_numpy_out_of_memory_is_an_error_of_the_package() -> None:
+    with pytest.raises(nc.OutOfMemory, match=r"ones: too little memory for the arguments; got 36028797018963968"):
+        public(np.ones)(2**55)  # type: ignore[arg-type]

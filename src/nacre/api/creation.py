@@ -23,12 +23,13 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import whole_number
+from nacre.base.arguments import plain_number, whole_number
 from nacre.base.conversion import converted, number, plain
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, as_dtype, float32, float64, uint64
-from nacre.base.errors import ArgumentError, DTypeError, OutOfMemory
+from nacre.base.errors import ArgumentError, DTypeError
 from nacre.interpret.evaluate import from_numpy
+from nacre.runtime.buffer import require_room
 from nacre.trace.value import Value
 
 __all__ = [
@@ -239,13 +240,12 @@ def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint
     """
     found = _dtype(dtype, DEFAULT_FLOAT)
     num = whole_number(num, "linspace", "num")
+    start, stop = plain_number(start, "linspace", "start"), plain_number(stop, "linspace", "stop")
     if num < 0:
         raise ArgumentError(f"linspace: num must be at least 0; got {num}")
-    try:
-        with np.errstate(all="ignore"):
-            exact = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
-    except (MemoryError, ValueError):  # NumPy raises the second for sizes that no machine can address
-        raise OutOfMemory(f"linspace: too little memory for {num:,} numbers of 8 bytes; use a smaller num") from None
+    require_room(num * (16 + found.itemsize))  # for the numbers, a copy and the result
+    with np.errstate(all="ignore"):
+        exact = np.linspace(start, stop, num, endpoint=endpoint, dtype=np.float64)
     return from_numpy(converted(exact, found, "linspace"))  # type: ignore[return-value]
 
 

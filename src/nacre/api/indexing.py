@@ -15,12 +15,14 @@ from nacre.api.functions import where
 from nacre.api.operands import TensorLike, apart, as_tensor, constant, is_plain, meet, numbers, scalar, spread
 from nacre.api.primitives import picking, pointwise, view
 from nacre.api.tensor import Tensor
-from nacre.base.dims import Dim, Size, product
+from nacre.base.arguments import is_whole, shown
+from nacre.base.dims import LIMIT, Dim, Size, product
 from nacre.base.dtypes import bool_, int64
-from nacre.base.errors import AxisError, DTypeError, ShapeError, TraceError, explain
+from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError, TraceError, explain
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, broadcast_shapes, normal_axis
 from nacre.interpret.evaluate import from_numpy
+from nacre.runtime.buffer import require_room
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable
 
@@ -126,7 +128,7 @@ def _checked(entry: Any, size: Size, axis: int) -> Any:
     if isinstance(entry, int):
         return _place(entry, size, axis)
     if _is_slice(entry):
-        return entry
+        return _whole_slice(entry)
     if is_concrete(entry) and isinstance(size, int):
         array = numbers(entry, "index")
         least, most = (int(array.min()), int(array.max())) if array.size else (0, -1)
@@ -142,6 +144,17 @@ def _checked(entry: Any, size: Size, axis: int) -> Any:
     zero = spread(constant(0, int64), wide.type.shape)
     moved = pointwise.add(wide, spread(scalar(size, int64), wide.type.shape))
     return pointwise.select(pointwise.lt(wide, zero), moved, wide)
+
+
+def _whole_slice(entry: slice[Any, Any, Any]) -> slice[Any, Any, Any]:
+    """A slice of plain or symbolic numbers; raises KindError for other parts."""
+    parts = entry.start, entry.stop, entry.step
+    if all(p is None or type(p) is int for p in parts):
+        return entry
+    for p in parts:
+        if p is not None and not isinstance(p, bool | np.bool_) and not is_whole(p):
+            raise KindError(f"index: the parts of a slice must be integers; got {shown(p)}; write int(n) or n // 2")
+    return slice(*(p if p is None or isinstance(p, Dim) else int(p) for p in parts))
 
 
 def _place(entry: int, size: Size, axis: int) -> Size:
@@ -163,25 +176,33 @@ Span = tuple[Size, Size, int, bool]  # start, stop, step > 0, and whether the re
 
 def _span(entry: slice, size: Size) -> Span:
     """The start, stop and step of a slice on an axis."""
-    step = 1 if entry.step is None else int(entry.step)
+    step: Any = 1 if entry.step is None else entry.step
+    if isinstance(step, Dim):
+        raise KindError(f"index: the step of a slice must be a known number; got {step}; write an int")
     if step == 0:
         raise ShapeError("index: the step of a slice must not be 0; got 0")
     if isinstance(size, Dim):
-        return _symbolic_span(entry, size, step)
+        return _symbolic_span(entry, size, max(-LIMIT, min(step, LIMIT)))
     start, stop, step = entry.indices(size)
     count = len(range(start, stop, step))
     if count == 0:
         return 0, 0, 1, False
+    if count == 1:  # the step may be larger than machine numbers
+        return start, start + 1, 1, False
     last = start + (count - 1) * step
     return (start, last + 1, step, False) if step > 0 else (last, start + 1, -step, True)
 
 
 def _symbolic_span(entry: slice, size: Dim, step: int) -> Span:
-    low = size.bounds()[0]
+    low, high = size.bounds()
     if entry.start is None and entry.stop is None and step in (1, -1):
         return 0, size, 1, step < 0
     ends: list[Size] = []
     for given, default in ((entry.start, 0), (entry.stop, size)):
+        if step > 0 and isinstance(given, int) and not -high < given < high:  # beyond the axis, as in NumPy
+            if (given > 0) is not (default is size):
+                return 0, 0, 1, False
+            given = None
         end = default if given is None else given
         if isinstance(end, int) and end < 0:
             end = size + end
@@ -192,7 +213,10 @@ def _symbolic_span(entry: slice, size: Dim, step: int) -> Span:
                 "give the size a larger minimum"
             )
         ends.append(end)
-    return ends[0], ends[1], step, False
+    start, stop = ends
+    if isinstance(start, int) and isinstance(stop, int) and start >= stop:
+        return 0, 0, 1, False
+    return start, stop, step, False
 
 
 def _spans(key: Key, shape: Shape) -> list[Span]:
@@ -356,6 +380,7 @@ def _scatter(x: Any, key: Key, value: Any) -> Any:
             "use nacre.where with a comparison of nacre.arange(n)"
         )
     count: int = x.type.size
+    require_room(count * 24)
     places = np.arange(count).reshape(shape)[tuple(map(_again, key.entries))]
     source = np.full(count, -1, np.int64)
     source[places.reshape(-1)] = np.arange(places.size)

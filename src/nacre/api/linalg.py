@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from nacre.api.functions import NUMERIC, require
 from nacre.api.operands import TensorLike, as_tensor, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import whole_number, whole_numbers
+from nacre.base.arguments import is_whole, whole_number, whole_numbers
 from nacre.base.dtypes import DType, as_dtype, float32
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis, show_shape
@@ -111,13 +111,13 @@ def tensordot(
     """
     (a, b), wide = _met("tensordot", (x, y), dtype)
     ra, rb = len(a.type.shape), len(b.type.shape)
-    if isinstance(axes, int):
+    if isinstance(axes, bool) or is_whole(axes):
         axes = whole_number(axes, "tensordot", "axes")
         if not 0 <= axes <= min(ra, rb):
             raise ShapeError(f"tensordot: axes must be between 0 and {min(ra, rb)}; got {axes}")
         left, right = tuple(range(ra - axes, ra)), tuple(range(axes))
     else:
-        listed = [whole_numbers(side, "tensordot", "axes") for side in islice(axes, 3)]
+        listed = [whole_numbers(side, "tensordot", "axes") for side in islice(cast("Any", axes), 3)]
         if len(listed) != 2 or len(listed[0]) != len(listed[1]):
             raise ShapeError(f"tensordot: axes must be a number, or two lists of equal length; got {axes}")
         left = tuple(normal_axis(k, ra, "tensordot") for k in listed[0])
@@ -158,7 +158,8 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     held, wide = _met("einsum", [as_tensor(x) for x in xs], dtype)
     for letters, x in zip(inputs, held, strict=True):
         if len(letters) != len(x.type.shape):
-            raise ShapeError(f"einsum: the operand for {letters!r} must have {len(letters)} axes; got {x.type}")
+            raise ShapeError(f"einsum: the operand for {letters!r} must have rank {len(letters)}, one axis for each "
+                             f"letter; got {x.type}, of rank {len(x.type.shape)}")
     result, letters = held[0], inputs[0]
     for k in range(len(held)):
         later = "".join(inputs[k + 1 :]) + output
@@ -167,7 +168,9 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
         else:
             result, letters = _alone(result, letters, later, wide)
     if sorted(letters) != sorted(output):
-        raise ArgumentError(f"einsum: each result letter must occur in an operand; got {subscripts!r}")
+        missing = "".join(sorted(set(output) - set(letters)))
+        raise ArgumentError(f"einsum: each letter of the result must occur in an operand; got {missing!r} in "
+                            f"{subscripts!r}, which does not")
     result = as_tensor(result, wide)
     return view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
 
@@ -176,10 +179,19 @@ def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
     text = subscripts.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
-    if not all(part.isalpha() or not part for part in (*inputs, output)) or len(inputs) != count:
-        raise ArgumentError(f"einsum: subscripts must name the axes of all {count} operands; got {subscripts!r}")
-    if any(len(set(part)) != len(part) for part in (*inputs, output)):
-        raise ArgumentError(f"einsum: letters within an operand must be distinct; got {subscripts!r}")
+    if "." in text:
+        raise ArgumentError("einsum: subscripts must name every axis with a letter, without `...`; got "
+                            f"{subscripts!r}; write a letter for each axis, or use matmul")
+    if not all(part.isalpha() or not part for part in (*inputs, output)):
+        raise ArgumentError(f"einsum: subscripts must be letters, commas and one `->`; got {subscripts!r}; "
+                            'write "ij,jk->ik", for example')
+    if len(inputs) != count:
+        raise ArgumentError(f"einsum: subscripts must describe as many operands as are given, {count}; got "
+                            f"{subscripts!r}, which describes {len(inputs)}; separate them by commas")
+    for part in (*inputs, output):
+        if len(set(part)) != len(part):
+            raise ArgumentError(f"einsum: letters of one operand or of the result must be distinct; got {part!r} in "
+                                f"{subscripts!r}; take a diagonal with x[i, i] for i = nacre.arange(n)")
     if not arrow:
         together = "".join(inputs)
         output = "".join(sorted(c for c in set(together) if together.count(c) == 1))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, cast
 
 from nacre.api.operands import Scalar, TensorLike, apart, as_tensor, meet, scalar, shape_of, spread, whole_sizes
 from nacre.api.primitives import view
 from nacre.api.tensor import Axes, Tensor
-from nacre.base.arguments import few, is_whole, whole_number, whole_numbers
+from nacre.base.arguments import few, is_whole, shown, whole_number, whole_numbers
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size, product
 from nacre.base.errors import ArgumentError, KindError, ShapeError
@@ -65,7 +65,8 @@ def reshape(x: TensorLike, /, shape: Size | Sequence[Size]) -> Tensor:
             [3, 4]], i64[2, 2])
     """
     held = as_tensor(x)
-    listed = (shape,) if isinstance(shape, int | Dim | str) else few(shape, "reshape")
+    single = isinstance(shape, int | Dim | str) or (not isinstance(shape, tuple | list) and is_whole(shape))
+    listed: tuple[Any, ...] = (shape,) if single else few(cast("Any", shape), "reshape")
     sizes = _reshaped(listed, held.type.size, "reshape", held.type.shape)
     return apart(held, held) if sizes == held.type.shape else view.reshape(held, sizes)
 
@@ -357,7 +358,11 @@ def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor
     Tensor([1, 1, 2, 2], i64[4])
     """
     held = as_tensor(x)
-    (repeats,) = whole_numbers(repeats, "repeat", "repeats", 1)
+    counts = whole_numbers(repeats, "repeat", "repeats")
+    if len(counts) != 1:
+        raise ArgumentError(f"repeat: repeats must be one number for all elements; got {len(counts)} numbers: "
+                            f"{shown(repeats)}; for one count for each, write x[numpy.repeat(numpy.arange(n), counts)]")
+    (repeats,) = counts
     if repeats < 0:
         raise ArgumentError(f"repeat: repeats must be at least 0; got {repeats}")
     if axis is None:

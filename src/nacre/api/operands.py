@@ -115,7 +115,9 @@ def _from_nested(items: Sequence[Any], dtype: DType | None) -> Any:
         if any(isinstance(leaf, np.ma.MaskedArray) for leaf in leaves):
             _from_array(np.ma.MaskedArray(array), None)  # refuses it
     except ValueError:
-        raise ShapeError("tensor: nested lists must have equal lengths; got ragged lists; pad them") from None
+        got = _what_is_ragged(items) or "ragged lists"
+        raise ShapeError(f"tensor: nested lists must have equal lengths; got {got}; pad them, or keep a list of "
+                         "tensors") from None
     if not strong:
         return from_numpy(elements(array, leaves, dtype, "tensor"))
     met = _promoted("tensor", [as_dtype(d) for d in dict.fromkeys(strong)])
@@ -141,6 +143,30 @@ def is_plain(x: object) -> bool:
 
 def _is_array(x: object) -> bool:
     return isinstance(x, np.generic | np.ndarray) or (not isinstance(x, int | float) and hasattr(x, "__array__"))
+
+
+def _what_is_ragged(items: Sequence[Any], at: str = "x") -> str:
+    """Two items of one list that differ in size, with their places; nothing where the lists have equal sizes."""
+    sizes = [_extent(item) for item in items]
+    for k, size in enumerate(sizes):
+        if size != sizes[0]:
+            return f"{_extent_in_words(sizes[0])} at {at}[0] and {_extent_in_words(size)} at {at}[{k}]"
+    inner = (_what_is_ragged(cast("Sequence[Any]", item), f"{at}[{k}]") for k, item in enumerate(items)
+             if isinstance(item, list | tuple))
+    return next(filter(None, inner), "")
+
+
+def _extent(item: Any) -> tuple[int, ...]:
+    """The shape of an array, the length of a list, () for a number."""
+    if isinstance(item, list | tuple):
+        return (len(cast("Sequence[Any]", item)),)
+    return tuple(getattr(item, "shape", ()))
+
+
+def _extent_in_words(size: tuple[int, ...]) -> str:
+    if not size:
+        return "one number"
+    return f"{size[0]} item{'' if size[0] == 1 else 's'}" if len(size) == 1 else f"an array of shape {size}"
 
 
 def _ragged(first: Shape, other: Shape) -> ShapeError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 from nacre.api.functions import ALL, NUMERIC, REAL, require
@@ -11,6 +10,7 @@ from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, spr
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
+from nacre.base.arguments import plain_number
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
@@ -110,7 +110,8 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     """
     held = as_tensor(x)
     require("var", held.type.dtype, REAL)
-    if isinstance(correction, Real) and not math.isfinite(correction):
+    correction = plain_number(correction, "var", "correction")
+    if not math.isfinite(correction):
         raise ArgumentError(f"var: correction must be finite; got {correction}; write 1 for PyTorch's, or 0")
     wide = wide_float(held)
     centred = pointwise.sub(wide, spread(_mean(wide, axis, True, "var"), wide.type.shape))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+from nacre.base.arguments import is_whole
 from nacre.base.errors import ArgumentError
 from nacre.base.state import STATE, gradients
 from nacre.codegen.entry import forget_packed, rebind
@@ -111,9 +112,9 @@ def set_memory_limit(nbytes: int | None) -> None:
     >>> nc.set_memory_limit(1 << 30)
     >>> nc.set_memory_limit(None)
     """
-    if nbytes is not None and (isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if nbytes is not None and (not is_whole(nbytes) or nbytes < 0):
         raise ArgumentError(f"set_memory_limit: nbytes must be at least 0, or None; got {nbytes!r}")
-    buffer.memory_limit(nbytes)
+    buffer.memory_limit(None if nbytes is None else min(int(nbytes), (1 << 63) - 1))
 
 
 def empty_cache() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.operands import TensorLike, as_tensor, whole_sizes
 from nacre.api.primitives import picking
 from nacre.api.tensor import Tensor
 from nacre.base.dims import Size
@@ -27,7 +27,7 @@ def dynamic_slice(x: TensorLike, starts: Sequence[TensorLike], sizes: Sequence[S
     Tensor([[2, 3],
             [5, 6]], i64[2, 2])
     """
-    return picking.dynamic_slice(as_tensor(x), _starts(starts, "dynamic_slice"), tuple(sizes))
+    return picking.dynamic_slice(as_tensor(x), _starts(starts, "dynamic_slice"), whole_sizes(sizes, "dynamic_slice"))
 
 
 def dynamic_update_slice(x: TensorLike, update: TensorLike, starts: Sequence[TensorLike]) -> Tensor:

@@ -9,7 +9,7 @@ from nacre.api.functions import ALL, require
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.primitives import sorting
 from nacre.api.tensor import Tensor
-from nacre.base.errors import ArgumentError
+from nacre.base.arguments import whole_number
 from nacre.base.types import normal_axis
 
 __all__ = ["argsort", "sort", "topk"]
@@ -46,8 +46,7 @@ def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> t
     >>> nc.topk([1, 5, 3, 5], 3)
     (Tensor([5, 5, 3], i64[3]), Tensor([1, 3, 2], i64[3]))
     """
-    if isinstance(k, bool) or not isinstance(k, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"topk: k must be an integer; got {k!r}")
+    k = whole_number(k, "topk", "k")
     held, along = _operand(x, axis, "topk")
     return sorting.topk(held, k, along, largest)
 

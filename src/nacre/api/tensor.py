@@ -35,6 +35,7 @@ from nacre.base.errors import (
     explain,
 )
 from nacre.base.hints import TENSOR, listed, mark_absent
+from nacre.base.types import unlike
 from nacre.interpret import tape
 from nacre.ops.detach import detach
 from nacre.trace.value import Payload, Value, is_concrete, make, register_public
@@ -343,7 +344,7 @@ class Tensor(Value):
         if not isinstance(self.node, Leaf):
             raise GradientError("grad: only the gradient of a leaf can be set; got the result of an operation")
         if value is not None and value.type is not self.type:
-            raise ShapeError(f"grad: the gradient must have type {self.type}; got {value.type}")
+            raise unlike("grad: the gradient", self.type, value.type)
         if self.node.owner is not None:
             self.node.owner.gradient = value
         else:
@@ -383,7 +384,7 @@ class Tensor(Value):
             )
         seed = FUNCTIONS.ones_like(self) if gradient is None else as_tensor(gradient)
         if seed.type is not self.type:
-            raise ShapeError(f"backward: `gradient` must have type {self.type}; got {seed.type}")
+            raise unlike("backward: `gradient`", self.type, seed.type)
         tape.backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
 
     def detach(self) -> Tensor:

@@ -94,6 +94,19 @@ def whole_number(value: object, operation: str, what: str) -> int:
     return cast("int", value) if isinstance(value, Dim) else int(index(cast("Any", value)))
 
 
+def plain_number(value: object, operation: str, what: str) -> float:
+    """A real number of Python or NumPy, or of a tensor of shape [].  Raises KindError for other values.
+
+    >>> plain_number(0.5, "dropout", "p")
+    0.5
+    """
+    if type(value) is float or type(value) is int:
+        return value
+    if isinstance(value, Dim) or not is_number(value):
+        raise KindError(f"{operation}: {what} must be a number; got {shown(value)}; write float(x)")
+    return float(cast("Any", value))
+
+
 def whole_numbers(value: object, operation: str, what: str, count: int | None = None) -> tuple[int, ...]:
     """One or several whole numbers as a tuple; with a `count`, one number stands for all.
 
@@ -115,7 +128,9 @@ def whole_numbers(value: object, operation: str, what: str, count: int | None = 
     if len(found) == 1:
         return found * count
     if len(found) != count:
-        raise ArgumentError(f"{operation}: {what} must be one number or {count}; got {shown(value)}")
+        most = "one number" if count == 1 else f"one number or {count} numbers"
+        held = f"{len(found)} numbers" if len(found) <= count or hasattr(value, "__len__") else "more"
+        raise ArgumentError(f"{operation}: {what} must be {most}; got {held}: {shown(value)}")
     return found
 
 

@@ -17,7 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, TypeGuard, cast
 
 from nacre.base.arguments import Parameters, shown
-from nacre.base.errors import ArgumentError, DTypeError, Error, KindError
+from nacre.base.errors import ArgumentError, DTypeError, Error, KindError, OutOfMemory
 from nacre.base.hints import KEYWORDS, closest, refusal, worded
 
 SPELLINGS: Final = {  # keywords of PyTorch's, and in `nn.functional`, which has those, of the array API's
@@ -136,6 +136,9 @@ def _refused(
         raise fault
     held.check(operation, args, kwargs)
     given = [*args, *kwargs.values()]
+    if isinstance(fault, MemoryError) and _in_package(fault):
+        raise OutOfMemory(f"{operation}: too little memory for the arguments; got {', '.join(map(shown, given))}; "
+                          f"use smaller sizes; Python says: {fault}") from fault
     if _of_arguments(fault):
         raise ArgumentError(
             f"{operation}: the arguments must fit each other; got {', '.join(map(shown, given))}; "
@@ -204,8 +207,12 @@ def _require_count(held: Parameters, operation: str, args: Sequence[Any], kwargs
 
 def _of_arguments(fault: Exception) -> bool:
     """Whether wrong arguments caused an error that arose in the package and not in the caller's code."""
-    if not isinstance(fault, OF_ARGUMENTS) and type(fault).__module__.partition(".")[0] != "numpy":
-        return False
+    known = isinstance(fault, OF_ARGUMENTS) or type(fault).__module__.partition(".")[0] == "numpy"
+    return known and _in_package(fault)
+
+
+def _in_package(fault: Exception) -> bool:
+    """Whether an error arose in the package and not in the caller's code."""
     at = fault.__traceback__
     while at is not None:
         if at.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in OURS:

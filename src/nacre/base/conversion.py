@@ -49,7 +49,12 @@ def plain(value: object) -> Number:
     if isinstance(value, Real) and not isinstance(value, Integral):
         return float(given)
     if hasattr(given, "__index__"):
-        return index(given)
+        try:
+            return index(given)
+        except DTypeError:  # of a tensor
+            found = getattr(given, "type", kind)
+            raise DTypeError(f"number: the value must be a plain number; got a {kind} of type {found}; "
+                             "write float(x) outside jit, or the number itself") from None
     raise DTypeError(f"number: the value must be a real number; got {kind}")
 
 

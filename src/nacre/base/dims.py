@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Union
 
 from nacre.base.errors import KindError, ShapeError
@@ -100,8 +101,9 @@ class Dim:
         2*n + 1 (3, 129) True
         """
         given: list[object] = [name, min, 0 if max is None else max]
-        if not isinstance(given[0], str) or any(type(v) is not int for v in given[1:]):
+        if not isinstance(given[0], str) or any(isinstance(v, bool) or not isinstance(v, Integral) for v in given[1:]):
             raise KindError(f"Dim: the name must be a string and the bounds integers; got {name!r}, {min!r}, {max!r}")
+        min, max = int(min), None if max is None else int(max)
         if not name.isidentifier():
             raise ShapeError(f"Dim: the name must be an identifier such as 'batch'; got {name!r}")
         high = LIMIT if max is None else max

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +13,7 @@ from nacre.base.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class DType:
-    """An element type.  There is one object for each; compare with `is` or `==`.
+    """An element type.  There is one object for each; compare them with `is` or `==`.
 
     `kind` is one of `b` (bool), `i` (signed), `u` (unsigned), `f` (floating point).
 
@@ -34,6 +34,25 @@ class DType:
 
     def __str__(self) -> str:
         return self.short
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is this object; raises DTypeError for NumPy's and Python's types and for names of dtypes.
+
+        Equal objects must have equal hashes, and NumPy's own types do not, so none of them could be equal.
+        """
+        if self is other:
+            return True
+        if isinstance(other, type | np.dtype | str):
+            meant = _meant(cast("object", other))
+            if meant is not None:
+                raise DTypeError(f"dtype: Nacre's dtypes must be compared with each other; got {self!r} and {other!r}; "
+                                 f"write {meant!r}")
+        return False
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = object.__hash__
 
     def __reduce__(self) -> str | tuple[object, ...]:
         return dtype_named, (self.name,)
@@ -96,6 +115,19 @@ def dtype_named(name: str) -> DType:
     except KeyError:
         known = ", ".join(d.name for d in ALL)
         raise DTypeError(f"dtype: the name must be one of {known}; got {name!r}") from None
+
+
+def _meant(other: object) -> DType | None:
+    """The dtype that another library's type or a name stands for; None where there is none."""
+    if isinstance(other, str):
+        return _by_name.get(other)
+    kind = cast("Any", other)
+    if isinstance(other, type) and not issubclass(kind, np.generic) and kind not in (bool, int, float):
+        return None
+    try:
+        return as_dtype(other)
+    except DTypeError:
+        return None
 
 
 def as_dtype(value: object) -> DType:

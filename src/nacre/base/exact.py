@@ -10,7 +10,7 @@ import numpy as np
 
 SIMPLE = (type(None), bool, int, str, bytes)
 WRITTEN = (float, Decimal, Fraction, range, complex)  # told by their texts: zeros have signs, ranges have ends
-HELD = (float, int, str, bytes, complex)  # bases of classes that may hold more than the number or text
+HELD = (float, int, str, bytes, complex, tuple)  # bases of classes that may hold more than the value
 
 
 class Same:
@@ -26,6 +26,24 @@ class Same:
 
     def __hash__(self) -> int:
         return id(self.value) >> 4
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Told:
+    """A value compared by a key of its own."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any, key: tuple[Any, ...]) -> None:
+        self.value, self.key = value, key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Told) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -50,20 +68,36 @@ def exact_key(value: Any) -> Exact:
     >>> exact_key(0.5), exact_key("text")
     (0.5, 'text')
     """
-    kind = type(cast("object", value))
+    kind: Any = type(cast("object", value))
     if kind in SIMPLE:
         return Exact((kind, value))
     if kind in WRITTEN:
         return Exact((kind, repr(value)))
-    if kind is tuple:
+    if isinstance(cast("object", value), HELD) and getattr(cast("object", value), "__dict__", None):
+        return Exact((kind, Same(value)))
+    if _is_tuple(kind):
         return Exact((kind, tuple(map(exact_key, value))))
     if kind is frozenset:
         return Exact((kind, frozenset(map(exact_key, value))))
     if isinstance(value, np.generic):
         number = cast("np.generic[Any]", value)
         return Exact((kind, repr(number), number.dtype.str, number.tobytes()))
-    if isinstance(value, HELD) and getattr(cast("object", value), "__dict__", None):
-        return Exact((kind, Same(value)))
     if isinstance(value, float):
         return Exact((kind, value.hex()))
+    if hasattr(kind, "__dataclass_fields__") and kind.__eq__ is not object.__eq__:
+        return _of_fields(kind, value)
     return Exact((kind, value))
+
+
+def _is_tuple(kind: type[object]) -> bool:
+    return issubclass(kind, tuple)
+
+
+def _of_fields(kind: Any, value: Any) -> Exact:
+    """A key for an instance of a dataclass that compares fields; by identity where a field has no hash."""
+    fields = [getattr(value, name, None) for name in kind.__dataclass_fields__]
+    try:
+        hash(tuple(fields))
+    except TypeError:
+        return Exact((kind, Same(value)))
+    return Exact((kind, Told(value, tuple(map(exact_key, fields)))))

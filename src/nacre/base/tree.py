@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final
 
 from nacre.base.errors import ArgumentError
+from nacre.base.exact import exact_key
 from nacre.base.records import dataclass
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Hashable]]
@@ -42,6 +43,35 @@ class Structure:
 
 
 LEAF = Structure(None)
+TEXT: Final = frozenset({str})
+
+
+class Keys(tuple[Any, ...]):
+    """The keys of a dict, not all of them plain strings; compared by all that code can see, unlike 1 == True == 1.0.
+
+    >>> Keys([1]) == Keys([1]), Keys([1]) == Keys([True]), Keys([0.0]) == Keys([-0.0])
+    (True, False, False)
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keys) and exact_key(tuple(self)) == exact_key(tuple(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(exact_key(tuple(self)))
+
+
+def keys_of(held: dict[Any, Any]) -> tuple[Any, ...]:
+    """The keys of a dict in order, as part of a structure.
+
+    >>> keys_of({"a": 1, "b": 2}), keys_of({1: 1, "b": 2})
+    (('a', 'b'), (1, 'b'))
+    """
+    return tuple(held) if TEXT.issuperset(map(type, held)) else Keys(held)
 
 
 def _open(tree: Any) -> tuple[type, Sequence[Any], Hashable] | None:
@@ -52,7 +82,7 @@ def _open(tree: Any) -> tuple[type, Sequence[Any], Hashable] | None:
     if kind is tuple or kind is list:
         return kind, tree, None
     if kind is dict:
-        return dict, list(tree.values()), tuple(tree)
+        return dict, list(tree.values()), keys_of(tree)
     if kind in _registered:
         children, data = _registered[kind][0](tree)
         return kind, children, data

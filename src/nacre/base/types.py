@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import ClassVar, Final, NoReturn, cast
 
 from nacre.base.arguments import few, is_whole, shown
 from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import DType
-from nacre.base.errors import AxisError, KindError, ShapeError
+from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError
 
 Shape = tuple[Size, ...]
 MOST_AXES: Final = 64  # NumPy's; loop nests and their compile time grow with them
@@ -32,6 +33,7 @@ class TensorType:
         if found is None:
             if len(key[0]) > MOST_AXES:
                 raise ShapeError(f"tensor: at most {MOST_AXES} axes are allowed; got {len(key[0])}; merge some")
+            key = (tuple(s if type(s) is int or isinstance(s, Dim) else index(s) for s in key[0]), dtype)
             found = super().__new__(cls)
             found.shape, found.dtype = key
             found.static = all(type(s) is int for s in key[0])
@@ -109,13 +111,21 @@ def broadcast_shapes(*shapes: Shape, operation: str = "broadcast") -> Shape:
     return tuple(result)
 
 
+def unlike(what: str, wanted: TensorType, found: TensorType) -> ShapeError | DTypeError:
+    """The error for a tensor of another type: a ShapeError for another shape, a DTypeError for another dtype alone."""
+    if found.shape != wanted.shape:
+        return ShapeError(f"{what} must have type {wanted}; got {found}, of another shape; reshape or broadcast it")
+    return DTypeError(f"{what} must have type {wanted}; got {found}; convert it with "
+                      f"astype(nacre.{wanted.dtype.name})")
+
+
 def normal_axis(axis: int, rank: int, operation: str) -> int:
     """A non-negative axis.  Raises AxisError if it is out of range, KindError if it is not a whole number."""
     if type(axis) is not int and not is_whole(axis):
         raise KindError(f"{operation}: axis must be an integer; got {shown(axis)}")
     if not -rank <= axis < rank:
         raise AxisError(f"{operation}: axis must be in [{-rank}, {rank}); got {axis}")
-    return axis % rank if rank else 0
+    return (axis if type(axis) is int else index(axis)) % rank if rank else 0
 
 
 def normal_axes(axes: int | Sequence[int] | None, rank: int, operation: str) -> tuple[int, ...]:
@@ -123,7 +133,8 @@ def normal_axes(axes: int | Sequence[int] | None, rank: int, operation: str) -> 
     if axes is None:
         return tuple(range(rank))
     given: object = axes
-    single = is_whole(given) or isinstance(given, str) or not hasattr(type(given), "__iter__")
+    one = isinstance(given, str) or getattr(given, "shape", None) == ()
+    single = one or is_whole(given) or not hasattr(type(given), "__iter__")
     listed: list[int] = [cast("int", axes)] if single else list(few(cast("Sequence[int]", axes), operation))
     normal = sorted(normal_axis(a, rank, operation) for a in listed)
     if len(set(normal)) != len(normal):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nacre.base.arguments import whole_numbers
 from nacre.base.conversion import integers
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.data.randomness import rng
@@ -20,10 +21,10 @@ Pair = int | tuple[int, int]
 
 
 def _pair(value: Pair, what: str) -> tuple[int, int]:
-    found = (value, value) if isinstance(value, int) else tuple(value)
-    if len(found) != 2 or min(found) < 0:
+    found = whole_numbers(value, "augment", what, 2)
+    if min(found) < 0:
         raise ArgumentError(f"augment: {what} must be one or two non-negative sizes; got {value}")
-    return found
+    return found[0], found[1]
 
 
 def _image(x: Any, kind: str) -> np.ndarray:

@@ -50,7 +50,7 @@ class Forward(Changes):
 
     def dual(self, primal: Value, tangent: Value | None) -> Value:
         """A value with a tangent; without one it is the value itself."""
-        return primal if tangent is None else make(primal.type, Dual(self, primal, tangent))
+        return primal if tangent is None or is_empty(primal.type) else make(primal.type, Dual(self, primal, tangent))
 
     def split(self, x: Value) -> tuple[Value, Value | None]:
         """A value and its tangent, as they are one level down."""
@@ -82,6 +82,11 @@ class Forward(Changes):
         return self.dual(result, tangents[0])
 
 
+def is_empty(type: TensorType) -> bool:
+    """Whether a tensor has no elements: then its tangent is zero, though 0 / 0 in a mean of it is NaN."""
+    return 0 in type.shape
+
+
 def zeros(type: TensorType) -> Value:
     """Zeros of a type."""
     return fill(0, type.shape, type.dtype)
@@ -97,6 +102,7 @@ def push(
     """The tangents of results ys (a value, or a tuple if there are several) along the tangents ts
     of operands xs."""
     results = ys if primitive.multiple else (ys,)
+    ts = [None if is_empty(x.type) else t for x, t in zip(xs, ts, strict=True)]
     if all(t is None for t in ts):
         return [None] * len(results)
     tangents = _tangents(primitive, ys, xs, ts, params)

@@ -498,8 +498,7 @@ class _Dropping(_Activation):
     """The common part of all kinds of dropout: a probability."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        dropout.check_probability(type(self).__name__, p)
-        self.p = p
+        self.p = dropout.check_probability(type(self).__name__, p)
 
 
 class Dropout(_Dropping):

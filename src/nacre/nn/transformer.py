@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.operands import TensorLike, as_tensor, shape_of
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import as_dtype, float32
 from nacre.base.errors import ArgumentError, DTypeError
@@ -22,6 +22,7 @@ from nacre.nn.containers import ModuleList
 from nacre.nn.layers import Linear
 from nacre.nn.module import Module
 from nacre.nn.normalisation import LayerNorm
+from nacre.runtime.buffer import require_room
 
 Activation = str | Callable[[Any], Any]
 Mask = TensorLike | None
@@ -305,4 +306,6 @@ class Transformer(Module):
         wanted = float32 if dtype is None else as_dtype(dtype)
         if not wanted.is_float:
             raise DTypeError(f"generate_square_subsequent_mask: the dtype must be floating-point; got {wanted.name}")
-        return as_tensor(np.triu(np.full((sz, sz), -np.inf), 1), wanted)
+        size = int(shape_of(sz, "generate_square_subsequent_mask")[0])
+        require_room(size**2 * 16)
+        return as_tensor(np.triu(np.full((size, size), -np.inf), 1), wanted)

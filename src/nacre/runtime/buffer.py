@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from nacre.base.errors import ArgumentError, OutOfMemory
 from nacre.base.locks import once
@@ -19,6 +19,7 @@ from nacre.native.engine import Library, host_target
 from nacre.runtime.allocator import STATE
 from nacre.runtime.heaptype import buffer_text
 
+UNASKED: Final = 1 << 19  # bytes that are taken without a look at the limit
 CACHE_SHARE = 4  # freed blocks may hold a quarter of the memory
 
 
@@ -138,6 +139,15 @@ def allocate(nbytes: int) -> Buffer:
     (100, 0)
     """
     return native().allocate(nbytes)
+
+
+def require_room(nbytes: int) -> None:
+    """Raise OutOfMemory where the limit or the system forbids this number of bytes, before NumPy takes them.
+
+    >>> require_room(100)
+    """
+    if nbytes > UNASKED:
+        allocate(min(nbytes, 1 << 62))
 
 
 def wrap(exporter: Any) -> Buffer:

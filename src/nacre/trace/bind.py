@@ -12,7 +12,9 @@ import ctypes
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
 
 from nacre.base.errors import StateError
 from nacre.base.locks import forkable, of_threads_there
@@ -113,6 +115,7 @@ def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
 def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
     """`bind` in Python, for calls that native code does not handle."""
     handler: Any
+    params = plain_params(params) if params else params
     key, handler = _dynamic() if STATE.word else (0, None)
     for x in inputs:
         node = x.node
@@ -130,6 +133,24 @@ def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, An
     if key & 1:
         return handler.record(primitive, inputs, params, key >> 1)
     return handler.process(primitive, inputs, params)
+
+
+def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with Python's whole numbers for NumPy's, which graphs could neither print nor store.
+
+    >>> plain_params({"axes": (np.int64(1),), "name": "x"})
+    {'axes': (1,), 'name': 'x'}
+    """
+    return {k: _plain_param(v) if isinstance(v, tuple | np.integer) else v for k, v in params.items()}
+
+
+def _plain_param(value: Any) -> Any:
+    if isinstance(value, np.integer):
+        return int(cast("Any", value))
+    if type(value) is not tuple:
+        return value
+    parts = cast("tuple[Any, ...]", value)
+    return tuple(map(_plain_param, parts)) if any(isinstance(v, tuple | np.integer) for v in parts) else parts
 
 
 def _dynamic() -> tuple[int, Any]:

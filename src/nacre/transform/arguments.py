@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+import inspect
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any, Final, cast
 
 import numpy as np
 
 from nacre.base import tree
+from nacre.base.arguments import whole_numbers
 from nacre.base.conversion import element, natural_dtype
-from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.errors import ArgumentError, DTypeError, KindError, explain
 from nacre.base.records import dataclass
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import holding
@@ -57,9 +59,44 @@ def is_tensor(x: object) -> bool:
     return isinstance(x, Value | Variable | np.ndarray | np.generic)
 
 
+LAZY: Final = (Generator, AsyncGenerator, Coroutine, map, filter, zip, enumerate, reversed)
+
+
+def require_function(f: Any, operation: str) -> None:
+    """Raise KindError for what no call computes: generator functions, `async` functions and classes."""
+    kind = type(cast("object", f))
+    for given in (f, *(getattr(kind, name, None) for name in ("forward", "__call__"))):
+        if any(test(given) for test in (
+                inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)):
+            raise _without_return(f"{operation}: the function must return its results", f"{name_of(f)}, "
+                                  f"{'a generator' if inspect.isgeneratorfunction(given) else 'an async'} function")
+    if inspect.isclass(f):
+        raise KindError(f"{operation}: the function must be a function or a module; got the class {f.__name__}; pass "
+                        f"an instance, or a function that makes one, as in lambda *args: {f.__name__}(*args)")
+
+
+def require_results(operation: str, leaves: Sequence[Any]) -> None:
+    """Raise KindError for results that are still to be computed, such as a generator; coroutines are closed."""
+    for leaf in leaves:
+        if isinstance(leaf, LAZY):
+            if isinstance(leaf, Coroutine):
+                leaf.close()
+            raise _without_return(f"{operation}: results must be tensors, or tuples, lists and dicts of them",
+                                  f"an object of {type(cast('object', leaf)).__name__}")
+
+
+def _without_return(what: str, got: str) -> KindError:
+    """The error for a function that yields or awaits."""
+    return KindError(explain(
+        f"{what}; got {got}", "def f(x):\n    for k in range(3):\n        yield x * k",
+        "Python runs the body of a generator or an `async` function only after the call, bit by bit,\n"
+        "  when there is nothing left that could compile or differentiate it.",
+        "def f(x):\n    return [x * k for k in range(3)]      # or nc.stack of them"))
+
+
 def normal_argnums(argnums: int | Sequence[int], count: int, operation: str) -> tuple[int, ...]:
     """Positions of arguments, each in range; raises ArgumentError for others."""
-    listed = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    listed = whole_numbers(argnums, operation, "argnums")
     for n in listed:
         if not -count <= n < count:
             raise ArgumentError(
@@ -166,9 +203,10 @@ class Arguments:
                         f"{type(result).__name__}"
                     )
                 result, aux = result
+            leaves, self.structure = tree.flatten(result)
+            require_results(self.operation, leaves)
             if check is not None:
                 check(result)
-            leaves, self.structure = tree.flatten(result)
             self.aux, self.aux_structure = tree.flatten(aux)
             outputs = [as_value(leaf, self.operation) for leaf in leaves]
             self.count = len(outputs)

@@ -7,13 +7,14 @@ variables that they read and write, become operands and results of the primitive
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from nacre.base import tree
 from nacre.base.dims import Size
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError, TraceError
-from nacre.base.types import TensorType
+from nacre.base.types import TensorType, unlike
 from nacre.ir.graph import Graph, Var
 from nacre.ops import control
 from nacre.ops.pointwise import add, cast, lt
@@ -34,11 +35,7 @@ def _require_equal(
         )
     for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
         if a is not b:
-            kind = ShapeError if a.dtype is b.dtype else DTypeError
-            raise kind(
-                f"{operation}: {what} must have type {b} at leaf {k}; got {a}; convert or "
-                "reshape it"
-            )
+            raise unlike(f"{operation}: {what} at leaf {k}", b, a)
 
 
 def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
@@ -147,7 +144,8 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
     >>> nc.fori_loop(1, 6, lambda k, product: product * k, nc.tensor(1))
     Tensor(120, i64[])
     """
-    if isinstance(lower, int) and isinstance(upper, int):
+    if isinstance(lower, Integral) and isinstance(upper, Integral):
+        lower, upper = int(lower), int(upper)
         first = as_value(lower, "fori_loop")
 
         def step(state: Any, _: Any) -> Any:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base import tree
+from nacre.base.arguments import is_whole
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
-from nacre.base.errors import ArgumentError, DepthError, DTypeError, Error, GradientError, ShapeError
-from nacre.base.types import TensorType
+from nacre.base.errors import ArgumentError, DepthError, DTypeError, Error, GradientError
+from nacre.base.types import TensorType, unlike
 from nacre.interpret import forward, tape
 from nacre.interpret.batch import batch, to_axis
 from nacre.interpret.evaluate import to_numpy
@@ -76,9 +77,7 @@ def value_and_grad(
         cotangents = pull([full_like(loss, 1), *(None for _ in outputs[1:])], retain_graph=False)
         gradients = arguments.restore(_filled(cotangents, arguments.primals))
         _, aux = arguments.results(outputs)
-        return ((loss, aux) if has_aux else loss), gradients[0] if isinstance(
-            argnums, int
-        ) else gradients
+        return ((loss, aux) if has_aux else loss), gradients[0] if is_whole(argnums) else gradients
 
     return value_and_gradient
 
@@ -143,8 +142,7 @@ def _like(
     values = [as_value(leaf, what) for leaf in leaves]
     for x, y in zip(values, wanted, strict=True):
         if x.type is not y.type:
-            kind = ShapeError if x.type.dtype is y.type.dtype else DTypeError
-            raise kind(f"{what} must have type {y.type}; got {x.type}")
+            raise unlike(what, y.type, x.type)
     return values
 
 
@@ -287,7 +285,7 @@ def _blocks(
     blocks: list[Any] = []
     for j in range(arguments.count):
         restored = arguments.restore([column[j] for column in columns])
-        blocks.append(restored[0] if isinstance(argnums, int) else restored)
+        blocks.append(restored[0] if is_whole(argnums) else restored)
     return tree.unflatten(arguments.structure, blocks)
 
 

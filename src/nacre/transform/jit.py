@@ -41,7 +41,7 @@ from nacre.runtime.executable import solve
 from nacre.trace.guards import recording, report
 from nacre.trace.value import GivenUp, Value, give_up, is_concrete
 from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, scope, settled
-from nacre.transform.arguments import name_of
+from nacre.transform.arguments import name_of, require_function, require_results
 from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Prepared, Static
 from nacre.transform.direct import direct
 from nacre.transform.dynamic import checked, dynamic_type
@@ -179,6 +179,7 @@ class Jitted:
             answer = self.function(*inner_args, **inner_kwargs)
             require_unchanged(self.name, rebuilt, before, answer)
             out_leaves, results["structure"] = tree.flatten(answer)
+            require_results(self.name, out_leaves)
             tensors: list[Value] = []
             plain: list[tuple[int, Any]] = []
             for k, leaf in enumerate(out_leaves):
@@ -616,4 +617,5 @@ def jit(function: Callable[..., Any] | None = None, *,
     """
     if function is None:
         return functools.partial(jit, dynamic_shapes=dynamic_shapes, donate=donate)
+    require_function(function, "jit")
     return Jitted(function, dynamic_shapes, donate)

@@ -14,7 +14,7 @@ from nacre.interpret.stage import Trace, VariableRecord, refuse_sweep, stage
 from nacre.ir.graph import Atom, Graph, Var
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
-from nacre.transform.arguments import as_value, is_pair, is_tensor, name_of
+from nacre.transform.arguments import as_value, is_pair, is_tensor, name_of, require_results
 
 Function = Callable[..., Any]
 
@@ -79,6 +79,7 @@ def stage_function(
             filled.append(a.filled(rest[: len(a.places)]))
             del rest[: len(a.places)]
         result: Any = f(*filled)
+        require_results(operation, [result])
         if pair and not is_pair(result):
             raise ArgumentError(
                 f"{operation}: the function must return (carry, y); got {type(result).__name__}"
@@ -86,6 +87,7 @@ def stage_function(
         outputs: list[Value] = []
         for part in result if pair else (result,):
             leaves, structure = tree.flatten(part)
+            require_results(operation, leaves)
             structures.append(structure)
             counts.append(len(leaves))
             outputs += [as_value(leaf, operation) for leaf in leaves]

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast, get_args
 
 from nacre.base import tree
+from nacre.base.arguments import is_whole, shown
 from nacre.base.dims import Size
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.interpret.batch import batch, to_axis
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
-from nacre.transform.arguments import as_value, is_tensor, like
+from nacre.transform.arguments import as_value, is_tensor, like, require_results
 
 Randomness = Literal["error", "same", "different"]
 MappedAxes = Any  # an int, None, or a tree of them that is a prefix of the arguments' tree
@@ -66,6 +67,7 @@ def vmap(
                 filled[k] = x
             results, answer = tree.flatten(f(*tree.replaced(list(args), iter(filled), []), **kwargs))
             found.append(answer)
+            require_results("vmap", results)
             return [as_value(y, "vmap") for y in results]
 
         ys, where = batch(flat, inputs, chosen, size, randomness)
@@ -80,24 +82,46 @@ def vmap(
 def _spread(what: str, axes: MappedAxes, structure: tree.Structure) -> list[int | None]:
     """One axis for each leaf."""
     given: object = axes
-    if axes is None or isinstance(axes, int):
+    if axes is None or is_whole(axes):
         return [axes] * structure.leaves
-    if (
-        isinstance(given, tuple | list | dict)
-        and structure.kind is not None
-        and len(axes) == len(structure.children)
-    ):
-        keys = cast("Sequence[Any]", structure.data)  # of a dict
-        parts: Sequence[Any] = [axes[key] for key in keys] if isinstance(given, dict) else axes
+    parts = _parts(given, structure)
+    if parts is not None:
         return [
             a
             for part, child in zip(parts, structure.children, strict=True)
             for a in _spread(what, part, child)
         ]
-    raise ArgumentError(
-        f"{what}: the value must be a number, None, or a prefix of the tree {structure}; got "
-        f"{axes!r}"
-    )
+    raise ArgumentError(f"{what}: the value must be {_described(structure)}; got {shown(given)}; {_written(structure)}")
+
+
+def _parts(axes: object, structure: tree.Structure) -> Sequence[Any] | None:
+    """The parts of axes for the children of a container; None where they do not fit it."""
+    if isinstance(axes, dict):
+        given = cast("dict[Any, Any]", axes)
+        keys = cast("Sequence[Any]", structure.data)
+        return [given[k] for k in keys] if structure.kind is dict and set(keys) == set(given) else None
+    if not isinstance(axes, tuple | list) or structure.kind is None:
+        return None
+    listed = cast("Sequence[Any]", axes)
+    return listed if len(listed) == len(structure.children) else None
+
+
+def _described(structure: tree.Structure) -> str:
+    """The axes that a container accepts, in words."""
+    if not structure.children:
+        return "an axis or None"
+    if structure.kind is dict:
+        return f"an axis, None, or a dict of them with the keys {list(cast('Sequence[Any]', structure.data))}"
+    return f"an axis, None, or a tuple of {len(structure.children)} of them"
+
+
+def _written(structure: tree.Structure) -> str:
+    """An example of axes for a container."""
+    if not structure.children:
+        return "write 0 for the first axis"
+    keys = cast("Sequence[Any]", structure.data)
+    zeros = dict.fromkeys(keys, 0) if structure.kind is dict else (0,) * len(structure.children)
+    return f"write 0 for the first axis of all, or {zeros}"
 
 
 def _size(inputs: Sequence[Value], axes: Sequence[int | None]) -> Size:

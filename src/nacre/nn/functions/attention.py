@@ -14,7 +14,7 @@ from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes
 from nacre.nn.functions.activations import exponentials, share
-from nacre.nn.functions.dropout import kept, scaled
+from nacre.nn.functions.dropout import check_probability, kept, scaled
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -55,6 +55,7 @@ def scaled_dot_product_attention(
     heads = q.type.shape
     if enable_gqa:
         q, k, v, attn_mask = _grouped(q, k, v, attn_mask)
+    dropout_p = check_probability("scaled_dot_product_attention", dropout_p)
     found = _attended(q, k, v, attn_mask, dropout_p, is_causal, scale)
     if enable_gqa:
         found = view.reshape(found, (*heads[:-1], found.type.shape[-1]))

@@ -10,6 +10,7 @@ from nacre.api.functions import REAL, require, where
 from nacre.api.operands import TensorLike, apart, as_tensor, filled
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import plain_number
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.activations import SELU_ALPHA, SELU_SCALE, composite
 
@@ -75,7 +76,7 @@ def _dropped(
     operation: str, x: TensorLike, p: float, training: bool, key: TensorLike | None, inner: int | None
 ) -> Tensor:
     """x with elements, or everything before the `inner` last axes, kept or set to zero."""
-    check_probability(operation, p)
+    p = check_probability(operation, p)
     held = as_tensor(x)
     require(operation, held.type.dtype, REAL)
     shape = held.type.shape
@@ -90,10 +91,12 @@ def _dropped(
     return pointwise.select(mask, *scaled(held, p))
 
 
-def check_probability(operation: str, p: float) -> None:
-    """Raise ArgumentError for a number outside [0, 1]."""
+def check_probability(operation: str, p: float) -> float:
+    """The probability as a number; raises KindError for other values, ArgumentError for a number outside [0, 1]."""
+    p = plain_number(p, operation, "p")
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"{operation}: p must be a probability in [0, 1]; got {p}")
+    return p
 
 
 def kept(shape: Any, p: float, key: TensorLike | None) -> Any:
@@ -132,7 +135,7 @@ def feature_alpha_dropout(x: TensorLike, p: float = 0.5, training: bool = False)
 
 
 def _alpha_dropped(operation: str, x: TensorLike, p: float, training: bool, leading: int | None) -> Tensor:
-    check_probability(operation, p)
+    p = check_probability(operation, p)
     held = as_tensor(x)
     require(operation, held.type.dtype, REAL)
     if not training or p == 0.0:

@@ -22,6 +22,7 @@ from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
+from nacre.runtime.buffer import require_room
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -188,6 +189,7 @@ def affine_grid(theta: TensorLike, size: Sequence[int], align_corners: bool = Fa
     if min(wanted) < 1:
         raise ArgumentError(f"affine_grid: sizes must be above 0; got {list(wanted)}")
     require("affine_grid", held.type.dtype, REAL)
+    require_room(int(product(wanted[2:])) * (2 * rank + 1) * 8)
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in wanted[2:]]
     if not align_corners:
         lines = [line * (n - 1) / n for line, n in zip(lines, wanted[2:], strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import few, whole_number
+from nacre.base.arguments import few, is_whole, whole_number
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.pool import Row, Windows, alone, batched, max_over
 from nacre.nn.functions.pool_mean import mean_over
+from nacre.runtime.buffer import require_room
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -28,13 +29,15 @@ __all__ = [
 ]
 
 
+BYTES: Final = 16  # of a window or a position, while they are computed
 OptionalSizes = int | Sequence[int | None] | None
 
 
 def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
     """The number of windows along each axis; None keeps the size of the axis."""
     given: object = value
-    listed: Any = (given,) if given is None or isinstance(given, int) else few(cast("Any", given), operation)
+    single = given is None or isinstance(given, bool) or is_whole(given)
+    listed: Any = (given,) if single else few(cast("Any", given), operation)
     listed = tuple(v if v is None else whole_number(v, operation, "output_size") for v in listed)
     listed = listed * len(spatial) if len(listed) == 1 else listed
     if len(listed) != len(spatial) or any(v is not None and v < 1 for v in listed):
@@ -46,6 +49,7 @@ def _wanted(value: OptionalSizes, spatial: Any, operation: str) -> Row:
 
 def _ranges(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The beginnings and ends of `count` windows: ⌊k · length / count⌋ and ⌈(k + 1) · length / count⌉."""
+    require_room(count * BYTES)
     k = np.arange(count)
     return k * length // count, -(-(k + 1) * length // count)
 
@@ -53,6 +57,7 @@ def _ranges(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 def _gathered(x: Any, axis: int, starts: np.ndarray, ends: np.ndarray) -> tuple[Any, int]:
     """x with the windows along an axis concatenated, each padded with its last element to the longest length."""
     longest = int((ends - starts).max())
+    require_room(len(starts) * longest * BYTES)
     places = np.minimum(starts[:, None] + np.arange(longest), ends[:, None] - 1)
     return take(x, as_tensor(places.ravel()), axis=axis), longest
 

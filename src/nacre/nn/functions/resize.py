@@ -19,7 +19,7 @@ from nacre.base.arguments import whole_numbers
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.pool import Sizes, batched, sizes
 from nacre.nn.functions.pool_adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from nacre.runtime.buffer import allocate
+from nacre.runtime.buffer import require_room
 from nacre.transform.grad import vjp
 
 __all__ = [
@@ -67,6 +67,7 @@ def pad(x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float 
                 f"pad: margins must be from 0 to {limit} in mode {mode!r} on an axis of {size}; got {before}, {after}"
             )
         if before or after:
+            require_room((int(size) + before + after) * BYTES_OF_PLACE)
             places: np.ndarray = np.arange(-before, int(size) + after)
             held = take(held, as_tensor(_PLACES[mode](places, size)), axis=axis)
     return held
@@ -132,7 +133,7 @@ def interpolate(
         raise ArgumentError(f"interpolate: mode {mode!r} takes no align_corners; got {align_corners}")
     spatial = held.type.shape[2:]
     counts, steps = _counts(spatial, size, scale_factor, bool(recompute_scale_factor))
-    _require_room(max(counts))
+    require_room(max(counts) * BYTES_OF_PLACE)
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](held, counts)
     if mode not in ("nearest", "nearest-exact"):
@@ -167,12 +168,6 @@ def _counts(spatial: Any, size: Sizes | None, factor: Any, again: bool) -> tuple
     if factors is None or again:
         return counts, [s / n for s, n in zip(spatial, counts, strict=True)]
     return counts, [1.0 / f for f in factors]
-
-
-def _require_room(count: int) -> None:
-    """Raise OutOfMemory if the positions along an axis do not fit in memory."""
-    if count > 1 << 16:
-        allocate(min(count, 1 << 48) * BYTES_OF_PLACE)
 
 
 Taps = list[tuple[np.ndarray, np.ndarray | None]]
