@@ -102,3 +102,64 @@ def test_numbers_that_a_gradient_needs_are_not_overwritten_in_silence() -> None:
     assert nc.jacfwd(f)(nc.tensor(AT)).tolist() == [2.0, 3.0, 6.0]
     with pytest.raises(nc.GradientError, match="must not change before backward"):
         nc.grad(f)(nc.tensor(AT))
+
+
+def product_of_both(a: Any, b: Any) -> Any:
+    a[0] = 5.0
+    return nc.sum(a * b)
+
+
+THROUGH: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "jit": nc.jit,
+    "checkpoint": nc.checkpoint,
+    "cond": lambda f: lambda *xs: nc.cond(nc.tensor(True), f, lambda *ys: nc.sum(ys[0]) * 0.0, *xs),
+    "the other branch": lambda f: lambda *xs: nc.cond(nc.tensor(False), lambda *ys: nc.sum(ys[0]) * 0.0, f, *xs),
+    "jit of checkpoint": lambda f: nc.jit(nc.checkpoint(f)),
+    "jit of cond": lambda f: nc.jit(lambda *xs: nc.cond(nc.sum(xs[0]) < 99.0, f, lambda *ys: nc.sum(ys[0]), *xs)),
+}
+OWN: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "grad": lambda f: nc.grad(f, (0, 1)),
+    "grad for one": nc.grad,
+    "vjp": lambda f: lambda *xs: nc.vjp(f, *xs),
+    "jvp": lambda f: lambda *xs: nc.jvp(f, xs, xs),
+    "jacfwd": nc.jacfwd,
+    "vmap": lambda f: lambda x, _: (lambda rows: nc.vmap(f)(rows, rows))(x[None]),
+    "vmap of a column": lambda f: lambda x, _: (lambda rows: nc.vmap(f, (1, 0))(rows, rows))(x[None] * nc.ones((2, 2))),
+    "while_loop": lambda f: lambda *xs: nc.while_loop(lambda c: c[2] < 1.0, lambda c: (*c[:2], f(*c[:2])), (*xs, 0.0)),
+    "scan": lambda f: lambda *xs: nc.scan(lambda c, r: (c, f(*c)), xs, nc.ones(2)),
+}
+
+
+@pytest.mark.parametrize("way", THROUGH)
+def test_a_write_reaches_the_tensor_of_the_caller(way: str) -> None:
+    x, plain, other = nc.tensor([1.0, 2.0]), nc.tensor([1.0, 2.0]), nc.tensor([3.0, 4.0])
+    assert THROUGH[way](product_of_both)(x, other).tolist() == product_of_both(plain, other).tolist() == 23.0
+    assert x.tolist() == plain.tolist() == [5.0, 2.0] and other.tolist() == [3.0, 4.0]
+    gradient = nc.grad(lambda y: product_of_both(y * 1.0, other))(nc.tensor([1.0, 2.0]))
+    assert nc.grad(lambda y: THROUGH[way](product_of_both)(y * 1.0, other))(nc.tensor([1.0, 2.0])).tolist() == (
+        gradient.tolist())
+
+
+def test_a_branch_that_does_not_write_leaves_the_operand() -> None:
+    x = nc.tensor([1.0, 2.0])
+    nc.cond(nc.tensor(False), product_of_both, lambda a, b: nc.sum(a), x, nc.ones(2))
+    assert x.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("way", [*THROUGH, *OWN])
+def test_a_tensor_that_is_given_twice_is_not_written_to(way: str) -> None:
+    x = nc.tensor([1.0, 2.0])
+    assert product_of_both(x, x).tolist() == 29.0
+    x = nc.tensor([1.0, 2.0])
+    with pytest.raises(nc.ArgumentError, match="must be given once"):
+        (THROUGH | OWN)[way](product_of_both)(x, x)
+    assert x.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("way", ["jit", "checkpoint", "cond"])
+def test_arrays_and_leaves_are_not_written_to(way: str) -> None:
+    with pytest.raises(nc.ArgumentError, match="must be a tensor; got a NumPy array"):
+        THROUGH[way](product_of_both)(AT, nc.tensor(AT))
+    leaf = nc.tensor(AT).requires_grad_()
+    with pytest.raises(nc.Error):
+        THROUGH[way](product_of_both)(leaf, nc.tensor(AT))

@@ -18,12 +18,13 @@ from nacre.api.operands import (
     is_scalar,
     meet,
     natural_dtype,
+    settled_number,
     shape_of,
     spread,
 )
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import plain_number, whole_number
+from nacre.base.arguments import whole_number
 from nacre.base.conversion import converted, number, plain
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, as_dtype, float32, float64, uint64
@@ -240,7 +241,7 @@ def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint
     """
     found = _dtype(dtype, DEFAULT_FLOAT)
     num = whole_number(num, "linspace", "num")
-    start, stop = plain_number(start, "linspace", "start"), plain_number(stop, "linspace", "stop")
+    start, stop = settled_number(start, "linspace", "start"), settled_number(stop, "linspace", "stop")
     if num < 0:
         raise ArgumentError(f"linspace: num must be at least 0; got {num}")
     require_room(num * (16 + found.itemsize))  # for the numbers, a copy and the result

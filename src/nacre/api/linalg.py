@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, cast
 
 from nacre.api.functions import NUMERIC, require
-from nacre.api.operands import TensorLike, as_tensor, meet, spread
+from nacre.api.operands import TensorLike, apart, as_tensor, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, whole_number, whole_numbers
@@ -172,7 +172,8 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
         raise ArgumentError(f"einsum: each letter of the result must occur in an operand; got {missing!r} in "
                             f"{subscripts!r}, which does not")
     result = as_tensor(result, wide)
-    return view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
+    result = view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
+    return apart(result, held[0])
 
 
 def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:

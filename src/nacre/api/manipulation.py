@@ -389,4 +389,4 @@ def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar 
         raise ShapeError(f"pad: width must have a (before, after) pair of at least 0 for each of {rank} axes; got "
                          f"{width}")
     lows, highs = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-    return view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank)
+    return apart(view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank), held)

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nacre.api.primitives import pointwise, view
-from nacre.base.arguments import few, is_whole, shown
+from nacre.base.arguments import few, is_whole, plain_number, shown
 from nacre.base.conversion import element, elements, natural_dtype, not_numbers, plain
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, as_dtype, bool_, float32, int64, promote
@@ -20,6 +20,7 @@ from nacre.base.errors import (
     TRACED,
     ArgumentError,
     DTypeError,
+    GradientError,
     KindError,
     OutOfMemory,
     ShapeError,
@@ -285,6 +286,15 @@ def outside(x: Value, low: int, high: Size, operation: str) -> np.ndarray:
     if not listed.size or (listed.min() >= low and listed.max() < high):
         return NONE
     return listed[(listed < low) | (listed >= high)]
+
+
+def settled_number(x: Any, operation: str, what: str) -> float:
+    """A plain number, through which no gradient flows.  Raises GradientError for a tensor that requires one."""
+    held = x.value if isinstance(x, Variable) else x
+    if isinstance(held, Value) and held.node is not None and STATE.gradients:
+        raise GradientError(f"{operation}: {what} must be a plain number, which records no gradient; got a tensor "
+                            "that requires one; write float(x) where no gradient is needed")
+    return plain_number(held, operation, what)
 
 
 def numbers(x: Value, operation: str) -> np.ndarray:

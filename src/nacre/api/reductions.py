@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 from nacre.api.functions import ALL, NUMERIC, REAL, require
-from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, spread
+from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, settled_number, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
-from nacre.base.arguments import plain_number
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
@@ -110,7 +109,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     """
     held = as_tensor(x)
     require("var", held.type.dtype, REAL)
-    correction = plain_number(correction, "var", "correction")
+    correction = settled_number(correction, "var", "correction")
     if not math.isfinite(correction):
         raise ArgumentError(f"var: correction must be finite; got {correction}; write 1 for PyTorch's, or 0")
     wide = wide_float(held)

@@ -17,8 +17,9 @@ from nacre.base.records import dataclass
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.stage import holding
 from nacre.trace.guards import report
-from nacre.trace.value import Value
+from nacre.trace.value import Value, make
 from nacre.trace.variable import Variable
+from nacre.transform.leftover import require_changeable
 
 
 def name_of(f: Any, otherwise: str = "") -> str:
@@ -47,6 +48,12 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
     raise DTypeError(
         f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}"
     )
+
+
+def apart(results: Sequence[Value], given: Sequence[Any]) -> list[Value]:
+    """Results as new objects where they are tensors of the caller's, so that `y[0] = v` does not change x."""
+    places = set(map(id, given))
+    return [make(y.type, y.content, y.layout, y.node) if id(y) in places else y for y in results]
 
 
 def is_pair(x: object) -> bool:
@@ -194,7 +201,10 @@ class Arguments:
 
         def function(*values: Value) -> list[Value]:
             """The function on flat values; notes the structure of its result."""
+            before = [x.content for x in values]
             result: Any = self.call(f, values)
+            changed = [k for k, x in enumerate(values) if x.content is not before[k]]
+            require_changeable(name_of(f, self.operation), *self._leaves(changed), through=False)
             aux: Any = None
             if has_aux:
                 if not is_pair(result):
@@ -213,6 +223,20 @@ class Arguments:
             return outputs + [x for x in self.aux if isinstance(x, Value)]
 
         return function
+
+    def _leaves(self, places: Sequence[int]) -> tuple[list[Any], list[int]]:
+        """All leaves of the call's arguments, and where among them the primals of some places are."""
+        if not places:
+            return [], []
+        given: list[Any] = []
+        found: list[int] = []
+        for n, argument in enumerate(self.args):
+            a = self.arguments.get(n)
+            leaves: list[Any] = tree.flatten(argument)[0] if a is None else a.leaves
+            held = [None] * len(leaves) if a is None else a.places
+            found += [len(given) + k for k, place in enumerate(held) if place in places]
+            given += leaves
+        return [*given, *tree.flatten(self.kwargs)[0]], found
 
     def results(self, outputs: Sequence[Value]) -> tuple[Any, Any]:
         """The trees of the result and of aux, from the results of the flat function."""

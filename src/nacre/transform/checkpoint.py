@@ -34,15 +34,18 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
             """The function on its positional and keyword arguments together."""
             return f(*both[0], **both[1])
 
-        staged = stage_function("checkpoint", function, [given], given.types)
+        function.__name__ = name_of(f, "checkpoint")
+
+        staged = stage_function("checkpoint", function, [given], given.types, keep=True)
         trace = staged.trace
         around = Surroundings("checkpoint", (trace,))
         graph = around.graph(trace)
         kept = Recomputed(
             graph.inputs, graph.equations, graph.outputs, name_of(f, "checkpoint")
         )
-        found = call(kept, *given.values, *around.operands())
+        found = call(kept, *given.apart(staged.changed), *around.operands())
         around.put_back(found[trace.results :])
-        return tree.unflatten(staged.structures[0], found[: trace.results])
+        given.put_back(staged.changed, found[staged.results : trace.results])
+        return tree.unflatten(staged.structures[0], found[: staged.results])
 
     return checkpointed

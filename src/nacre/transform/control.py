@@ -56,8 +56,9 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
             "any() or all()"
         )
     given = Operands("cond", list(operands))
-    branches = [stage_function("cond", _star(f), [given], given.types) for f in (then, orelse)]
-    yes, no = (b.trace for b in branches)
+    branches = [stage_function("cond", _star(f), [given], given.types, keep=True) for f in (then, orelse)]
+    changed = sorted({k for b in branches for k in b.changed})
+    yes, no = (b.with_changed(changed) for b in branches)
     _require_equal(
         "cond",
         "the result of the second branch",
@@ -67,10 +68,11 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
     )
     around = Surroundings("cond", (yes, no))
     found = control.cond(
-        chosen, around.graph(yes), around.graph(no), *given.values, *around.operands()
+        chosen, around.graph(yes), around.graph(no), *given.apart(changed), *around.operands()
     )
     around.put_back(found[yes.results :])
-    return tree.unflatten(branches[0].structures[0], found[: yes.results])
+    given.put_back(changed, found[branches[0].results : yes.results])
+    return tree.unflatten(branches[0].structures[0], found[: branches[0].results])
 
 
 def _star(f: Function) -> Function:

@@ -33,7 +33,7 @@ from nacre.compile.tune import tune, wanted
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.randomness import differs, operand
 from nacre.interpret.stage import Staging, note_line, refuse_sweep, stage
-from nacre.interpret.tape import rebind, require_no_leaf, sources
+from nacre.interpret.tape import rebind, sources
 from nacre.ir.graph import Graph
 from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
@@ -45,7 +45,7 @@ from nacre.transform.arguments import name_of, require_function, require_results
 from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Prepared, Static
 from nacre.transform.direct import direct
 from nacre.transform.dynamic import checked, dynamic_type
-from nacre.transform.leftover import require_nothing_kept, require_plain, require_unchanged
+from nacre.transform.leftover import require_changeable, require_nothing_kept, require_plain, require_unchanged
 from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
 from nacre.transform.reasons import reason
 
@@ -106,7 +106,7 @@ class Jitted:
         if concrete.changed:
             leaves: list[Any] = tree.flatten((args, kwargs))[0]
             given: list[Any] = [x for x in leaves if isinstance(x, Value | np.ndarray)]
-            self._check_changed(concrete, given)
+            require_changeable(self.name, given, concrete.changed)
         return self._run(concrete, values)
 
     def _flatten(self, args: Any, kwargs: Any) -> tuple[list[Value], Hashable, list[TensorType], list[str]]:
@@ -289,18 +289,6 @@ class Jitted:
                 for k in concrete.given:
                     give_up(values[k], self.name)
         return self._call(concrete, values)
-
-    def _check_changed(self, concrete: ConcreteFunction, given: Sequence[Any]) -> None:
-        """Check that the arguments that the call changes are distinct tensors and not leaves."""
-        for k in concrete.changed:
-            x = given[k]
-            if isinstance(x, np.ndarray):
-                raise ArgumentError(f"{self.name}: an argument that `x[i] = v` changes must be a tensor; got a "
-                                    "NumPy array; pass nc.asarray(x), or return the result")
-            require_no_leaf(x)
-            if sum(x is other for other in given) > 1:
-                raise ArgumentError(f"{self.name}: an argument that `x[i] = v` changes must be given once; the same "
-                                    "tensor occurs twice; pass x.detach() for the other one")
 
     def _call(self, concrete: ConcreteFunction, values: list[Value]) -> Any:
         for k in concrete.trace.swept:

@@ -7,8 +7,11 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, cast
 
+import numpy as np
+
 from nacre.base import tree
-from nacre.base.errors import TraceError, explain
+from nacre.base.errors import ArgumentError, TraceError, explain
+from nacre.interpret.tape import require_no_leaf
 from nacre.trace.guards import kept, reported
 from nacre.trace.traced import contents, find_traced, shared
 from nacre.trace.value import Value
@@ -127,6 +130,23 @@ def require_unchanged(name: str, containers: Sequence[Any], before: Sequence[Ope
                 "Inside, a container of tensors is a copy with placeholders; changes to it are lost.",
                 "@nc.jit\ndef f(state, x):\n    return x, {**state, 'sum': state['sum'] + x}\n"
                 "y, state = f(state, x)"))
+
+
+def require_changeable(name: str, given: Sequence[Any], changed: Sequence[int], through: bool = True) -> None:
+    """Raise an error if arguments that `x[i] = v` changes inside a function cannot change as they do without it.
+
+    Each must be given once; where the change goes through to the caller's tensor, it must be one, and no leaf.
+    """
+    for k in changed:
+        x = given[k]
+        if through:
+            if not isinstance(x, Value):
+                raise ArgumentError(f"{name}: an argument that `x[i] = v` changes must be a tensor; got a NumPy array; "
+                                    "pass nc.asarray(x), or return the result")
+            require_no_leaf(x)
+        if isinstance(x, Value | np.ndarray) and sum(x is other for other in given) > 1:
+            raise ArgumentError(f"{name}: an argument that `x[i] = v` changes must be given once; the same tensor "
+                                "occurs twice; pass x.detach() for the other one")
 
 
 def _same(a: object, b: object) -> bool:

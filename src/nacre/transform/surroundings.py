@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nacre.base import tree
@@ -11,10 +12,12 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.interpret.randomness import differs, operand
 from nacre.interpret.stage import Trace, VariableRecord, refuse_sweep, stage
+from nacre.interpret.tape import rebind
 from nacre.ir.graph import Atom, Graph, Var
-from nacre.trace.value import Value
+from nacre.trace.value import Value, make
 from nacre.trace.variable import Variable
 from nacre.transform.arguments import as_value, is_pair, is_tensor, name_of, require_results
+from nacre.transform.leftover import require_changeable
 
 Function = Callable[..., Any]
 
@@ -32,6 +35,15 @@ class Operands:
             if isinstance(x, wanted) or (is_tensor(x) and not isinstance(x, Variable))
         ]
         self.values = [as_value(self.leaves[k], operation) for k in self.places]
+
+    def apart(self, places: Sequence[int]) -> list[Value]:
+        """The tensors, with new objects for those that are about to change: a backward pass wants the old numbers."""
+        return [make(x.type, x.content, x.layout, x.node) if k in places else x for k, x in enumerate(self.values)]
+
+    def put_back(self, places: Sequence[int], values: Sequence[Value]) -> None:
+        """Let tensors among the operands hold the values that a function left in them."""
+        for k, x in zip(places, values, strict=True):
+            rebind(self.leaves[self.places[k]], x)
 
     @property
     def types(self) -> list[TensorType]:
@@ -53,11 +65,26 @@ class StagedFunction:
     trace: Trace
     structures: list[tree.Structure]
     counts: list[int]
+    changed: list[int]  # the operands that `x[i] = v` changes, whose new values follow the results if they are kept
+
+    @property
+    def results(self) -> int:
+        """How many leaves the results have."""
+        return sum(self.counts)
 
     @property
     def types(self) -> tuple[TensorType, ...]:
         """The types of the results' leaves."""
-        return self.trace.graph.output_types[: self.trace.results]
+        return self.trace.graph.output_types[: self.results]
+
+    def with_changed(self, places: Sequence[int]) -> Trace:
+        """The trace with the new values of these operands after the results, or the operands where they stay."""
+        graph, at = self.trace.graph, self.results
+        new = dict(zip(self.changed, graph.outputs[at:], strict=False))
+        ends = [new.get(k, graph.inputs[k]) for k in places]
+        outputs = (*graph.outputs[:at], *ends, *graph.outputs[self.trace.results :])
+        graph = Graph(graph.inputs, graph.equations, outputs, graph.name)
+        return replace(self.trace, graph=graph, results=at + len(places))
 
 
 def stage_function(
@@ -66,14 +93,19 @@ def stage_function(
     arguments: Sequence[Operands],
     types: Sequence[TensorType],
     pair: bool = False,
+    keep: bool = False,
 ) -> StagedFunction:
-    """Trace f on operands of the given types into a graph; with `pair`, two results are expected."""
+    """Trace f on operands of the given types into a graph; with `pair`, two results are expected.
+
+    With `keep`, the new values of operands that f changes follow the results.  Without, f has operands of its own.
+    """
     structures: list[tree.Structure] = []
     counts: list[int] = []
+    changed: list[int] = []
 
     def flat(*values: Value) -> list[Value]:
         """The function on flat values; notes the structure of its result."""
-        rest = list(values)
+        rest, before = list(values), [x.content for x in values]
         filled: list[Any] = []
         for a in arguments:
             filled.append(a.filled(rest[: len(a.places)]))
@@ -91,13 +123,16 @@ def stage_function(
             structures.append(structure)
             counts.append(len(leaves))
             outputs += [as_value(leaf, operation) for leaf in leaves]
-        return outputs
+        changed.extend(k for k, x in enumerate(values) if x.content is not before[k])
+        require_changeable(name_of(f, operation), leaves_of, changed, keep)
+        return [*outputs, *(values[k] for k in changed if keep)]
 
+    leaves_of = [a.leaves[k] for a in arguments for k in a.places]
     trace = stage(flat, types, name_of(f, operation))
     given = [x for a in arguments for x in a.values]
     for k in trace.swept:
         refuse_sweep(operation, given[k])
-    return StagedFunction(trace, structures, counts)
+    return StagedFunction(trace, structures, counts, changed)
 
 
 class Surroundings:

@@ -13,7 +13,8 @@ from nacre.base.types import normal_axis
 from nacre.interpret.batch import batch, to_axis
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
-from nacre.transform.arguments import as_value, is_tensor, like, require_results
+from nacre.transform.arguments import apart, as_value, is_tensor, like, name_of, require_results
+from nacre.transform.leftover import require_changeable
 
 Randomness = Literal["error", "same", "different"]
 MappedAxes = Any  # an int, None, or a tree of them that is a prefix of the arguments' tree
@@ -62,19 +63,20 @@ def vmap(
 
         def flat(*values: Value) -> list[Value]:
             """The function on flat values; notes the structure of its result."""
-            filled = list(leaves)
+            filled, before = list(leaves), [x.content for x in values]
             for k, x in zip(places, values, strict=True):
                 filled[k] = x
             results, answer = tree.flatten(f(*tree.replaced(list(args), iter(filled), []), **kwargs))
             found.append(answer)
             require_results("vmap", results)
+            changed = [k for k, x, was in zip(places, values, before, strict=True) if x.content is not was]
+            require_changeable(name_of(f, "vmap"), leaves, changed, through=False)
             return [as_value(y, "vmap") for y in results]
 
         ys, where = batch(flat, inputs, chosen, size, randomness)
         targets = _spread("vmap: out_axes", out_axes, found[-1])
-        return tree.unflatten(
-            found[-1], [_placed(y, a, t, size) for y, a, t in zip(ys, where, targets, strict=True)]
-        )
+        placed = [_placed(y, a, t, size) for y, a, t in zip(ys, where, targets, strict=True)]
+        return tree.unflatten(found[-1], apart(placed, inputs))
 
     return batched
 

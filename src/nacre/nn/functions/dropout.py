@@ -7,10 +7,9 @@ from typing import Any
 
 from nacre.api import random
 from nacre.api.functions import REAL, require, where
-from nacre.api.operands import TensorLike, apart, as_tensor, filled
+from nacre.api.operands import TensorLike, apart, as_tensor, filled, settled_number
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import plain_number
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.activations import SELU_ALPHA, SELU_SCALE, composite
 
@@ -93,7 +92,7 @@ def _dropped(
 
 def check_probability(operation: str, p: float) -> float:
     """The probability as a number; raises KindError for other values, ArgumentError for a number outside [0, 1]."""
-    p = plain_number(p, operation, "p")
+    p = settled_number(p, operation, "p")
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"{operation}: p must be a probability in [0, 1]; got {p}")
     return p

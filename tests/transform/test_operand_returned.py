@@ -1,0 +1,112 @@
+"""Operations and transformations that change nothing give a tensor of its own: writing into it leaves the operand."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nacre as nc
+import surface
+from nacre.nn import functional as F
+
+TRUE = nc.tensor(True)
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "pad": lambda x: nc.pad(x, 0),
+    "pad of pairs": lambda x: nc.pad(x, [(0, 0), (0, 0)]),
+    "F.pad": lambda x: F.pad(x, (0, 0)),
+    "F.pad reflect": lambda x: F.pad(x, (0, 0), mode="reflect"),
+    "einsum": lambda x: nc.einsum("ij->ij", x),
+    "einsum without arrow": lambda x: nc.einsum("ij", x),
+    "tile": lambda x: nc.tile(x, (1, 1)),
+    "repeat": lambda x: nc.repeat(x, 1, axis=0),
+    "roll": lambda x: nc.roll(x, 0),
+    "flip": lambda x: nc.flip(x, axis=()),
+    "squeeze": lambda x: nc.squeeze(x, axis=()),
+    "permute": lambda x: nc.permute_dims(x, (0, 1)),
+    "moveaxis": lambda x: nc.moveaxis(x, 0, 0),
+    "swapaxes": lambda x: nc.swapaxes(x, 1, 1),
+    "broadcast_to": lambda x: nc.broadcast_to(x, x.shape),
+    "broadcast_arrays": lambda x: nc.broadcast_arrays(x, x)[0],
+    "reshape": lambda x: nc.reshape(x, x.shape),
+    "concat": lambda x: nc.concat([x]),
+    "index": lambda x: x[...],
+    "slice": lambda x: x[:],
+    "index_update of nothing": lambda x: nc.index_update(x, slice(0, 0), nc.zeros((0, 2))),
+    "take": lambda x: nc.take(x, nc.arange(2), axis=0),
+    "astype": lambda x: nc.astype(x, x.dtype),
+    "asarray": lambda x: nc.asarray(x, copy=True),
+    "sum of no axes": lambda x: nc.sum(x, axis=()),
+    "max of no axes": lambda x: nc.max(x, axis=()),
+    "clip": lambda x: nc.clip(x),
+    "triangle": lambda x: nc.tril(x, k=5),
+    "power": lambda x: x**1,
+    "plus": lambda x: +x,
+    "round of integers": lambda x: nc.round(x.astype("int32")),
+    "dropout": lambda x: F.dropout(x, 0.0),
+    "dropout of evaluation": lambda x: F.dropout(x, 0.5, training=False),
+    "flatten": lambda x: F.flatten(x, 1) if hasattr(F, "flatten") else nc.reshape(x, x.shape),
+    "interpolate": lambda x: F.interpolate(x[None], size=2)[0],
+    "vmap": lambda x: nc.vmap(lambda r: r)(x),
+    "vmap of nothing mapped": lambda x: nc.vmap(lambda r, s: s, (0, None), out_axes=None)(nc.ones(3), x),
+    "jvp": lambda x: nc.jvp(lambda y: y, (x,), (x,))[0],
+    "tangent": lambda x: nc.jvp(lambda y: y, (nc.ones((2, 2)),), (x,))[1],
+    "vjp": lambda x: nc.vjp(lambda y: y, x)[0],
+    "cotangent": lambda x: nc.vjp(lambda y: y, nc.ones((2, 2)))[1](x)[0],
+    "value": lambda x: nc.value_and_grad(lambda y, t: (nc.sum(y), t), has_aux=True)(nc.ones(2), x)[0][1] * 1.0,
+    "jit": lambda x: nc.jit(lambda y: y)(x),
+    "checkpoint": lambda x: nc.checkpoint(lambda y: y)(x),
+    "cond": lambda x: nc.cond(TRUE, lambda y: y, lambda y: y, x),
+    "fori_loop": lambda x: nc.fori_loop(0, 0, lambda k, y: y, x),
+    "scan": lambda x: nc.scan(lambda c, r: (c, r), x, x)[0],
+    "scanned rows": lambda x: nc.scan(lambda c, r: (c, r), x, x)[1],
+    "detach": lambda x: x.detach(),
+    "reshaped method": lambda x: x.reshape(2, 2),
+    "copied": lambda x: copy.copy(x),
+}  # fmt: skip
+
+
+def _takes_one(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    return True
+
+
+OF_ONE = [
+    name for name, function in surface.FUNCTIONS.items()
+    if name != "nacre.asarray" and name.rpartition(".")[0] in ("nacre", "nacre.nn.functional") and _takes_one(function)
+]
+
+
+def check(call: Callable[[Any], Any]) -> None:
+    x = nc.tensor([[1.0, 2.0], [3.0, 4.0]])
+    y = call(x)
+    assert y is not x
+    before = y.tolist()
+    y[0] = 9
+    assert x.tolist() == [[1.0, 2.0], [3.0, 4.0]], "a write into the result changes the operand"
+    y = call(x)
+    x[0] = 9.0
+    assert y.tolist() == before, "a write into the operand changes the result"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_write_stays_where_it_is_made(name: str) -> None:
+    check(CALLS[name])
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_functions_of_one_tensor_do_not_give_it_back(name: str) -> None:
+    for x in (nc.tensor([[1.0, 2.0], [3.0, 4.0]]), nc.tensor([[1, 2], [3, 4]]), nc.tensor([[True]]), nc.tensor(1.0),
+              nc.ones((1, 1, 2, 2))):
+        try:
+            y = surface.FUNCTIONS[name](x)
+        except nc.Error:
+            continue
+        found = nc.tree.flatten(y)[0]
+        assert all(leaf is not x for leaf in found), x.type
