@@ -2,7 +2,7 @@
 
 A record describes a value: its name, its type as text, two spellings of its dtype, the bytes of an element, its rank,
 and where its axes begin among all axes.  `program.read_header` opens a file and reads its axes; `program.read_data`
-reads its elements.  Both print an error message and return the exit status.
+reads its elements.  Both print an error message and return the exit status.  `program.mode` tells the mode of a file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from nacre.native.text import Module
 DEEPEST = 32  # axes that a header may have
 LONGEST = 65536  # bytes of a header
 READ, WRITE, PERMISSIONS = 0x80000, 0x80241, 0o666  # of open: close-on-exec; write, create, truncate
+CLOSED = 0x80000  # of mkostemp: close-on-exec
+KINDS_OF_FILES, REGULAR = 0o170000, 0o100000  # S_IFMT, S_IFREG
+SPELLED = 40  # characters of a dtype that a message shows
+UNPERMITTED, DENIED, TOO_LONG = 1, 13, 36  # EPERM, EACCES, ENAMETOOLONG
 
 MESSAGES: dict[str, str | bytes] = {
     "magic": b"\x93NUMPY",
@@ -30,6 +34,7 @@ MESSAGES: dict[str, str | bytes] = {
     "close": "]\n",
     "head": "{'descr': '%s', 'fortran_order': False, 'shape': (",
     "tail": "), }",
+    "beside.name": "%s.XXXXXX",
     "malformed": "the file must be a .npy file (format 1 to 3) of one plain array; it is malformed",
     "fortran": "the array must be in C order; it is in Fortran order; save np.ascontiguousarray of it",
     "short": "the file must hold the array of its header; the file is too short",
@@ -45,6 +50,7 @@ TEXT = f"""
 @npy.rank = internal global i64 0
 @npy.descr = internal global ptr null
 @npy.descr.length = internal global i64 0
+@npy.part = internal global ptr null
 
 declare i32 @dprintf(i32, ptr, ...)
 declare i32 @snprintf(ptr, i64, ptr, ...)
@@ -52,6 +58,15 @@ declare i32 @open(ptr, i32, ...)
 declare i64 @read(i32, ptr, i64)
 declare i64 @write(i32, ptr, i64)
 declare i32 @close(i32)
+declare i32 @mkostemp(ptr, i32)
+declare i32 @fchmod(i32, i32)
+declare i32 @umask(i32)
+declare i32 @access(ptr, i32)
+declare ptr @realpath(ptr, ptr)
+declare i32 @rename(ptr, ptr)
+declare i32 @unlink(ptr)
+declare ptr @malloc(i64)
+declare ptr @__errno_location()
 declare i32 @strcmp(ptr, ptr)
 declare i64 @strlen(ptr)
 declare i32 @memcmp(ptr, ptr, i64)
@@ -126,7 +141,9 @@ entry:
   %shown = load ptr, ptr %shown.at
   %descr = load ptr, ptr @npy.descr
   %long = load i64, ptr @npy.descr.length
-  %length = trunc i64 %long to i32
+  %brief = icmp ult i64 %long, {SPELLED}
+  %bounded = select i1 %brief, i64 %long, i64 {SPELLED}
+  %length = trunc i64 %bounded to i32
   %rank = load i64, ptr @npy.rank
   %r0 = call i32 (i32, ptr, ...) @dprintf(i32 2, ptr @npy.other, ptr @program.name, ptr %path, ptr %shown,
                                           i32 %length, ptr %descr)
@@ -212,7 +229,7 @@ no:
   ret i1 false
 }}
 
-; A string in quotes without escapes: where it begins is stored; its length, or -1.
+; A string in quotes, of printable characters without escapes: where it begins is stored; its length, or -1.
 define internal i64 @npy.string(ptr %state, ptr %begin) nounwind {{
 entry:
   %quote = call i8 @npy.peek(ptr %state)
@@ -239,7 +256,10 @@ look:
 other:
   %length.next = add i64 %length, 1
   %escape = icmp eq i8 %c, 92
-  br i1 %escape, label %no, label %next
+  %above = sub i8 %c, 32
+  %control = icmp ugt i8 %above, 94
+  %strange = or i1 %escape, %control
+  br i1 %strange, label %no, label %next
 close:
   %after = getelementptr i8, ptr %place, i64 1
   store ptr %after, ptr %state
@@ -248,7 +268,7 @@ no:
   ret i64 -1
 }}
 
-; A whole number below 2^48, or -1.
+; A whole number below 2^48 as Python spells it, without zeros before another digit; or -1.
 define internal i64 @npy.number(ptr %state) nounwind {{
 entry:
   %first = call i8 @npy.peek(ptr %state)
@@ -274,7 +294,12 @@ digit:
   %from.where = select i1 %inside, ptr %after, ptr @npy.close
   %c.next = load i8, ptr %from.where
   %small = icmp ult i64 %sum, 281474976710656
-  br i1 %small, label %next, label %large
+  %zero = icmp eq i64 %value, 0
+  %some = icmp ne i64 %sum, 0
+  %padded = and i1 %zero, %some
+  %plain = xor i1 %padded, true
+  %fine = and i1 %small, %plain
+  br i1 %fine, label %next, label %large
 end:
   ret i64 %value
 large:
@@ -668,31 +693,107 @@ close:
   ret i64 %total
 }}
 
-; Write a value to a file, "-" being standard output: 0, or an exit status.
+; Make a file next to a path, with the mode of the old file there if there is one: its number, or -1 for a fault.
+; Its name is stored.
+define internal i32 @npy.beside(ptr %path, i32 %mode) nounwind {{
+entry:
+  %length = call i64 @strlen(ptr %path)
+  %bytes = add i64 %length, 8
+  %name = call ptr @malloc(i64 %bytes)
+  %none = icmp eq ptr %name, null
+  br i1 %none, label %no, label %make
+make:
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %name, i64 %bytes, ptr @npy.beside.name, ptr %path)
+  %file = call i32 @mkostemp(ptr %name, i32 {CLOSED})
+  %fault = icmp slt i32 %file, 0
+  br i1 %fault, label %no, label %permit
+permit:
+  store ptr %name, ptr @npy.part
+  %mask = call i32 @umask(i32 0)
+  %back = call i32 @umask(i32 %mask)
+  %open = xor i32 %mask, -1
+  %usual = and i32 %open, {PERMISSIONS}
+  %kept = and i32 %mode, {0o777}
+  %fresh = icmp eq i32 %mode, 0
+  %bits = select i1 %fresh, i32 %usual, i32 %kept
+  %changed = call i32 @fchmod(i32 %file, i32 %bits)
+  ret i32 %file
+no:
+  ret i32 -1
+}}
+
+; Write a value to a file, "-" being standard output: 0, or an exit status.  A regular file appears whole: it is written
+; under another name and then renamed, except where only the file may be written and not its folder.
 define internal i32 @npy.save(ptr %path, ptr %value, ptr %axes, ptr %base) nounwind {{
 entry:
   %dash = call i32 @strcmp(ptr %path, ptr @npy.dash)
   %standard = icmp eq i32 %dash, 0
-  br i1 %standard, label %begin, label %open
-open:
+  br i1 %standard, label %begin, label %look
+look:
+  %mode = call i32 @program.mode(ptr %path)
+  %kind = and i32 %mode, {KINDS_OF_FILES}
+  %regular = icmp eq i32 %kind, {REGULAR}
+  %fresh = icmp eq i32 %mode, 0
+  %replaced = or i1 %regular, %fresh
+  br i1 %replaced, label %resolve, label %place
+resolve:
+  %real = call ptr @realpath(ptr %path, ptr null)
+  %unreal = icmp eq ptr %real, null
+  %to = select i1 %unreal, ptr %path, ptr %real
+  %access = call i32 @access(ptr %to, i32 2)
+  %unwritable = icmp ne i32 %access, 0
+  %refused = and i1 %regular, %unwritable
+  br i1 %refused, label %place, label %beside
+beside:
+  %made = call i32 @npy.beside(ptr %to, i32 %mode)
+  %unmade = icmp slt i32 %made, 0
+  br i1 %unmade, label %why, label %begin
+why:
+  %error.at = call ptr @__errno_location()
+  %error = load i32, ptr %error.at
+  %unpermitted = icmp eq i32 %error, {UNPERMITTED}
+  %denied = icmp eq i32 %error, {DENIED}
+  %long = icmp eq i32 %error, {TOO_LONG}
+  %either = or i1 %unpermitted, %denied
+  %any = or i1 %either, %long
+  br i1 %any, label %place, label %failed
+place:
   %opened = call i32 (ptr, i32, ...) @open(ptr %path, i32 {WRITE}, i32 {PERMISSIONS})
   %fault = icmp slt i32 %opened, 0
   br i1 %fault, label %failed, label %begin
 begin:
-  %file = phi i32 [ 1, %entry ], [ %opened, %open ]
+  %file = phi i32 [ 1, %entry ], [ %made, %beside ], [ %opened, %place ]
+  %goal = phi ptr [ null, %entry ], [ %to, %beside ], [ null, %place ]
+  %direct = icmp eq ptr %goal, null
   %head = call i64 @npy.header(ptr %value, ptr %axes)
   %headed = call i1 @npy.write(i32 %file, ptr @npy.bytes, i64 %head)
-  br i1 %headed, label %data, label %failed
+  br i1 %headed, label %data, label %abandon
 data:
   %bytes = call i64 @npy.size(ptr %value, ptr %axes)
   %written = call i1 @npy.write(i32 %file, ptr %base, i64 %bytes)
-  br i1 %written, label %close, label %failed
+  br i1 %written, label %close, label %abandon
 close:
   %closed = call i32 @close(i32 %file)
   %well = icmp eq i32 %closed, 0
-  br i1 %well, label %done, label %failed
+  br i1 %well, label %finish, label %abandon
+finish:
+  br i1 %direct, label %done, label %rename
+rename:
+  %part = load ptr, ptr @npy.part
+  %moved = call i32 @rename(ptr %part, ptr %goal)
+  %there = icmp eq i32 %moved, 0
+  br i1 %there, label %done, label %abandon
 done:
   ret i32 0
+abandon:
+  br i1 %direct, label %failed, label %remove
+remove:
+  %cause.at = call ptr @__errno_location()
+  %cause = load i32, ptr %cause.at
+  %left = load ptr, ptr @npy.part
+  %removed = call i32 @unlink(ptr %left)
+  store i32 %cause, ptr %cause.at
+  br label %failed
 failed:
   %r = call i32 @npy.system(ptr %path, i32 1)
   ret i32 %r
