@@ -9,7 +9,8 @@ from nacre.base.dims import LIMIT, Dim
 from nacre.base.dtypes import DType, bfloat16, bool_
 from nacre.base.types import TensorType
 from nacre.deploy.library import PROCESSOR, Interface, shapes, sizes_parameters
-from nacre.deploy.npy import KINDS_OF_FILES, REGULAR, npy_text
+from nacre.deploy.npy import npy_text
+from nacre.deploy.npy_write import KINDS_OF_FILES, REGULAR, writer_text
 from nacre.deploy.process import THREADS, outermost
 from nacre.deploy.sizes import Arithmetic, solvers
 from nacre.deploy.strings import string
@@ -337,7 +338,7 @@ def main_text(about: Interface, aim: Aim, version: str) -> str:
         axes=max(1, sum(t.rank for t in about.types)), attributes=outermost(aim), done=DONE, failed=FAILED,
         misused=MISUSED, unsupported=UNSUPPORTED, processor=PROCESSOR, threads=THREADS, mode=MODES[aim.machine],
         kinds=KINDS_OF_FILES, regular=REGULAR, large=TOO_LARGE)
-    return module.text() + npy_text() + "declare i1 @nacre_supported()\n" + written
+    return module.text() + npy_text() + writer_text() + "declare i1 @nacre_supported()\n" + written
 
 
 def _loaded(f: Function, about: Interface) -> list[Val]:
