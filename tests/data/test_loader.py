@@ -293,7 +293,7 @@ def test_states_of_loaders_with_other_batches_are_refused(name: str, one: Maker,
         for _ in range(given):
             next(batches)
         before = second.state_dict()
-        with pytest.raises(nc.StateError, match=f"{name} must be the same"):
+        with pytest.raises(nc.StateError, match=f"{name} must be the same.*; to resume, make the loader as .*restore_"):
             second.load_state_dict(json.loads(json.dumps(first.state_dict())))
         assert second.state_dict() == before
         third.load_state_dict(first.state_dict())

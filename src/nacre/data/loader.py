@@ -242,7 +242,11 @@ class DataLoader:
         for name, own in self._alike(int(held["epoch"])).items():
             if held.get(name, own) != own and (own is None) == (held[name] is None):
                 got = "another one; check shuffle and sampler" if name == "order" else f"{held[name]} and {own}"
-                raise StateError(f"DataLoader.load_state_dict: {name} must be the same; got {got}")
+                raise StateError(
+                    f"DataLoader.load_state_dict: {name} must be the same; got {got}; to resume, make the loader as it "
+                    f"was; for another {name}, begin a new run in another folder, with the weights alone: "
+                    "train.restore_model(model, checkpoint)"
+                )
         self.epoch, self._batch, self._items = held["epoch"], held["batch"], held["items"]
         self._state, self._running = held["dataset"], False
         self._resume = held if held["batch"] else None

@@ -178,7 +178,8 @@ no:
   ret i1 false
 }}
 
-; Read the inputs' headers, then their elements; run; write the outputs.  A write beyond a limit is an error like others.
+; Read the inputs' headers, then their elements; run; write the outputs.
+; A write beyond a limit is an error like others.
 define internal i32 @program.run(ptr %argv) nounwind {{
 entry:
   %before = call ptr @signal(i32 {large}, ptr inttoptr (i64 1 to ptr))
