@@ -13,6 +13,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import_module("nacre.base.forks")  # before another thread imports the rest
+
 __version__ = "0.1.0"
 
 _PACKAGES = ("data", "deploy", "nn", "optim", "train")

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -49,7 +50,7 @@ def work():
         k = 0
         while not stop:
             program(k := k + 1)(nc.ones((5, 7)))
-program(0)(nc.ones((5, 7)))  # all is imported: Python itself cannot fork amid an import
+program(0)(nc.ones((5, 7)))
 thread = threading.Thread(target=work, daemon=True)
 thread.start()
 time.sleep(0.3)
@@ -62,6 +63,30 @@ for k in range(8):
     assert os.waitpid(child, 0)[1] == 0
     time.sleep(0.02)
 stop.append(True)
+thread.join()
+"""
+
+AMID_IMPORTS = """
+import os, sys, threading, time
+import nacre as nc
+def work():
+    f = nc.jit(lambda x: nc.sum(nc.tanh(x @ x), axis=0))
+    assert f(nc.ones((5, 5))).shape == (5,)
+    from nacre import nn, optim
+    nn.Linear, optim.Adam, nc.save, nc.cond, nc.load_program
+if sys.argv[2] == "used":
+    nc.ones(1)
+thread = threading.Thread(target=work)
+thread.start()
+children = []
+for _ in range(4):
+    time.sleep(float(sys.argv[1]))
+    child = os.fork()
+    if not child:
+        work()
+        os._exit(0)
+    children.append(child)
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
 thread.join()
 """
 
@@ -96,6 +121,35 @@ def test_threads_that_come_first() -> None:
 
 def test_children_are_whole_while_other_threads_trace_and_compile() -> None:
     assert _runs(FORKS)
+
+
+@pytest.mark.parametrize("used", ["unused", "used"])
+@pytest.mark.parametrize("delay", [0.01, 0.03, 0.06])
+def test_children_are_whole_while_another_thread_imports(delay: float, used: str) -> None:
+    subprocess.run([sys.executable, "-c", AMID_IMPORTS, str(delay), used], env={**os.environ, "NACRE_CACHE_DIR": "off"},
+                   check=True, timeout=60)
+
+
+def test_a_fork_waits_for_a_lock_and_an_import_that_needs_it(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text("import time\nfrom __main__ import lock\ntime.sleep(0.2)\nwith lock: pass\n"
+                                      "time.sleep(0.2)\nwith lock: done = True\n")
+    program = """
+import os, sys, threading, time
+from nacre.base import forks, locks
+lock = locks.forkable()
+forks.OURS = {"late"}
+thread = threading.Thread(target=lambda: __import__("late"))
+thread.start()
+time.sleep(0.1)
+child = os.fork()
+if not child:
+    import late
+    os._exit(0 if late.done and lock.acquire(timeout=1) else 1)
+thread.join()
+assert os.waitpid(child, 0)[1] == 0 and not lock.locked()
+"""
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True,
+                   timeout=60)
 
 
 def test_threads_may_forget_what_is_known_by_identity() -> None:

@@ -202,6 +202,28 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert completed(tmp_path, "nacre", "nothing", "") == set()
 
 
+def part(shell: str, script: str, name: str) -> str:
+    """What a script says of one command."""
+    lines = script.splitlines()
+    if shell == "fish":
+        return "\n".join(line for line in lines if f"-n '__fish_seen_subcommand_from {name}'" in line)
+    begin = next(k for k, line in enumerate(lines) if line.startswith(f"    {name})"))
+    end = begin if shell == "zsh" else lines.index("      ;;", begin)
+    return "\n".join(lines[begin:end + 1])
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_scripts_list_the_options_of_each_command_with_it(shell: str) -> None:
+    script = completion.SHELLS[shell](commands())
+    assert all(word in script for word in (("-l help", "-l version") if shell == "fish" else ("--help", "--version")))
+    for name, command in commands().items():
+        said = part(shell, script, name)
+        for option in command.options():
+            short = option.lstrip("-")
+            form = rf"-{'l' if option.startswith('--') else 's'} {short}" if shell == "fish" else option
+            assert re.search(rf"(?<![\w-]){form}(?![\w-])", said), (name, option)
+
+
 @pytest.mark.parametrize("shell", completion.SHELLS)
 def test_scripts_have_every_command_and_option(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["completion", shell]) == 0

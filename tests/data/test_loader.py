@@ -284,6 +284,15 @@ ALIKE: list[tuple[str, Maker, Maker]] = [
 ]
 
 
+def test_a_larger_batch_in_a_late_place_is_told_as_such() -> None:
+    first, second = data.DataLoader(range(16), batch_size=4), data.DataLoader(range(16), batch_size=8)
+    batches = iter(first)
+    for _ in range(3):
+        next(batches)
+    with pytest.raises(nc.StateError, match="batch_size must be the same; got 4 and 8; to resume, make the loader as"):
+        second.load_state_dict(first.state_dict())
+
+
 @pytest.mark.parametrize("given", [0, 1])
 @pytest.mark.parametrize(("name", "one", "other"), ALIKE, ids=[name for name, _, _ in ALIKE])
 def test_states_of_loaders_with_other_batches_are_refused(name: str, one: Maker, other: Maker, given: int) -> None:
@@ -293,7 +302,7 @@ def test_states_of_loaders_with_other_batches_are_refused(name: str, one: Maker,
         for _ in range(given):
             next(batches)
         before = second.state_dict()
-        with pytest.raises(nc.StateError, match=f"{name} must be the same"):
+        with pytest.raises(nc.StateError, match=f"{name} must be the same.*; to resume, make the loader as .*restore_"):
             second.load_state_dict(json.loads(json.dumps(first.state_dict())))
         assert second.state_dict() == before
         third.load_state_dict(first.state_dict())

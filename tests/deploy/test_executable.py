@@ -172,6 +172,12 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a negative axis": (headed(described(shape="(-2, 1, 8, 8)")), "malformed"),
     "an axis beyond reason": (headed(described(shape="(99999999999999999999999, 1, 8, 8)")), "malformed"),
     "forty axes": (headed(described(shape="(" + "1, " * 40 + ")")), "malformed"),
+    "a zero before a digit": (headed(described(shape="(02, 1, 8, 8)"), WHOLE[128:]), "malformed"),
+    "two zeros before a digit": (headed(described(shape="(2, 001, 8, 8)"), WHOLE[128:]), "malformed"),
+    "a terminal's control characters": (headed(described(descr="'\x1b]0;title\x07<f4'")), "malformed"),
+    "a line end in a string": (headed(described(descr="'<f4\ndigits: done'")), "malformed"),
+    "bytes beyond ASCII": (headed(described(descr="'<f\x80'")), "malformed"),
+    "a long dtype": (headed(described(descr=f"'{'f' * 9000}'")), f"it is {'f' * 40}[2, 1, 8, 8]"),
     "an open string": (headed("{'descr"), "malformed"),
     "an escape": (headed("{'de\\scr': '<f4'}"), "malformed"),
     "fields": (headed(described(descr="[('a', '<f4')]")), "malformed"),
@@ -213,6 +219,40 @@ def test_files_that_cannot_be_opened(program: Path, tmp_path: Path) -> None:
 def test_a_full_disk(program: Path) -> None:
     done = execute(program, "-", "/dev/full", data=WHOLE)
     assert done.returncode == FAILED and b"No space left" in done.stderr
+
+
+def limited(program: Path, *words: object) -> subprocess.CompletedProcess[bytes]:
+    """A run that may not write more than 512 bytes to a file."""
+    command = 'ulimit -f 1; exec "$@"'  # blocks of 512 bytes in a POSIX shell, of 1024 in bash
+    return subprocess.run(["sh", "-c", command, "sh", *map(str, (program, *words))], capture_output=True, check=False)
+
+
+def test_no_half_file_is_left(program: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", images(300))
+    done = limited(program, tmp_path / "x.npy", tmp_path / "y.npy")
+    assert (done.returncode, done.stderr.decode()) == (FAILED, f"digits: {tmp_path}/y.npy: File too large\n")
+    assert os.listdir(tmp_path) == ["x.npy"]
+    np.save(tmp_path / "y.npy", np.arange(3))
+    assert limited(program, tmp_path / "x.npy", tmp_path / "y.npy").returncode == FAILED
+    assert np.load(tmp_path / "y.npy").tolist() == [0, 1, 2] and sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]
+
+
+def test_a_new_file_takes_the_place_of_the_old_one(program: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", images(2))
+    (tmp_path / "y.npy").write_bytes(b"old")
+    (tmp_path / "y.npy").chmod(0o640)
+    (tmp_path / "link.npy").symlink_to("y.npy")
+    mask = os.umask(0o027)
+    try:
+        for name in ("link.npy", "z.npy"):
+            assert execute(program, tmp_path / "x.npy", tmp_path / name).returncode == DONE
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "link.npy").is_symlink() and np.load(tmp_path / "y.npy").shape == (2, 10)
+    assert [(tmp_path / n).stat().st_mode & 0o777 for n in ("y.npy", "z.npy")] == [0o640, 0o640]
+    assert sorted(os.listdir(tmp_path)) == ["link.npy", "x.npy", "y.npy", "z.npy"]
+    long = tmp_path / ("y" * 251 + ".npy")
+    assert execute(program, tmp_path / "x.npy", long).returncode == DONE and np.load(long).shape == (2, 10)
 
 
 @given(st.lists(st.tuples(st.integers(0, len(HEAD) - 1), st.integers(0, 255)), min_size=1, max_size=4),

@@ -8,6 +8,7 @@ import stat
 import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from safetensors import TensorSpec, serialize_file
 from safetensors.numpy import load_file, save_file
 
 import nacre as nc
-from nacre import nn
+from nacre import nn, train
 from nacre.base import dtypes
 from nacre.base.errors import ArgumentError, DeviceError, Error
 from nacre.formats.safetensors import NAMES, replacing
@@ -159,6 +160,27 @@ def test_files_of_another_format_are_named(tmp_path: Path) -> None:
     (tmp_path / "text.npy").write_text("1.0 2.0 3.0")
     with pytest.raises(ArgumentError, match=r"is not: .*begins with b'1.0 2.0 '$"):
         nc.load(tmp_path / "text.npy")
+
+
+def test_pickles_of_torch_are_named_with_what_converts_them(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as file:
+        file.writestr("a/data.pkl", b"\x80\x02}.")
+    (tmp_path / "old.pt").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
+    for name in ("a.pt", "old.pt"):
+        with pytest.raises(ArgumentError, match=r"torch.save writes such pickles.*safetensors.torch.save_file\(torch"):
+            nc.load(tmp_path / name)
+    np.savez(tmp_path / "x.npz", x=np.ones(2))
+    with pytest.raises(ArgumentError, match=r"read it with .*np.load\(path\).items") as raised:
+        nc.load(tmp_path / "x.npz")
+    assert "torch.save" not in str(raised.value)
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    path = train.Checkpoints(tmp_path).save(1, {"w": nc.ones(2)}, {})
+    with pytest.raises(IsADirectoryError, match=r"it is a folder; pass .*model\.safetensors$"):
+        nc.load(path)
+    with pytest.raises(IsADirectoryError, match=r"it is a folder$"):
+        nc.load(tmp_path)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 import nacre as nc
 from nacre import nn, optim, train
 from nacre.base.errors import ArgumentError, StateError
+from nacre.train import checkpoint
 from nacre.train.checkpoint import FILES, MANIFEST, DamagedCheckpoint
 from nacre.train.state import packed, unpacked
 from train import training  # type: ignore[import-not-found]
@@ -127,6 +129,24 @@ def test_other_paths_are_told_apart_from_damage(kept: train.Checkpoints) -> None
     (out / "empty").mkdir()
     with pytest.raises(StateError, match=r"a folder without checkpoint.json; pass a path such as out/checkpoints/best"):
         train.read(out / "empty")
+
+
+@pytest.mark.parametrize("name", ["checkpoint.json", "model.safetensors"])
+@pytest.mark.parametrize(("number", "kind"), [(errno.EACCES, PermissionError), (errno.EMFILE, nc.DeviceError)])
+def test_what_the_system_refuses_is_not_damaged(kept: train.Checkpoints, name: str, number: int, kind: type[Exception],
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = checkpoint.reading
+
+    def refused(path: Path) -> Any:
+        if path.name == name:
+            raise OSError(number, os.strerror(number), str(path))
+        return whole(path)
+
+    monkeypatch.setattr(checkpoint, "reading", refused)
+    before, said = names(kept), list[str]()
+    with pytest.raises(kind, match=r"^checkpoint: cannot read .*: \w[\w ]+$"):
+        kept.latest(said.append)
+    assert names(kept) == before and not said
 
 
 def test_where_all_are_damaged_nothing_is_begun_anew(kept: train.Checkpoints) -> None:

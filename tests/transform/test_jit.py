@@ -859,7 +859,7 @@ def test_functions_that_are_gone_hold_no_memory() -> None:
 def test_cost_counts_products() -> None:
     f = nc.jit(lambda a, b: nc.maximum(a @ b, 0.0))
     cost = f.cost(nc.ones((32, 64)), nc.ones((64, 16)))
-    assert cost.flops == 2 * 32 * 64 * 16 and cost.kernels == 1
+    assert cost.product_flops == 2 * 32 * 64 * 16 and cost.kernels == 1
     assert cost.bytes == 4 * (32 * 64 + 64 * 16 + 32 * 16)
 
 

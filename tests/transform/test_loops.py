@@ -234,7 +234,7 @@ def test_loops_from_several_python_threads(threads: int) -> None:
 def test_what_is_known_before_it_runs() -> None:
     f = nc.jit(lambda h, x, w: nc.scan(lambda h, x: (nc.tanh(h @ w + x), None), h, x)[0])
     given = nc.zeros((6, 48)), XS, W
-    assert f.cost(*given).flops == 9 * 2 * 6 * 48 * 48
+    assert f.cost(*given).product_flops == 9 * 2 * 6 * 48 * 48
     assert f.memory(*given).peak > 0
 
 

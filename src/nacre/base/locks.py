@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable, MutableMapping
 from functools import cache, update_wrapper
 from typing import Any, ParamSpec, TypeVar
 
+from nacre.base.forks import around_forks
+
 P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
@@ -20,20 +22,8 @@ def forkable() -> threading.Lock:
     >>> with forkable():
     ...     pass
     """
-    lock, taken = threading.Lock(), list[bool]()
-
-    def take() -> None:
-        """A fork begins."""
-        taken.append(lock.acquire())
-
-    def release() -> None:
-        """The fork is done; it knew nothing of a lock that another thread made meanwhile."""
-        if taken:
-            taken.clear()
-            lock.release()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=take, after_in_parent=release, after_in_child=release)
+    lock = threading.Lock()
+    around_forks(lock.acquire, lock.release, lock.release)
     return lock
 
 

@@ -39,6 +39,7 @@ WORDS = (
     ("calls", "how many calls were timed"),
     ("floor", "the time that the machine's limits allow at best"),
     ("roof", "the floor divided by the least time: 100 % is the best that this machine can do"),
+    ("GFLOP/s", "operations of products, and of kernels without one; what is fused behind a product is not counted"),
     ("times", "how many kernels with the same work there are"),
     ("ms", "the time of the kernels in the quickest run"),
     ("of it", "their share of the whole time"),

@@ -117,6 +117,7 @@ _nacre() {{
   )
   if (( CURRENT == 2 )); then
     _describe command commands
+    _arguments '--help[show this help]' '--version[show the version]'
     return
   fi
   shift words
@@ -142,6 +143,8 @@ def _zsh(entry: Entry) -> list[str]:
 def fish(commands: Mapping[str, Parser]) -> str:
     """The script for fish."""
     lines = ["complete -c nacre -f"]
+    lines += [f"complete -c nacre -n __fish_use_subcommand -l {name} -d 'show {text}'"
+              for name, text in (("help", "this help"), ("version", "the version"))]
     lines += [f"complete -c nacre -n __fish_use_subcommand -a {name} -d {_quoted(c.summary)}"
               for name, c in commands.items()]
     for name, command in commands.items():

@@ -56,7 +56,8 @@ ABOUT = (
     ("general", "each kernel as it is for every size"),
     ("llvm", "each kernel as LLVM text"),
     ("assembly", "each kernel as assembly"),
-    ("work", "a table of all kernels; a loop whose end is not known counts as one round"),
+    ("work", "a table of all kernels: operations of products, and of kernels without one; what is fused behind a "
+     "product is not counted; a loop whose end is not known counts as one round"),
     ("plan", "launches, barriers and memory"),
 )
 EXAMPLES = (
@@ -64,6 +65,7 @@ EXAMPLES = (
     ("nacre explain model.py:model 'f32[batch:512, 6]' --show graph", "show the graph for any batch size up to 512"),
     ("nacre explain model.py:model 'f32[8, 6]' --show assembly", "show the assembly of each kernel"),
 )
+COUNTED = {"kernels", "work", "plan"}  # parts with numbers that depend on the sizes
 LISTINGS = {"clusters", "plan"}  # lists in words, which wrap; the other parts are code or tables
 
 
@@ -90,6 +92,8 @@ def run(line: argparse.Namespace, console: Console) -> int:
         return 0
     for name, part in chosen.items():
         layout.show(console, f"== {name} ==", "bold")
+        if name in COUNTED and told.explanation.sizes:
+            layout.show(console, layout.wrapped(sized(told), console.width))
         if name == "work":
             layout.show(console, work(told.steps).lines(console.width))
         else:
@@ -97,6 +101,12 @@ def run(line: argparse.Namespace, console: Console) -> int:
                         else part(told))
         console.print()
     return 0
+
+
+def sized(told: Told) -> str:
+    """For which sizes of its symbols a program's numbers hold."""
+    sizes = ", ".join(f"{name} = {size}" for name, size in told.explanation.sizes.items())
+    return f"operations and bytes for {sizes}; the code is for all sizes"
 
 
 def fitted(text: str, width: int) -> list[str]:

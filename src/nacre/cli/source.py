@@ -29,6 +29,8 @@ ELSEWHERE = {  # names of other languages and packages: the type with the usual 
 }  # fmt: skip
 SIZE = re.compile(r"(\d+)|([A-Za-z_]\w*):(?:(\d+):)?(\d+)")
 TYPES = "'f32[64, 784]', or 'f32[batch:512, 784]' for any batch up to 512 (see nacre help types)"
+FREE = re.compile(r"[A-Za-z_]\w*")  # how a size with a name begins
+USUAL = 512  # the maximum that a message proposes
 DIGITS = 18  # of a size, so that it fits into 63 bits
 UNSET = 2  # the size that a symbolic axis is traced with, where its bounds admit it
 
@@ -130,6 +132,12 @@ def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
     found = re.fullmatch(r"\s*(\w+)\s*\[([^\]]*)\]\s*", text)
     sizes = [s.strip() for s in found[2].split(",") if s.strip()] if found else []
     read = [SIZE.fullmatch(s) for s in sizes]
+    free = next((s for s, m in zip(sizes, read, strict=True) if m is None and FREE.match(s)), None)
+    if found is not None and found[1] in BY_NAME and free is not None:
+        name = FREE.match(free)[0]  # type: ignore[index]
+        meant = ", ".join(f"{name}:{USUAL}" if s == free else s for s in sizes)
+        raise ArgumentError(f"{command}: a size with a name needs a maximum as NAME:MAX, or NAME:MIN:MAX; got {free!r} "
+                            f"in {text!r}; write such as {found[1]}[{meant}]")
     if found is None or found[1] not in BY_NAME or not all(read):
         unknown = found is not None and found[1] not in BY_NAME
         advice = _meant(found[1], found[2]) if found is not None and unknown else ""

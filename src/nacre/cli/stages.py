@@ -14,7 +14,8 @@ def duration(seconds: float) -> str:
     >>> duration(20), duration(271)
     ('less than a minute', 'about 5 minutes')
     """
-    return "less than a minute" if seconds < 50 else f"about {round(seconds / 60 + 0.49)} minutes"
+    minutes = round(seconds / 60 + 0.49)
+    return "less than a minute" if seconds < 50 else f"about {minutes} minute{'s' if minutes != 1 else ''}"
 
 
 @contextmanager

@@ -242,23 +242,31 @@ class DataLoader:
         for name, own in self._alike(int(held["epoch"])).items():
             if held.get(name, own) != own and (own is None) == (held[name] is None):
                 got = "another one; check shuffle and sampler" if name == "order" else f"{held[name]} and {own}"
-                raise StateError(f"DataLoader.load_state_dict: {name} must be the same; got {got}")
+                raise StateError(
+                    f"DataLoader.load_state_dict: {name} must be the same; got {got}; to resume, make the loader as it "
+                    f"was; for another {name}, begin a new run in another folder, with the weights alone: "
+                    "train.restore_model(model, checkpoint)"
+                )
+        self._require_inside(held["batch"])
         self.epoch, self._batch, self._items = held["epoch"], held["batch"], held["items"]
         self._state, self._running = held["dataset"], False
         self._resume = held if held["batch"] else None
 
     def _require_place(self, held: Mapping[str, Any]) -> None:
-        """Raise StateError for a place outside the epoch."""
+        """Raise StateError for a place that no epoch has."""
         for name in ("epoch", "batch", "items"):
             if not is_whole(held[name]) or not 0 <= held[name] < 1 << 63:
                 raise StateError(
                     f"DataLoader.load_state_dict: {name} must be a whole number of 0 or more; got "
                     f"{shown(held[name])}; pass the result of a loader's state_dict"
                 )
+
+    def _require_inside(self, batch: int) -> None:
+        """Raise StateError for a batch outside the epoch."""
         count = None if self.iterable else _length(self)
-        if count is not None and held["batch"] > count:
+        if count is not None and batch > count:
             raise StateError(
-                f"DataLoader.load_state_dict: the epoch has {count} batches; got batch {held['batch']}; load the "
+                f"DataLoader.load_state_dict: the epoch has {count} batches; got batch {batch}; load the "
                 "state of a loader of the same data"
             )
 

@@ -10,6 +10,7 @@ from nacre.base.dtypes import DType, bfloat16, bool_
 from nacre.base.types import TensorType
 from nacre.deploy.library import PROCESSOR, Interface, shapes, sizes_parameters
 from nacre.deploy.npy import npy_text
+from nacre.deploy.npy_write import KINDS_OF_FILES, REGULAR, writer_text
 from nacre.deploy.process import THREADS, outermost
 from nacre.deploy.sizes import Arithmetic, solvers
 from nacre.deploy.strings import string
@@ -20,7 +21,7 @@ DONE, FAILED, MISUSED, UNSUPPORTED = 0, 1, 2, 3
 WIDTH = 80  # characters of a line of help
 
 MODES = {"x86_64": 24, "aarch64": 16}  # bytes before st_mode in a struct stat; st_dev and st_ino come first
-KINDS_OF_FILES, REGULAR = 0o170000, 0o100000  # S_IFMT, S_IFREG
+TOO_LARGE = 25  # SIGXFSZ: a file would grow beyond the limit of the process
 
 RECORD = "{ ptr, ptr, ptr, ptr, i64, i64, i64 }"
 
@@ -35,6 +36,7 @@ declare ptr @{name}_error(i32)
 declare i32 @printf(ptr, ...)
 declare i32 @fflush(ptr)
 declare i32 @stat(ptr, ptr)
+declare ptr @signal(i32, ptr)
 @program.text = private constant [3 x i8] c"%s\\00"
 
 define i32 @main(i32 %argc, ptr %argv) {attributes} {{
@@ -87,6 +89,21 @@ define internal i32 @program.fail(i32 %code) {attributes} {{
   %one = select i1 %misused, i32 {misused}, i32 {failed}
   %status = select i1 %unsupported, i32 {unsupported}, i32 %one
   ret i32 %status
+}}
+
+; The mode of the file that a path leads to, 0 where there is none.
+define internal i32 @program.mode(ptr %path) nounwind {{
+entry:
+  %about = alloca [64 x i64], align 16
+  %fault = call i32 @stat(ptr %path, ptr %about)
+  %found = icmp eq i32 %fault, 0
+  br i1 %found, label %there, label %none
+there:
+  %mode.at = getelementptr i8, ptr %about, i64 {mode}
+  %mode = load i32, ptr %mode.at
+  ret i32 %mode
+none:
+  ret i32 0
 }}
 
 ; Whether two paths lead to one regular file, or have one name where there is no file yet; "-" leads to none.
@@ -162,8 +179,10 @@ no:
 }}
 
 ; Read the inputs' headers, then their elements; run; write the outputs.
+; A write beyond a limit is an error like others.
 define internal i32 @program.run(ptr %argv) nounwind {{
 entry:
+  %before = call ptr @signal(i32 {large}, ptr inttoptr (i64 1 to ptr))
   %apart = call i1 @program.apart(ptr %argv)
   br i1 %apart, label %headers, label %refused
 refused:
@@ -319,8 +338,8 @@ def main_text(about: Interface, aim: Aim, version: str) -> str:
         name=about.name, inputs=inputs, values=values, arguments=values + 1, symbols=max(1, len(about.symbols)),
         axes=max(1, sum(t.rank for t in about.types)), attributes=outermost(aim), done=DONE, failed=FAILED,
         misused=MISUSED, unsupported=UNSUPPORTED, processor=PROCESSOR, threads=THREADS, mode=MODES[aim.machine],
-        kinds=KINDS_OF_FILES, regular=REGULAR)
-    return module.text() + npy_text() + "declare i1 @nacre_supported()\n" + written
+        kinds=KINDS_OF_FILES, regular=REGULAR, large=TOO_LARGE)
+    return module.text() + npy_text() + writer_text() + "declare i1 @nacre_supported()\n" + written
 
 
 def _loaded(f: Function, about: Interface) -> list[Val]:

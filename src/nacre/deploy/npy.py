@@ -1,4 +1,4 @@
-"""Reading and writing .npy files, as LLVM text: a parser that trusts no byte, with system calls and without stdio.
+"""Reading .npy files, as LLVM text: a parser that trusts no byte, with system calls and without stdio.
 
 A record describes a value: its name, its type as text, two spellings of its dtype, the bytes of an element, its rank,
 and where its axes begin among all axes.  `program.read_header` opens a file and reads its axes; `program.read_data`
@@ -12,7 +12,8 @@ from nacre.native.text import Module
 
 DEEPEST = 32  # axes that a header may have
 LONGEST = 65536  # bytes of a header
-READ, WRITE, PERMISSIONS = 0x80000, 0x80241, 0o666  # of open: close-on-exec; write, create, truncate
+READ = 0x80000  # of open: close-on-exec
+SPELLED = 40  # characters of a dtype that a message shows
 
 MESSAGES: dict[str, str | bytes] = {
     "magic": b"\x93NUMPY",
@@ -28,8 +29,6 @@ MESSAGES: dict[str, str | bytes] = {
     "first": "%lld",
     "later": ", %lld",
     "close": "]\n",
-    "head": "{'descr': '%s', 'fortran_order': False, 'shape': (",
-    "tail": "), }",
     "malformed": "the file must be a .npy file (format 1 to 3) of one plain array; it is malformed",
     "fortran": "the array must be in C order; it is in Fortran order; save np.ascontiguousarray of it",
     "short": "the file must hold the array of its header; the file is too short",
@@ -47,7 +46,6 @@ TEXT = f"""
 @npy.descr.length = internal global i64 0
 
 declare i32 @dprintf(i32, ptr, ...)
-declare i32 @snprintf(ptr, i64, ptr, ...)
 declare i32 @open(ptr, i32, ...)
 declare i64 @read(i32, ptr, i64)
 declare i64 @write(i32, ptr, i64)
@@ -126,7 +124,9 @@ entry:
   %shown = load ptr, ptr %shown.at
   %descr = load ptr, ptr @npy.descr
   %long = load i64, ptr @npy.descr.length
-  %length = trunc i64 %long to i32
+  %brief = icmp ult i64 %long, {SPELLED}
+  %bounded = select i1 %brief, i64 %long, i64 {SPELLED}
+  %length = trunc i64 %bounded to i32
   %rank = load i64, ptr @npy.rank
   %r0 = call i32 (i32, ptr, ...) @dprintf(i32 2, ptr @npy.other, ptr @program.name, ptr %path, ptr %shown,
                                           i32 %length, ptr %descr)
@@ -212,7 +212,7 @@ no:
   ret i1 false
 }}
 
-; A string in quotes without escapes: where it begins is stored; its length, or -1.
+; A string in quotes, of printable characters without escapes: where it begins is stored; its length, or -1.
 define internal i64 @npy.string(ptr %state, ptr %begin) nounwind {{
 entry:
   %quote = call i8 @npy.peek(ptr %state)
@@ -239,7 +239,10 @@ look:
 other:
   %length.next = add i64 %length, 1
   %escape = icmp eq i8 %c, 92
-  br i1 %escape, label %no, label %next
+  %above = sub i8 %c, 32
+  %control = icmp ugt i8 %above, 94
+  %strange = or i1 %escape, %control
+  br i1 %strange, label %no, label %next
 close:
   %after = getelementptr i8, ptr %place, i64 1
   store ptr %after, ptr %state
@@ -248,7 +251,7 @@ no:
   ret i64 -1
 }}
 
-; A whole number below 2^48, or -1.
+; A whole number below 2^48 as Python spells it, without zeros before another digit; or -1.
 define internal i64 @npy.number(ptr %state) nounwind {{
 entry:
   %first = call i8 @npy.peek(ptr %state)
@@ -274,7 +277,12 @@ digit:
   %from.where = select i1 %inside, ptr %after, ptr @npy.close
   %c.next = load i8, ptr %from.where
   %small = icmp ult i64 %sum, 281474976710656
-  br i1 %small, label %next, label %large
+  %zero = icmp eq i64 %value, 0
+  %some = icmp ne i64 %sum, 0
+  %padded = and i1 %zero, %some
+  %plain = xor i1 %padded, true
+  %fine = and i1 %small, %plain
+  br i1 %fine, label %next, label %large
 end:
   ret i64 %value
 large:
@@ -613,95 +621,11 @@ long:
   %r3 = call i32 @npy.say(ptr %path, ptr @npy.long, i32 2)
   ret i32 %r3
 }}
-
-; Write the header of a value into the buffer: its bytes, a multiple of 64.
-define internal i64 @npy.header(ptr %value, ptr %axes) nounwind {{
-entry:
-  %rank.at = getelementptr i64, ptr %value, i64 5
-  %rank = load i64, ptr %rank.at
-  %first.at = getelementptr i64, ptr %value, i64 6
-  %first = load i64, ptr %first.at
-  %own = getelementptr i64, ptr %axes, i64 %first
-  %spelling.at = getelementptr ptr, ptr %value, i64 2
-  %spelling = load ptr, ptr %spelling.at
-  call void @llvm.memset.p0.i64(ptr @npy.bytes, i8 32, i64 4096, i1 false)
-  %text = getelementptr i8, ptr @npy.bytes, i64 10
-  %n0 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %text, i64 256, ptr @npy.head, ptr %spelling)
-  %begun = sext i32 %n0 to i64
-  br label %next
-next:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %axis ]
-  %length = phi i64 [ %begun, %entry ], [ %longer, %axis ]
-  %place = getelementptr i8, ptr %text, i64 %length
-  %more = icmp slt i64 %k, %rank
-  br i1 %more, label %axis, label %close
-axis:
-  %n.at = getelementptr i64, ptr %own, i64 %k
-  %n = load i64, ptr %n.at
-  %start = icmp eq i64 %k, 0
-  %format = select i1 %start, ptr @npy.first, ptr @npy.later
-  %n1 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %place, i64 64, ptr %format, i64 %n)
-  %n1.wide = sext i32 %n1 to i64
-  %longer = add i64 %length, %n1.wide
-  %k.next = add i64 %k, 1
-  br label %next
-close:
-  %single = icmp eq i64 %rank, 1
-  %lonely = zext i1 %single to i64
-  store i8 44, ptr %place
-  %tail = getelementptr i8, ptr %place, i64 %lonely
-  %n2 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %tail, i64 8, ptr @npy.tail)
-  %end = getelementptr i8, ptr %tail, i64 4
-  store i8 32, ptr %end
-  %so.far = add i64 %length, %lonely
-  %with.tail = add i64 %so.far, {10 + 4 + 1 + 63}
-  %total = and i64 %with.tail, -64
-  %newline.index = sub i64 %total, 1
-  %newline = getelementptr i8, ptr @npy.bytes, i64 %newline.index
-  store i8 10, ptr %newline
-  %magic = load <6 x i8>, ptr @npy.magic, align 1
-  store <6 x i8> %magic, ptr @npy.bytes, align 1
-  store i16 1, ptr getelementptr (i8, ptr @npy.bytes, i64 6), align 1
-  %counted = sub i64 %total, 10
-  %count = trunc i64 %counted to i16
-  store i16 %count, ptr getelementptr (i8, ptr @npy.bytes, i64 8), align 1
-  ret i64 %total
-}}
-
-; Write a value to a file, "-" being standard output: 0, or an exit status.
-define internal i32 @npy.save(ptr %path, ptr %value, ptr %axes, ptr %base) nounwind {{
-entry:
-  %dash = call i32 @strcmp(ptr %path, ptr @npy.dash)
-  %standard = icmp eq i32 %dash, 0
-  br i1 %standard, label %begin, label %open
-open:
-  %opened = call i32 (ptr, i32, ...) @open(ptr %path, i32 {WRITE}, i32 {PERMISSIONS})
-  %fault = icmp slt i32 %opened, 0
-  br i1 %fault, label %failed, label %begin
-begin:
-  %file = phi i32 [ 1, %entry ], [ %opened, %open ]
-  %head = call i64 @npy.header(ptr %value, ptr %axes)
-  %headed = call i1 @npy.write(i32 %file, ptr @npy.bytes, i64 %head)
-  br i1 %headed, label %data, label %failed
-data:
-  %bytes = call i64 @npy.size(ptr %value, ptr %axes)
-  %written = call i1 @npy.write(i32 %file, ptr %base, i64 %bytes)
-  br i1 %written, label %close, label %failed
-close:
-  %closed = call i32 @close(i32 %file)
-  %well = icmp eq i32 %closed, 0
-  br i1 %well, label %done, label %failed
-done:
-  ret i32 0
-failed:
-  %r = call i32 @npy.system(ptr %path, i32 1)
-  ret i32 %r
-}}
 """
 
 
 def npy_text() -> str:
-    """The text of the reader and writer, with their messages."""
+    """The text of the reader, with its messages."""
     module = Module("npy")
     for name, text in MESSAGES.items():
         string(module, f"npy.{name}", text)

@@ -23,7 +23,7 @@ from nacre.api.tensor import Tensor
 from nacre.base import dtypes
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType
-from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, file_error, reason
+from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, UnexpectedFolder, file_error, reason
 from nacre.base.records import dataclass
 from nacre.formats.npy import MAGIC
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -36,6 +36,9 @@ NAMES = {
 }  # fmt: skip
 LONGEST_HEADER = 100_000_000  # bytes, as the format's own library has it
 MOST_AXES = 64
+HOLDING = ("model.safetensors", "weights.safetensors")  # the files of a folder that a message proposes
+ZIPPED, PICKLED = b"PK\x03\x04", b"\x80"  # how zip files and pickles begin
+LEADING = 256  # bytes in which the name of the first file of a zip file lies
 SHOWN_BYTES = 8  # of another file that a message shows
 SHOWN = 32  # characters of the old file's name in the temporary name of the new one
 
@@ -149,12 +152,23 @@ class File:
     def _wrong(self, text: str) -> ArgumentError:
         return ArgumentError(f"load: the file must be a safetensors file; {self.path} is not: {text}")
 
+    def _advice(self) -> str:
+        """What to do with a file of another format, if it is a known one."""
+        first = self.data[:LEADING]
+        if first.startswith(MAGIC):
+            return "; read it with nc.asarray(np.load(path))"
+        if first.startswith(PICKLED) or (first.startswith(ZIPPED) and b"data.pkl" in first):
+            return ("; torch.save writes such pickles, which can run code; convert it where torch is installed: "
+                    "safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)")
+        if first.startswith(ZIPPED) and b".npy" in first:
+            return "; read it with {name: nc.asarray(x) for name, x in np.load(path).items()}"
+        return ""
+
     def _header(self) -> tuple[int, dict[str, Any]]:
         length = int.from_bytes(self.data[:8], "little")
         if len(self.data) < 8 or not 2 <= length <= min(LONGEST_HEADER, len(self.data) - 8):
             first = self.data[:SHOWN_BYTES]
-            advice = "; read it with nc.asarray(np.load(path))" if first.startswith(MAGIC) else ""
-            raise self._wrong(f"its header is longer than the file, which begins with {first!r}{advice}")
+            raise self._wrong(f"its header is longer than the file, which begins with {first!r}{self._advice()}")
         try:
             header = json.loads(self.data[8:8 + length].decode(), object_pairs_hook=_once)
         except (ValueError, RecursionError) as fault:
@@ -227,6 +241,10 @@ def opened(path: Path) -> Generator[File]:
         with reading(path) as file:
             empty = os.fstat(file.fileno()).st_size == 0
             data = b"" if empty else mmap(file.fileno(), 0, access=ACCESS_READ)
+    except IsADirectoryError:
+        inside = next((path / name for name in HOLDING if (path / name).is_file()), None)
+        advice = f"; pass {inside}" if inside is not None else ""
+        raise UnexpectedFolder(f"load: cannot read {path}; it is a folder{advice}") from None
     except (OSError, ValueError) as fault:
         raise file_error(f"load: cannot read {path}; {reason(fault)}", fault) from None
     yield File(path, data)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
-import os
 import sys
 import threading
 from collections.abc import Callable, Generator
 
+from nacre.base.forks import around_forks
 from nacre.native import limits
 
 Job = Callable[[], object]
@@ -36,8 +36,7 @@ class Crew:
         self._busy: list[int] = []  # the threads that do a job, or something else that a fork waits for
         self._forking = False
         self._interval = 0.0
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._pause, after_in_parent=self._resume, after_in_child=self._alone)
+        around_forks(self._pause, self._resume, self._alone)
 
     def begin(self, size: int, job: Job) -> None:
         """Have a job done soon, by a thread where the process has a processor besides this one; larger ones first."""

@@ -7,6 +7,7 @@ lists these files with their sizes and SHA-256.  A folder without it is not a ch
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -27,6 +28,7 @@ from nacre.train.state import Tensors, packed, unpacked
 FORMAT, VERSION = "nacre training checkpoint", 1
 MODEL, STATE, DOCUMENT, MANIFEST = "model.safetensors", "state.safetensors", "state.json", "checkpoint.json"
 FILES = (MODEL, STATE, DOCUMENT)
+HARMED = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO)  # faults of the files, not of the process
 NAME = re.compile(r"step-(\d{8,})")
 BEST, LAST = "best", "last"
 FOLDER = "checkpoints"  # in the folder of a training
@@ -181,7 +183,8 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint and check every byte of it.
 
     Raises DamagedCheckpoint, with the reason, for a damaged one.  Raises StateError for one of another version and for
-    a path that is not a checkpoint; it is also a FileNotFoundError where there is nothing.
+    a path that is not a checkpoint; it is also a FileNotFoundError where there is nothing.  Raises DeviceError where
+    the system does not let the process read it.
 
     >>> path = train.Checkpoints("run").save(10, {"w": nc.ones(2)}, {"epoch": 1})
     >>> held = train.read(path)
@@ -199,9 +202,11 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
         if type(document["step"]) is not int or not isinstance(state, dict):
             raise _damaged(found, "it has no step, or no state by name")
         return Checkpoint(found, document["step"], load(found / MODEL), cast("dict[str, Any]", state))
-    except DamagedCheckpoint:
+    except (DamagedCheckpoint, MemoryError):
         raise
-    except (Error, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
+    except OSError as fault:
+        raise _unreadable(found, "it", fault) from None
+    except (Error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
         raise _damaged(found, f"it cannot be read: {fault}") from None
 
 
@@ -217,7 +222,9 @@ def _manifest(found: Path) -> dict[str, Any]:
         listed: object = _document(found / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         raise _without_manifest(found) from None
-    except (OSError, ValueError, RecursionError) as fault:
+    except OSError as fault:
+        raise _unreadable(found, f"its {MANIFEST}", fault) from None
+    except (ValueError, RecursionError) as fault:
         raise _damaged(found, f"its {MANIFEST} cannot be read: {fault}") from None
     manifest = cast("dict[str, Any]", listed) if isinstance(listed, dict) else {}
     if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
@@ -249,6 +256,13 @@ def _first_of(where: Path) -> Path | None:
     """The checkpoint of a folder of checkpoints to take: the best one, or else the last one; None if there is none."""
     names = [BEST, LAST, *(path.name for path in reversed(Checkpoints(where).paths()))]
     return next((where / name for name in names if (where / name / MANIFEST).is_file()), None)
+
+
+def _unreadable(found: Path, what: str, fault: OSError) -> Error:
+    """The error for a fault of the system: the checkpoint is damaged where a file is missing or not a file."""
+    if isinstance(fault, PermissionError) or fault.errno not in HARMED:
+        return file_error(f"checkpoint: cannot read {found}: {reason(fault)}", fault)
+    return _damaged(found, f"{what} cannot be read: {reason(fault)}")
 
 
 def _damaged(found: Path, text: str) -> DamagedCheckpoint:

@@ -52,9 +52,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class Cost:
-    """The work of a call: floating-point operations of products and convolutions, bytes read and written, kernels."""
+    """The work of a call: floating-point operations of products and convolutions alone, bytes moved, kernels.
 
-    flops: int
+    The profiler and `nacre explain` also count the operations of kernels without a product.
+    """
+
+    product_flops: int
     bytes: int
     kernels: int
 

@@ -1,0 +1,79 @@
+"""Forks wait: for what was registered, and for the imports of other threads.
+
+The package loads this file with its name, before another thread can import anything of it.
+"""
+
+from __future__ import annotations
+
+import _imp
+import os
+import sys
+import time
+from _thread import get_ident
+from collections.abc import Callable
+from typing import Any, Final
+
+PATIENCE: Final = 10.0  # seconds after which a fork waits no longer for imports
+OURS: Final = frozenset({"nacre", "numpy", "llvmlite"})  # the packages that Nacre loads, besides the standard library
+
+Part = tuple[Callable[[], object], Callable[[], object], Callable[[], object]]  # take; release; release in the child
+IMPORTS: Final[Part] = (_imp.acquire_lock, _imp.release_lock, _imp.release_lock)  # no import begins meanwhile
+
+
+class _Forks:
+    """What a fork waits for: the parts that were registered, last first, and then the imports of other threads.
+
+    An import holds a lock of Python's own, which a child would find taken for ever.  So a fork waits until no other
+    thread is amid an import, and lets none begin.  An import may need any of the parts.  Where one is under way, they
+    are released until it is done.
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self._held: list[Part] = []  # in the order in which they are released
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._begin, after_in_parent=self._resume, after_in_child=self._alone)
+
+    def _begin(self) -> None:
+        until = time.monotonic() + PATIENCE
+        while True:
+            for part in (*reversed(self.parts), IMPORTS):
+                part[0]()
+                self._held.insert(0, part)
+            if not _others_import() or time.monotonic() > until:
+                return
+            self._resume()
+            while _others_import() and time.monotonic() < until:
+                time.sleep(0.0005)
+
+    def _resume(self) -> None:
+        while self._held:
+            self._held.pop(0)[1]()
+
+    def _alone(self) -> None:
+        while self._held:
+            self._held.pop(0)[2]()
+
+
+def _others_import() -> bool:
+    """Whether another thread imports a module of Nacre, of a package that Nacre loads, or of the standard library."""
+    locks: dict[str, Any] = getattr(sys.modules.get("_frozen_importlib"), "_module_locks", {})
+    thread = get_ident()
+    for name, reference in list(locks.items()):
+        package = name.partition(".")[0]
+        if package in OURS or package in sys.stdlib_module_names:
+            owner = getattr(reference(), "owner", None)
+            if owner is not None and owner != thread:
+                return True
+    return False
+
+
+_forks = _Forks()
+
+
+def around_forks(take: Callable[[], object], release: Callable[[], object], child: Callable[[], object]) -> None:
+    """Register a call that each fork makes first, one for the parent when it is done, and one for the child.
+
+    The first two may come several times before one fork, in turn.
+    """
+    _forks.parts.append((take, release, child))
