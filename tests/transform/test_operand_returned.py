@@ -69,17 +69,18 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def _takes_one(function: Any) -> bool:
+def _takes_one(name: str) -> bool:
+    function = surface.FUNCTIONS[name]
     try:
         inspect.signature(function).bind(None)
     except TypeError:
         return False
-    return True
+    return name != "nacre.asarray" and "settings" not in function.__module__
 
 
 OF_ONE = [
-    name for name, function in surface.FUNCTIONS.items()
-    if name != "nacre.asarray" and name.rpartition(".")[0] in ("nacre", "nacre.nn.functional") and _takes_one(function)
+    name for name in surface.FUNCTIONS
+    if name.rpartition(".")[0] in ("nacre", "nacre.nn.functional") and _takes_one(name)
 ]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from nacre.api.operands import DEFAULT_FLOAT, TensorLike, as_tensor, filled, numbers, shape_of, spread
 from nacre.api.primitives import pointwise, randomness, view
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import whole_number
 from nacre.base.conversion import number
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, as_dtype, float32, float64, int64, uint32, uint64
@@ -37,6 +38,7 @@ def key(seed: int) -> Tensor:
     >>> nc.random.key(7)
     Tensor([7, 0], u32[2])
     """
+    seed = whole_number(seed, "random.key", "seed")
     if not 0 <= seed < 1 << 64:
         raise ArgumentError(f"random.key: seed must be an integer in [0, 2^64); got {seed}")
     return from_numpy(np.array([seed & 0xFFFFFFFF, seed >> 32], np.uint32))  # type: ignore[return-value]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from nacre.base.arguments import is_whole
+from nacre.base.arguments import is_whole, whole_number
 from nacre.base.errors import ArgumentError
 from nacre.base.state import STATE, gradients
 from nacre.codegen.entry import forget_packed, rebind
@@ -89,6 +89,7 @@ def set_threads(count: int) -> None:
 
     >>> nc.set_threads(nc.get_threads())
     """
+    count = whole_number(count, "set_threads", "count")
     if count < 1:
         raise ArgumentError(f"set_threads: count must be at least 1; got {count}")
     pool().set_threads(count)
