@@ -5,7 +5,7 @@
                                    compiler is installed, the package ziglang is, which links its executable
     python3 run.py test [...]      run the tests, as many at a time as there are processors; --all adds the slow ones,
                                    the rest goes to pytest (-n 0 runs them in one process)
-    python3 run.py lint            ruff and pyright
+    python3 run.py lint            ruff, its formatter, and pyright
     python3 run.py docs [--check]  write the generated parts of docs/ anew, or check that they are up to date
     python3 run.py figures [NAME]  make the pictures of docs/ from real runs; those of times only by name
     python3 run.py site [...]      build the documents and the reference of all public names: build/site/index.html;
@@ -64,8 +64,10 @@ def find_pip() -> list[str]:
             if tuple(map(int, version.split(".")[:2])) >= (22, 3):
                 return command
             old = old or f"; {' '.join(command)} is {version}"
-    raise SetupError(f"setup: pip 22.3 or newer is required; this Python has none{old}; install it (on Debian and "
-                     "Ubuntu: apt-get install python3-pip; elsewhere: python3 -m ensurepip --user) and run this again")
+    raise SetupError(
+        f"setup: pip 22.3 or newer is required; this Python has none{old}; install it (on Debian and "
+        "Ubuntu: apt-get install python3-pip; elsewhere: python3 -m ensurepip --user) and run this again"
+    )
 
 
 def pip_for_environment() -> list[str]:
@@ -81,8 +83,10 @@ def pip_for_environment() -> list[str]:
 
 def fingerprint() -> list[str]:
     """What an installation depends on: this Python, and the project file."""
-    return [f"{sys.version_info[0]}.{sys.version_info[1]}",
-            hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()]
+    return [
+        f"{sys.version_info[0]}.{sys.version_info[1]}",
+        hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest(),
+    ]
 
 
 def installed() -> tuple[list[str], set[str]]:
@@ -106,11 +110,24 @@ def set_up(wanted: Iterable[str]) -> None:
     if made_from[:1] != now[:1]:
         venv.EnvBuilder(clear=True, symlinks=os.name != "nt", with_pip=False).create(HOME)
     STAMP.unlink(missing_ok=True)
-    result = subprocess.run([*pip_for_environment(), "install", "--quiet", "--disable-pip-version-check",
-                             "--no-input", "--editable", f".{named}"], cwd=ROOT, check=False)
+    result = subprocess.run(
+        [
+            *pip_for_environment(),
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--editable",
+            f".{named}",
+        ],
+        cwd=ROOT,
+        check=False,
+    )
     if result.returncode:
-        raise SetupError("setup: pip could not install what pyproject.toml asks for (its words are above); check the "
-                         "network, HTTPS_PROXY, and the index that `pip config list` shows, then run this again")
+        raise SetupError(
+            "setup: pip could not install what pyproject.toml asks for (its words are above); check the "
+            "network, HTTPS_PROXY, and the index that `pip config list` shows, then run this again"
+        )
     STAMP.write_text(json.dumps({"fingerprint": now, "extras": extras}), encoding="utf-8")
 
 
@@ -126,11 +143,16 @@ def commands(name: str, rest: Sequence[str]) -> list[list[str]]:
         return []
     if name == "lint":
         types = ["-m", "pyright", "-p", "pyproject.toml", "--pythonpath", str(PYTHON)]
-        return [["-m", "ruff", "check", *rest, "."], types]
+        return [["-m", "ruff", "check", *rest, "."], ["-m", "ruff", "format", "--check", "."], types]
     if name == "bench":
         return [script(rest)]
-    begin = {"demo": ["-m", "nacre.cli.main", "demo"], "test": ["-m", "pytest", *SHARED], "docs": ["docs/generate.py"],
-             "figures": ["docs/pictures/make.py"], "site": ["docs/website/build.py"]}
+    begin = {
+        "demo": ["-m", "nacre.cli.main", "demo"],
+        "test": ["-m", "pytest", *SHARED],
+        "docs": ["docs/generate.py"],
+        "figures": ["docs/pictures/make.py"],
+        "site": ["docs/website/build.py"],
+    }
     return [[*begin[name], *rest]]
 
 
@@ -138,16 +160,21 @@ def script(rest: Sequence[str]) -> list[str]:
     """The benchmark that is named, and its arguments."""
     known = sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py"))
     if not rest or rest[0] not in known:
-        raise SetupError(f"bench: the name of a benchmark is required; got {rest[0] if rest else 'none'!r}; "
-                         f"there are {', '.join(known)}")
+        raise SetupError(
+            f"bench: the name of a benchmark is required; got {rest[0] if rest else 'none'!r}; "
+            f"there are {', '.join(known)}"
+        )
     return [f"benchmarks/{rest[0]}.py", *rest[1:]]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run a command; the exit status is that of the first part that fails."""
     if sys.version_info < NEEDED:
-        print(f"run.py: Python {NEEDED[0]}.{NEEDED[1]} or newer is required; this is "
-              f"{sys.version.split()[0]}; run it with a newer one", file=sys.stderr)
+        print(
+            f"run.py: Python {NEEDED[0]}.{NEEDED[1]} or newer is required; this is "
+            f"{sys.version.split()[0]}; run it with a newer one",
+            file=sys.stderr,
+        )
         return 2
     if not arguments or arguments[0] not in EXTRAS:
         print(__doc__)

@@ -145,8 +145,10 @@ class Nacre(Adapter):
         return self.nc.__version__
 
     def _load(self, case: Case) -> tuple[dict[str, Any], list[Any]]:
-        return ({k: self.nc.asarray(np.ascontiguousarray(w)) for k, w in case.params().items()},
-                [self.nc.asarray(np.ascontiguousarray(x)) for x in case.inputs()])
+        return (
+            {k: self.nc.asarray(np.ascontiguousarray(w)) for k, w in case.params().items()},
+            [self.nc.asarray(np.ascontiguousarray(x)) for x in case.inputs()],
+        )
 
     def training_step(self, case: Case) -> tuple[Any, list[Any]]:
         """The jitted step of a training case, and its arguments."""
@@ -181,7 +183,7 @@ class Nacre(Adapter):
 
         @self.nc.jit
         def forward(*given: Any) -> Any:
-            return case.forward(ops, dict(zip(names, given[: len(names)])), *given[len(names):])
+            return case.forward(ops, dict(zip(names, given[: len(names)])), *given[len(names) :])
 
         def step() -> Any:
             return forward(*values, *x)

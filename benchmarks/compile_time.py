@@ -117,8 +117,12 @@ def main() -> int:
         for size in given.sizes:
             m = measure(f, max(1, size // per_layer))
             parts = (m.trace, m.pipeline, m.llvm, m.layout)
-            print(f"| {name} | {m.equations} | {m.launches} | {m.kernels} | "
-                  + " | ".join(f"{t:.3f}" for t in (*parts, sum(parts) / m.equations * 1000)) + " |", flush=True)
+            print(
+                f"| {name} | {m.equations} | {m.launches} | {m.kernels} | "
+                + " | ".join(f"{t:.3f}" for t in (*parts, sum(parts) / m.equations * 1000))
+                + " |",
+                flush=True,
+            )
     return 0
 
 

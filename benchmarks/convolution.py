@@ -61,8 +61,7 @@ class Crew:
                 function(slots.ctypes.data, 0, items, scratch.ctypes.data)
             return
         barrier = threading.Barrier(self.threads)
-        crew = [threading.Thread(target=self._work, args=(calls, t, barrier))
-                for t in range(self.threads)]
+        crew = [threading.Thread(target=self._work, args=(calls, t, barrier)) for t in range(self.threads)]
         for thread in crew:
             thread.start()
         for thread in crew:
@@ -89,9 +88,11 @@ def nacre(names: list[str], isa_name: str, threads: int) -> None:
     crew = Crew(threads)
 
     def forms(conv: Any) -> dict[str, Any]:
-        found = {"forward": convolve.forward(isa, "float", conv),
-                 "input_grad": convolve.input_grad(isa, "float", conv),
-                 "weight_grad": convolve.weight_grad(isa, "float", conv, threads=threads)}
+        found = {
+            "forward": convolve.forward(isa, "float", conv),
+            "input_grad": convolve.input_grad(isa, "float", conv),
+            "weight_grad": convolve.weight_grad(isa, "float", conv, threads=threads),
+        }
         if conv.taps == 9 and conv.rows.stride == 1 and conv.groups == 1 and min(conv.channels, conv.filters) >= 16:
             forward = sides.forward_sides(conv)
             found["winograd"] = winograd(isa, "float", forward, "x", "y")
@@ -101,8 +102,9 @@ def nacre(names: list[str], isa_name: str, threads: int) -> None:
 
     for name in names:
         n, c, h, o, k, stride, pad, groups = WORKLOADS[name]
-        conv = order.convolution(c, h, h, o, (k, k), stride=(stride, stride),
-                                 padding=((pad, pad), (pad, pad)), groups=groups)
+        conv = order.convolution(
+            c, h, h, o, (k, k), stride=(stride, stride), padding=((pad, pad), (pad, pad)), groups=groups
+        )
         random = np.random.default_rng(0)
         x = random.standard_normal((n, c, h, h), np.float32)
         w = random.standard_normal(conv.weight_shape, np.float32)
@@ -114,9 +116,16 @@ def nacre(names: list[str], isa_name: str, threads: int) -> None:
             calls = compiled.bind(n, arrays)
             took = best(lambda calls=calls: crew.run(calls))
             each = [best(lambda call=call: crew.run([call]), 0.1) for call in calls]
-            report(name, form, took, flops,
-                   "steps " + " ".join(f"{t * 1e3:.2f}" for t in each) + " compile "
-                   + " ".join(f"{t:.0f}" for t in compiled.milliseconds))
+            report(
+                name,
+                form,
+                took,
+                flops,
+                "steps "
+                + " ".join(f"{t * 1e3:.2f}" for t in each)
+                + " compile "
+                + " ".join(f"{t:.0f}" for t in compiled.milliseconds),
+            )
 
 
 def peer(names: list[str], threads: int) -> None:
@@ -130,8 +139,7 @@ def peer(names: list[str], threads: int) -> None:
         y = torch.conv2d(x, w, None, *place, groups)
         flops = 2 * y.numel() * w[0].numel()
         whole = partial(torch.conv2d, x, w, None, *place, groups)
-        backward = partial(torch.ops.aten.convolution_backward, y, x, w, None, *place, False,
-                           [0, 0], groups)
+        backward = partial(torch.ops.aten.convolution_backward, y, x, w, None, *place, False, [0, 0], groups)
         report(name, "forward", best(whole), flops)
         report(name, "input_grad", best(partial(backward, [True, False, False])), flops)
         report(name, "weight_grad", best(partial(backward, [False, True, False])), flops)
@@ -139,8 +147,7 @@ def peer(names: list[str], threads: int) -> None:
 
 def report(name: str, form: str, took: float, flops: int, rest: str = "") -> None:
     """Print one line."""
-    print(f"{name:20} {form:12} {took * 1e3:8.2f} ms {flops / took / 1e9:7.1f} GF/s  {rest}",
-          flush=True)
+    print(f"{name:20} {form:12} {took * 1e3:8.2f} ms {flops / took / 1e9:7.1f} GF/s  {rest}", flush=True)
 
 
 def main() -> None:

@@ -68,6 +68,7 @@ LENGTHS = (1, 10, 100, 1000, 10_000)
 
 def pointwise(n: int) -> Callable[[Any], Any]:
     """A chain of n pointwise equations."""
+
     def f(x: Any) -> Any:
         for k in range(n):
             x = nc.sqrt(x) if k % 3 == 2 else x * x if k % 3 else x + x
@@ -78,6 +79,7 @@ def pointwise(n: int) -> Callable[[Any], Any]:
 
 def layers(n: int) -> Callable[[Any, Any], Any]:
     """A chain of about n equations: products, each followed by an addition and a maximum."""
+
     def f(x: Any, w: Any) -> Any:
         for _ in range(max(1, n // 3)):
             x = nc.maximum(x @ w + x, x)
@@ -86,8 +88,10 @@ def layers(n: int) -> Callable[[Any, Any], Any]:
     return f
 
 
-CHAINS: dict[str, tuple[Callable[[int], Callable[..., Any]], int]] = {"pointwise chain": (pointwise, 1),
-                                                                     "layers": (layers, 2)}
+CHAINS: dict[str, tuple[Callable[[int], Callable[..., Any]], int]] = {
+    "pointwise chain": (pointwise, 1),
+    "layers": (layers, 2),
+}
 
 
 def compilation(lengths: Sequence[int], rounds: int) -> dict[str, list[tuple[int, float, float]]]:
@@ -100,11 +104,16 @@ def compilation(lengths: Sequence[int], rounds: int) -> dict[str, list[tuple[int
         rows: list[tuple[int, float, float]] = []
         for n in lengths:
             line = [sys.executable, __file__, "--chain", name, "--length", str(n)]
-            runs = [json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
-                    for _ in range(min(rounds, 3))]
+            runs = [
+                json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+                for _ in range(min(rounds, 3))
+            ]
             rows.append((runs[0][0], min(r[1] for r in runs), min(r[2] for r in runs)))
-            print(f"{name}, {rows[-1][0]} equations: tracing {rows[-1][1] * 1e3:.1f} ms, compiling "
-                  f"{rows[-1][2] * 1e3:.1f} ms", flush=True)
+            print(
+                f"{name}, {rows[-1][0]} equations: tracing {rows[-1][1] * 1e3:.1f} ms, compiling "
+                f"{rows[-1][2] * 1e3:.1f} ms",
+                flush=True,
+            )
         found[name] = rows
     return found
 
@@ -160,20 +169,26 @@ def line(name: str, points: Sequence[tuple[float, float]]) -> Series:
     return Series(name, tuple((n, t * 1e3) for n, t in points), radii=(3.0,) * len(points))
 
 
-def write(folder: Path, ran: dict[str, list[tuple[int, float]]],
-          made: dict[str, list[tuple[int, float, float]]]) -> None:
+def write(
+    folder: Path, ran: dict[str, list[tuple[int, float]]], made: dict[str, list[tuple[int, float, float]]]
+) -> None:
     """The pictures and the numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     sizes = [line(name.partition(",")[0], [(n, t) for n, t in points]) for name, points in ran.items()]
-    lengths = [line(f"{name}: {what}", [(r[0], r[at]) for r in rows])
-               for name, rows in made.items() for at, what in ((1, "tracing"), (2, "compiling"))]
+    lengths = [
+        line(f"{name}: {what}", [(r[0], r[at]) for r in rows])
+        for name, rows in made.items()
+        for at, what in ((1, "tracing"), (2, "compiling"))
+    ]
     (folder / "growth.svg").write_text(
-        Chart("Time against size, compiled", "n", "ms", tuple(sizes)).svg(), encoding="utf-8")
+        Chart("Time against size, compiled", "n", "ms", tuple(sizes)).svg(), encoding="utf-8"
+    )
     (folder / "compilation.svg").write_text(
-        Chart("Compile time against graph length, no cache", "equations", "ms", tuple(lengths)).svg(),
-        encoding="utf-8")
+        Chart("Compile time against graph length, no cache", "equations", "ms", tuple(lengths)).svg(), encoding="utf-8"
+    )
     (folder / "growth.json").write_text(
-        json.dumps({"operations": ran, "compilation": made}, indent=1) + "\n", encoding="utf-8")
+        json.dumps({"operations": ran, "compilation": made}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def main() -> int:
@@ -194,9 +209,12 @@ def main() -> int:
     write(given.folder, ran, made)
     if not given.tiny:
         path = ROOT / "docs" / "performance.md"
-        text = re.sub(r"(<!-- growth -->\n).*?(<!-- grown -->)",
-                      lambda m: m[1] + "\n".join(tables(ran, made)) + "\n" + m[2], path.read_text(encoding="utf-8"),
-                      flags=re.DOTALL)
+        text = re.sub(
+            r"(<!-- growth -->\n).*?(<!-- grown -->)",
+            lambda m: m[1] + "\n".join(tables(ran, made)) + "\n" + m[2],
+            path.read_text(encoding="utf-8"),
+            flags=re.DOTALL,
+        )
         path.write_text(text, encoding="utf-8")
     return 0
 

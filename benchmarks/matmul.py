@@ -63,9 +63,7 @@ class Kernel:
             "b.k": b.strides[0] // size, "b.n": b.strides[1] // size,
             "rows": plan.rows, "columns": plan.columns, "swap": plan.swap,
         }  # fmt: skip
-        slots = (ctypes.c_int64 * len(self.meta.slots))(
-            *(values.get(s, 0) for s in self.meta.slots)
-        )
+        slots = (ctypes.c_int64 * len(self.meta.slots))(*(values.get(s, 0) for s in self.meta.slots))
         scratch = [aligned(plan.scratch, np.dtype(np.uint8)) for _ in range(threads)]
         address = ctypes.addressof(slots)
         if threads == 1:
@@ -167,9 +165,7 @@ def main() -> None:
     dtype = dtypes.dtype_named(options.dtype)
     kernels = [Kernel(options.isa, dtype, thin) for thin in (False, True)]
     for kernel in kernels:
-        print(
-            f"{'thin' if kernel.meta.tiling.thin else 'packed'} kernel: {kernel.milliseconds:.0f} ms to compile"
-        )
+        print(f"{'thin' if kernel.meta.tiling.thin else 'packed'} kernel: {kernel.milliseconds:.0f} ms to compile")
     for shape in options.shapes or [*SQUARES, *TRAINING, *VECTORS]:
         axes = ("k" if shape[3][0] == "n" else "m") + ("n" if shape[3][1] == "n" else "k")
         thin = is_thin(BY_NAME[options.isa], dtype, *shape[:3], axes)

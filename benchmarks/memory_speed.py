@@ -74,19 +74,25 @@ def streams(n: int) -> dict[str, Case]:
     return {
         "copy": Case((x,), 2 * x.nbytes, lambda nc, x: nc.asarray(x, copy=True), lambda t, x: x.clone()),
         "add": Case((x, y), 3 * x.nbytes, lambda nc, x, y: x + y, lambda t, x, y: x + y),
-        "multiply, add, exp": Case((x,), 2 * x.nbytes, lambda nc, x: nc.exp(x * 0.5 + 1),
-                                   lambda t, x: t.exp(x * 0.5 + 1)),
-        "where": Case((x > 0, x, y), 3 * x.nbytes + n, lambda nc, c, x, y: nc.where(c, x, y),
-                      lambda t, c, x, y: t.where(c, x, y)),
-        "cast f32 to f16": Case((x,), x.nbytes + half.nbytes, lambda nc, x: nc.astype(x, nc.float16),
-                                lambda t, x: x.to(t.float16)),
-        "cast f16 to f32": Case((half,), x.nbytes + half.nbytes, lambda nc, x: nc.astype(x, nc.float32),
-                                lambda t, x: x.to(t.float32)),
+        "multiply, add, exp": Case(
+            (x,), 2 * x.nbytes, lambda nc, x: nc.exp(x * 0.5 + 1), lambda t, x: t.exp(x * 0.5 + 1)
+        ),
+        "where": Case(
+            (x > 0, x, y), 3 * x.nbytes + n, lambda nc, c, x, y: nc.where(c, x, y), lambda t, c, x, y: t.where(c, x, y)
+        ),
+        "cast f32 to f16": Case(
+            (x,), x.nbytes + half.nbytes, lambda nc, x: nc.astype(x, nc.float16), lambda t, x: x.to(t.float16)
+        ),
+        "cast f16 to f32": Case(
+            (half,), x.nbytes + half.nbytes, lambda nc, x: nc.astype(x, nc.float32), lambda t, x: x.to(t.float32)
+        ),
         "cast f32 to i64": Case((x,), 3 * x.nbytes, lambda nc, x: nc.astype(x, nc.int64), lambda t, x: x.to(t.int64)),
-        "add a row": Case((floats(n // 512, 512), floats(512)), 2 * x.nbytes, lambda nc, x, y: x + y,
-                          lambda t, x, y: x + y),
-        "add a column": Case((floats(n // 512, 512), floats(n // 512, 1)), 2 * x.nbytes, lambda nc, x, y: x + y,
-                             lambda t, x, y: x + y),
+        "add a row": Case(
+            (floats(n // 512, 512), floats(512)), 2 * x.nbytes, lambda nc, x, y: x + y, lambda t, x, y: x + y
+        ),
+        "add a column": Case(
+            (floats(n // 512, 512), floats(n // 512, 1)), 2 * x.nbytes, lambda nc, x, y: x + y, lambda t, x, y: x + y
+        ),
     }
 
 
@@ -121,24 +127,36 @@ def rows(n: int) -> dict[str, Case]:
     """Composites over rows, and scans."""
     found: dict[str, Case] = {}
     for length in (16, 100, 1024, 16384):
-        found[f"softmax of {length}"] = rowwise(n, length, lambda nc, x: nc.nn.functional.softmax(x),
-                                                lambda t, x: t.softmax(x, -1))
+        found[f"softmax of {length}"] = rowwise(
+            n, length, lambda nc, x: nc.nn.functional.softmax(x), lambda t, x: t.softmax(x, -1)
+        )
     for length in (64, 768, 8192):
         found[f"layer norm of {length}"] = rowwise(
-            n, length, lambda nc, x, k=length: nc.nn.functional.layer_norm(x, (k,)),
-            lambda t, x, k=length: t.nn.functional.layer_norm(x, (k,)))
+            n,
+            length,
+            lambda nc, x, k=length: nc.nn.functional.layer_norm(x, (k,)),
+            lambda t, x, k=length: t.nn.functional.layer_norm(x, (k,)),
+        )
     labels = positions(1000, n // 1000)
     logits = floats(n // 1000, 1000)
     found["cross entropy of 1000"] = Case(
-        (logits, labels), nbytes(logits, labels), lambda nc, x, k: nc.nn.functional.cross_entropy(x, k),
-        lambda t, x, k: t.nn.functional.cross_entropy(x, k))
-    found["one hot of 1000"] = Case((labels,), labels.nbytes + logits.nbytes,
-                                    lambda nc, k: nc.astype(nc.nn.functional.one_hot(k, 1000), nc.float32),
-                                    lambda t, k: t.nn.functional.one_hot(k, 1000).to(t.float32))
-    found["cumulative sum of rows"] = rowwise(n, 1024, lambda nc, x: nc.cumulative_sum(x, axis=1),
-                                              lambda t, x: x.cumsum(1))
-    found["cumulative sum of columns"] = rowwise(n, 1024, lambda nc, x: nc.cumulative_sum(x, axis=0),
-                                                 lambda t, x: x.cumsum(0))
+        (logits, labels),
+        nbytes(logits, labels),
+        lambda nc, x, k: nc.nn.functional.cross_entropy(x, k),
+        lambda t, x, k: t.nn.functional.cross_entropy(x, k),
+    )
+    found["one hot of 1000"] = Case(
+        (labels,),
+        labels.nbytes + logits.nbytes,
+        lambda nc, k: nc.astype(nc.nn.functional.one_hot(k, 1000), nc.float32),
+        lambda t, k: t.nn.functional.one_hot(k, 1000).to(t.float32),
+    )
+    found["cumulative sum of rows"] = rowwise(
+        n, 1024, lambda nc, x: nc.cumulative_sum(x, axis=1), lambda t, x: x.cumsum(1)
+    )
+    found["cumulative sum of columns"] = rowwise(
+        n, 1024, lambda nc, x: nc.cumulative_sum(x, axis=0), lambda t, x: x.cumsum(0)
+    )
     return found
 
 
@@ -158,26 +176,36 @@ def moves(n: int) -> dict[str, Case]:
 
     return {
         "transpose": of(x, lambda nc, x: nc.permute_dims(x, (1, 0)), lambda t, x: x.t().contiguous()),
-        "permute 0 2 1": of(cube, lambda nc, x: nc.permute_dims(x, (0, 2, 1)),
-                            lambda t, x: x.permute(0, 2, 1).contiguous()),
-        "permute 1 0 2": of(cube, lambda nc, x: nc.permute_dims(x, (1, 0, 2)),
-                            lambda t, x: x.permute(1, 0, 2).contiguous()),
-        "permute 2 0 1": of(cube, lambda nc, x: nc.permute_dims(x, (2, 0, 1)),
-                            lambda t, x: x.permute(2, 0, 1).contiguous()),
-        "transpose of 16 bits": of(words, lambda nc, x: nc.permute_dims(x, (1, 0)), lambda t, x: x.t().contiguous(),
-                                   both // 2),
-        "transpose of 8 bits": of(octets, lambda nc, x: nc.permute_dims(x, (1, 0)), lambda t, x: x.t().contiguous(),
-                                  both // 4),
-        "channels to the end": of(image, lambda nc, x: nc.permute_dims(x, (0, 2, 3, 1)),
-                                  lambda t, x: x.permute(0, 2, 3, 1).contiguous()),
-        "transpose and reshape": of(x, lambda nc, x: nc.reshape(nc.permute_dims(x, (1, 0)), (-1,)),
-                                    lambda t, x: x.t().reshape(-1)),
-        "concatenate rows": two(half, half, lambda nc, a, b: nc.concat((a, b), axis=0),
-                                lambda t, a, b: t.cat((a, b), 0)),
-        "concatenate columns": two(half, half, lambda nc, a, b: nc.concat((a, b), axis=1),
-                                   lambda t, a, b: t.cat((a, b), 1)),
-        "concatenate a column": two(x, floats(side, 1), lambda nc, a, b: nc.concat((a, b), axis=1),
-                                    lambda t, a, b: t.cat((a, b), 1)),
+        "permute 0 2 1": of(
+            cube, lambda nc, x: nc.permute_dims(x, (0, 2, 1)), lambda t, x: x.permute(0, 2, 1).contiguous()
+        ),
+        "permute 1 0 2": of(
+            cube, lambda nc, x: nc.permute_dims(x, (1, 0, 2)), lambda t, x: x.permute(1, 0, 2).contiguous()
+        ),
+        "permute 2 0 1": of(
+            cube, lambda nc, x: nc.permute_dims(x, (2, 0, 1)), lambda t, x: x.permute(2, 0, 1).contiguous()
+        ),
+        "transpose of 16 bits": of(
+            words, lambda nc, x: nc.permute_dims(x, (1, 0)), lambda t, x: x.t().contiguous(), both // 2
+        ),
+        "transpose of 8 bits": of(
+            octets, lambda nc, x: nc.permute_dims(x, (1, 0)), lambda t, x: x.t().contiguous(), both // 4
+        ),
+        "channels to the end": of(
+            image, lambda nc, x: nc.permute_dims(x, (0, 2, 3, 1)), lambda t, x: x.permute(0, 2, 3, 1).contiguous()
+        ),
+        "transpose and reshape": of(
+            x, lambda nc, x: nc.reshape(nc.permute_dims(x, (1, 0)), (-1,)), lambda t, x: x.t().reshape(-1)
+        ),
+        "concatenate rows": two(
+            half, half, lambda nc, a, b: nc.concat((a, b), axis=0), lambda t, a, b: t.cat((a, b), 0)
+        ),
+        "concatenate columns": two(
+            half, half, lambda nc, a, b: nc.concat((a, b), axis=1), lambda t, a, b: t.cat((a, b), 1)
+        ),
+        "concatenate a column": two(
+            x, floats(side, 1), lambda nc, a, b: nc.concat((a, b), axis=1), lambda t, a, b: t.cat((a, b), 1)
+        ),
         "stack first": two(half, half, lambda nc, a, b: nc.stack((a, b)), lambda t, a, b: t.stack((a, b))),
         "stack last": two(half, half, lambda nc, a, b: nc.stack((a, b), axis=-1), lambda t, a, b: t.stack((a, b), -1)),
         "every second column": of(x, lambda nc, x: x[:, ::2], lambda t, x: x[:, ::2].contiguous(), x.nbytes * 3 // 2),
@@ -185,14 +213,21 @@ def moves(n: int) -> dict[str, Case]:
         "reverse columns": of(x, lambda nc, x: nc.flip(x, axis=1), lambda t, x: x.flip(1)),
         "reverse rows": of(x, lambda nc, x: nc.flip(x, axis=0), lambda t, x: x.flip(0)),
         "roll": of(x, lambda nc, x: nc.roll(x, 5, axis=1), lambda t, x: x.roll(5, 1)),
-        "pad": of(x, lambda nc, x: nc.pad(x, ((1, 1), (1, 1))),
-                  lambda t, x: t.nn.functional.pad(x, (1, 1, 1, 1)), padded),
-        "broadcast a row": of(floats(1, side), lambda nc, x: nc.broadcast_to(x, (side, side)) + 0.0,
-                              lambda t, x: x.expand(side, side).clone(), x.nbytes),
-        "repeat each": of(floats(n // 4), lambda nc, x: nc.repeat(x, 4),
-                          lambda t, x: x.repeat_interleave(4), x.nbytes * 5 // 4),
-        "tile": of(floats(side, side // 2), lambda nc, x: nc.tile(x, (1, 2)),
-                   lambda t, x: x.repeat(1, 2), x.nbytes * 3 // 2),
+        "pad": of(
+            x, lambda nc, x: nc.pad(x, ((1, 1), (1, 1))), lambda t, x: t.nn.functional.pad(x, (1, 1, 1, 1)), padded
+        ),
+        "broadcast a row": of(
+            floats(1, side),
+            lambda nc, x: nc.broadcast_to(x, (side, side)) + 0.0,
+            lambda t, x: x.expand(side, side).clone(),
+            x.nbytes,
+        ),
+        "repeat each": of(
+            floats(n // 4), lambda nc, x: nc.repeat(x, 4), lambda t, x: x.repeat_interleave(4), x.nbytes * 5 // 4
+        ),
+        "tile": of(
+            floats(side, side // 2), lambda nc, x: nc.tile(x, (1, 2)), lambda t, x: x.repeat(1, 2), x.nbytes * 3 // 2
+        ),
     }
 
 
@@ -215,19 +250,26 @@ def indexed(n: int) -> dict[str, Case]:
     return {
         "take rows": Case((table, at), moved, lambda nc, x, k: nc.take(x, k, axis=0), lambda t, x, k: x[k]),
         "take anywhere": Case((flat, anywhere), 4 * n, lambda nc, x, k: nc.take(x, k), lambda t, x, k: x[k]),
-        "take along rows": Case((x, along), 2 * x.nbytes + along.nbytes,
-                                lambda nc, x, k: nc.take_along_axis(x, k, axis=1),
-                                lambda t, x, k: x.gather(1, k)),
+        "take along rows": Case(
+            (x, along),
+            2 * x.nbytes + along.nbytes,
+            lambda nc, x, k: nc.take_along_axis(x, k, axis=1),
+            lambda t, x, k: x.gather(1, k),
+        ),
         "gradient of an embedding": Case((table, at, table), moved, embedded, scatter),
         "gradient of a read along rows": Case(
-            (x, along, x), 2 * x.nbytes + along.nbytes,
+            (x, along, x),
+            2 * x.nbytes + along.nbytes,
             lambda nc, x, k, u: nc.grad(lambda x: nc.sum(nc.take_along_axis(x, k, axis=1) * u))(x),
-            lambda t, x, k, u: t.zeros_like(x).scatter_add_(1, k, u)),
+            lambda t, x, k, u: t.zeros_like(x).scatter_add_(1, k, u),
+        ),
         "sort": Case((row,), 2 * row.nbytes, lambda nc, x: nc.sort(x), lambda t, x: x.sort(stable=True)[0]),
-        "sort rows of 1024": Case((best,), 2 * best.nbytes, lambda nc, x: nc.sort(x),
-                                  lambda t, x: x.sort(stable=True)[0]),
-        "argsort rows of 1024": Case((best,), 3 * best.nbytes, lambda nc, x: nc.argsort(x),
-                                     lambda t, x: x.argsort(stable=True)),
+        "sort rows of 1024": Case(
+            (best,), 2 * best.nbytes, lambda nc, x: nc.sort(x), lambda t, x: x.sort(stable=True)[0]
+        ),
+        "argsort rows of 1024": Case(
+            (best,), 3 * best.nbytes, lambda nc, x: nc.argsort(x), lambda t, x: x.argsort(stable=True)
+        ),
         "sort rows of 16": rowwise(n, 16, lambda nc, x: nc.sort(x), lambda t, x: x.sort(stable=True)[0]),
         "10 best of 1024": Case((best,), best.nbytes, lambda nc, x: nc.topk(x, 10)[0], lambda t, x: x.topk(10)[0]),
     }
@@ -239,8 +281,13 @@ def drawn(n: int) -> dict[str, Case]:
     return {
         "uniform": Case((), 4 * n, lambda nc: nc.random.uniform((n,)), lambda t: t.rand(n), False),
         "normal": Case((), 4 * n, lambda nc: nc.random.normal((n,)), lambda t: t.randn(n), False),
-        "dropout": Case((x,), 2 * x.nbytes, lambda nc, x: nc.nn.functional.dropout(x, 0.1),
-                        lambda t, x: t.nn.functional.dropout(x, 0.1), False),
+        "dropout": Case(
+            (x,),
+            2 * x.nbytes,
+            lambda nc, x: nc.nn.functional.dropout(x, 0.1),
+            lambda t, x: t.nn.functional.dropout(x, 0.1),
+            False,
+        ),
     }
 
 
@@ -313,8 +360,9 @@ def serve(library: str) -> None:
 def start(python: str, library: str) -> subprocess.Popen[str]:
     """A process that serves a library."""
     steady = {**os.environ, "OMP_PROC_BIND": "true"}  # two threads that share a core for a while tell nothing
-    return subprocess.Popen([python, __file__, "--serve", library], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            text=True, env=steady)
+    return subprocess.Popen(
+        [python, __file__, "--serve", library], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=steady
+    )
 
 
 def ask(process: subprocess.Popen[str], name: str, size: str, budget: float) -> Any:
@@ -369,8 +417,10 @@ def main() -> None:
         share = moved / ours / ceilings.bandwidth(moved)
         beside = f"{theirs * 1e3:9.3f} {theirs / ours:11.2f}" if theirs else ""
         remark = compared(name, results["nacre"], results.get("torch")) if theirs else ""
-        print(f"{name + ', ' + size:34} {ours * 1e3:9.3f} {moved / ours / 1e9:7.1f} {share:6.0%} {beside}{remark}",
-              flush=True)
+        print(
+            f"{name + ', ' + size:34} {ours * 1e3:9.3f} {moved / ours / 1e9:7.1f} {share:6.0%} {beside}{remark}",
+            flush=True,
+        )
         found.append({"name": name, "size": size, "moved": moved, "share": share, **least})
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:

@@ -24,37 +24,83 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
 GROUPS = {  # tables, their unit, and their columns
-    "Training steps": ("ms", {
-        "W1": "784-512-512-10 MLP, batch 128, Adam", "W2": "small convnet, batch 64",
-        "W4": "6-layer GPT, 8 × 256 tokens, AdamW"}),
+    "Training steps": (
+        "ms",
+        {
+            "W1": "784-512-512-10 MLP, batch 128, Adam",
+            "W2": "small convnet, batch 64",
+            "W4": "6-layer GPT, 8 × 256 tokens, AdamW",
+        },
+    ),
     "ResNet-18, inference": ("ms", {"W3.b1": "batch 1", "W3.b8": "batch 8"}),
-    "GPT-2-small, inference": ("ms", {
-        "W5": "prefill, 256 tokens", "W6.f32": "one token after 256", "W6.int8": "the same, int8 weights"}),
-    "Operations that move memory": ("ms", {
-        "W7.chain": "ten pointwise operations, 10 M elements", "W7.softmax": "softmax, 4096 × 1024",
-        "W7.layernorm": "layer norm, 4096 × 768"}),
-    "Matrix products and attention": ("ms", {
-        "W8.mm1024": "product 1024³", "W8.mm2048": "product 2048³",
-        "W8.attn": "causal attention, 8 × 6 heads, 256 × 64", "W8.attn_bwd": "the same, forward and backward"}),
-    "Calls": ("µs", {
-        "W9.add": "eager addition of 4 elements", "W9.add_grad": "the same, recording gradients",
-        "W9.jit": "call of a tiny compiled function"}),
+    "GPT-2-small, inference": (
+        "ms",
+        {"W5": "prefill, 256 tokens", "W6.f32": "one token after 256", "W6.int8": "the same, int8 weights"},
+    ),
+    "Operations that move memory": (
+        "ms",
+        {
+            "W7.chain": "ten pointwise operations, 10 M elements",
+            "W7.softmax": "softmax, 4096 × 1024",
+            "W7.layernorm": "layer norm, 4096 × 768",
+        },
+    ),
+    "Matrix products and attention": (
+        "ms",
+        {
+            "W8.mm1024": "product 1024³",
+            "W8.mm2048": "product 2048³",
+            "W8.attn": "causal attention, 8 × 6 heads, 256 × 64",
+            "W8.attn_bwd": "the same, forward and backward",
+        },
+    ),
+    "Calls": (
+        "µs",
+        {
+            "W9.add": "eager addition of 4 elements",
+            "W9.add_grad": "the same, recording gradients",
+            "W9.jit": "call of a tiny compiled function",
+        },
+    ),
 }
 STEPS = {"W1": "MLP step", "W4": "GPT step"}  # what fresh processes run
 OURS = "nacre"  # how the names of our own contenders begin
 BUILT_IN = {  # the workloads of `nacre bench` that do the same work
-    "W1": "mlp", "W2": "convnet", "W3.b1": "resnet18", "W3.b8": "resnet18-8", "W4": "gpt", "W5": "prefill",
-    "W6.f32": "decode", "W6.int8": "decode-int8", "W7.chain": "chain", "W7.softmax": "softmax",
-    "W7.layernorm": "layernorm", "W8.mm1024": "matmul-1024", "W8.mm2048": "matmul-2048", "W8.attn": "attention",
+    "W1": "mlp",
+    "W2": "convnet",
+    "W3.b1": "resnet18",
+    "W3.b8": "resnet18-8",
+    "W4": "gpt",
+    "W5": "prefill",
+    "W6.f32": "decode",
+    "W6.int8": "decode-int8",
+    "W7.chain": "chain",
+    "W7.softmax": "softmax",
+    "W7.layernorm": "layernorm",
+    "W8.mm1024": "matmul-1024",
+    "W8.mm2048": "matmul-2048",
+    "W8.attn": "attention",
     "W8.attn_bwd": "attention-gradient",
 }
 CHART = {  # the bars of the chart
-    "W1": "MLP, training step", "W2": "convnet, training step", "W4": "GPT, training step",
-    "W3.b1": "ResNet-18, batch 1", "W3.b8": "ResNet-18, batch 8", "W5": "GPT-2, prefill", "W6.f32": "GPT-2, one token",
+    "W1": "MLP, training step",
+    "W2": "convnet, training step",
+    "W4": "GPT, training step",
+    "W3.b1": "ResNet-18, batch 1",
+    "W3.b8": "ResNet-18, batch 8",
+    "W5": "GPT-2, prefill",
+    "W6.f32": "GPT-2, one token",
     "W6.int8": "GPT-2, one token, int8",
 }
-NAMES = {"torch": "PyTorch", "jax": "JAX", "ort": "onnxruntime", "openvino": "OpenVINO", "iree": "IREE",
-         "torch+keepmem": "PyTorch, memory kept", "torch.compile+keepmem": "torch.compile, memory kept"}
+NAMES = {
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "ort": "onnxruntime",
+    "openvino": "OpenVINO",
+    "iree": "IREE",
+    "torch+keepmem": "PyTorch, memory kept",
+    "torch.compile+keepmem": "torch.compile, memory kept",
+}
 STYLE = """\
 text { font: 14px system-ui, sans-serif; fill: #24292f; } .small { font-size: 12px; fill: #57606a; }
 .title { font-size: 16px; font-weight: 600; } .page { fill: #ffffff; } .bar { fill: #2f6db5; }
@@ -82,8 +128,10 @@ def figure(x: float) -> str:
 
 def kept(results: dict[str, Any], bench: dict[str, Any] | None) -> dict[str, Any]:
     """What speed.json keeps of a processor's results; with a `nacre bench` report also floors."""
-    versions = {short(n): v.partition("-")[0] for n, v in sorted(
-        results["versions"].items(), key=lambda item: short(item[0]).startswith(OURS))}
+    versions = {
+        short(n): v.partition("-")[0]
+        for n, v in sorted(results["versions"].items(), key=lambda item: short(item[0]).startswith(OURS))
+    }
     found: dict[str, Any] = {"versions": versions, "cases": {}, "speeds": {}, "floors": {}, "fresh": {}}
     for case, row in results["cases"].items():
         good = {short(n): r for n, r in row.items() if "min" in r and r["ok"]}
@@ -114,8 +162,10 @@ def speed(good: dict[str, dict[str, Any]], name: str) -> list[Any]:
 def limits(bench: dict[str, Any]) -> str:
     """What the floors were computed from."""
     found = bench["ceilings"]
-    rates = ", ".join(f"{n >> 20} MiB {r / 1e9:.0f}" if n >= 1 << 20 else f"{n >> 10} KiB {r / 1e9:.0f}"
-                      for n, r in found["bandwidths"])
+    rates = ", ".join(
+        f"{n >> 20} MiB {r / 1e9:.0f}" if n >= 1 << 20 else f"{n >> 10} KiB {r / 1e9:.0f}"
+        for n, r in found["bandwidths"]
+    )
     return f"{found['flops']['f32'] / 1e9:.0f} GFLOP/s in float32; by the bytes that move, in GB/s: {rates}"
 
 
@@ -143,8 +193,14 @@ def tables(found: dict[str, Any]) -> Iterator[str]:
     for title, (unit, columns) in GROUPS.items():
         cases = [c for c in columns if c in found["cases"]]
         if cases:
-            yield from ["", f"**{title}**, {unit}", "", f"| least / median | {' | '.join(columns[c] for c in cases)} |",
-                        "|---|" + "---|" * len(cases), *rows(found, cases)]
+            yield from [
+                "",
+                f"**{title}**, {unit}",
+                "",
+                f"| least / median | {' | '.join(columns[c] for c in cases)} |",
+                "|---|" + "---|" * len(cases),
+                *rows(found, cases),
+            ]
     if found["limits"]:
         yield from ["", f"Floors: {found['limits']}."]
     if found["fresh"]:
@@ -188,8 +244,9 @@ def shown(number: float | None) -> str:
 def page(text: str, data: dict[str, Any]) -> str:
     """The performance page with the tables of all processors between its markers."""
     lines = [line for processor, found in data.items() for line in ("", f"### {processor}", *tables(found))]
-    return re.sub(r"(<!-- measured -->\n).*?(<!-- end -->)", lambda m: m[1] + "\n".join([*lines, "", m[2]]), text,
-                  flags=re.DOTALL)
+    return re.sub(
+        r"(<!-- measured -->\n).*?(<!-- end -->)", lambda m: m[1] + "\n".join([*lines, "", m[2]]), text, flags=re.DOTALL
+    )
 
 
 # ---- the chart
@@ -201,19 +258,24 @@ def chart(processor: str, found: dict[str, Any]) -> str:
     bars = [(title, *told[1:]) for title, told in speeds.items() if told]
     unit = LONGEST / max(ratio for _, ratio, _ in bars)
     bottom, equal = TOP + ROW * len(bars), f"{LEFT + unit:.1f}"
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 34}" role="img" '
-             'aria-label="speed of Nacre over the fastest other framework">', f"<style>\n{STYLE}\n</style>",
-             f'<rect class="page" width="{WIDTH}" height="{bottom + 34}" rx="8"/>',
-             '<text class="title" x="20" y="30">Speed of Nacre over the fastest other framework</text>',
-             f'<text class="small" x="20" y="52">median times; {escape(processor)}</text>',
-             f'<line class="mark" x1="{equal}" y1="{TOP - 6}" x2="{equal}" y2="{bottom}"/>',
-             f'<text class="small" x="{equal}" y="{bottom + 18}" text-anchor="middle">equally fast</text>']
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 34}" role="img" '
+        'aria-label="speed of Nacre over the fastest other framework">',
+        f"<style>\n{STYLE}\n</style>",
+        f'<rect class="page" width="{WIDTH}" height="{bottom + 34}" rx="8"/>',
+        '<text class="title" x="20" y="30">Speed of Nacre over the fastest other framework</text>',
+        f'<text class="small" x="20" y="52">median times; {escape(processor)}</text>',
+        f'<line class="mark" x1="{equal}" y1="{TOP - 6}" x2="{equal}" y2="{bottom}"/>',
+        f'<text class="small" x="{equal}" y="{bottom + 18}" text-anchor="middle">equally fast</text>',
+    ]
     for k, (title, ratio, other) in enumerate(bars):
         y = TOP + ROW * k
-        lines += [f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end">{escape(title)}</text>',
-                  f'<rect class="bar" x="{LEFT}" y="{y}" width="{ratio * unit:.1f}" height="20" rx="2"/>',
-                  f'<text x="{LEFT + max(ratio, 1) * unit + 8:.1f}" y="{y + 15}">{ratio:.2f} × '
-                  f"{escape(NAMES.get(other, other))}</text>"]
+        lines += [
+            f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end">{escape(title)}</text>',
+            f'<rect class="bar" x="{LEFT}" y="{y}" width="{ratio * unit:.1f}" height="20" rx="2"/>',
+            f'<text x="{LEFT + max(ratio, 1) * unit + 8:.1f}" y="{y + 15}">{ratio:.2f} × '
+            f"{escape(NAMES.get(other, other))}</text>",
+        ]
     return "\n".join([*lines, "</svg>", ""])
 
 

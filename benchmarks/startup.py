@@ -48,8 +48,13 @@ FIRST = {
 def output(python: str, code: str, *arguments: str) -> float | None:
     """The number that a fresh process prints; None where it fails."""
     with tempfile.TemporaryDirectory() as empty:  # no process finds code that another one compiled
-        run = subprocess.run([python, "-c", code, *arguments], capture_output=True, text=True, check=False,
-                             env={"PATH": "/usr/bin:/bin", "HOME": empty, "NACRE_CACHE_DIR": empty, "TMPDIR": empty})
+        run = subprocess.run(
+            [python, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PATH": "/usr/bin:/bin", "HOME": empty, "NACRE_CACHE_DIR": empty, "TMPDIR": empty},
+        )
     return float(run.stdout.split()[-1]) if run.returncode == 0 else None
 
 

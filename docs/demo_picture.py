@@ -25,12 +25,34 @@ from nacre.native.engine import host_target
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 92  # columns
-LIGHT = TerminalTheme((250, 250, 248), (36, 41, 47), [
-    (36, 41, 47), (190, 40, 50), (26, 127, 55), (150, 90, 0), (9, 90, 180), (130, 60, 170), (0, 115, 125),
-    (90, 96, 104)])
-DARK = TerminalTheme((22, 27, 34), (214, 220, 227), [
-    (72, 79, 88), (255, 123, 114), (86, 211, 100), (227, 179, 65), (121, 192, 255), (210, 168, 255), (86, 212, 221),
-    (177, 186, 196)])
+LIGHT = TerminalTheme(
+    (250, 250, 248),
+    (36, 41, 47),
+    [
+        (36, 41, 47),
+        (190, 40, 50),
+        (26, 127, 55),
+        (150, 90, 0),
+        (9, 90, 180),
+        (130, 60, 170),
+        (0, 115, 125),
+        (90, 96, 104),
+    ],
+)
+DARK = TerminalTheme(
+    (22, 27, 34),
+    (214, 220, 227),
+    [
+        (72, 79, 88),
+        (255, 123, 114),
+        (86, 211, 100),
+        (227, 179, 65),
+        (121, 192, 255),
+        (210, 168, 255),
+        (86, 212, 221),
+        (177, 186, 196),
+    ],
+)
 FORMAT = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" role="img" \
 aria-label="output of nacre demo">
@@ -71,8 +93,9 @@ def draw(console: Console) -> str:
 def play(epochs: int, into: Path) -> tuple[Console, int]:
     """Run the demo; a console that has recorded it, and its exit status."""
     words = "nacre demo" if epochs == digits.EPOCHS else f"nacre demo --epochs {epochs}"
-    console = Console(record=True, file=io.StringIO(), width=WIDTH, color_system="truecolor", force_terminal=False,
-                      highlight=False)
+    console = Console(
+        record=True, file=io.StringIO(), width=WIDTH, color_system="truecolor", force_terminal=False, highlight=False
+    )
     console.print(f"[dim]$[/] [bold]{words}[/]   [dim]# processor: {host_target().cpu}[/]")
     return console, demo.run(argparse.Namespace(json=into, epochs=epochs), console)
 

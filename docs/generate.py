@@ -32,7 +32,7 @@ def examples(text: str) -> Iterator[tuple[re.Match[str], re.Match[str] | None]]:
     for block, after in zip(found, [*found[1:], None], strict=False):
         if block[1] != "python":
             continue
-        adjoins = after is not None and after[1] != "python" and not text[block.end():after.start()].strip()
+        adjoins = after is not None and after[1] != "python" and not text[block.end() : after.start()].strip()
         yield block, after if adjoins else None
 
 
@@ -54,7 +54,7 @@ def renewed(text: str, names: dict[str, Any] | None = None, keep: Sequence[str] 
     for block, output in examples(text):
         printed = run(block[2], held)
         if output is not None and output[1] not in keep:
-            parts += [text[at:output.start(2)], printed]
+            parts += [text[at : output.start(2)], printed]
             at = output.end(2)
     return "".join([*parts, text[at:]])
 
@@ -63,8 +63,9 @@ def difference(path: Path) -> str:
     """How a document differs from what its examples print, as a diff; empty where it is up to date."""
     text = path.read_text(encoding="utf-8")
     now = renewed(text, keep=(UNCHECKED,))
-    return "\n".join(difflib.unified_diff(text.splitlines(), now.splitlines(), str(path.name), "printed now",
-                                          lineterm=""))
+    return "\n".join(
+        difflib.unified_diff(text.splitlines(), now.splitlines(), str(path.name), "printed now", lineterm="")
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

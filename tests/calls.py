@@ -18,7 +18,13 @@ from nacre.nn import functional
 from surface import CALLABLES, METHODS
 
 GIVEN: dict[str, Any] = {
-    "nc": nc, "nn": nn, "np": np, "optim": optim, "data": data, "deploy": deploy, "train": train,
+    "nc": nc,
+    "nn": nn,
+    "np": np,
+    "optim": optim,
+    "data": data,
+    "deploy": deploy,
+    "train": train,
     "F": functional,
 }
 

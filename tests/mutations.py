@@ -48,13 +48,46 @@ from nacre.native import cache as objects
 from nacre.runtime import choice
 
 PATIENCE = 20  # seconds that one mutation may take in Python; three times as long where Python has no say
-SHARES = {"program": 12_500, "frozen": 5_000, "safetensors": 4_000, "checkpoint": 3_000,
-          "training": 1_500, "npy": 2_000, "cache": 2_000}
+SHARES = {
+    "program": 12_500,
+    "frozen": 5_000,
+    "safetensors": 4_000,
+    "checkpoint": 3_000,
+    "training": 1_500,
+    "npy": 2_000,
+    "cache": 2_000,
+}
 MOST = 1 << 16  # elements of an input that is given to a program that still loads
 TOKEN = re.compile(r"\"[^\"]*\"|[A-Za-z_][\w.]*|\d+(?:\.\d+)?|\S|\n *")
-NUMBERS = ("0", "1", "-1", "2", "3", "7", "-5", "64", "65536", "1000000", "2147483648", "4611686018427387904",
-           "9223372036854775807", "99999999999999999999", "1e30", "0.5", "nan", "inf", "True", "None", "()", "(0,)",
-           "(1, 0)", '"word"', "f32", "i64", "bool")
+NUMBERS = (
+    "0",
+    "1",
+    "-1",
+    "2",
+    "3",
+    "7",
+    "-5",
+    "64",
+    "65536",
+    "1000000",
+    "2147483648",
+    "4611686018427387904",
+    "9223372036854775807",
+    "99999999999999999999",
+    "1e30",
+    "0.5",
+    "nan",
+    "inf",
+    "True",
+    "None",
+    "()",
+    "(0,)",
+    "(1, 0)",
+    '"word"',
+    "f32",
+    "i64",
+    "bool",
+)
 
 
 VALUES: tuple[Any, ...] = (  # that stand in JSON documents instead of others
@@ -141,7 +174,7 @@ def mutated_text(text: str, others: list[str], rng: random.Random) -> str:
             new = word + word
         else:
             new = word[:-1] + chr(rng.choice((0, 9, 32, 34, 92, 955, 0x1F600, rng.randrange(33, 127))))
-        text = text[:at.start()] + new + text[at.end():]
+        text = text[: at.start()] + new + text[at.end() :]
     return text
 
 
@@ -158,10 +191,10 @@ def changed_parameter(value: Any, rng: random.Random) -> Any:
         at = rng.randrange(len(value))
         change = rng.randrange(4)
         if change == 0:
-            return value[:at] + value[at + 1:]
+            return value[:at] + value[at + 1 :]
         if change == 1:
-            return value[:at] + (value[at], value[at]) + value[at + 1:]
-        return value[:at] + (changed_parameter(value[at], rng),) + value[at + 1:]
+            return value[:at] + (value[at], value[at]) + value[at + 1 :]
+        return value[:at] + (changed_parameter(value[at], rng),) + value[at + 1 :]
     if isinstance(value, int) and pick < 0.6:
         return value + rng.choice((-2, -1, 1, 2, 10, 1 << 33))
     return rng.choice([*VALUES, *ALL[:3]])
@@ -186,7 +219,7 @@ def mutated_graph(graph: Any, rng: random.Random) -> Any:
             pick = rng.random()
             if pick < 0.25 and inputs:
                 at = rng.randrange(len(inputs) + 1)
-                inputs[at:at + rng.choice((0, 0, 1))] = rng.sample([*known.values(), *inputs], rng.choice((0, 1, 2)))
+                inputs[at : at + rng.choice((0, 0, 1))] = rng.sample([*known.values(), *inputs], rng.choice((0, 1, 2)))
             elif pick < 0.75 and params:
                 name = rng.choice(sorted(params))
                 if rng.random() < 0.1:
@@ -214,17 +247,17 @@ def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 4))):
         at, change = rng.randrange(len(made) + 1), rng.randrange(6)
         if change == 0:
-            made[at:at + 1] = bytes([rng.randrange(256)])
+            made[at : at + 1] = bytes([rng.randrange(256)])
         elif change == 1 and at < len(made):
             made[at] ^= 1 << rng.randrange(8)
         elif change == 2:
-            del made[at:at + rng.choice((1, 4, 100))]
+            del made[at : at + rng.choice((1, 4, 100))]
         elif change == 3:
             made[at:at] = rng.randbytes(rng.choice((1, 8, 50)))
         elif change == 4:
-            made[at:at + 8] = rng.choice((b"\xff" * 8, bytes(8), struct.pack("<q", 1 << 47), b"\x7f" + b"\xff" * 7))
+            made[at : at + 8] = rng.choice((b"\xff" * 8, bytes(8), struct.pack("<q", 1 << 47), b"\x7f" + b"\xff" * 7))
         else:
-            made[at:at] = made[max(0, at - 20):at]
+            made[at:at] = made[max(0, at - 20) : at]
     return bytes(made)
 
 
@@ -237,8 +270,13 @@ class _TooLarge(Exception):
 
 def given_to(program_inputs: Any) -> list[Any]:
     """Ones for the inputs of a program, the smallest sizes for symbolic axes; _TooLarge for too many."""
-    sizes = {s.name: min(max(s.low, 2), s.high) for t in program_inputs for d in t.shape if not isinstance(d, int)
-             for s in d.symbols()}
+    sizes = {
+        s.name: min(max(s.low, 2), s.high)
+        for t in program_inputs
+        for d in t.shape
+        if not isinstance(d, int)
+        for s in d.symbols()
+    }
     made: list[Any] = []
     for t in program_inputs:
         shape = tuple(evaluate(d, sizes) for d in t.shape)
@@ -288,8 +326,10 @@ def program(folder: Path) -> Callable[[random.Random], None]:
 
 def frozen(folder: Path) -> Callable[[random.Random], None]:
     """Files of saved programs: their bytes, their metadata, their text."""
-    models = [(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), (2, 3)),
-              (nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten()), (1, 1, 5, 5))]
+    models = [
+        (nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), (2, 3)),
+        (nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten()), (1, 1, 5, 5)),
+    ]
     held: list[tuple[bytes, dict[str, str], dict[str, Any]]] = []
     path = folder / "frozen.safetensors"
     for model, shape in models:
@@ -320,11 +360,14 @@ def frozen(folder: Path) -> Callable[[random.Random], None]:
 def safetensors(folder: Path) -> Callable[[random.Random], None]:
     """Files of tensors: their bytes, and headers that are still JSON."""
     path = folder / "tensors.safetensors"
-    nc.save({"a": nc.ones((2, 3)), "b": nc.arange(5), "c": nc.tensor([True, False]), "d": nc.zeros((0, 4))}, path,
-            {"words": "here"})
+    nc.save(
+        {"a": nc.ones((2, 3)), "b": nc.arange(5), "c": nc.tensor([True, False]), "d": nc.zeros((0, 4))},
+        path,
+        {"words": "here"},
+    )
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
-    header, rest = data[8:8 + length].decode(), data[8 + length:]
+    header, rest = data[8 : 8 + length].decode(), data[8 + length :]
 
     def attack(rng: random.Random) -> None:
         """One file."""
@@ -392,8 +435,18 @@ def training(folder: Path) -> Callable[[random.Random], None]:
         model = nn.Linear(2, 1)
         optimizer = optim.Adam(model.parameters(), lr=0.01)
         schedules = [optim.StepLR(optimizer, 2), optim.ReduceLROnPlateau(optimizer)]
-        trainer = train.Trainer(model, optimizer, nn.functional.mse_loss, schedule=schedules, out=where, jit=False,
-                                early_stopping=train.EarlyStopping(9), save_every=save_every, keep=9, progress=False)
+        trainer = train.Trainer(
+            model,
+            optimizer,
+            nn.functional.mse_loss,
+            schedule=schedules,
+            out=where,
+            jit=False,
+            early_stopping=train.EarlyStopping(9),
+            save_every=save_every,
+            keep=9,
+            progress=False,
+        )
         loader = data.DataLoader(rows, batch_size=4, shuffle=True, seed=1)
         trainer.fit(loader, loader, epochs, resume=True)
 
@@ -426,8 +479,9 @@ def training(folder: Path) -> Callable[[random.Random], None]:
 
 def npy(folder: Path) -> Callable[[random.Random], None]:
     """Arrays that a deployed executable reads: it ends, by itself, with a word about what is wrong."""
-    made = deploy.compile(lambda x: nc.exp(x) * 2, [nc.ones((2, 3))], folder / "twice",
-                          dynamic_shapes={"x": {0: nc.Dim("n", max=64)}})
+    made = deploy.compile(
+        lambda x: nc.exp(x) * 2, [nc.ones((2, 3))], folder / "twice", dynamic_shapes={"x": {0: nc.Dim("n", max=64)}}
+    )
     path, out = folder / "x.npy", folder / "y.npy"
     np.save(path, np.ones((2, 3), np.float32))
     data = path.read_bytes()
@@ -549,8 +603,20 @@ def run(kind: str, folder: Path, seed: int, count: int) -> Counter[str]:
     log = folder / f"{kind}.log"
     folder.mkdir(parents=True, exist_ok=True)
     while len(found := outcomes(log)) < count:
-        line = [sys.executable, __file__, "--work", kind, "--into", str(folder), "--seed", str(seed),
-                "--first", str(len(found)), "--last", str(min(count, len(found) + 1000))]
+        line = [
+            sys.executable,
+            __file__,
+            "--work",
+            kind,
+            "--into",
+            str(folder),
+            "--seed",
+            str(seed),
+            "--first",
+            str(len(found)),
+            "--last",
+            str(min(count, len(found) + 1000)),
+        ]
         with open(folder / f"{kind}.stderr", "wb") as said:
             kept = {"NACRE_CACHE_DIR": str(folder / "kernels"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             process = subprocess.Popen(line, stderr=said, env={**os.environ, **kept})
@@ -596,8 +662,11 @@ def main() -> int:
         begun = time.monotonic()
         found = run(kind, given.into, given.seed, SHARES[kind] * given.count // sum(SHARES.values()))
         wrong = sum(n for outcome, n in found.items() if outcome.startswith("FAULT"))
-        print(f"{kind}: {sum(found.values())} mutations, {found['refused']} refused, {found['taken']} taken, "
-              f"{wrong} faults, {time.monotonic() - begun:.0f} s", flush=True)
+        print(
+            f"{kind}: {sum(found.values())} mutations, {found['refused']} refused, {found['taken']} taken, "
+            f"{wrong} faults, {time.monotonic() - begun:.0f} s",
+            flush=True,
+        )
         for outcome, number in found.most_common():
             if outcome.startswith("FAULT"):
                 print(f"  {number} × {outcome}")

@@ -1,6 +1,6 @@
 """Readability check: finds long sentences and banned phrases in pages, docstrings and error messages.
 
-    python tests/readability.py [FILE …]      lists the findings; default: all pages and modules
+python tests/readability.py [FILE …]      lists the findings; default: all pages and modules
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
             held = []
         if bare:
             begun = begun if held else number
-            held.append(bare[starts.end():] if starts else bare)
+            held.append(bare[starts.end() :] if starts else bare)
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -106,8 +106,11 @@ def faults(found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 def files() -> list[Path]:
     """All pages, and all modules of the package."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")),
-            *sorted((ROOT / "src" / "nacre").rglob("*.py"))]
+    return [
+        *sorted(ROOT.glob("*.md")),
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "src" / "nacre").rglob("*.py")),
+    ]
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:

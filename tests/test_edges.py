@@ -122,8 +122,14 @@ def images(axes: int, kernel: int, stride: int = 1, groups: int = 1, margin: int
     return shapes
 
 
-def convolution(axes: int, kernel: int, stride: int = 1, groups: int = 1, margin: int = 0, fast: bool = False,
-                ) -> Family:
+def convolution(
+    axes: int,
+    kernel: int,
+    stride: int = 1,
+    groups: int = 1,
+    margin: int = 0,
+    fast: bool = False,
+) -> Family:
     """A convolution, the derivatives of its images and weights."""
     function = (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
     f = with_gradients(lambda x, w: function(x, w, stride=stride, groups=groups, padding=margin), 2)
@@ -158,27 +164,46 @@ def pooled(x: Any) -> Any:
 
 
 FAMILIES = [
-    *(Family(f"product {o}", turned(o), matrices(o), dtypes=("float32", "float64", "bfloat16"))
-      for o in ("NN", "NT", "TN")),
+    *(
+        Family(f"product {o}", turned(o), matrices(o), dtypes=("float32", "float64", "bfloat16"))
+        for o in ("NN", "NT", "TN")
+    ),
     Family("product of a row", lambda x, w: x @ w.T, vectors, dtypes=("float32", "float64", "bfloat16")),
-    Family("product with an ending, and gradients", with_gradients(linear, 3),
-           lambda draw: [*(s := linear_shapes(draw)), s[-1]]),
-    convolution(1, 3, margin=1), convolution(2, 1), convolution(2, 3, margin=1), convolution(2, 3, 2, margin=1),
-    convolution(2, 7, 2, margin=3), convolution(2, 3, groups=2), convolution(2, 3, groups=17, margin=1),
-    convolution(3, 3), convolution(2, 3, margin=1, fast=True),
+    Family(
+        "product with an ending, and gradients",
+        with_gradients(linear, 3),
+        lambda draw: [*(s := linear_shapes(draw)), s[-1]],
+    ),
+    convolution(1, 3, margin=1),
+    convolution(2, 1),
+    convolution(2, 3, margin=1),
+    convolution(2, 3, 2, margin=1),
+    convolution(2, 7, 2, margin=3),
+    convolution(2, 3, groups=2),
+    convolution(2, 3, groups=17, margin=1),
+    convolution(3, 3),
+    convolution(2, 3, margin=1, fast=True),
     Family("attention", with_gradients(F.scaled_dot_product_attention, 3), attended),
-    Family("causal attention", with_gradients(lambda *x: F.scaled_dot_product_attention(*x, is_causal=True), 3),
-           attended),
-    Family("causal attention fast",
-           with_gradients(lambda *x: F.scaled_dot_product_attention(*x, is_causal=True), 3), attended, True),
+    Family(
+        "causal attention", with_gradients(lambda *x: F.scaled_dot_product_attention(*x, is_causal=True), 3), attended
+    ),
+    Family(
+        "causal attention fast",
+        with_gradients(lambda *x: F.scaled_dot_product_attention(*x, is_causal=True), 3),
+        attended,
+        True,
+    ),
     Family("pointwise", chosen, lambda draw: [rows(draw)[0]] * 2, dtypes=("float32", "float64", "float16")),
-    Family("sums", lambda x: (nc.sum(x), nc.sum(x, axis=0), nc.sum(x, axis=1), nc.mean(x, axis=(0, 2))), planes,
-           dtypes=("float32", "float64", "float16")),
+    Family(
+        "sums",
+        lambda x: (nc.sum(x), nc.sum(x, axis=0), nc.sum(x, axis=1), nc.mean(x, axis=(0, 2))),
+        planes,
+        dtypes=("float32", "float64", "float16"),
+    ),
     Family("extremes", lambda x: (nc.max(x, axis=0), nc.argmin(x, axis=1), nc.argmax(x, axis=2)), planes),
     Family("running sums", lambda x: (nc.cumulative_sum(x, axis=0), nc.cumulative_sum(x, axis=1)), rows),
     Family("softmax", with_gradients(lambda x: F.softmax(x, -1), 1), lambda draw: [rows(draw)[0]] * 2),
-    Family("layer norm", with_gradients(lambda x: F.layer_norm(x, x.shape[-1:]), 1),
-           lambda draw: [rows(draw)[0]] * 2),
+    Family("layer norm", with_gradients(lambda x: F.layer_norm(x, x.shape[-1:]), 1), lambda draw: [rows(draw)[0]] * 2),
     Family("joined", lambda x, y: (nc.concat([x, y], axis=-1), nc.stack([x, y])), lambda draw: [rows(draw)[0]] * 2),
     Family("embedding", with_gradients(lambda w, i: F.embedding(i, w), 1), looked_up, whole=(0, 5)),
     Family("sorted", lambda x: (nc.sort(x, axis=-1), nc.argsort(x, axis=0)), rows),

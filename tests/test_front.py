@@ -61,10 +61,21 @@ def test_the_rows_for_pytorch_users_run(tmp_path: Path) -> None:
     table = README.partition("| PyTorch | Nacre |")[2].partition("\n\n")[0]
     cells = [line.split(" | ", 1)[1] for line in table.splitlines() if line.startswith("| `")]
     assert len(cells) == 6
-    names: dict[str, Any] = {"nc": nc, "a": nc.ones((2, 1)), "b": nc.zeros((2, 2)), "x": nc.ones((2, 3)), "f": nc.tanh,
-                             "model": nn.Linear(2, 2), "path": tmp_path / "model.safetensors"}
-    shapes = [getattr(eval(code, names), "shape", None) for cell in cells[:5] for code in re.findall(r"`([^`]+)`", cell)
-              if code != "f"]
+    names: dict[str, Any] = {
+        "nc": nc,
+        "a": nc.ones((2, 1)),
+        "b": nc.zeros((2, 2)),
+        "x": nc.ones((2, 3)),
+        "f": nc.tanh,
+        "model": nn.Linear(2, 2),
+        "path": tmp_path / "model.safetensors",
+    }
+    shapes = [
+        getattr(eval(code, names), "shape", None)
+        for cell in cells[:5]
+        for code in re.findall(r"`([^`]+)`", cell)
+        if code != "f"
+    ]
     assert shapes == [(2, 3), (2, 3), (1, 2, 3), (1, 2, 3), None, None]
     assert (tmp_path / "model.safetensors").exists()
 
@@ -81,8 +92,11 @@ def test_numbers_of_the_demo_are_those_of_its_run() -> None:
 
 def words(picture: str) -> str:
     """The text of an SVG."""
-    return "\n".join("".join(text.itertext()).replace("\xa0", " ") for text in ET.fromstring(picture).iter()
-                     if text.tag.endswith("}text"))
+    return "\n".join(
+        "".join(text.itertext()).replace("\xa0", " ")
+        for text in ET.fromstring(picture).iter()
+        if text.tag.endswith("}text")
+    )
 
 
 def test_the_picture_shows_the_run_beside_it() -> None:

@@ -9,8 +9,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "nacre"
-FLOORS = ("base", "native", "runtime", "kernel", "ir", "trace", "ops", "interpret", "codegen", "compile", "transform",
-          "api", "nn", "optim", "data", "formats", "inspect", "deploy", "train", "examples", "cli")
+FLOORS = (
+    "base",
+    "native",
+    "runtime",
+    "kernel",
+    "ir",
+    "trace",
+    "ops",
+    "interpret",
+    "codegen",
+    "compile",
+    "transform",
+    "api",
+    "nn",
+    "optim",
+    "data",
+    "formats",
+    "inspect",
+    "deploy",
+    "train",
+    "examples",
+    "cli",
+)
 FILES = sorted(ROOT.rglob("*.py"))
 LIMIT = 800  # lines; about 500 is the aim
 
@@ -33,8 +54,9 @@ def imports(path: Path) -> dict[str, bool]:
         if isinstance(node, ast.Import):
             names = [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{a.name}" if f"{node.module}.{a.name}" in MODULES else node.module
-                     for a in node.names]
+            names = [
+                f"{node.module}.{a.name}" if f"{node.module}.{a.name}" in MODULES else node.module for a in node.names
+            ]
         for name in names:
             if name.startswith("nacre"):
                 placed = id(node) in top or "noqa: PLC0415 - " in lines[node.lineno - 1]  # or it says why not
@@ -85,8 +107,13 @@ def test_files_are_short_and_say_what_they_are(path: Path) -> None:
 
 
 def test_llvmlite_is_imported_in_one_place() -> None:
-    users = [module(p) for p in FILES if "llvmlite" in p.read_text() and "import" in p.read_text()
-             and any("llvmlite" in line and "import" in line for line in p.read_text().splitlines())]
+    users = [
+        module(p)
+        for p in FILES
+        if "llvmlite" in p.read_text()
+        and "import" in p.read_text()
+        and any("llvmlite" in line and "import" in line for line in p.read_text().splitlines())
+    ]
     assert users == ["nacre.native.llvm"]
 
 
@@ -106,8 +133,11 @@ def _texts_of_the_locale(path: Path) -> list[str]:
             continue  # os.open
         if name not in ("open", "read_text", "write_text") or any(k.arg == "encoding" for k in node.keywords):
             continue
-        modes = [a.value for a in [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "mode")]
-                 if isinstance(a, ast.Constant)]
+        modes = [
+            a.value
+            for a in [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "mode")]
+            if isinstance(a, ast.Constant)
+        ]
         if name != "open" or not any("b" in str(mode) for mode in modes):
             found.append(f"{path.name}:{node.lineno}: {name}")
     return found

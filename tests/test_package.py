@@ -20,8 +20,9 @@ import nacre
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.egg-info", "build", "dist", "runs", ".*_cache",
-                                  ".hypothesis")
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "__pycache__", "*.egg-info", "build", "dist", "runs", ".*_cache", ".hypothesis"
+)
 OLDEST = 77  # of setuptools: the first with license expressions
 
 
@@ -71,8 +72,17 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_the_source_package_has_everything(packages: tuple[Path, Path]) -> None:
     with tarfile.open(packages[0]) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    expected = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "run.py",
-                ".ci/run", "src/nacre/py.typed"}
+    expected = {
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "run.py",
+        ".ci/run",
+        "src/nacre/py.typed",
+    }
     for folder in ("src", "tests", "docs", "benchmarks"):
         expected |= {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py")}
     assert expected <= held, expected - held
@@ -99,9 +109,16 @@ def test_an_installed_package_names_the_users_line(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src" / "nacre", library / "nacre", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "linked").symlink_to(library)
     script = tmp_path / "mine.py"
-    script.write_text("import nacre as nc\n@nc.jit\ndef f(x):\n    return -x if x > 0 else x\n"
-                      "try:\n    f(nc.tensor(1.0))\nexcept nc.Error as e:\n    print(nc.__file__, e.__notes__)\n")
+    script.write_text(
+        "import nacre as nc\n@nc.jit\ndef f(x):\n    return -x if x > 0 else x\n"
+        "try:\n    f(nc.tensor(1.0))\nexcept nc.Error as e:\n    print(nc.__file__, e.__notes__)\n"
+    )
     for folder in (library, tmp_path / "linked"):
-        done = subprocess.run([sys.executable, script], env={**os.environ, "PYTHONPATH": str(folder)},
-                              capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, script],
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert done.stdout == f"{folder}/nacre/__init__.py ['at {script}:4 (f), as f was traced']\n"

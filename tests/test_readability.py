@@ -35,7 +35,9 @@ def test_long_sentences_and_banned_phrases_are_found() -> None:
 
 
 def test_docstrings_and_messages_are_found() -> None:
-    tree = ast.parse('def f(x):\n    """Says what it does.\n\n    >>> f(1)\n    """\n'
-                     '    raise ValueError(f"f: x must be 1; got {x}; "\n                     "pass 1")\n')
+    tree = ast.parse(
+        'def f(x):\n    """Says what it does.\n\n    >>> f(1)\n    """\n'
+        '    raise ValueError(f"f: x must be 1; got {x}; "\n                     "pass 1")\n'
+    )
     assert list(docstrings(tree)) == [(2, "Says what it does.")]
     assert next(messages(tree)) == (6, "f: x must be 1; got x; pass 1")

@@ -23,11 +23,29 @@ SPACES = public.spaces()
 NAMES = {name: held for space in SPACES for part in space.parts for name, held in part.objects()}
 CODE = {name: held for name, held in NAMES.items() if inspect.isroutine(held) or isinstance(held, type)}
 RETURNED = {name for names in public.RETURNED.values() for name in names} | {  # made by what has an example
-    "nacre.deploy.Deployed", "nacre.train.Checkpoint", *(f"nacre.inspect.{name}" for name in (
-        "explain.Explanation", "profile.Profile", "profile.Row", "timing.Times", "ceilings.Ceilings", "machine.Check",
-        "machine.Kept"))}
-MODULES = sorted({"nacre", "nacre.deploy", "nacre.inspect.plot", *(
-    module for module in public.sources(SPACES).values() if module.startswith("nacre."))})
+    "nacre.deploy.Deployed",
+    "nacre.train.Checkpoint",
+    *(
+        f"nacre.inspect.{name}"
+        for name in (
+            "explain.Explanation",
+            "profile.Profile",
+            "profile.Row",
+            "timing.Times",
+            "ceilings.Ceilings",
+            "machine.Check",
+            "machine.Kept",
+        )
+    ),
+}
+MODULES = sorted(
+    {
+        "nacre",
+        "nacre.deploy",
+        "nacre.inspect.plot",
+        *(module for module in public.sources(SPACES).values() if module.startswith("nacre.")),
+    }
+)
 GIVEN = {"nc": nc, "nn": nn, "optim": optim, "data": data, "deploy": deploy, "train": train, "F": nn.functional}
 
 

@@ -33,52 +33,55 @@ N = nc.tensor([1, 2, 3])
 # ---- bad input
 
 
-@pytest.mark.parametrize("call", [
-    lambda: X @ X,
-    lambda: X + nc.ones((2, 2)),
-    lambda: X + N,
-    lambda: nc.exp(N),
-    lambda: N & X,
-    lambda: X.reshape((4, 4)),
-    lambda: X.reshape((-1, -1)),
-    lambda: X.sum(axis=2),
-    lambda: X.sum(axis=(0, 0)),
-    lambda: nc.zeros((0, 3)).max(axis=0),
-    lambda: nc.concat([X, N]),
-    lambda: nc.concat([]),
-    lambda: nc.stack([X, X[:1]]),
-    lambda: X[5],
-    lambda: X[0, 0, 0],
-    lambda: X["a"],
-    lambda: nc.tensor([[1.0], [1.0, 2.0]]),
-    lambda: nc.tensor("text"),
-    lambda: nc.tensor([object()]),
-    lambda: nc.tensor(1j),
-    lambda: nc.zeros((-1,)),
-    lambda: nc.permute_dims(X, (0, 0)),
-    lambda: nc.broadcast_to(X, (3, 2)),
-    lambda: nc.where(X, X, X),
-    lambda: X.item(),
-    lambda: float(X),
-    lambda: bool(X),
-    lambda: X.backward(),
-    lambda: X.astype("float31"),
-    lambda: nc.tensor([1], dtype=nc.uint8) + 300,
-    lambda: nc.grad(lambda x: x)(X),
-    lambda: nc.grad(lambda x: x.sum())(N),
-    lambda: nc.vmap(lambda x: x)(nc.tensor(1.0)),
-    lambda: nc.vmap(lambda x, y: x + y)(X, N),
-    lambda: nc.cond(X, lambda: 1, lambda: 2),
-    lambda: nc.cond(nc.tensor(True), lambda x: x, lambda x: x[0], X),
-    lambda: nc.set_threads(0),
-    lambda: nn.Linear(3, 4)(nc.ones((2, 5))),
-    lambda: nn.functional.cross_entropy(X, nc.tensor([0.0, 1.0])),
-    lambda: nn.Conv2d(3, 4, 3)(nc.ones((1, 2, 8, 8))),
-    lambda: nn.Conv2d(3, 4, 5)(nc.ones((1, 3, 2, 2))),
-    lambda: optim.AdamW([], lr=1e-3),
-    lambda: optim.SGD(nn.Linear(2, 2).parameters(), lr=-1.0),
-    lambda: Variable(X).assign(N),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: X @ X,
+        lambda: X + nc.ones((2, 2)),
+        lambda: X + N,
+        lambda: nc.exp(N),
+        lambda: N & X,
+        lambda: X.reshape((4, 4)),
+        lambda: X.reshape((-1, -1)),
+        lambda: X.sum(axis=2),
+        lambda: X.sum(axis=(0, 0)),
+        lambda: nc.zeros((0, 3)).max(axis=0),
+        lambda: nc.concat([X, N]),
+        lambda: nc.concat([]),
+        lambda: nc.stack([X, X[:1]]),
+        lambda: X[5],
+        lambda: X[0, 0, 0],
+        lambda: X["a"],
+        lambda: nc.tensor([[1.0], [1.0, 2.0]]),
+        lambda: nc.tensor("text"),
+        lambda: nc.tensor([object()]),
+        lambda: nc.tensor(1j),
+        lambda: nc.zeros((-1,)),
+        lambda: nc.permute_dims(X, (0, 0)),
+        lambda: nc.broadcast_to(X, (3, 2)),
+        lambda: nc.where(X, X, X),
+        lambda: X.item(),
+        lambda: float(X),
+        lambda: bool(X),
+        lambda: X.backward(),
+        lambda: X.astype("float31"),
+        lambda: nc.tensor([1], dtype=nc.uint8) + 300,
+        lambda: nc.grad(lambda x: x)(X),
+        lambda: nc.grad(lambda x: x.sum())(N),
+        lambda: nc.vmap(lambda x: x)(nc.tensor(1.0)),
+        lambda: nc.vmap(lambda x, y: x + y)(X, N),
+        lambda: nc.cond(X, lambda: 1, lambda: 2),
+        lambda: nc.cond(nc.tensor(True), lambda x: x, lambda x: x[0], X),
+        lambda: nc.set_threads(0),
+        lambda: nn.Linear(3, 4)(nc.ones((2, 5))),
+        lambda: nn.functional.cross_entropy(X, nc.tensor([0.0, 1.0])),
+        lambda: nn.Conv2d(3, 4, 3)(nc.ones((1, 2, 8, 8))),
+        lambda: nn.Conv2d(3, 4, 5)(nc.ones((1, 3, 2, 2))),
+        lambda: optim.AdamW([], lr=1e-3),
+        lambda: optim.SGD(nn.Linear(2, 2).parameters(), lr=-1.0),
+        lambda: Variable(X).assign(N),
+    ],
+)
 @pytest.mark.parametrize("mode", ["eager", "jit"])
 def test_bad_input_is_refused_with_a_reason(call: Callable[[], Any], mode: str) -> None:
     with pytest.raises(Error) as fault:
@@ -90,9 +93,16 @@ def test_bad_input_is_refused_with_a_reason(call: Callable[[], Any], mode: str) 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3)])
 def test_nothing_is_a_number_of_elements(shape: tuple[int, ...]) -> None:
     x = nc.zeros(shape)
-    for f in (lambda x: nc.exp(x) + 1, lambda x: x.sum(), lambda x: x.reshape((-1,)) * 2 if 0 not in shape else x,
-              lambda x: nc.concat([x, x]), lambda x: nc.cumulative_sum(x, axis=0), lambda x: x.mT if x.ndim > 1 else x,
-              lambda x: x.sum(axis=-1, keepdims=True) + x, lambda x: nc.flip(x)):
+    for f in (
+        lambda x: nc.exp(x) + 1,
+        lambda x: x.sum(),
+        lambda x: x.reshape((-1,)) * 2 if 0 not in shape else x,
+        lambda x: nc.concat([x, x]),
+        lambda x: nc.cumulative_sum(x, axis=0),
+        lambda x: x.mT if x.ndim > 1 else x,
+        lambda x: x.sum(axis=-1, keepdims=True) + x,
+        lambda x: nc.flip(x),
+    ):
         assert canonical(nc.jit(f)(x)) == canonical(f(x))
     assert float(x.sum()) == 0.0
     assert nc.grad(lambda x: (x * x).sum())(x).shape == shape
@@ -128,8 +138,11 @@ def test_exhausted_memory_is_an_error_after_which_all_goes_on() -> None:
 
 
 def test_sizes_that_no_machine_has_are_an_error() -> None:
-    for make in (lambda: nc.zeros((1 << 45,)), lambda: nc.ones((1 << 24, 1 << 24)) + 1,
-                 lambda: nc.zeros((1 << 62, 1 << 62))):
+    for make in (
+        lambda: nc.zeros((1 << 45,)),
+        lambda: nc.ones((1 << 24, 1 << 24)) + 1,
+        lambda: nc.zeros((1 << 62, 1 << 62)),
+    ):
         with pytest.raises(Error):
             make()
     assert float(nc.ones((3,)).sum()) == 3.0
@@ -213,11 +226,15 @@ def test_without_a_cache_directory_it_works(place: str) -> None:
 
 
 def test_a_full_disk_stops_nothing(tmp_path: Path) -> None:
-    code = """
+    code = (
+        """
     import resource, signal
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-""" + WORK + "    print(work())\n"
+"""
+        + WORK
+        + "    print(work())\n"
+    )
     made = python(code, NACRE_CACHE_DIR=str(tmp_path))
     assert made.returncode == 0 and len(made.stdout.strip()) == 64, made.stderr
     assert "NACRE_CACHE_DIR" in made.stderr
@@ -233,7 +250,9 @@ def test_processes_share_a_cold_cache(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_computes() -> None:
-    made = python(WORK + """
+    made = python(
+        WORK
+        + """
     import os
     nc.set_threads(3)
     big = nc.ones((600, 600))
@@ -252,7 +271,8 @@ def test_a_forked_child_computes() -> None:
     assert [os.waitpid(c, 0)[1] for c in children] == [0, 0, 0]
     assert work() == wanted
     print("fine")
-    """)
+    """
+    )
     assert (made.returncode, made.stdout) == (0, "fine\n"), made.stderr
 
 
@@ -293,7 +313,9 @@ def test_a_child_that_is_forked_amid_an_update_has_all_of_it_or_none() -> None:
 
 
 def test_the_end_of_a_process_waits_for_nobody() -> None:
-    made = python(WORK + """
+    made = python(
+        WORK
+        + """
     import threading
     nc.set_threads(4)
     big = nc.ones((1000, 1000))
@@ -305,7 +327,8 @@ def test_the_end_of_a_process_waits_for_nobody() -> None:
     threading.Thread(target=forever, daemon=True).start()
     work()
     print("fine", flush=True)
-    """)
+    """
+    )
     assert (made.returncode, made.stdout) == (0, "fine\n"), made.stderr
 
 
@@ -313,7 +336,9 @@ def test_the_end_of_a_process_waits_for_nobody() -> None:
 
 
 def test_an_interrupt_comes_soon_and_breaks_nothing() -> None:
-    process = python(WORK + """
+    process = python(
+        WORK
+        + """
     import signal, time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it was to be ignored
     big = nc.ones((400, 400))
@@ -329,7 +354,9 @@ def test_an_interrupt_comes_soon_and_breaks_nothing() -> None:
     assert work() == wanted
     assert float(nc.jit(lambda x: x.sum())(big)) == 160000.0
     print("fine")
-    """, wait=False)
+    """,
+        wait=False,
+    )
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.3)
     start = time.monotonic()

@@ -114,7 +114,7 @@ def test_arguments_are_passed_on(run: ModuleType, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(run, "set_up", lambda _: None)
     monkeypatch.setattr(run.subprocess, "call", lambda line, **_: called.append(line) or 0)
     assert run.main(arguments) == 0
-    assert called[0][-len(arguments) + 1:] == arguments[1:]
+    assert called[0][-len(arguments) + 1 :] == arguments[1:]
 
 
 def test_the_demo_gets_a_linker_where_there_is_none(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,12 @@ def test_layouts_inside_and_outside_of_graphs(row: Row, every: bool) -> None:
 def test_instruction_sets(every: bool) -> None:
     paths = os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests")))
     command = [sys.executable, str(ROOT / "tests" / "same_bits.py"), *(["--all"] if every else [])]
-    made = subprocess.run(command, capture_output=True, text=True, check=True,
-                          env={**os.environ, "NACRE_ISA": "avx2", "PYTHONPATH": paths})
+    made = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "NACRE_ISA": "avx2", "PYTHONPATH": paths},
+    )
     theirs, ours = json.loads(made.stdout), digests(every)
     assert [name for name in ours if ours[name] != theirs[name]] == []

@@ -59,7 +59,8 @@ def test_what_docstrings_name_is_found(names: Any, written: str, scope: str, ful
 def test_prose_says_what_the_docstring_says(names: Any) -> None:
     assert reference.prose("a * b_c [N] <x> `a*b`", "nacre.sum", names) == r"a \* b\_c \[N\] \<x\> `a*b`"
     assert reference.prose("Raises ShapeError.", "nacre.sum", names) == (
-        "Raises {py:obj}`ShapeError <nacre.ShapeError>`.")
+        "Raises {py:obj}`ShapeError <nacre.ShapeError>`."
+    )
 
 
 def test_examples_become_blocks(names: Any) -> None:
@@ -130,14 +131,17 @@ def test_links_fit_the_site(repository: Path) -> None:
         (repository / name).write_text("")
     readme = pages.Links(repository / "README.md")
     assert readme.ready("[Save](docs/saving.md#files), [`x`](CHANGELOG.md)") == (
-        "[Save](saving.md#files), [`x`](changelog.md)")
+        "[Save](saving.md#files), [`x`](changelog.md)"
+    )
     assert readme.ready("![a](docs/figures/a.svg) [one](https://a.b/c) [two](#here)") == (
-        "![a](figures/a.svg) [one](https://a.b/c) [two](#here)")
+        "![a](figures/a.svg) [one](https://a.b/c) [two](#here)"
+    )
     assert readme.ready("[the licence](LICENSE)") == "the licence"  # the site does not have it
     assert pages.Links(repository / "README.md", "https://a.b/").ready("[x](LICENSE)") == "[x](https://a.b/LICENSE)"
     assert readme.ready("[x](nowhere.md)") == "[x](nowhere.md)"  # the strict build reports it
     assert readme.ready("`[x](LICENSE)`\n\n```text\n[x](LICENSE)\n```\n") == (
-        "`[x](LICENSE)`\n\n```text\n[x](LICENSE)\n```\n")
+        "`[x](LICENSE)`\n\n```text\n[x](LICENSE)\n```\n"
+    )
     assert pages.Links(repository / "docs" / "saving.md").ready("[x](../CHANGELOG.md)") == "[x](changelog.md)"
 
 
@@ -147,10 +151,12 @@ def test_pictures_of_two_modes_become_two_images(repository: Path) -> None:
         (repository / "docs" / "figures" / f"{name}.svg").write_text("")
     made = pages.Links(repository / "README.md").ready(
         '<p align="center">\n<picture>\n<source media="(prefers-color-scheme: dark)" srcset="docs/figures/dark.svg">\n'
-        '<img src="docs/figures/light.svg" alt="A picture" width="9">\n</picture>\n</p>\n')
+        '<img src="docs/figures/light.svg" alt="A picture" width="9">\n</picture>\n</p>\n'
+    )
     assert made.strip() == (
         "```{image} figures/light.svg\n:alt: A picture\n:class: only-light\n```\n\n"
-        "```{image} figures/dark.svg\n:alt: A picture\n:class: only-dark\n```")
+        "```{image} figures/dark.svg\n:alt: A picture\n:class: only-dark\n```"
+    )
 
 
 # ---- the reference by topic
@@ -162,8 +168,10 @@ def test_every_public_name_stands_in_one_topic() -> None:
 
 def test_a_name_without_a_topic_is_named() -> None:
     topic = topics.Topic("one", "One", "", {"nacre": "sum mean sum"})
-    with pytest.raises(topics.TopicError, match=(
-            r"topics\.py.*nacre\.max: in no topic; nacre\.sum: in several topics; nacre\.mean: not public")):
+    with pytest.raises(
+        topics.TopicError,
+        match=(r"topics\.py.*nacre\.max: in no topic; nacre\.sum: in several topics; nacre\.mean: not public"),
+    ):
         topics.check(["nacre.sum", "nacre.max"], [topic])
 
 
@@ -178,15 +186,18 @@ def test_every_name_has_one_place(tmp_path: Path) -> None:
 
 def test_every_public_parameter_is_described_once() -> None:
     held = notes.Notes(reference.PARAMETERS)
-    lacking = [f"{name}({p.name})" for name, _, given in public.callables(SPACES) for p in given
-               if not held.find(name, p.name)]
+    lacking = [
+        f"{name}({p.name})" for name, _, given in public.callables(SPACES) for p in given if not held.find(name, p.name)
+    ]
     assert not lacking, f"describe them in docs/website/parameters/: {', '.join(lacking)}"
     assert not held.unused(), "no public function has these parameters; remove them from docs/website/parameters/"
 
 
 def test_the_closest_section_describes_a_parameter(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text('["*"]\nx = "any"\ny = "any"\n["nacre.nn.* nacre.sum"]\nx = "some"\n'
-                                     '["nacre.nn.Conv*"]\nx = "few"\n["nacre.sum"]\nx = "one"\n')
+    (tmp_path / "a.toml").write_text(
+        '["*"]\nx = "any"\ny = "any"\n["nacre.nn.* nacre.sum"]\nx = "some"\n'
+        '["nacre.nn.Conv*"]\nx = "few"\n["nacre.sum"]\nx = "one"\n'
+    )
     held = notes.Notes(tmp_path)
     found = [held.find(name, "x") for name in ("nacre.max", "nacre.nn.Linear", "nacre.nn.Conv1d", "nacre.sum")]
     assert found == ["any", "some", "few", "one"] and held.find("nacre.nn.Conv1d", "y") == "any"
@@ -197,8 +208,9 @@ def test_parameters_are_listed_with_defaults() -> None:
     names = reference.Names(SPACES)
     text = reference.entry("nacre.eye", NAMES["nacre.eye"], names, notes.Notes(reference.PARAMETERS))
     assert ":param k: The diagonal: 0 is the main one, positive numbers lie above it.  Default: `0`." in text
-    text = reference.entry("nacre.optim.Schedule", NAMES["nacre.optim.Schedule"], names,
-                           notes.Notes(reference.PARAMETERS))
+    text = reference.entry(
+        "nacre.optim.Schedule", NAMES["nacre.optim.Schedule"], names, notes.Notes(reference.PARAMETERS)
+    )
     assert ":param optimizer:" in text and ":param epoch:" in text and ":param self:" not in text
 
 
@@ -262,8 +274,13 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     (source / "tutorial.md").write_text("# Wrong\n\n[A link to nothing](nowhere.md)\n")
     wrong = str(tmp_path / "wrong")
     line = [sys.executable, "-m", "sphinx", "-q", "-W", "--conf-dir", str(WEBSITE), str(source), wrong]
-    told = subprocess.run(line, capture_output=True, text=True, check=False,
-                          env={"PYTHONPATH": f"{WEBSITE}:{WEBSITE.parents[1] / 'src'}", "PATH": ""})
+    told = subprocess.run(
+        line,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": f"{WEBSITE}:{WEBSITE.parents[1] / 'src'}", "PATH": ""},
+    )
     assert told.returncode != 0 and "nowhere.md" in told.stderr
 
 
@@ -282,11 +299,14 @@ def test_cells_of_wide_tables_have_the_headings_of_their_columns() -> None:
     assert "<th data-label" not in made
 
 
-@pytest.mark.parametrize("body", [
-    "<p>no table</p>",
-    table("a", "b", row="<td>1</td><td>2</td>"),
-    table("a", "b", "c", row='<td colspan="2">1</td><td>3</td>'),
-    '<table class="docutils"><tbody><tr><td>1</td><td>2</td><td>3</td></tr></tbody></table>',
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>no table</p>",
+        table("a", "b", row="<td>1</td><td>2</td>"),
+        table("a", "b", "c", row='<td colspan="2">1</td><td>3</td>'),
+        '<table class="docutils"><tbody><tr><td>1</td><td>2</td><td>3</td></tr></tbody></table>',
+    ],
+)
 def test_other_tables_stay_as_they_are(body: str) -> None:
     assert cells.label_cells(body) == body

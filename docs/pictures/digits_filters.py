@@ -29,8 +29,14 @@ def collect() -> dict[str, Any]:
         for layer in list(model)[:3]:
             maps = layer(maps)
     filters = model.state_dict()["0.weight"]
-    return {"example": "digits", "seed": digits.SEED, "label": int(label), "image": rounded(nc.asarray(image)[0]),
-            "filters": rounded(filters[:, 0]), "maps": rounded(maps[0])}
+    return {
+        "example": "digits",
+        "seed": digits.SEED,
+        "label": int(label),
+        "image": rounded(nc.asarray(image)[0]),
+        "filters": rounded(filters[:, 0]),
+        "maps": rounded(maps[0]),
+    }
 
 
 def rounded(x: Any) -> Any:
@@ -42,9 +48,11 @@ def draw(data: Mapping[str, Any]) -> str:
     """The image, the filters and the maps."""
     strongest = max(abs(v) for f in data["filters"] for row in f for v in row)
     brightest = max(v for m in data["maps"] for row in m for v in row)
-    body = [heading("The first layer of the trained digits network"),
-            text(LEFT, 56, f"One image that the network has not seen: a {data['label']}"),
-            *_grey(LEFT, 66, 11, data["image"], 1.0)]
+    body = [
+        heading("The first layer of the trained digits network"),
+        text(LEFT, 56, f"One image that the network has not seen: a {data['label']}"),
+        *_grey(LEFT, 66, 11, data["image"], 1.0),
+    ]
     for k, sign in enumerate(("negative weights", "positive weights")):
         body += [box(LEFT + 110, 100 + 20 * k, 12, 12, str(k)), text(LEFT + 128, 110 + 20 * k, sign, "faint")]
     top = 186

@@ -6,18 +6,20 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
 
-MONO = 'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, \'DejaVu Sans Mono\', monospace"'
+MONO = "font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\""
 SHADES = 16  # of a colour
 SPACE = ' xml:space="preserve"'  # keeps the indentation of code
 
 
-def text(x: float, y: float, words: str, colour: str = "ink", anchor: str = "start", size: float = 0,
-         bold: bool = False) -> str:
+def text(
+    x: float, y: float, words: str, colour: str = "ink", anchor: str = "start", size: float = 0, bold: bool = False
+) -> str:
     """Words at a place, in the size of the picture's text unless another is given."""
     large = f' font-size="{size:g}"' if size else ""
     weight = ' font-weight="bold"' if bold else ""
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{large}{weight} class="f-{colour}">'
-            f"{escape(words)}</text>")
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{large}{weight} class="f-{colour}">{escape(words)}</text>'
+    )
 
 
 def code(x: float, y: float, line: str, size: float = 11.5, colour: str = "ink") -> str:
@@ -29,12 +31,21 @@ def box(x: float, y: float, width: float, height: float, fill: str, opacity: flo
     """A filled rectangle, with a tooltip where one is given."""
     shade = "" if opacity == 1 else f' fill-opacity="{opacity:.3g}"'
     inside = f"<title>{escape(tip)}</title>" if tip else ""
-    return (f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"{shade} class="f-{fill}">{inside}'
-            "</rect>")
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"{shade} class="f-{fill}">{inside}'
+        "</rect>"
+    )
 
 
-def cells(x: float, y: float, side: float, rows: Sequence[Sequence[float]], most: float, colours: tuple[str, str],
-          opacity: float = 1.0) -> Iterator[str]:
+def cells(
+    x: float,
+    y: float,
+    side: float,
+    rows: Sequence[Sequence[float]],
+    most: float,
+    colours: tuple[str, str],
+    opacity: float = 1.0,
+) -> Iterator[str]:
     """A matrix as squares: as opaque as that at `most`; `colours` are those of negative and of positive numbers.
 
     Squares of one shade are one path, their neighbours in a row joined.
@@ -49,12 +60,21 @@ def cells(x: float, y: float, side: float, rows: Sequence[Sequence[float]], most
             at += count
     for (colour, level), drawn in sorted(paths.items()):
         if level:
-            yield (f'<path d="{"".join(drawn)}" fill-opacity="{opacity * level / SHADES:.3g}" '
-                   f'shape-rendering="crispEdges" class="f-{colour}"/>')
+            yield (
+                f'<path d="{"".join(drawn)}" fill-opacity="{opacity * level / SHADES:.3g}" '
+                f'shape-rendering="crispEdges" class="f-{colour}"/>'
+            )
 
 
-def frame(left: float, top: float, width: float, height: float, across: Sequence[tuple[float, str]],
-          up: Sequence[tuple[float, str]], names: tuple[str, str]) -> Iterator[str]:
+def frame(
+    left: float,
+    top: float,
+    width: float,
+    height: float,
+    across: Sequence[tuple[float, str]],
+    up: Sequence[tuple[float, str]],
+    names: tuple[str, str],
+) -> Iterator[str]:
     """Two axes around a rectangle: marks (place from 0 to 1, text) and the axes' names."""
     right, bottom = left + width, top + height
     for place, mark in across:
@@ -68,5 +88,7 @@ def frame(left: float, top: float, width: float, height: float, across: Sequence
     yield f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" class="s-faint"/>'
     yield text((left + right) / 2, bottom + 40, names[0], anchor="middle")
     middle = (top + bottom) / 2
-    yield (f'<text x="16" y="{middle:.1f}" text-anchor="middle" transform="rotate(-90 16 {middle:.1f})" class="f-ink">'
-           f"{escape(names[1])}</text>")
+    yield (
+        f'<text x="16" y="{middle:.1f}" text-anchor="middle" transform="rotate(-90 16 {middle:.1f})" class="f-ink">'
+        f"{escape(names[1])}</text>"
+    )

@@ -16,17 +16,29 @@ def collect() -> dict[str, Any]:
     """The losses of each epoch."""
     run, results = digits.trained()
     history = run.trainer.history
-    return {"example": "digits", "seed": digits.SEED, "epoch": history["epoch"], "loss": history["loss"],
-            "valid_loss": history["valid_loss"], "accuracy": results["accuracy"], "images": results["images"]}
+    return {
+        "example": "digits",
+        "seed": digits.SEED,
+        "epoch": history["epoch"],
+        "loss": history["loss"],
+        "valid_loss": history["valid_loss"],
+        "accuracy": results["accuracy"],
+        "images": results["images"],
+    }
 
 
 def draw(data: Mapping[str, Any]) -> str:
     """Both curves."""
+
     def line(name: str, column: str) -> Series:
         points = tuple(zip(data["epoch"], data[column], strict=True))
         return Series(name, points, radii=(2.5,) * len(points))
 
-    return Chart("Loss of the digits network", "epoch", "cross-entropy",
-                 (line("training", "loss"), line("validation", "valid_loss")), (False, True),
-                 f"nacre train digits --seed {data['seed']}: accuracy {data['accuracy']:.1%} on {data['images']} test "
-                 "images").svg()
+    return Chart(
+        "Loss of the digits network",
+        "epoch",
+        "cross-entropy",
+        (line("training", "loss"), line("validation", "valid_loss")),
+        (False, True),
+        f"nacre train digits --seed {data['seed']}: accuracy {data['accuracy']:.1%} on {data['images']} test images",
+    ).svg()

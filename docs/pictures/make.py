@@ -74,8 +74,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names())}")
     parser.add_argument("--redraw", action="store_true", help="draw from the data in the folder; run nothing")
-    parser.add_argument("--folder", type=Path, default=FOLDER, metavar="DIR", help="where they go (default: "
-                        "docs/figures)")
+    parser.add_argument(
+        "--folder", type=Path, default=FOLDER, metavar="DIR", help="where they go (default: docs/figures)"
+    )
     given = parser.parse_args(arguments)
     unknown = sorted(set(given.names) - set(names()))
     if unknown:

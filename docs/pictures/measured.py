@@ -10,8 +10,12 @@ from nacre.inspect.machine import facts
 def machine() -> dict[str, str]:
     """Its processor, instruction set and threads; no paths."""
     known = facts()
-    return {"processor": known["processor"], "instruction set": known["instruction set"].split()[0],
-            "threads": known["threads"].split()[0], "nacre": known["nacre"]}
+    return {
+        "processor": known["processor"],
+        "instruction set": known["instruction set"].split()[0],
+        "threads": known["threads"].split()[0],
+        "nacre": known["nacre"],
+    }
 
 
 def note(of: Mapping[str, str]) -> str:

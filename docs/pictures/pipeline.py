@@ -36,16 +36,21 @@ def collect() -> dict[str, Any]:
         (f"LLVM text ({ISA})", excerpt(llvm, "load <64 x float>", 5), len(llvm)),
         (f"Assembly ({ISA})", excerpt(assembly, "vmovups", 12), len(assembly)),
     ]
-    return {"shape": list(SHAPE), "isa": ISA, "stages": [
-        {"name": name, "lines": lines, "of": total or len(lines)} for name, lines, total in stages]}
+    return {
+        "shape": list(SHAPE),
+        "isa": ISA,
+        "stages": [{"name": name, "lines": lines, "of": total or len(lines)} for name, lines, total in stages],
+    }
 
 
 def excerpt(lines: Sequence[str], mark: str, count: int) -> list[str]:
     """Some lines from the first with a mark on, vectors of one constant written once, without indentation."""
     at = next(k for k, line in enumerate(lines) if mark in line)
-    short = (re.sub(r"<(\w+ [\w.]+)(?:, \1)+>", r"<\1, …>", line.strip().replace("\t", " ")) for line in
-             lines[at:at + count])
-    return [line if len(line) <= WIDE else line[:WIDE - 2] + " …" for line in short]
+    short = (
+        re.sub(r"<(\w+ [\w.]+)(?:, \1)+>", r"<\1, …>", line.strip().replace("\t", " "))
+        for line in lines[at : at + count]
+    )
+    return [line if len(line) <= WIDE else line[: WIDE - 2] + " …" for line in short]
 
 
 def draw(data: Mapping[str, Any]) -> str:
@@ -57,14 +62,16 @@ def draw(data: Mapping[str, Any]) -> str:
         part = "" if stage["of"] == len(lines) else f", {len(lines)} of {stage['of']} lines"
         height = LINE * len(lines) + 14
         if k:
-            body.append(f'<path d="M{LEFT + 12} {y - 2}v14m-4 -5l4 5l4 -5" fill="none" stroke-width="1.6" '
-                        'class="s-faint"/>')
-        body += [text(LEFT + (26 if k else 0), y + 10, stage["name"], "0", bold=True),
-                 text(WIDTH - LEFT, y + 10, part.removeprefix(", "), "faint", "end", 11.5),
-                 box(LEFT, y + 18, WIDTH - 2 * LEFT, height, "panel")]
+            body.append(
+                f'<path d="M{LEFT + 12} {y - 2}v14m-4 -5l4 5l4 -5" fill="none" stroke-width="1.6" class="s-faint"/>'
+            )
+        body += [
+            text(LEFT + (26 if k else 0), y + 10, stage["name"], "0", bold=True),
+            text(WIDTH - LEFT, y + 10, part.removeprefix(", "), "faint", "end", 11.5),
+            box(LEFT, y + 18, WIDTH - 2 * LEFT, height, "panel"),
+        ]
         body += [code(LEFT + 10, y + 36 + LINE * n, line) for n, line in enumerate(lines)]
         y += 18 + height + GAP - 16
     shape = " × ".join(map(str, data["shape"]))
-    body.append(footnote(f"x is {shape}, float32.  LLVM text and assembly: the lines that compute -x * x.",
-                         y + 8))
+    body.append(footnote(f"x is {shape}, float32.  LLVM text and assembly: the lines that compute -x * x.", y + 8))
     return document("The stages of one line of code", WIDTH, y + 22, body)

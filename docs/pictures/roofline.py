@@ -39,7 +39,9 @@ def collect() -> dict[str, Any]:
 def draw(data: Mapping[str, Any]) -> str:
     """The roofs, and a circle for each kernel."""
     limits = Ceilings(**data["ceilings"])
-    told = [Profile(name, tuple(Row(**row) for row in rows), sum(row["seconds"] for row in rows), 0, 0, 0, 0, 0,
-                    limits) for name, rows in data["kernels"].items()]
+    told = [
+        Profile(name, tuple(Row(**row) for row in rows), sum(row["seconds"] for row in rows), 0, 0, 0, 0, 0, limits)
+        for name, rows in data["kernels"].items()
+    ]
     words = f"{note(data['machine'])}; a circle's area is the kernel's share of the time"
     return replace(chart(told), note=words).svg()

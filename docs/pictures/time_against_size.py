@@ -36,7 +36,14 @@ def collect() -> dict[str, Any]:
 
 def draw(data: Mapping[str, Any]) -> str:
     """Both lines."""
-    lines = (Series(name, tuple((n, s * 1e6) for n, s in zip(data["size"], taken, strict=True)),
-                    radii=(2.5,) * len(taken)) for name, taken in data["seconds"].items())
-    return Chart("GELU: eager and compiled", "numbers in the tensor", "microseconds", tuple(lines),
-                 note=f"{note(data['machine'])}; least of {data['rounds']} rounds").svg()
+    lines = (
+        Series(name, tuple((n, s * 1e6) for n, s in zip(data["size"], taken, strict=True)), radii=(2.5,) * len(taken))
+        for name, taken in data["seconds"].items()
+    )
+    return Chart(
+        "GELU: eager and compiled",
+        "numbers in the tensor",
+        "microseconds",
+        tuple(lines),
+        note=f"{note(data['machine'])}; least of {data['rounds']} rounds",
+    ).svg()

@@ -51,8 +51,20 @@ def build(into: Path, builder: str = "html", base: str = "") -> int:
         empty(into)
     source = into.parent / f"{into.name}-source"
     stage(source, base)
-    line = [sys.executable, "-m", "sphinx", "--builder", builder, "--fail-on-warning", "--keep-going", "--quiet",
-            "--conf-dir", str(HERE), str(source), str(into)]
+    line = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--builder",
+        builder,
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "--conf-dir",
+        str(HERE),
+        str(source),
+        str(into),
+    ]
     found = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     status = subprocess.call(line, env={**os.environ, "PYTHONPATH": found, "NACRE_SITE_SOURCE": base})
     if status or builder != "html":
@@ -66,11 +78,19 @@ def main(arguments: Sequence[str]) -> int:
     """Build the site, and what is asked for beside it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=ROOT / "build" / "site", help="where the site is written")
-    parser.add_argument("--source", metavar="ADDRESS", default="",
-                        help="where the repository's files are shown, up to the branch; the site shows them by default")
+    parser.add_argument(
+        "--source",
+        metavar="ADDRESS",
+        default="",
+        help="where the repository's files are shown, up to the branch; the site shows them by default",
+    )
     parser.add_argument("--links", action="store_true", help="also ask the network where links out of the site lead")
-    parser.add_argument("--screenshots", type=Path, metavar="FOLDER",
-                        help="also take ten pages at desktop and phone width, light and dark; requires Chromium")
+    parser.add_argument(
+        "--screenshots",
+        type=Path,
+        metavar="FOLDER",
+        help="also take ten pages at desktop and phone width, light and dark; requires Chromium",
+    )
     given = parser.parse_args(arguments)
     into = given.into.resolve()
     try:

@@ -20,8 +20,14 @@ def label_cells(body: str) -> str:
 
 def _labelled(found: re.Match[str]) -> str:
     head = HEAD.search(found["inside"])
-    labels = [html.escape(html.unescape(TAG.sub("", cell)).strip(), quote=True)
-              for cell in re.findall(r"<th\b.*?</th>", head[0], re.DOTALL)] if head else []
+    labels = (
+        [
+            html.escape(html.unescape(TAG.sub("", cell)).strip(), quote=True)
+            for cell in re.findall(r"<th\b.*?</th>", head[0], re.DOTALL)
+        ]
+        if head
+        else []
+    )
     if len(labels) < STACKED or "rowspan" in found["inside"] or "colspan" in found["inside"]:
         return found[0]
 

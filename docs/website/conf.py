@@ -17,8 +17,10 @@ from public import sources, spaces
 
 BASE = os.environ.get("NACRE_SITE_SOURCE", "").rstrip("/")  # where the repository's files are shown, if anywhere
 ROOT = Path(__file__).resolve().parents[2]
-BACK = re.compile(r'(?P<before><div class="viewcode-block" id="(?P<id>[^"]+)">\n)'
-                  r'<a class="viewcode-back" [^>]*>.*?</a>')
+BACK = re.compile(
+    r'(?P<before><div class="viewcode-block" id="(?P<id>[^"]+)">\n)'
+    r'<a class="viewcode-back" [^>]*>.*?</a>'
+)
 
 project = "Nacre"
 author = "the authors of Nacre"
@@ -81,8 +83,14 @@ def mend_returns(app: Any, page: str, _: str, context: dict[str, Any], __: Any) 
 
     def mend(found: re.Match[str]) -> str:
         holder = found["id"].partition(".")[0]
-        full = next((f"{space}.{found['id']}" for space, last in spaces_of
-                     if last == holder and f"{space}.{found['id']}" in known), None)
+        full = next(
+            (
+                f"{space}.{found['id']}"
+                for space, last in spaces_of
+                if last == holder and f"{space}.{found['id']}" in known
+            ),
+            None,
+        )
         if full is None:
             return found["before"]
         place = app.builder.get_relative_uri(page, known[full].docname)

@@ -45,8 +45,11 @@ def read(page: Path) -> _Reader:
 def check(site: Path) -> list[str]:
     """The faults of all pages, as `PAGE:LINE: fault`."""
     site = site.resolve()
-    return [f"{page.relative_to(site)}:{line}: {fault}"
-            for page in sorted(site.rglob("*.html")) for line, fault in _faults(page, site)]
+    return [
+        f"{page.relative_to(site)}:{line}: {fault}"
+        for page in sorted(site.rglob("*.html"))
+        for line, fault in _faults(page, site)
+    ]
 
 
 def _faults(page: Path, site: Path) -> Iterator[tuple[int, str]]:

@@ -34,5 +34,6 @@ class Notes:
 
     def unused(self) -> list[tuple[str, str]]:
         """The section and the parameter of each description that `find` never gave."""
-        return [(header, name) for header, held in self.sections.items() for name in held
-                if (header, name) not in self.used]
+        return [
+            (header, name) for header, held in self.sections.items() for name in held if (header, name) not in self.used
+        ]

@@ -151,8 +151,11 @@ class Links:
         sources = re.findall(r"<source\b[^>]*>", inside)
         dark = [file[1] for line in sources if "dark" in line and (file := re.search(r'srcset="([^"]+)"', line))]
         kinds = {"only-light": image[1], "only-dark": dark[0]} if dark else {"": image[1]}
-        return "\n\n" + "\n\n".join(_image(self.place(path) or path, alt[1] if alt else "", kind)
-                                    for kind, path in kinds.items()) + "\n\n"
+        return (
+            "\n\n"
+            + "\n\n".join(_image(self.place(path) or path, alt[1] if alt else "", kind) for kind, path in kinds.items())
+            + "\n\n"
+        )
 
 
 def _image(path: str, alt: str, kind: str) -> str:

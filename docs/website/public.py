@@ -83,8 +83,11 @@ def defined(module: ModuleType) -> list[str]:
     """The names that a module lists in `__all__`, or else the public ones that it defines itself."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    return [name for name, held in vars(module).items()
-            if not name.startswith("_") and getattr(held, "__module__", None) == module.__name__]
+    return [
+        name
+        for name, held in vars(module).items()
+        if not name.startswith("_") and getattr(held, "__module__", None) == module.__name__
+    ]
 
 
 RETURNED = {  # what public functions give, beside tensors
@@ -93,9 +96,17 @@ RETURNED = {  # what public functions give, beside tensors
     "nacre.formats.program": ["nacre.formats.program.Program"],
 }
 MADE = {name for names in RETURNED.values() for name in names} | {  # classes whose objects Nacre makes
-    "nacre.Variable", "nacre.DType", "nacre.Tensor", "nacre.deploy.Deployed", "nacre.train.Checkpoint",
-    "nacre.inspect.explain.Explanation", "nacre.inspect.profile.Profile", "nacre.inspect.profile.Row",
-    "nacre.inspect.timing.Times", "nacre.inspect.ceilings.Ceilings", "nacre.inspect.machine.Check",
+    "nacre.Variable",
+    "nacre.DType",
+    "nacre.Tensor",
+    "nacre.deploy.Deployed",
+    "nacre.train.Checkpoint",
+    "nacre.inspect.explain.Explanation",
+    "nacre.inspect.profile.Profile",
+    "nacre.inspect.profile.Row",
+    "nacre.inspect.timing.Times",
+    "nacre.inspect.ceilings.Ceilings",
+    "nacre.inspect.machine.Check",
     "nacre.inspect.machine.Kept",
 }
 
@@ -139,16 +150,24 @@ def spaces() -> tuple[Space, ...]:
         Space("nacre.random", "nc.random", (_whole("nacre.api.random", "nacre.random"),)),
         Space("nacre.tree", "nc.tree", (_whole("nacre.api.tree", "nacre.tree"),)),
         Space("nacre.nn", "nn", _late("nacre.nn", nn.HOMES, "nacre.nn")),
-        Space("nacre.nn.functional", "nn.functional",
-              _late("nacre.nn.functional", nn.functional.HOMES, "nacre.nn.functions")),
+        Space(
+            "nacre.nn.functional",
+            "nn.functional",
+            _late("nacre.nn.functional", nn.functional.HOMES, "nacre.nn.functions"),
+        ),
         Space("nacre.nn.init", "nn.init", (_whole("nacre.nn.init"),)),
         Space("nacre.nn.utils", "nn.utils", _listed(nn.utils)),
         Space("nacre.optim", "optim", _late("nacre.optim", optim.HOMES, "nacre.optim")),
         Space("nacre.data", "data", _listed(data)),
         Space("nacre.deploy", "deploy", _parts({"nacre.deploy.compile": deploy.__all__}, "nacre.deploy")),
-        Space("nacre.inspect", "nacre.inspect",
-              tuple(_part(f"nacre.inspect.{home}", (f"nacre.inspect.{home}.{name}" for name in names.split()))
-                    for home, names in INSPECT.items())),
+        Space(
+            "nacre.inspect",
+            "nacre.inspect",
+            tuple(
+                _part(f"nacre.inspect.{home}", (f"nacre.inspect.{home}.{name}" for name in names.split()))
+                for home, names in INSPECT.items()
+            ),
+        ),
     ]
     if "train" in nacre._PACKAGES:
         train = import_module("nacre.train")
@@ -173,8 +192,12 @@ def members(held: type) -> dict[str, Any]:
     """
     own = [base for k, base in enumerate(held.__mro__[:-1]) if k == 0 or base.__name__.startswith("_")]
     above = {name for base in held.__mro__[:-1] if base not in own for name in vars(base)} - {"forward"}
-    return {name: member for base in reversed(own) for name, member in vars(base).items()
-            if not name.startswith("_") and name not in above and _shown(member)}
+    return {
+        name: member
+        for base in reversed(own)
+        for name, member in vars(base).items()
+        if not name.startswith("_") and name not in above and _shown(member)
+    }
 
 
 def _shown(member: Any) -> bool:
@@ -209,6 +232,6 @@ def parameters(held: Any, drop_first: bool = False) -> list[inspect.Parameter]:
     """The parameters of a function, or of what makes a class; without `self` where asked."""
     plain = getattr(held, "__func__", held)
     try:
-        return list(inspect.signature(plain).parameters.values())[int(drop_first):]
+        return list(inspect.signature(plain).parameters.values())[int(drop_first) :]
     except (TypeError, ValueError):
         return []

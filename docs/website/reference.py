@@ -44,17 +44,23 @@ class Names:
         if not re.fullmatch(r"[\w.]+", word):
             return None
         tried = [f"{scope}.{word}", f"{scope.rpartition('.')[0]}.{word}", f"nacre.{word}", word]
-        tried += [f"{module}{word.removeprefix(short)}" for short, module in self.short.items()
-                  if word.startswith(f"{short}.")]
+        tried += [
+            f"{module}{word.removeprefix(short)}"
+            for short, module in self.short.items()
+            if word.startswith(f"{short}.")
+        ]
         own = [f"{module}.{word}" for module in self.spaces if scope.startswith(f"{module}.")]
         return next((name for name in (*tried, *own) if name in self.known and name != scope), None)
 
 
 def prose(text: str, scope: str, names: Names) -> str:
     """Sentences of a docstring as Markdown, with links."""
-    return "".join(_linked(piece, scope, names) if piece.startswith("`") and len(piece) > 1
-                   else ERROR.sub(lambda m: _error(m[0], scope, names), SPECIAL.sub(r"\\\1", piece))
-                   for piece in CODE.split(text))
+    return "".join(
+        _linked(piece, scope, names)
+        if piece.startswith("`") and len(piece) > 1
+        else ERROR.sub(lambda m: _error(m[0], scope, names), SPECIAL.sub(r"\\\1", piece))
+        for piece in CODE.split(text)
+    )
 
 
 def _linked(code: str, scope: str, names: Names) -> str:
@@ -70,9 +76,12 @@ def _error(word: str, scope: str, names: Names) -> str:
 def guide(text: str, names: Names) -> str:
     """A page of Markdown with links from public names between backquotes, outside of its blocks of code."""
     pieces = re.split(r"^(```.*?^```)$", text, flags=re.MULTILINE | re.DOTALL)
-    return "".join(piece if piece.startswith("```") else
-                   "".join(_linked(part, "nacre", names) if DOTTED.fullmatch(part) else part
-                           for part in CODE.split(piece)) for piece in pieces)
+    return "".join(
+        piece
+        if piece.startswith("```")
+        else "".join(_linked(part, "nacre", names) if DOTTED.fullmatch(part) else part for part in CODE.split(piece))
+        for piece in pieces
+    )
 
 
 def markdown(doc: str, scope: str, names: Names) -> str:
@@ -111,7 +120,7 @@ def signature(held: Any, drop_first: bool = False) -> str:
         found = inspect.signature(held)
     except (TypeError, ValueError):
         return "()"
-    kept = list(found.parameters.values())[int(drop_first):]
+    kept = list(found.parameters.values())[int(drop_first) :]
     given = found.empty if isinstance(held, type) else _text(found.return_annotation)
     return str(found.replace(parameters=[_plain(p) for p in kept], return_annotation=given))
 
@@ -185,8 +194,9 @@ def _member(holder: str, module: str, word: str, member: Any, names: Names, note
 def page(topic: Topic, names: Names, notes: Notes) -> str:
     """The page of a topic: a table of its names, and each in full."""
     part = topic.part()
-    rows = "\n".join(f"| {{py:obj}}`{_short(name)} <{name}>` | {_summary(name, held, names)} |"
-                     for name, held in part.objects())
+    rows = "\n".join(
+        f"| {{py:obj}}`{_short(name)} <{name}>` | {_summary(name, held, names)} |" for name, held in part.objects()
+    )
     entries = "\n".join(entry(name, held, names, notes) for name, held in part.objects())
     return f"# {part.title}\n\n{part.introduction}\n\n| Name | Purpose |\n|---|---|\n{rows}\n\n{entries}"
 
@@ -224,8 +234,10 @@ def written(into: Path) -> Iterator[Path]:
 
 
 def _index(groups: tuple[Group, ...]) -> str:
-    said = ("# Reference\n\nAll public names by topic, from their docstrings.  Every example runs in the tests.  "
-            "The {ref}`index of names <genindex>` lists them from A to Z.\n")
+    said = (
+        "# Reference\n\nAll public names by topic, from their docstrings.  Every example runs in the tests.  "
+        "The {ref}`index of names <genindex>` lists them from A to Z.\n"
+    )
     for group in groups:
         rows = "\n".join(f"- [{topic.title}]({topic.stem}.md): {topic.introduction}" for topic in group.topics)
         tree = "\n".join(topic.stem for topic in group.topics)

@@ -18,8 +18,21 @@ from importlib import import_module, util
 from pathlib import Path
 from typing import Any
 
-PAGES = ("index", "quickstart", "tutorial", "gallery", "from_pytorch", "numerics", "performance", "faq",
-         "reference/creation", "reference/optimisers", "training", "reference/index", "data")  # the first ten present
+PAGES = (
+    "index",
+    "quickstart",
+    "tutorial",
+    "gallery",
+    "from_pytorch",
+    "numerics",
+    "performance",
+    "faq",
+    "reference/creation",
+    "reference/optimisers",
+    "training",
+    "reference/index",
+    "data",
+)  # the first ten present
 COUNT = 10
 WIDTHS = {"desktop": (1400, 1000), "phone": (390, 844)}
 MODES = ("light", "dark")
@@ -58,12 +71,26 @@ class Browser:
     def __init__(self, program: str, profile: str) -> None:
         to_it, self.write = os.pipe()
         self.read, from_it = os.pipe()
-        line = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-                "--disable-dev-shm-usage", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"]
+        line = [
+            program,
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--no-first-run",
+            "--disable-dev-shm-usage",
+            f"--user-data-dir={profile}",
+            "--remote-debugging-pipe",
+            "about:blank",
+        ]
         # The protocol reads file 3 and writes file 4; a shell moves the pipes there.
         moved = f'exec "$@" 3<&{to_it} 4>&{from_it}'
-        self.process = subprocess.Popen(["/bin/sh", "-c", moved, "sh", *line], pass_fds=(to_it, from_it),
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", moved, "sh", *line],
+            pass_fds=(to_it, from_it),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(to_it)
         os.close(from_it)
         self.number, self.rest, self.session = 0, b"", ""
@@ -102,8 +129,9 @@ class Browser:
 
     def show(self, address: str, width: int, height: int, mode: str) -> None:
         """Open a page at a size, in a mode, and wait until it is loaded."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
-                  mobile=width < 800)
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 800
+        )
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": mode}])
         self.call("Page.navigate", url=address)
         next(m for m in self.messages() if m.get("method") == "Page.loadEventFired")
@@ -159,8 +187,11 @@ def take(program: str, site: Path, into: Path) -> int:
             for place, (width, height) in WIDTHS.items():
                 for mode in MODES:
                     browser.show((site / f"{page}.html").as_uri(), width, height, mode)
-                    faults += [f"{page} at {width} pixels: wider than the page or its column: {said}"
-                               for said in browser.evaluate(WIDER) if mode == "light"]
+                    faults += [
+                        f"{page} at {width} pixels: wider than the page or its column: {said}"
+                        for said in browser.evaluate(WIDER)
+                        if mode == "light"
+                    ]
                     file = into / f"{page.replace('/', '-')}-{place}-{mode}.png"
                     file.write_bytes(browser.picture(width))
     print("\n".join(faults), file=sys.stderr, end="\n" if faults else "")

@@ -50,8 +50,9 @@ def test_updates_by_basic_keys(key: Any, scalar: bool) -> None:
     np.testing.assert_array_equal(x.numpy(), wanted)
 
 
-@pytest.mark.parametrize("key", [np.s_[::2], np.s_[..., ::-1], np.s_[1, None, -2::-2], np.s_[2:0:-1, ::3],
-                                 np.s_[3:1:2]], ids=str)
+@pytest.mark.parametrize(
+    "key", [np.s_[::2], np.s_[..., ::-1], np.s_[1, None, -2::-2], np.s_[2:0:-1, ::3], np.s_[3:1:2]], ids=str
+)
 def test_updates_with_steps_are_compiled_and_have_derivatives(key: Any) -> None:
     def update(x: Any, value: Any) -> Any:
         x = x * 1

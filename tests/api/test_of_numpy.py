@@ -77,8 +77,11 @@ def test_operators_with_arrays_give_tensors() -> None:
 def test_no_function_of_numpy_drops_a_gradient(f: Callable[[Any], Any]) -> None:
     x = nc.tensor([1.0, 2.0])
     np.asarray(f(x))
-    for derivative in (lambda: nc.grad(lambda x: nc.sum(nc.asarray(f(x))))(x), lambda: f(nn.Parameter(x)),
-                       lambda: f(nc.tensor([1.0, 2.0]).requires_grad_())):
+    for derivative in (
+        lambda: nc.grad(lambda x: nc.sum(nc.asarray(f(x))))(x),
+        lambda: f(nn.Parameter(x)),
+        lambda: f(nc.tensor([1.0, 2.0]).requires_grad_()),
+    ):
         with pytest.raises(nc.GradientError, match=r"records no gradient"):
             derivative()
     with pytest.raises(nc.TraceError):

@@ -76,7 +76,7 @@ def test_long_tensors_are_shortened() -> None:
     assert repr(x) == "Tensor([0, ..., 9], i64[10])"
     nc.set_printoptions(threshold=math.inf)
     assert str(x) == "[0 1 2 3 4 5 6 7 8 9]"
-    assert "..." not in str(nc.arange(3000)) and len(str(nc.arange(3000)).strip('[]').split()) == 3000
+    assert "..." not in str(nc.arange(3000)) and len(str(nc.arange(3000)).strip("[]").split()) == 3000
 
 
 def test_options_nest_and_end_with_an_error() -> None:
@@ -100,7 +100,8 @@ def test_wrong_options_are_refused(wrong: dict[str, Any]) -> None:
 
 def test_notebooks_get_tables() -> None:
     assert nc.tensor([[1, 2], [3, 4]])._repr_html_() == (
-        "<table><tr><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></table><small>Tensor, i64[2, 2]</small>")
+        "<table><tr><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></table><small>Tensor, i64[2, 2]</small>"
+    )
     wide = nc.arange(5000).reshape(50, 100).astype(nc.float32)._repr_html_()
     assert wide.count("<tr>") == 7 and wide.count("<td>") == 49 and wide.count("⋯") == 13
     assert nc.tensor([0.5]).requires_grad_()._repr_html_().endswith("f32[1], requires_grad=True</small>")

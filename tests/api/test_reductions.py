@@ -99,9 +99,7 @@ def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 def test_einsum(text: str, shapes: list[tuple[int, ...]]) -> None:
     rng = np.random.default_rng(2)
     xs = [rng.normal(size=s).astype(np.float32) for s in shapes]
-    np.testing.assert_allclose(
-        nc.einsum(text, *map(nc.tensor, xs)).numpy(), np.einsum(text, *xs), rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_allclose(nc.einsum(text, *map(nc.tensor, xs)).numpy(), np.einsum(text, *xs), rtol=1e-5, atol=1e-5)
 
 
 def test_other_products() -> None:

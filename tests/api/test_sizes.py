@@ -68,11 +68,20 @@ def test_counts_of_shifts_and_keys() -> None:
         nc.random.split(nc.random.key(0), -1)
 
 
-@pytest.mark.parametrize("call", [
-    lambda: F.one_hot(nc.tensor([0]), True), lambda: nc.linspace(0, 1, True), lambda: nc.split(X, sections=True),
-    lambda: nc.triu(X, k=True), lambda: nc.tril(X, k=True), lambda: nc.eye(2, k=True),
-    lambda: F.adaptive_avg_pool1d(X, True), lambda: nc.tensordot(X, X, axes=True), lambda: nc.topk(X, True),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: F.one_hot(nc.tensor([0]), True),
+        lambda: nc.linspace(0, 1, True),
+        lambda: nc.split(X, sections=True),
+        lambda: nc.triu(X, k=True),
+        lambda: nc.tril(X, k=True),
+        lambda: nc.eye(2, k=True),
+        lambda: F.adaptive_avg_pool1d(X, True),
+        lambda: nc.tensordot(X, X, axes=True),
+        lambda: nc.topk(X, True),
+    ],
+)
 def test_bools_are_not_numbers_of_things(call: Callable[[], Any]) -> None:
     with pytest.raises(nc.Error, match="integer"):
         call()

@@ -273,8 +273,18 @@ def test_what_operators_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(held.known) <= 3 and len(held.met) <= 3 and len(executor.EXECUTOR.kernels) <= 3
 
 
-@pytest.mark.parametrize("change", ["x[0][1] = 5.0", "x.T[0] = 5.0", "x.reshape(4)[0] = 5.0", "b.value[0] = 5.0",
-                                    "p.data[0][0] = 5.0", "p.data.T[0] = 5.0", "(x + 1)[0] = 5.0"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "x[0][1] = 5.0",
+        "x.T[0] = 5.0",
+        "x.reshape(4)[0] = 5.0",
+        "b.value[0] = 5.0",
+        "p.data[0][0] = 5.0",
+        "p.data.T[0] = 5.0",
+        "(x + 1)[0] = 5.0",
+    ],
+)
 @pytest.mark.parametrize("jitted", [False, True])
 def test_a_change_of_what_nothing_holds_is_refused(change: str, jitted: bool) -> None:
     p, b = nn.Parameter(nc.ones((2, 2))), nn.Buffer(nc.ones((2, 2)))

@@ -30,7 +30,9 @@ def test_flatten_and_back() -> None:
     assert leaves == nc.tree.leaves(TREE) == [1, 2, 3, 4, 5]
     assert structure == nc.tree.structure(TREE) and hash(structure) == hash(nc.tree.structure(TREE))
     assert nc.tree.unflatten(structure, (k * 10 for k in leaves)) == {
-        "b": [10, (20, None)], "a": Pair(30, State(40, {"x": 50}))}
+        "b": [10, (20, None)],
+        "a": Pair(30, State(40, {"x": 50})),
+    }
 
 
 def test_map() -> None:

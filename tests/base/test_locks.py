@@ -92,8 +92,12 @@ thread.join()
 
 
 def _runs(program: str) -> bool:
-    return subprocess.run([sys.executable, "-c", program], env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False,
-                          timeout=120).returncode == 0
+    return (
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False, timeout=120
+        ).returncode
+        == 0
+    )
 
 
 def test_one_thread_makes_it() -> None:
@@ -126,13 +130,19 @@ def test_children_are_whole_while_other_threads_trace_and_compile() -> None:
 @pytest.mark.parametrize("used", ["unused", "used"])
 @pytest.mark.parametrize("delay", [0.01, 0.03, 0.06])
 def test_children_are_whole_while_another_thread_imports(delay: float, used: str) -> None:
-    subprocess.run([sys.executable, "-c", AMID_IMPORTS, str(delay), used], env={**os.environ, "NACRE_CACHE_DIR": "off"},
-                   check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", AMID_IMPORTS, str(delay), used],
+        env={**os.environ, "NACRE_CACHE_DIR": "off"},
+        check=True,
+        timeout=60,
+    )
 
 
 def test_a_fork_waits_for_a_lock_and_an_import_that_needs_it(tmp_path: Path) -> None:
-    (tmp_path / "late.py").write_text("import time\nfrom __main__ import lock\ntime.sleep(0.2)\nwith lock: pass\n"
-                                      "time.sleep(0.2)\nwith lock: done = True\n")
+    (tmp_path / "late.py").write_text(
+        "import time\nfrom __main__ import lock\ntime.sleep(0.2)\nwith lock: pass\n"
+        "time.sleep(0.2)\nwith lock: done = True\n"
+    )
     program = """
 import os, sys, threading, time
 from nacre.base import forks, locks
@@ -148,8 +158,9 @@ if not child:
 thread.join()
 assert os.waitpid(child, 0)[1] == 0 and not lock.locked()
 """
-    subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True,
-                   timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True, timeout=60
+    )
 
 
 def test_threads_may_forget_what_is_known_by_identity() -> None:

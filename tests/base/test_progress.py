@@ -62,8 +62,13 @@ def test_the_line_comes_and_goes(tmp_path: Path) -> None:
 
 
 def test_a_pipe_gets_nothing(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100,
-                          env={**os.environ, "NACRE_CACHE_DIR": str(tmp_path)})
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "NACRE_CACHE_DIR": str(tmp_path)},
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

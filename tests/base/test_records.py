@@ -50,8 +50,14 @@ class Nothing:
     pass
 
 
-OPTIONS = [{}, {"frozen": True}, {"eq": False}, {"slots": True}, {"frozen": True, "eq": False},
-           {"frozen": True, "slots": True}]
+OPTIONS = [
+    {},
+    {"frozen": True},
+    {"eq": False},
+    {"slots": True},
+    {"frozen": True, "eq": False},
+    {"frozen": True, "slots": True},
+]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -16,8 +16,12 @@ Point = namedtuple("Point", "x y")
 
 trees = st.recursive(
     st.integers() | st.none() | st.text(max_size=2),
-    lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple)
-    | st.dictionaries(st.text(max_size=2), inner, max_size=3) | st.tuples(inner, inner).map(lambda p: Point(*p)),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+        | st.tuples(inner, inner).map(lambda p: Point(*p))
+    ),
     max_leaves=12,
 )
 
@@ -37,8 +41,10 @@ def test_map_keeps_structure(given_tree: Any) -> None:
 
 
 def test_structures_tell_containers_apart() -> None:
-    found = [tree.flatten(t)[1] for t in ((1, 2), [1, 2], {"a": 1, "b": 2}, {"a": 1, "c": 2}, Point(1, 2), (1, (2,)), 1,
-                                          None, (), [])]
+    found = [
+        tree.flatten(t)[1]
+        for t in ((1, 2), [1, 2], {"a": 1, "b": 2}, {"a": 1, "c": 2}, Point(1, 2), (1, (2,)), 1, None, (), [])
+    ]
     assert len(set(found)) == len(found)
     assert str(tree.flatten((1, [2, None]))[1]) == "(*, (*, NoneType()))"
 

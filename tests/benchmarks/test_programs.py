@@ -13,8 +13,12 @@ from benchmarks.test_baseline import FOLDER, program
 
 def test_growth_runs(tmp_path: Path) -> None:
     line = [sys.executable, str(FOLDER / "growth.py"), "--tiny", "--rounds", "1", "--seconds", "0", "--folder"]
-    subprocess.run([*line, str(tmp_path)], check=True, capture_output=True,
-                   env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    subprocess.run(
+        [*line, str(tmp_path)],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
     found = json.loads((tmp_path / "growth.json").read_text())
     assert len(found["operations"]) == 4 and all(len(points) == 3 for points in found["operations"].values())
     assert [name for name in found["compilation"]] == ["pointwise chain", "layers"]
@@ -23,24 +27,38 @@ def test_growth_runs(tmp_path: Path) -> None:
 
 RESULTS = {
     "versions": {"nacre@x:Y": "0.1", "torch": "2", "ort": "1"},
-    "cases": {"W1": {"torch": {"min": 3.0, "median": 3.3, "ok": True}, "ort": {"error": "no training"},
-                     "nacre@x:Y": {"min": 2.0, "median": 2.2, "ok": True}},
-              "W9.add": {"torch": {"min": 3.0, "median": 3.3, "ok": True},
-                         "ort": {"min": 1, "median": 1, "ok": False}}},
-    "fresh": {"nacre@x:Y": {"import_s": [0.02, 0.01], "W1.cold": [{"time_to_first": 0.5, "peak_mib": 99.6}],
-                            "W1.warm": [{"error": "none"}]}},
+    "cases": {
+        "W1": {
+            "torch": {"min": 3.0, "median": 3.3, "ok": True},
+            "ort": {"error": "no training"},
+            "nacre@x:Y": {"min": 2.0, "median": 2.2, "ok": True},
+        },
+        "W9.add": {"torch": {"min": 3.0, "median": 3.3, "ok": True}, "ort": {"min": 1, "median": 1, "ok": False}},
+    },
+    "fresh": {
+        "nacre@x:Y": {
+            "import_s": [0.02, 0.01],
+            "W1.cold": [{"time_to_first": 0.5, "peak_mib": 99.6}],
+            "W1.warm": [{"error": "none"}],
+        }
+    },
 }
-BENCH = {"workloads": {"mlp": {"floor": 0.0009}},
-         "ceilings": {"flops": {"f32": 4e11}, "bandwidths": [[16384, 8e11], [1 << 20, 4e11]]}}
+BENCH = {
+    "workloads": {"mlp": {"floor": 0.0009}},
+    "ceilings": {"flops": {"f32": 4e11}, "bandwidths": [[16384, 8e11], [1 << 20, 4e11]]},
+}
 
 
 def test_the_report_has_floors_and_ratios() -> None:
     report = program("report")
     lines = list(report.tables(report.kept(RESULTS, BENCH)))
     assert [line for line in lines if "MLP" in line or "torch" in line or "nacre" in line][:5] == [
-        "| least / median | 784-512-512-10 MLP, batch 128, Adam |", "| torch 2 | 3 / 3.3 |", "| nacre 0.1 | 2 / 2.2 |",
+        "| least / median | 784-512-512-10 MLP, batch 128, Adam |",
+        "| torch 2 | 3 / 3.3 |",
+        "| nacre 0.1 | 2 / 2.2 |",
         "| **nacre, times as fast as the best other** | 1.50 (1.50) |",
-        "| floor (share of the roof that nacre reaches) | 0.9 (45%) |"]
+        "| floor (share of the roof that nacre reaches) | 0.9 (45%) |",
+    ]
     assert "| ort 1 | wrong |" in lines and "| import, s | 0.01 |" in lines
     assert "| first result of the MLP step, nothing cached / cached, s | 0.50 / – |" in lines
     assert "Floors: 400 GFLOP/s in float32; by the bytes that move, in GB/s: 16 KiB 800, 1 MiB 400." in lines

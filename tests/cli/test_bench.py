@@ -22,8 +22,27 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tables_json_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = tmp_path / "b.json", tmp_path / "b.svg"
-    assert main(["bench", "mlp", "softmax", "--tiny", "--rounds", "2", "--seconds", "0.01", "--rows", "3",
-                 "--json", str(files[0]), "--svg", str(files[1])]) == 0
+    assert (
+        main(
+            [
+                "bench",
+                "mlp",
+                "softmax",
+                "--tiny",
+                "--rounds",
+                "2",
+                "--seconds",
+                "0.01",
+                "--rows",
+                "3",
+                "--json",
+                str(files[0]),
+                "--svg",
+                str(files[1]),
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "softmax 67 × 19" in shown and "20-24-16-10 MLP, batch 8" in shown
     assert "GFLOP/s" in shown and "without stamps" in shown and "the rest" in shown

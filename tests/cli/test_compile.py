@@ -67,34 +67,43 @@ def test_objects_as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert told["outputs"] == [{"name": "low", "type": "f64[n]"}, {"name": "high", "type": "f64[n]"}]
 
 
-@pytest.mark.parametrize(("line", "message"), [
-    ("compile model.py:split", "compile: a TYPE for each argument (x) is required"),
-    ("compile model.py:split f32[3] f32[3]", "compile: types: 1 (x) needed; got f32[3], f32[3]; leave out f32[3]"),
-    ("compile model.py:split f32[3] --target pdp11", "the target must be one of host"),
-    ("compile model.py:split f32[3] -o none/split", "written; got none/split: its folder does not exist"),
-    ("compile none.py:f f32[3] -o none/split", "its folder does not exist"),
-    ("compile model.py", "write such as model.py:model"),
-    ("compile model.py:constant f32[3]", "compile: types: none needed; got f32[3]; leave out f32[3]"),
-    ("compile model.py:split float[2,3]", "; write f32[2,3], or f64, f16 or bf16 for another width"),
-    ("explain model.py:split double[3]", "; write f64[3], or f32 for another width"),
-    ("explain model.py:split flot32[3]", "did you mean float32?"),
-    ("run p.safetensors x.npy -o none/y.npy", "run: --output must name a place that can be written; got none/y.npy"),
-    ("run p.safetensors x.npy -o x.npy", "each output must be a file of its own; got x.npy"),
-    ("run p.safetensors x.npy -o link.npy", "each output must be a file of its own; got link.npy"),
-    ("run p.safetensors x.npy -o p.safetensors", "each output must be a file of its own; got p.safetensors"),
-    ("run p.safetensors x.npy -o y.npy -o y.npy", "each output must be a file of its own; got y.npy"),
-    ("compile model.py:split f32[3] -o link.py", "must not replace its source"),
-    ("compile none.safetensors", "load: cannot read"),
-    ("compile x.safetensors f32[3]", "compile: types: none needed, because a saved program has its own; got f32[3]"),
-    ("compile model.py:split f32[3] -o model.py", "must not replace its source"),
-    ("compile model.py:split f32[3] --kind shared --static", "static is for executables"),
-    ("run none.safetensors x.npy", "none.safetensors does not exist"),
-    ("run nofile x.npy -o y.npy", "nofile does not exist"),
-    ("run . x.npy -o y.npy", ". is a folder"),
-    ("run x.npy x.npy -o y.npy", "an executable of this machine"),
-    ("run x.npy x.npy", "a file for each output is required"),
-    ("run model.py x.npy -o y.npy", "nacre compile model.py:NAME"),
-])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("compile model.py:split", "compile: a TYPE for each argument (x) is required"),
+        ("compile model.py:split f32[3] f32[3]", "compile: types: 1 (x) needed; got f32[3], f32[3]; leave out f32[3]"),
+        ("compile model.py:split f32[3] --target pdp11", "the target must be one of host"),
+        ("compile model.py:split f32[3] -o none/split", "written; got none/split: its folder does not exist"),
+        ("compile none.py:f f32[3] -o none/split", "its folder does not exist"),
+        ("compile model.py", "write such as model.py:model"),
+        ("compile model.py:constant f32[3]", "compile: types: none needed; got f32[3]; leave out f32[3]"),
+        ("compile model.py:split float[2,3]", "; write f32[2,3], or f64, f16 or bf16 for another width"),
+        ("explain model.py:split double[3]", "; write f64[3], or f32 for another width"),
+        ("explain model.py:split flot32[3]", "did you mean float32?"),
+        (
+            "run p.safetensors x.npy -o none/y.npy",
+            "run: --output must name a place that can be written; got none/y.npy",
+        ),
+        ("run p.safetensors x.npy -o x.npy", "each output must be a file of its own; got x.npy"),
+        ("run p.safetensors x.npy -o link.npy", "each output must be a file of its own; got link.npy"),
+        ("run p.safetensors x.npy -o p.safetensors", "each output must be a file of its own; got p.safetensors"),
+        ("run p.safetensors x.npy -o y.npy -o y.npy", "each output must be a file of its own; got y.npy"),
+        ("compile model.py:split f32[3] -o link.py", "must not replace its source"),
+        ("compile none.safetensors", "load: cannot read"),
+        (
+            "compile x.safetensors f32[3]",
+            "compile: types: none needed, because a saved program has its own; got f32[3]",
+        ),
+        ("compile model.py:split f32[3] -o model.py", "must not replace its source"),
+        ("compile model.py:split f32[3] --kind shared --static", "static is for executables"),
+        ("run none.safetensors x.npy", "none.safetensors does not exist"),
+        ("run nofile x.npy -o y.npy", "nofile does not exist"),
+        ("run . x.npy -o y.npy", ". is a folder"),
+        ("run x.npy x.npy -o y.npy", "an executable of this machine"),
+        ("run x.npy x.npy", "a file for each output is required"),
+        ("run model.py x.npy -o y.npy", "nacre compile model.py:NAME"),
+    ],
+)
 def test_wrong_lines(folder: Path, line: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
     nc.save_program(lambda x: x + 1, "p.safetensors", nc.ones((3, 6)))
     Path("link.npy").symlink_to("x.npy")
@@ -107,10 +116,12 @@ def test_wrong_lines(folder: Path, line: str, message: str, capfd: pytest.Captur
 def test_wrong_inputs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     nc.save_program(lambda x: x + 1, "p.safetensors", nc.ones(2))
     Path("bad.npy").write_bytes(b"no array")
-    for line, message in (("run p.safetensors bad.npy", "a .npy file is required; bad.npy is not: it begins with b"),
-                          ("run p.safetensors x.npy", "x must be f32[2]; got f32[3, 6]"),
-                          ("run p.safetensors", "takes 1 tensors (x)"),
-                          ("run p.safetensors x.npy -o a.npy -o b.npy", "a file for each output (output)")):
+    for line, message in (
+        ("run p.safetensors bad.npy", "a .npy file is required; bad.npy is not: it begins with b"),
+        ("run p.safetensors x.npy", "x must be f32[2]; got f32[3, 6]"),
+        ("run p.safetensors", "takes 1 tensors (x)"),
+        ("run p.safetensors x.npy -o a.npy -o b.npy", "a file for each output (output)"),
+    ):
         assert main(line.split()) == MISUSED
         assert message in capfd.readouterr().err
 
@@ -121,8 +132,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a bound of 6000 digits": (["compile", "model.py:split", f"f32[n:{NINES}]"], "sizes of at most"),
     "a size of 18 digits": (["explain", "model.py:split", f"f32[{NINES[:18]}]"], "must fit the machine"),
     "a name of 300 characters": (["compile", "model.py:split", "f32[2]", "-o", "n" * 300], "File name too long"),
-    "an object's name of 300": (["compile", "model.py:split", "f32[2]", "-o", "n" * 300, "--kind", "object"],
-                                "File name too long"),
+    "an object's name of 300": (
+        ["compile", "model.py:split", "f32[2]", "-o", "n" * 300, "--kind", "object"],
+        "File name too long",
+    ),
     "a folder": (["compile", "folder.py:f", "f32[2]"], "a Python file is required"),
     "null bytes": (["compile", "null.py:f", "f32[2]"], "a Python file is required"),
     "no Python": (["explain", "broken.py:f", "f32[2]"], "a Python file is required"),
@@ -141,8 +154,9 @@ WRONG: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize(("line", "words"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_in_a_sentence(folder: Path, capfd: pytest.CaptureFixture[str], line: list[str],
-                                             words: str) -> None:
+def test_what_is_wrong_is_told_in_a_sentence(
+    folder: Path, capfd: pytest.CaptureFixture[str], line: list[str], words: str
+) -> None:
     (folder / "folder.py").mkdir()
     (folder / "folder.py" / "__main__.py").write_text("f = abs")
     (folder / "null.py").write_bytes(b"f = 1\0")
@@ -152,8 +166,9 @@ def test_what_is_wrong_is_told_in_a_sentence(folder: Path, capfd: pytest.Capture
     assert re.search(words, said) and said.startswith(f"nacre {line[0]}: ") and len(said) < 600, said
 
 
-def test_a_folder_named_like_an_object_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                             capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_named_like_an_object_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     place = tmp_path / "cache"
     (place / f"{'0' * 64}.o").mkdir(parents=True)
     (place / f"{'1' * 64}.o").write_bytes(b"code")
@@ -164,10 +179,14 @@ def test_a_folder_named_like_an_object_stays(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_model_in_training_mode_is_compiled_in_evaluation_mode_and_that_is_said(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "m.py"
-    file.write_text("from nacre import nn\nmodel = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))\n"
-                    "ready = nn.Linear(2, 2).eval()\n", encoding="utf-8")
+    file.write_text(
+        "from nacre import nn\nmodel = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))\n"
+        "ready = nn.Linear(2, 2).eval()\n",
+        encoding="utf-8",
+    )
     for name, said in (("model", True), ("ready", False)):
         assert main(["compile", f"{file}:{name}", "f32[1, 2]", "--kind", "object", "-o", str(tmp_path / "o")]) == 0
         assert ("was in training mode" in " ".join(capsys.readouterr().out.split())) is said

@@ -23,8 +23,18 @@ from nacre.examples import digits
 
 
 def report(**changes: object) -> Report:
-    found = Report(**{"version": "0", "isa": "avx2", "threads": 2, "epochs": 1, "accuracy": 0.98,
-                      "weights": {"eager": "a", "compiled": "a"}, "scores": {"eager": "b"}, **changes})  # type: ignore[arg-type]
+    found = Report(
+        **{
+            "version": "0",
+            "isa": "avx2",
+            "threads": 2,
+            "epochs": 1,
+            "accuracy": 0.98,
+            "weights": {"eager": "a", "compiled": "a"},
+            "scores": {"eager": "b"},
+            **changes,
+        }
+    )  # type: ignore[arg-type]
     found.judge()
     return found
 
@@ -117,8 +127,11 @@ def test_answers_of_the_executable(tmp_path: Path) -> None:
 def test_the_whole_demo_twice(tmp_path: Path) -> None:
     """In fresh processes with a fresh cache: the first compiles everything, the second nothing."""
     pytest.importorskip("sklearn")
-    environment = {**os.environ, "NACRE_CACHE_DIR": str(tmp_path / "cache"),
-                   "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = {
+        **os.environ,
+        "NACRE_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
     for run in ("first", "second"):
         path = tmp_path / f"{run}.json"
         line = [sys.executable, "-m", "nacre.cli.main", "demo", "--json", str(path), "--no-color"]

@@ -28,8 +28,9 @@ def test_doctor_fails_where_bits_differ(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "in softmax" in capsys.readouterr().out
 
 
-def test_each_comparison_is_printed_when_it_is_done(monkeypatch: pytest.MonkeyPatch,
-                                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_comparison_is_printed_when_it_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     printed: list[str] = []
 
     def checks() -> Iterator[Check]:
@@ -60,8 +61,9 @@ def test_a_missing_linker_is_said_with_what_to_install(monkeypatch: pytest.Monke
     assert "pip install 'nacre[deploy]'" in doctor.linked_by()
 
 
-def test_cache_shows_and_clears_its_own_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                   capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_shows_and_clears_its_own_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("NACRE_CACHE_DIR", str(tmp_path))
     (tmp_path / "programs").mkdir()
     (tmp_path / f"{'a1' * 32}.o").write_bytes(b"123")
@@ -71,10 +73,20 @@ def test_cache_shows_and_clears_its_own_files_only(tmp_path: Path, monkeypatch: 
     assert main.main(["cache"]) == 0
     assert "1 kernels and 1 programs, 7 bytes" in capsys.readouterr().out
     assert main.main(["cache", "--clear", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"directory": str(tmp_path), "kernels": 1, "programs": 1, "bytes": 7,
-                                                   "limit": default_size(), "cleared": True}
-    assert {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")} == {"other", "main.o", "programs",
-                                                                           "programs/main.o"}
+    assert json.loads(capsys.readouterr().out) == {
+        "directory": str(tmp_path),
+        "kernels": 1,
+        "programs": 1,
+        "bytes": 7,
+        "limit": default_size(),
+        "cleared": True,
+    }
+    assert {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")} == {
+        "other",
+        "main.o",
+        "programs",
+        "programs/main.o",
+    }
     assert main.main(["cache", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kernels"] == 0
 

@@ -34,9 +34,22 @@ def file(tmp_path: Path) -> str:
 def test_usual_parts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["explain", f"{file}:affine", "f32[4, 3]", "f32[3, 2]", "--no-color"]) == 0
     shown = capsys.readouterr().out
-    for part in ("== graph ==", "graph affine(", "tanh(", "model.py:8", "== simplified ==", "== clusters ==",
-                 "== kernels ==", "# step 0: contract", "operations, ", "== work ==", "op/byte", "== plan ==", "arena",
-                 "memory of a call: "):
+    for part in (
+        "== graph ==",
+        "graph affine(",
+        "tanh(",
+        "model.py:8",
+        "== simplified ==",
+        "== clusters ==",
+        "== kernels ==",
+        "# step 0: contract",
+        "operations, ",
+        "== work ==",
+        "op/byte",
+        "== plan ==",
+        "arena",
+        "memory of a call: ",
+    ):
         assert part in shown
     assert "== llvm ==" not in shown
 
@@ -68,10 +81,15 @@ def test_numbers_name_the_sizes_that_they_are_for(file: str, capsys: pytest.Capt
         assert capsys.readouterr().out.count("for batch = 2; the code is for all sizes") == count
 
 
-@pytest.mark.parametrize(("text", "meant"), [
-    ("f32[batch, 4]", "f32[batch:512, 4]"), ("f32[4, n<=64]", "f32[4, n:512]"), ("f32[n:, 4]", "f32[n:512, 4]"),
-    ("f32[a:b]", "f32[a:512]"),
-])
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("f32[batch, 4]", "f32[batch:512, 4]"),
+        ("f32[4, n<=64]", "f32[4, n:512]"),
+        ("f32[n:, 4]", "f32[n:512, 4]"),
+        ("f32[a:b]", "f32[a:512]"),
+    ],
+)
 def test_a_size_with_a_name_needs_a_maximum(text: str, meant: str) -> None:
     with pytest.raises(ArgumentError, match="compile: a size with a name needs a maximum") as raised:
         source.argument(text, "compile")

@@ -89,8 +89,9 @@ WRONG: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("line", "words"), WRONG.values(), ids=WRONG)
-def test_a_wrong_word_is_told_with_the_right_one(folder: Path, line: str, words: str,
-                                                 capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_word_is_told_with_the_right_one(
+    folder: Path, line: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     try:
         assert main.main(line.split()) == 2
     except SystemExit as end:
@@ -122,9 +123,12 @@ def test_any_error_in_the_users_code(folder: Path, command: str, capfd: pytest.C
 
 
 def test_files_that_cannot_be_run(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for text, words in (("1 / 0", "ZeroDivisionError: division by zero"), ("import sys; sys.exit(3)", "sys.exit(3)"),
-                        ("def f(:", "line 1: invalid syntax\n    def f(:"),
-                        ("import nothing_at_all", "nothing_at_all")):
+    for text, words in (
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(3)", "sys.exit(3)"),
+        ("def f(:", "line 1: invalid syntax\n    def f(:"),
+        ("import nothing_at_all", "nothing_at_all"),
+    ):
         Path("wrong.py").write_text(text)
         assert main.main(["explain", "wrong.py:f"]) == 2
         said = capfd.readouterr().err
@@ -162,8 +166,11 @@ def test_the_table_has_every_variable_that_is_read() -> None:
 
 def test_the_page_has_the_same_variables_and_all_commands() -> None:
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    rows = [tuple(cell.strip().strip("`") for cell in line.strip("|").split("|"))
-            for line in page.splitlines() if re.match(r"\| `[A-Z_]+` ", line)]
+    rows = [
+        tuple(cell.strip().strip("`") for cell in line.strip("|").split("|"))
+        for line in page.splitlines()
+        if re.match(r"\| `[A-Z_]+` ", line)
+    ]
     plain = [tuple(cell.replace("`", "") for cell in row) for row in rows]
     assert plain == [(v.name, v.values, v.default, v.effect) for v in environment.VARIABLES]
     headings = re.findall(r"^## `nacre (\w+)`", page, re.MULTILINE)
@@ -183,8 +190,9 @@ def completed(tmp_path: Path, *words: str) -> set[str]:
     script = tmp_path / "nacre.bash"
     script.write_text(completion.bash(commands()))
     asked = f'source {script}; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _nacre; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-c", asked, "bash", *words], capture_output=True, text=True, check=True,
-                          cwd=tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", asked, "bash", *words], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert not done.stderr
     return set(done.stdout.split())
 
@@ -209,7 +217,7 @@ def part(shell: str, script: str, name: str) -> str:
         return "\n".join(line for line in lines if f"-n '__fish_seen_subcommand_from {name}'" in line)
     begin = next(k for k, line in enumerate(lines) if line.startswith(f"    {name})"))
     end = begin if shell == "zsh" else lines.index("      ;;", begin)
-    return "\n".join(lines[begin:end + 1])
+    return "\n".join(lines[begin : end + 1])
 
 
 @pytest.mark.parametrize("shell", completion.SHELLS)

@@ -53,8 +53,16 @@ def test_interrupt_ends_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert capsys.readouterr().err == "nacre: interrupted\n"
 
 
-LINES = (["help"], ["bench", "--help"], ["--version"], ["train"], ["cache"], ["completion", "bash"],
-         ["explain", "model.py:double", "f32[2]", "--json"], ["explain", "model.py:double", "f32[2]"])
+LINES = (
+    ["help"],
+    ["bench", "--help"],
+    ["--version"],
+    ["train"],
+    ["cache"],
+    ["completion", "bash"],
+    ["explain", "model.py:double", "f32[2]", "--json"],
+    ["explain", "model.py:double", "f32[2]"],
+)
 
 
 @pytest.fixture
@@ -66,9 +74,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ended(line: list[str], output: int) -> tuple[int, str]:
     """The exit status of a command and its error output; its standard output goes to a file that is given by number."""
-    done = subprocess.run([sys.executable, "-m", "nacre.cli.main", *line], stdout=output, stderr=subprocess.PIPE,
-                          text=True, check=False, timeout=100,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    done = subprocess.run(
+        [sys.executable, "-m", "nacre.cli.main", *line],
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
     return done.returncode, done.stderr
 
 
@@ -97,13 +111,18 @@ def test_faults_of_the_system_are_sentences() -> None:
     assert faults.told(ValueError("a fault of Nacre"), "demo") is None
 
 
-OUTPUTS = [(name, action.option_strings[-1]) for name, command in commands().items() for action in command.listed
-           if str(action.metavar) in ("FILE", "FILE.npy", "DIR") and action.option_strings]
+OUTPUTS = [
+    (name, action.option_strings[-1])
+    for name, command in commands().items()
+    for action in command.listed
+    if str(action.metavar) in ("FILE", "FILE.npy", "DIR") and action.option_strings
+]
 
 
 @pytest.mark.parametrize(("name", "option"), OUTPUTS)
-def test_outputs_are_checked_before_the_work(folder: Path, name: str, option: str, monkeypatch: pytest.MonkeyPatch,
-                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_are_checked_before_the_work(
+    folder: Path, name: str, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = {"train": ["digits"], "compile": ["model.py:double", "f32[2]"], "run": ["model.py", "x.npy"]}
     for place, words in (("model.py/x", "Not a directory"), ("none/x", "its folder does not exist"), (".", "Is a dir")):
         if option == "--out" and place != "model.py/x":

@@ -85,8 +85,8 @@ def test_a_terminal_sees_what_a_command_is_at() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [
-        (5, "less than a minute"), (55, "about 1 minute"), (271, "about 5 minutes"), (391, "about 7 minutes")]
+    ("seconds", "words"),
+    [(5, "less than a minute"), (55, "about 1 minute"), (271, "about 5 minutes"), (391, "about 7 minutes")],
 )
 def test_durations(seconds: float, words: str) -> None:
     assert stages.duration(seconds) == words

@@ -97,8 +97,9 @@ WRONG: dict[str, str] = {
 
 
 @pytest.mark.parametrize(("line", "status"), LINES.values(), ids=LINES)
-def test_outputs(line: str, status: int, width: int, capfd: pytest.CaptureFixture[str],
-                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs(
+    line: str, status: int, width: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("model.py").write_text(SOURCE)
     np.save("x.npy", np.ones((2, 3), np.float32))
     nc.save_program(lambda x: x + 1, "program.safetensors", nc.ones((2, 3)))
@@ -173,11 +174,22 @@ def test_tune(columns: int) -> None:
 def test_demo(columns: int, skipped: bool) -> None:
     reason = "deploy: a C compiler is required to link for this machine; pip install 'nacre[deploy]'"
     weights = dict.fromkeys(("eager", "compiled", "killed and resumed", "1 thread", "16 threads", "avx512"), "ab" * 32)
-    found = demo_report(accuracy=0.9861, weights=weights, scores=weights, jit_step_ms=1.2, eager_step_ms=9.9,
-                        updates=440, killed_after_update=176, resumed_after_update=176, predicted_peak_bytes=1 << 20,
-                        measured_peak_bytes=1 << 20, executable_bytes=1 << 17, executable_ms=2.1,
-                        not_checked={"executable": reason} if skipped else {},
-                        misread=[{"image": k, "is": 9, "read_as": 3} for k in range(5)])
+    found = demo_report(
+        accuracy=0.9861,
+        weights=weights,
+        scores=weights,
+        jit_step_ms=1.2,
+        eager_step_ms=9.9,
+        updates=440,
+        killed_after_update=176,
+        resumed_after_update=176,
+        predicted_peak_bytes=1 << 20,
+        measured_peak_bytes=1 << 20,
+        executable_bytes=1 << 17,
+        executable_ms=2.1,
+        not_checked={"executable": reason} if skipped else {},
+        misread=[{"image": k, "is": 9, "read_as": 3} for k in range(5)],
+    )
     text = printed(lambda c: demo.show(found, c), columns)
     assert "SHA-256 abababababab" in " ".join(text.split()) and ("not checked" in text) == skipped
     held = TensorDataset(np.random.default_rng(0).random((9, 1, 8, 8), np.float32), np.zeros(9, np.int64))
@@ -189,8 +201,18 @@ def test_demo(columns: int, skipped: bool) -> None:
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_train(columns: int) -> None:
-    rows = [{"epoch": k, "step": 22 * k, "loss": 1 / k, "accuracy": 0.9, "lr": 1e-3, "valid_loss": 2 / k,
-             "valid_accuracy": 0.8} for k in (1, 2, 3)]
+    rows = [
+        {
+            "epoch": k,
+            "step": 22 * k,
+            "loss": 1 / k,
+            "accuracy": 0.9,
+            "lr": 1e-3,
+            "valid_loss": 2 / k,
+            "valid_accuracy": 0.8,
+        }
+        for k in (1, 2, 3)
+    ]
 
     def shown(console: Console) -> None:
         display = Display(console)

@@ -165,9 +165,7 @@ def same_bits(x: Array, y: Array) -> bool:
     return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
 
 
-def matrix(
-    rng: np.random.Generator, shape: tuple[int, int, int], layout: str, dtype: DType
-) -> Array:
+def matrix(rng: np.random.Generator, shape: tuple[int, int, int], layout: str, dtype: DType) -> Array:
     """A random [batch, rows, columns] array; `layout` is n, t (transposed), p (padded rows) or s (strided)."""
     batch, rows, columns = shape
     if layout == "t":

@@ -38,15 +38,23 @@ ISAS = machines()
 
 
 @lru_cache(maxsize=256)
-def compiled(kernel: Kernel, isa: str,
-             streams: frozenset[str] = frozenset()) -> tuple[Generated, engine.Library, object]:
+def compiled(
+    kernel: Kernel, isa: str, streams: frozenset[str] = frozenset()
+) -> tuple[Generated, engine.Library, object]:
     made = generate(kernel, BY_NAME[isa], streams)
     library = engine.load(engine.compile_text(made.text, engine.host_target(isa)))
     return made, library, FUNCTION(library.address(made.name))
 
 
-def execute(kernel: Kernel, isa: str, inputs: Sequence[np.ndarray], sizes: Mapping[str, int], cuts: Sequence[int] = (),
-            outputs: Sequence[np.ndarray] | None = None, streams: frozenset[str] = frozenset()) -> list[np.ndarray]:
+def execute(
+    kernel: Kernel,
+    isa: str,
+    inputs: Sequence[np.ndarray],
+    sizes: Mapping[str, int],
+    cuts: Sequence[int] = (),
+    outputs: Sequence[np.ndarray] | None = None,
+    streams: frozenset[str] = frozenset(),
+) -> list[np.ndarray]:
     """Run compiled code; `cuts` split the work items (each taken modulo their number plus one)."""
     made, _, function = compiled(kernel, isa, streams)
     if outputs is None:
@@ -74,8 +82,13 @@ def canonical(x: np.ndarray) -> np.ndarray:
     return bits
 
 
-def check(kernel: Kernel, inputs: Sequence[np.ndarray], sizes: Mapping[str, int] | None = None,
-          cuts: Sequence[int] = (), streams: frozenset[str] = frozenset()) -> list[np.ndarray]:
+def check(
+    kernel: Kernel,
+    inputs: Sequence[np.ndarray],
+    sizes: Mapping[str, int] | None = None,
+    cuts: Sequence[int] = (),
+    streams: frozenset[str] = frozenset(),
+) -> list[np.ndarray]:
     """Compiled code on every instruction set, whole and in chunks, equals the interpreter."""
     sizes = sizes or {}
     expected = nest_oracle.run(kernel, inputs, sizes)
@@ -86,8 +99,10 @@ def check(kernel: Kernel, inputs: Sequence[np.ndarray], sizes: Mapping[str, int]
                 same = canonical(x) == canonical(y)
                 if not same.all():
                     at = tuple(int(i[0]) for i in np.nonzero(~same))
-                    pytest.fail(f"{kernel.name} on {isa}, sizes {sizes}, split {split}: {b.name}{list(at)} is "
-                                f"{x[at]!r}, not {y[at]!r} ({np.count_nonzero(~same)} of {same.size})")
+                    pytest.fail(
+                        f"{kernel.name} on {isa}, sizes {sizes}, split {split}: {b.name}{list(at)} is "
+                        f"{x[at]!r}, not {y[at]!r} ({np.count_nonzero(~same)} of {same.size})"
+                    )
     return expected
 
 

@@ -20,7 +20,7 @@ def aligned(nbytes: int) -> np.ndarray:
     """Zero bytes on a 64-byte boundary."""
     raw = np.zeros(nbytes + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    return raw[start:start + nbytes]
+    return raw[start : start + nbytes]
 
 
 class Guarded:
@@ -35,7 +35,7 @@ class Guarded:
         for guard in (start, start + page + inside):
             assert libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), 0) == 0
         at = page + inside - nbytes if at_end else page
-        self.bytes = np.frombuffer(self.map, np.uint8)[at:at + nbytes]
+        self.bytes = np.frombuffer(self.map, np.uint8)[at : at + nbytes]
 
 
 class Compiled:
@@ -79,8 +79,13 @@ class Compiled:
         for name, array in buffers.items():
             array.reshape(-1).view(np.uint8)[:] = held[name].bytes
 
-    def run(self, batch: int, buffers: dict[str, np.ndarray], chunk: int | None = None,
-            packed: dict[str, np.ndarray] | None = None) -> None:
+    def run(
+        self,
+        batch: int,
+        buffers: dict[str, np.ndarray],
+        chunk: int | None = None,
+        packed: dict[str, np.ndarray] | None = None,
+    ) -> None:
         """Run all steps; every `chunk` items are a call of their own."""
         for function, slots, items, scratch, _ in self.bind(batch, buffers, packed):
             size = chunk or max(items, 1)
@@ -89,8 +94,9 @@ class Compiled:
                 function(slots.ctypes.data, start, min(items, start + size), scratch.ctypes.data)
 
 
-def assert_packed_alike(compiled: Compiled, batch: int, arrays: dict[str, np.ndarray], out: str,
-                        wanted: np.ndarray) -> None:
+def assert_packed_alike(
+    compiled: Compiled, batch: int, arrays: dict[str, np.ndarray], out: str, wanted: np.ndarray
+) -> None:
     """The bits are the same where operands are packed into memory that is kept, and where they are read there alone."""
     packed = {name: aligned(READY + nbytes) for name, (_, nbytes) in compiled.steps.packed.items()}
     gone = {operand: np.full_like(arrays[operand], np.nan) for operand, _ in compiled.steps.packed.values()}

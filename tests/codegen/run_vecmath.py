@@ -33,10 +33,7 @@ def kernel_text(op: str, dtypes: list[DType], target: DType | None, isa: str, la
     params = {"a": "ptr", "b": "ptr", "c": "ptr", "out": "ptr", "n": "i64"}
     f = module.function("kernel", "void", params, attributes=BY_NAME[isa].attributes)
     with f.loop("i", 0, f["n"], step=lanes) as loop:
-        args = [
-            load_lanes(f, name, loop.index, dtype, lanes)
-            for name, dtype in zip("abc", dtypes, strict=False)
-        ]
+        args = [load_lanes(f, name, loop.index, dtype, lanes) for name, dtype in zip("abc", dtypes, strict=False)]
         if target is None:
             y = apply(f, op, args, dtypes[-1])
         else:
@@ -50,9 +47,7 @@ def kernel_text(op: str, dtypes: list[DType], target: DType | None, isa: str, la
 class Compiled:
     """An operation compiled for one instruction set and width."""
 
-    def __init__(
-        self, op: str, dtypes: list[DType], isa: str, width: int, target: DType | None = None
-    ) -> None:
+    def __init__(self, op: str, dtypes: list[DType], isa: str, width: int, target: DType | None = None) -> None:
         widest = max(d.bits for d in [*dtypes, *([target] if target else [])])
         lanes = width or BY_NAME[isa].vector_bits // max(widest, 32)
         image = compile_text(kernel_text(op, dtypes, target, isa, lanes), host_target(isa))
@@ -68,9 +63,7 @@ class Compiled:
         return out[:size]
 
 
-def interpreted(
-    op: str, dtypes: list[DType], args: list[Array], target: DType | None = None
-) -> Array:
+def interpreted(op: str, dtypes: list[DType], args: list[Array], target: DType | None = None) -> Array:
     """The same operation on NumPy arrays; integers come back signed, as bits."""
     b = Arrays()
     lanes = [b.lanes(a) for a in args]

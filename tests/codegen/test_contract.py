@@ -98,9 +98,7 @@ def test_blocking_leaves_bits(size: tuple[int, int, int], la: str, lb: str, seed
     st.integers(1, 3),
 )
 @settings(max_examples=60, deadline=None)
-def test_few_rows(
-    rows: int, n: int, k: int, la: str, lb: str, turned: bool, name: str, threads: int
-) -> None:
+def test_few_rows(rows: int, n: int, k: int, la: str, lb: str, turned: bool, name: str, threads: int) -> None:
     dtype = dtypes.dtype_named(name)
     rng = np.random.default_rng(7)
     a, b = matrix(rng, (2, rows, k), la, dtype), matrix(rng, (2, k, n), lb, dtype)
@@ -171,9 +169,7 @@ def test_asking_ahead_changes_nothing(isa: str, name: str, monkeypatch: pytest.M
             assert same_bits(out, expected(a, b)), (m, n, k, layout)
 
 
-@pytest.mark.parametrize(
-    "name", ["float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "uint64"]
-)
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "uint64"])
 @pytest.mark.parametrize("isa", ISAS)
 def test_other_types(isa: str, name: str) -> None:
     dtype = dtypes.dtype_named(name)
@@ -231,9 +227,7 @@ def test_special_values(isa: str) -> None:
     assert (np.isnan(out) == nan).all()
     assert same_bits(np.where(nan, 0, out), np.where(nan, 0, want))
     tiny = np.full((1, 3, 1), -1e-30, np.float32)
-    product(isa, dtypes.float32)(
-        tiny, -np.swapaxes(tiny, 1, 2), [small := np.ones((1, 3, 3), np.float32)]
-    )
+    product(isa, dtypes.float32)(tiny, -np.swapaxes(tiny, 1, 2), [small := np.ones((1, 3, 3), np.float32)])
     assert np.signbit(small).any() == np.signbit(expected(tiny, -np.swapaxes(tiny, 1, 2))).any()
 
 
@@ -241,9 +235,7 @@ def test_special_values(isa: str) -> None:
 def test_nothing_to_do(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     out = np.empty((1, m, n), np.float32)
-    plan = product(ISAS[0], dtypes.float32)(
-        np.ones((1, m, k), np.float32), np.ones((1, k, n), np.float32), [out]
-    )
+    plan = product(ISAS[0], dtypes.float32)(np.ones((1, m, k), np.float32), np.ones((1, k, n), np.float32), [out])
     assert plan.items == 0
 
 
@@ -257,9 +249,7 @@ def residual(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize(
-    "size", [(19, 70, 20), (50, 7, 300), (8, 48, 256), (33, 64, 513), (1, 1, 0)]
-)
+@pytest.mark.parametrize("size", [(19, 70, 20), (50, 7, 300), (8, 48, 256), (33, 64, 513), (1, 1, 0)])
 def test_epilogue(isa: str, size: tuple[int, int, int]) -> None:
     m, n, k = size
     f32 = dtypes.float32
@@ -369,9 +359,7 @@ def test_epilogue_rounds_to_half_types(isa: str) -> None:
         half = f.fmul(sums, f.const(sums.ty, 0.5))
         return [f.cast("fptrunc", half, "half"), f.fadd(half, loads[0])]
 
-    kernel = Product(
-        isa, bf16, outputs=[dtypes.float16, f32], operands=[Operand("row", f32)], epilogue=scaled
-    )
+    kernel = Product(isa, bf16, outputs=[dtypes.float16, f32], operands=[Operand("row", f32)], epilogue=scaled)
     rng = np.random.default_rng(6)
     for m, n, k in ((21, 50, 600), (40, 3, 40)):
         a, b = matrix(rng, (1, m, k), "n", bf16), matrix(rng, (1, k, n), "n", bf16)
@@ -430,9 +418,7 @@ def test_arguments_are_checked() -> None:
 @given(st.integers(1, 3000), st.integers(1, 3000), st.integers(0, 3000), st.integers(1, 4),
        st.integers(1, 16), st.sampled_from(["kn", "kk", "mn", "mk", "--"]))  # fmt: skip
 @settings(max_examples=80, deadline=None)
-def test_plan_covers_the_product(
-    m: int, n: int, k: int, batch: int, threads: int, axes: str
-) -> None:
+def test_plan_covers_the_product(m: int, n: int, k: int, batch: int, threads: int, axes: str) -> None:
     meta = product(ISAS[0], dtypes.float32).meta
     plan = meta.plan(m, n, k, batch, threads, axes)
     across, down = (n, m) if plan.swap else (m, n)

@@ -40,8 +40,10 @@ def _bits_agree(got: Array, want: Array) -> bool:
 def test_what_a_machine_has_decides_the_words() -> None:
     plain = BY_NAME["avx512"]
     able = Isa("avx512", 512, 32, True, plain.pairs, fours="fours", halves="halves")
-    sizes = {name: grouped(numbers(able, dtypes.dtype_named(name))).group
-             for name in ("bfloat16", "float16", "float32", "int8", "uint8", "int16", "uint16", "int32", "int64")}
+    sizes = {
+        name: grouped(numbers(able, dtypes.dtype_named(name))).group
+        for name in ("bfloat16", "float16", "float32", "int8", "uint8", "int16", "uint16", "int32", "int64")
+    }
     assert list(sizes.values()) == [2, 1, 1, 4, 4, 2, 1, 1, 1]
     assert grouped(numbers(plain, dtypes.int8)).group == grouped(numbers(plain, dtypes.uint8)).group == 2
     assert grouped(numbers(plain, dtypes.bfloat16)).group == grouped(numbers(BY_NAME["neon"], dtypes.int8)).group == 1
@@ -80,9 +82,7 @@ def test_canonical_bits(problem: tuple[Any, ...]) -> None:
     st.sampled_from("nts"), st.sampled_from("nts"), st.integers(0, 2**32),
 )  # fmt: skip
 @settings(max_examples=100, deadline=None)
-def test_subnormal_numbers_and_sums(
-    low_a: int, low_b: int, spread: int, k: int, la: str, lb: str, seed: int
-) -> None:
+def test_subnormal_numbers_and_sums(low_a: int, low_b: int, spread: int, k: int, la: str, lb: str, seed: int) -> None:
     """Factors of so small exponents that products, or what is left of them when they cancel, may be subnormal."""
     rng = np.random.default_rng(seed)
     a, b = (matrix(rng, (1, *s), layout, dtypes.bfloat16) for s, layout in (((19, k), la), ((k, 50), lb)))

@@ -19,8 +19,7 @@ from nacre.kernel import order_convolve as order
 from nacre.native.engine import compile_text, cross_target
 from nacre.native.text import Function, Val
 
-FORMS = {"forward": ("x", "w", "y"), "input_grad": ("dy", "w", "dx"),
-         "weight_grad": ("x", "dy", "dw")}
+FORMS = {"forward": ("x", "w", "y"), "input_grad": ("dy", "w", "dx"), "weight_grad": ("x", "dy", "dw")}
 SCALARS = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "bfloat"}
 ISAS = [isa for isa in (AVX512, AVX2) if available(isa.name)]
 
@@ -30,10 +29,13 @@ def tensors(conv: order.Convolution, batch: int, dtype: str, seed: int) -> dict[
     random = np.random.default_rng(seed)
     image = (batch, conv.channels, conv.rows.size, conv.columns.size)
     result = (batch, conv.filters, conv.rows.out, conv.columns.out)
-    made = {name: random.standard_normal(shape).astype(dtype)
-            for name, shape in (("x", image), ("w", conv.weight_shape), ("dy", result))}
-    holes = {name: np.full(shape, np.nan, dtype)
-             for name, shape in (("y", result), ("dx", image), ("dw", conv.weight_shape))}
+    made = {
+        name: random.standard_normal(shape).astype(dtype)
+        for name, shape in (("x", image), ("w", conv.weight_shape), ("dy", result))
+    }
+    holes = {
+        name: np.full(shape, np.nan, dtype) for name, shape in (("y", result), ("dx", image), ("dw", conv.weight_shape))
+    }
     return made | holes
 
 
@@ -46,8 +48,9 @@ def expected(form: str, conv: order.Convolution, batch: int, dtype: str) -> np.n
     return getattr(order, form)(conv, arrays[a].astype(wide), arrays[b].astype(wide)).astype(dtype)
 
 
-def check(form: str, conv: order.Convolution, batch: int, isa: Isa, *, dtype: str = "float32",
-          chunk: int | None = None) -> None:
+def check(
+    form: str, conv: order.Convolution, batch: int, isa: Isa, *, dtype: str = "float32", chunk: int | None = None
+) -> None:
     """Compile one form, run it in chunks and between guard pages, and compare the bits."""
     arrays = tensors(conv, batch, dtype, 0)
     a, b, out = FORMS[form]
@@ -61,11 +64,19 @@ def check(form: str, conv: order.Convolution, batch: int, isa: Isa, *, dtype: st
     assert_packed_alike(compiled, batch, arrays, out, expected(form, conv, batch, dtype))
 
 
-def square(channels: int, size: int, filters: int, kernel: int, *, stride: int = 1, pad: int = 0,
-           groups: int = 1) -> order.Convolution:
-    return order.convolution(channels, size, size, filters, (kernel, kernel),
-                             stride=(stride, stride), padding=((pad, pad), (pad, pad)),
-                             groups=groups)
+def square(
+    channels: int, size: int, filters: int, kernel: int, *, stride: int = 1, pad: int = 0, groups: int = 1
+) -> order.Convolution:
+    return order.convolution(
+        channels,
+        size,
+        size,
+        filters,
+        (kernel, kernel),
+        stride=(stride, stride),
+        padding=((pad, pad), (pad, pad)),
+        groups=groups,
+    )
 
 
 SHAPES = {
@@ -114,13 +125,20 @@ def convolutions(draw: st.DrawFn) -> order.Convolution:
     """Any small convolution."""
     groups = draw(st.integers(1, 3))
     pair = st.tuples(st.integers(0, 2), st.integers(0, 2))
-    kernel, stride, dilation = (draw(st.tuples(st.integers(1, m), st.integers(1, m)))
-                                for m in (3, 3, 2))
+    kernel, stride, dilation = (draw(st.tuples(st.integers(1, m), st.integers(1, m))) for m in (3, 3, 2))
     low = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     height, width = draw(st.integers(low[0], 9)), draw(st.integers(low[1], 34))
     return order.convolution(
-        groups * draw(st.integers(1, 18)), height, width, groups * draw(st.integers(1, 18)), kernel,
-        stride=stride, padding=(draw(pair), draw(pair)), dilation=dilation, groups=groups)
+        groups * draw(st.integers(1, 18)),
+        height,
+        width,
+        groups * draw(st.integers(1, 18)),
+        kernel,
+        stride=stride,
+        padding=(draw(pair), draw(pair)),
+        dilation=dilation,
+        groups=groups,
+    )
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -169,8 +187,11 @@ def test_batch_size_is_read_at_run_time(form: str) -> None:
         assert_same_bits(arrays[out], getattr(order, form)(conv, arrays[a], arrays[b]))
 
 
-@pytest.mark.parametrize("conv", [square(20, 7, 18, 3, pad=1), square(3, 20, 3, 3, groups=3),
-                                  square(18, 20, 3, 3)], ids=["tiles", "planes", "narrow"])
+@pytest.mark.parametrize(
+    "conv",
+    [square(20, 7, 18, 3, pad=1), square(3, 20, 3, 3, groups=3), square(18, 20, 3, 3)],
+    ids=["tiles", "planes", "narrow"],
+)
 def test_epilogue(conv: order.Convolution) -> None:
     def relu_of_bias(f: Function, value: Val, place: Place) -> Val:
         bias = f.load(f.gep(place.operands[0], place.channel, "float"), "float")

@@ -56,11 +56,20 @@ def ending(f: Function, value: Val, place: Place) -> Val:
     return f.fadd(f.fadd(f.intrinsic("maximum", value.ty, [value, f.zero(value.ty)]), more), number)
 
 
-def check(steps: Steps, isa: Isa, conv: Convolution, batch: int, blocked: Blocked, wanted: np.ndarray,
-          arrays: dict[str, np.ndarray]) -> None:
+def check(
+    steps: Steps,
+    isa: Isa,
+    conv: Convolution,
+    batch: int,
+    blocked: Blocked,
+    wanted: np.ndarray,
+    arrays: dict[str, np.ndarray],
+) -> None:
     """Compare in memory that faults beside the arrays."""
-    given = {name: in_blocks(x) if (name == "x" and blocked.source) or (name == "r" and blocked.result) else x
-             for name, x in arrays.items()}
+    given = {
+        name: in_blocks(x) if (name == "x" and blocked.source) or (name == "r" and blocked.result) else x
+        for name, x in arrays.items()
+    }
     wanted = in_blocks(wanted) if blocked.result else wanted
     given["y"] = np.full(wanted.shape, np.nan, np.float32)
     compiled = Compiled(steps, isa.name)
@@ -75,8 +84,12 @@ def check(steps: Steps, isa: Isa, conv: Convolution, batch: int, blocked: Blocke
 def operands(conv: Convolution, batch: int) -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     result = (batch, conv.filters, conv.rows.out, conv.columns.out)
-    shapes = {"x": (batch, conv.channels, conv.rows.size, conv.columns.size), "w": conv.weight_shape, "r": result,
-              "n": (conv.filters,)}
+    shapes = {
+        "x": (batch, conv.channels, conv.rows.size, conv.columns.size),
+        "w": conv.weight_shape,
+        "r": result,
+        "n": (conv.filters,),
+    }
     return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
 
 
@@ -110,9 +123,11 @@ def test_direct(name: str, blocked: Blocked, isa: Isa) -> None:
     check(steps, isa, conv, batch, blocked, ended(wanted, arrays), arrays)
 
 
-WINDOWS = [order_window.window(32, 9, 14, (3, 3), stride=(2, 2), padding=PAD),
-           order_window.window(16, 7, 7, (2, 2)),
-           order_window.window(48, 5, 3, (3, 2), stride=(1, 3), padding=((2, 1), (1, 1)), dilation=(2, 1))]
+WINDOWS = [
+    order_window.window(32, 9, 14, (3, 3), stride=(2, 2), padding=PAD),
+    order_window.window(16, 7, 7, (2, 2)),
+    order_window.window(48, 5, 3, (3, 2), stride=(1, 3), padding=((2, 1), (1, 1)), dilation=(2, 1)),
+]
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
@@ -134,8 +149,10 @@ def test_maxima(about: order_window.Window, isa: Isa) -> None:
 def test_kernels_for_aarch64(blocked: Blocked) -> None:
     isa, target = BY_NAME["neon"], cross_target("neon")
     conv = convolution(32, 9, 9, 48, (3, 3), padding=PAD)
-    made = [winograd(isa, "float", order_winograd.forward_sides(conv), "x", "y", blocked=blocked),
-            forward(isa, "float", conv, blocked=blocked)]
+    made = [
+        winograd(isa, "float", order_winograd.forward_sides(conv), "x", "y", blocked=blocked),
+        forward(isa, "float", conv, blocked=blocked),
+    ]
     for steps in made:
         for step in steps.steps:
             assert compile_text(step.text, target)

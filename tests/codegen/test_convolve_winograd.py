@@ -66,7 +66,7 @@ def check(form: str, conv: Convolution, batch: int, isa: Isa, dtype: str = "floa
     compiled.run(batch, arrays, 3)
     assert_same_bits(arrays[out], wanted)
     for at_end in (True, False):
-        for keeps in (False, True)[:1 + bool(compiled.steps.packed)]:
+        for keeps in (False, True)[: 1 + bool(compiled.steps.packed)]:
             arrays[out].fill(np.nan)
             compiled.run_guarded(batch, arrays, at_end, keeps)
             assert_same_bits(arrays[out], wanted)
@@ -112,10 +112,12 @@ def test_epilogue(channels: int) -> None:
         return f.select(f.fcmp("ogt", total, f.zero(total.ty)), total, f.zero(total.ty))
 
     isa, conv, random = ISAS[0], square(channels, 9, channels), np.random.default_rng(1)
-    arrays = {"x": random.standard_normal((2, channels, 9, 9)).astype(np.float32),
-              "w": random.standard_normal(conv.weight_shape).astype(np.float32),
-              "y": np.zeros((2, channels, 9, 9), np.float32),
-              "bias": np.linspace(-1, 1, channels, dtype=np.float32)}
+    arrays = {
+        "x": random.standard_normal((2, channels, 9, 9)).astype(np.float32),
+        "w": random.standard_normal(conv.weight_shape).astype(np.float32),
+        "y": np.zeros((2, channels, 9, 9), np.float32),
+        "bias": np.linspace(-1, 1, channels, dtype=np.float32),
+    }
     made = winograd(isa, "float", order.forward_sides(conv), "x", "y", relu_of_bias, ("bias",))
     Compiled(made, isa.name).run(2, arrays, 1)
     plain = order.forward(conv, arrays["x"], arrays["w"]) + arrays["bias"][:, None, None]

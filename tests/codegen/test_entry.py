@@ -60,10 +60,22 @@ def test_one_result_several_and_none() -> None:
     assert entry(executable(lambda: [nc.ones((2,)) + 0]), refused)().tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("args", [
-    (X,), (X, Y, Y), (X, Y.astype(nc.float64)), (X, nc.ones((4,))), (X, Y[::-1]), (X, 1.0), (X, None), (X, Y.numpy()),
-    (X, make(Y.type, Y.data, None, Leaf(0))), (),
-], ids=range(10))
+@pytest.mark.parametrize(
+    "args",
+    [
+        (X,),
+        (X, Y, Y),
+        (X, Y.astype(nc.float64)),
+        (X, nc.ones((4,))),
+        (X, Y[::-1]),
+        (X, 1.0),
+        (X, None),
+        (X, Y.numpy()),
+        (X, make(Y.type, Y.data, None, Leaf(0))),
+        (),
+    ],
+    ids=range(10),
+)
 def test_what_does_not_fit_goes_to_the_fallback(args: tuple[Any, ...]) -> None:
     found, given = entry(ADD, refused)(*args)
     assert found == "fallback" and len(given) == len(args) and all(a is b for a, b in zip(given, args, strict=True))
@@ -182,8 +194,16 @@ def test_a_view_is_the_same_memory_with_another_layout() -> None:
     y = call(x)
     assert y.data is x.data and y.layout is turned.layout and y.type is turned.type and y.node is None
     assert y.tolist() == turned.tolist()
-    for odd in (turned, x.astype(nc.float64), nc.ones((3,)), 1.0, x.numpy(), make(x.type, x.data, None, Leaf(0)),
-                make(x.type, None), None):
+    for odd in (
+        turned,
+        x.astype(nc.float64),
+        nc.ones((3,)),
+        1.0,
+        x.numpy(),
+        make(x.type, x.data, None, Leaf(0)),
+        make(x.type, None),
+        None,
+    ):
         assert call(odd)[0] == "fallback"
     assert call(x, x)[0] == "fallback" and call()[0] == "fallback"
 
@@ -213,8 +233,11 @@ def recording(f: Any, rule: Any) -> tuple[Any, Recording]:
     return entry(executable(f, X, Y), made.fallback(refused), made), made
 
 
-RULES = {"keeps nothing": lambda x, y: [x + y], "keeps operands": lambda x, y: [x * y],
-         "keeps one": lambda x, y: [x * nc.exp(y)]}
+RULES = {
+    "keeps nothing": lambda x, y: [x + y],
+    "keeps operands": lambda x, y: [x * y],
+    "keeps one": lambda x, y: [x * nc.exp(y)],
+}
 
 
 @pytest.mark.parametrize("f", RULES.values(), ids=RULES)

@@ -70,8 +70,22 @@ def pointwise(name: str, args: list[DType], result: DType, f: object) -> Kernel:
     return default(Kernel(name, ins, (out,), (loop("i", N, Store("y", idx("i"), value)),)))
 
 
-OPERATIONS_HERE = ("add", "div", "fma", "idiv", "rem", "minimum", "neg", "eq", "and", "shr", "round", "isnan", "not",
-                   "exp")
+OPERATIONS_HERE = (
+    "add",
+    "div",
+    "fma",
+    "idiv",
+    "rem",
+    "minimum",
+    "neg",
+    "eq",
+    "and",
+    "shr",
+    "round",
+    "isnan",
+    "not",
+    "exp",
+)
 HERE = (bool_, uint8, int32, int64, bfloat16, float32, float64)
 PAIRS = [(op, d) for op in OPERATIONS_HERE for d in HERE if vecmath.supports(op, d)]
 
@@ -95,8 +109,9 @@ def test_cast(source: DType) -> None:
 @settings(max_examples=30, deadline=None)
 def test_select_and_sizes(n: int, cut: list[int], seed: int, dtype: DType) -> None:
     kernel = pointwise(f"select_{dtype}", [bool_, dtype, dtype], dtype, lambda c, x, y: apply("select", c, x, y))
-    check(kernel, [numbers((n,), bool_, seed), numbers((n,), dtype, seed), numbers((n,), dtype, seed + 1)], {"N": n},
-          cut)
+    check(
+        kernel, [numbers((n,), bool_, seed), numbers((n,), dtype, seed), numbers((n,), dtype, seed + 1)], {"N": n}, cut
+    )
 
 
 # ---- views
@@ -136,6 +151,7 @@ def test_a_tile_asks_for_the_next(isa: str) -> None:
 
 def test_long_chains_go_abreast() -> None:
     """Rounds of cheap operations that wait for each other, in several vectors at a time; few or parallel ones, not."""
+
     def kernel(rounds: int) -> Kernel:
         x, y = Buffer("x", uint32, (M,)), Buffer("y", uint32, (M,))
         value = at(x, "j")
@@ -155,8 +171,14 @@ def test_tiles(dtype: DType) -> None:
     x, z = Buffer("x", dtype, (3, N, M), (M * N, 1, N)), Buffer("z", dtype, (3, N, M))
     w, y = Buffer("w", dtype, (M,)), Buffer("y", dtype, (3, N, M))
     value = apply("add", apply("mul", at(x, "a", "i", "j"), at(w, "j")), at(z, "a", "i", "j"))
-    kernel = default(Kernel("permuted", (x, z, w), (y,), (loop("a", 3, loop("i", N, loop(
-        "j", M, Store("y", idx("a", "i", "j"), value)))),)))
+    kernel = default(
+        Kernel(
+            "permuted",
+            (x, z, w),
+            (y,),
+            (loop("a", 3, loop("i", N, loop("j", M, Store("y", idx("a", "i", "j"), value)))),),
+        )
+    )
     for n, m in ((1, 1), (16, 32), (17, 33), (40, 50)):
         inputs = [numbers((3, m, n), dtype).transpose(0, 2, 1), numbers((3, n, m), dtype, 1), numbers((m,), dtype, 2)]
         check(kernel, inputs, {"N": n, "M": m}, [1, 2, 7])
@@ -190,8 +212,9 @@ def test_reshape_indices_are_affine() -> None:
     check(split, [numbers((5, 6, 8), float32)], {"N": 5}, [3])
     flat = index_add(index_mul(Index("a"), const(8)), Index("b"))
     back = at(y, "i", flat)
-    merge = default(Kernel("merge", (y,), (x,), (loop("i", N, loop("a", 6, loop(
-        "b", 8, Store("x", idx("i", "a", "b"), back)))),)))
+    merge = default(
+        Kernel("merge", (y,), (x,), (loop("i", N, loop("a", 6, loop("b", 8, Store("x", idx("i", "a", "b"), back)))),))
+    )
     check(merge, [numbers((5, 48), float32)], {"N": 5}, [3])
 
 
@@ -204,15 +227,43 @@ REDUCED += [("any", bool_), ("all", bool_), ("sum", int64), ("max", int64)]
 def rows(op: str, dtype: DType) -> Kernel:
     x, y = Buffer("x", dtype, (N, M)), Buffer("y", dtype, (N,))
     s = Buffer("s", dtype, ())
-    return default(Kernel(f"rows_{op}_{dtype}", (x,), (y,), (loop(
-        "i", N, Alloc(s), loop("j", M, Accumulate(op, ("s",), (at(x, "i", "j"),))), Store("y", idx("i"), at(s))),)))
+    return default(
+        Kernel(
+            f"rows_{op}_{dtype}",
+            (x,),
+            (y,),
+            (
+                loop(
+                    "i",
+                    N,
+                    Alloc(s),
+                    loop("j", M, Accumulate(op, ("s",), (at(x, "i", "j"),))),
+                    Store("y", idx("i"), at(s)),
+                ),
+            ),
+        )
+    )
 
 
 def columns(op: str, dtype: DType) -> Kernel:
     x, y = Buffer("x", dtype, (N, M)), Buffer("y", dtype, (M,))
     s = Buffer("s", dtype, ())
-    return default(Kernel(f"columns_{op}_{dtype}", (x,), (y,), (loop(
-        "j", M, Alloc(s), loop("i", N, Accumulate(op, ("s",), (at(x, "i", "j"),))), Store("y", idx("j"), at(s))),)))
+    return default(
+        Kernel(
+            f"columns_{op}_{dtype}",
+            (x,),
+            (y,),
+            (
+                loop(
+                    "j",
+                    M,
+                    Alloc(s),
+                    loop("i", N, Accumulate(op, ("s",), (at(x, "i", "j"),))),
+                    Store("y", idx("j"), at(s)),
+                ),
+            ),
+        )
+    )
 
 
 @pytest.mark.parametrize(("op", "dtype"), REDUCED, ids=str)
@@ -246,9 +297,24 @@ def chosen(op: str, dtype: DType, by_column: bool) -> Kernel:
     over, out = ("i", "j") if by_column else ("j", "i")
     fold = Accumulate(op, ("s", "k"), (at(x, "i", "j"), Index(over)))
     extents = {"i": N, "j": M}
-    return default(Kernel(f"{op}_{dtype}", (x,), (y, v), (loop(
-        out, extents[out], Alloc(s), Alloc(k), loop(over, extents[over], fold), Store("y", idx(out), at(k)),
-        Store("v", idx(out), at(s))),)))
+    return default(
+        Kernel(
+            f"{op}_{dtype}",
+            (x,),
+            (y, v),
+            (
+                loop(
+                    out,
+                    extents[out],
+                    Alloc(s),
+                    Alloc(k),
+                    loop(over, extents[over], fold),
+                    Store("y", idx(out), at(k)),
+                    Store("v", idx(out), at(s)),
+                ),
+            ),
+        )
+    )
 
 
 @pytest.mark.parametrize("op", ("argmax", "argmin"))
@@ -271,10 +337,13 @@ def test_whole_sum_and_several_accumulators() -> None:
     s = [Buffer(f"s{k}", b.dtype, ()) for k, b in enumerate(outs)]
     v = at(x, "i")
     wide = cast(v, float64)
-    folds = (Accumulate("sum", ("s0",), (v,)), Accumulate("prod", ("s1",), (wide,)), Accumulate("max", ("s2",), (v,)),
-             Accumulate("sum", ("s3",), (cast(apply("gt", v, const(0.0, float32)), int64),)))
-    body = (*map(Alloc, s), loop("i", N, *folds),
-            *(Store(b.name, (), at(t)) for b, t in zip(outs, s, strict=True)))
+    folds = (
+        Accumulate("sum", ("s0",), (v,)),
+        Accumulate("prod", ("s1",), (wide,)),
+        Accumulate("max", ("s2",), (v,)),
+        Accumulate("sum", ("s3",), (cast(apply("gt", v, const(0.0, float32)), int64),)),
+    )
+    body = (*map(Alloc, s), loop("i", N, *folds), *(Store(b.name, (), at(t)) for b, t in zip(outs, s, strict=True)))
     kernel = default(Kernel("several", (x,), outs, body))
     for n in (0, 1, 17, 300, 513):
         check(kernel, [numbers((n,), float32, n, special=False)], {"N": n})
@@ -284,8 +353,14 @@ def test_absent_rounds() -> None:
     x, c, y = Buffer("x", float32, (N, M)), Buffer("c", bool_, (N, M)), Buffer("y", float32, (N,))
     s, t = Buffer("s", float32, ()), Buffer("t", float32, ())
     folds = (Accumulate("sum", ("s",), (at(x, "i", "j"),)), Accumulate("min", ("t",), (at(x, "i", "j"),)))
-    nest = loop("i", N, Alloc(s), Alloc(t), loop("j", M, If(at(c, "i", "j"), folds)),
-                Store("y", idx("i"), apply("sub", at(s), at(t))))
+    nest = loop(
+        "i",
+        N,
+        Alloc(s),
+        Alloc(t),
+        loop("j", M, If(at(c, "i", "j"), folds)),
+        Store("y", idx("i"), apply("sub", at(s), at(t))),
+    )
     for kernel in (default(Kernel("absent", (x, c), (y,), (nest,))), Kernel("absent", (x, c), (y,), (nest,))):
         for m in (1, 9, 40, 300):
             check(kernel, [numbers((3, m), float32, m), numbers((3, m), bool_)], {"N": 3, "M": m}, [1])
@@ -298,13 +373,31 @@ def softmax(dtype: DType = float32) -> Kernel:
     x, y = Buffer("x", dtype, (N, M)), Buffer("y", dtype, (N, M))
     m, s = Buffer("m", dtype, ()), Buffer("s", dtype, ())
     e = Local("e", dtype)
-    return default(Kernel("softmax", (x,), (y,), (loop(
-        "i", N,
-        Alloc(m), loop("j", M, Accumulate("max", ("m",), (at(x, "i", "j"),))),
-        Alloc(s), loop("j", M, Let("e", apply("exp", apply("sub", at(x, "i", "j"), at(m)))),
-                       Store("y", idx("i", "j"), e), Accumulate("sum", ("s",), (e,))),
-        Let("r", apply("div", const(1.0, dtype), at(s))),
-        loop("j", M, Store("y", idx("i", "j"), apply("mul", at(y, "i", "j"), Local("r", dtype))))),)))
+    return default(
+        Kernel(
+            "softmax",
+            (x,),
+            (y,),
+            (
+                loop(
+                    "i",
+                    N,
+                    Alloc(m),
+                    loop("j", M, Accumulate("max", ("m",), (at(x, "i", "j"),))),
+                    Alloc(s),
+                    loop(
+                        "j",
+                        M,
+                        Let("e", apply("exp", apply("sub", at(x, "i", "j"), at(m)))),
+                        Store("y", idx("i", "j"), e),
+                        Accumulate("sum", ("s",), (e,)),
+                    ),
+                    Let("r", apply("div", const(1.0, dtype), at(s))),
+                    loop("j", M, Store("y", idx("i", "j"), apply("mul", at(y, "i", "j"), Local("r", dtype)))),
+                ),
+            ),
+        )
+    )
 
 
 @pytest.mark.parametrize("dtype", (float32, float64, bfloat16), ids=str)
@@ -316,11 +409,28 @@ def test_softmax(dtype: DType) -> None:
 def test_scratch_row() -> None:
     x, y = Buffer("x", float32, (N, M)), Buffer("y", float32, (N, M))
     row, s = Buffer("row", float32, (M,)), Buffer("s", float32, ())
-    kernel = default(Kernel("centre", (x,), (y,), (loop(
-        "i", N, Alloc(row), Alloc(s),
-        loop("j", M, Store("row", idx("j"), apply("mul", at(x, "i", "j"), at(x, "i", "j"))),
-             Accumulate("sum", ("s",), (at(x, "i", "j"),))),
-        loop("j", M, Store("y", idx("i", "j"), apply("sub", at(row, "j"), at(s))))),)))
+    kernel = default(
+        Kernel(
+            "centre",
+            (x,),
+            (y,),
+            (
+                loop(
+                    "i",
+                    N,
+                    Alloc(row),
+                    Alloc(s),
+                    loop(
+                        "j",
+                        M,
+                        Store("row", idx("j"), apply("mul", at(x, "i", "j"), at(x, "i", "j"))),
+                        Accumulate("sum", ("s",), (at(x, "i", "j"),)),
+                    ),
+                    loop("j", M, Store("y", idx("i", "j"), apply("sub", at(row, "j"), at(s)))),
+                ),
+            ),
+        )
+    )
     for n, m in ((3, 5), (2, 1000), (1, 0)):
         check(kernel, [numbers((n, m), float32)], {"N": n, "M": m}, [1])
 
@@ -328,8 +438,12 @@ def test_scratch_row() -> None:
 @given(n=st.integers(0, 700), m=small, cut=cuts, dtype=st.sampled_from((float32, float64, bfloat16)))
 @settings(max_examples=25, deadline=None)
 def test_elementary_functions_side_by_side(n: int, m: int, cut: list[int], dtype: DType) -> None:
-    check(pointwise("side", [dtype], dtype, lambda x: apply("add", apply("tanh", x), apply("exp", x))),
-          [numbers((n,), dtype)], {"N": n}, cut)
+    check(
+        pointwise("side", [dtype], dtype, lambda x: apply("add", apply("tanh", x), apply("exp", x))),
+        [numbers((n,), dtype)],
+        {"N": n},
+        cut,
+    )
     check(softmax(dtype), [numbers((m, n), dtype, n)], {"N": m, "M": n}, cut)
 
 
@@ -349,22 +463,35 @@ def test_bounds_that_are_known(dtype: DType, bound: float) -> None:
 @settings(max_examples=30, deadline=None)
 def test_gather(n: int, m: int, cut: list[int], kind: DType) -> None:
     table, i, y = Buffer("t", float32, (50, N)), Buffer("i", kind, (M,)), Buffer("y", float32, (M, N))
-    rows_ = default(Kernel("take", (table, i), (y,), (loop("a", M, loop(
-        "b", N, Store("y", idx("a", "b"), at(table, cast(at(i, "a"), int64), "b")))),)))
+    rows_ = default(
+        Kernel(
+            "take",
+            (table, i),
+            (y,),
+            (loop("a", M, loop("b", N, Store("y", idx("a", "b"), at(table, cast(at(i, "a"), int64), "b")))),),
+        )
+    )
     picks = np.random.default_rng(m).integers(0, 50, m).astype(kind.numpy)
     (found,) = check(rows_, [numbers((50, n), float32), picks], {"N": n, "M": m}, cut)
     assert found.shape == (m, n)
     flat, z = Buffer("t", float32, (50,)), Buffer("z", float32, (M,))
-    each = default(Kernel("take1", (flat, i), (z,), (loop("a", M, Store("z", idx("a"), at(
-        flat, cast(at(i, "a"), int64)))),)))
+    each = default(
+        Kernel("take1", (flat, i), (z,), (loop("a", M, Store("z", idx("a"), at(flat, cast(at(i, "a"), int64)))),))
+    )
     check(each, [numbers((50,), float32), picks], {"M": m}, cut)
 
 
 def test_scatter_adds_in_order() -> None:
     y, i, v = Buffer("y", float32, (20, N)), Buffer("i", int64, (M,)), Buffer("v", float32, (M, N))
     place = (cast(at(i, "a"), int64), Index("b"))
-    kernel = default(Kernel("scatter", (i, v), (y,), (loop("b", N, loop("a", M, Store(
-        "y", place, apply("add", Load("y", place, float32), at(v, "a", "b"))))),)))
+    kernel = default(
+        Kernel(
+            "scatter",
+            (i, v),
+            (y,),
+            (loop("b", N, loop("a", M, Store("y", place, apply("add", Load("y", place, float32), at(v, "a", "b"))))),),
+        )
+    )
     for n, m in ((3, 40), (20, 30), (1, 0)):
         picks = np.random.default_rng(m).integers(0, 20, m)
         check(kernel, [picks, numbers((m, n), float32)], {"N": n, "M": m}, [2])
@@ -375,8 +502,14 @@ def test_guarded_loads_do_not_fault() -> None:
     i = Index("i")
     inside = apply("and", apply("ge", i, const(3)), apply("lt", i, index_add(size_expr(M), const(3))))
     shifted = at(x, apply("sub", i, const(3)))
-    kernel = default(Kernel("pad", (x,), (y,), (loop("i", N, If(
-        inside, (Store("y", idx("i"), shifted),), (Store("y", idx("i"), const(7.0, float32)),))),)))
+    kernel = default(
+        Kernel(
+            "pad",
+            (x,),
+            (y,),
+            (loop("i", N, If(inside, (Store("y", idx("i"), shifted),), (Store("y", idx("i"), const(7.0, float32)),))),),
+        )
+    )
     for n, m in ((0, 0), (5, 0), (40, 5), (300, 290)):
         check(kernel, [numbers((m,), float32)], {"N": n, "M": m}, [1])
 
@@ -386,8 +519,11 @@ def test_guarded_loads_do_not_fault() -> None:
 def test_scan(n: int, m: int, cut: list[int]) -> None:
     x, y = Buffer("x", float32, (N, M)), Buffer("y", float32, (N, M))
     s = Buffer("s", float32, ())
-    step = (Let("v", apply("add", at(s), at(x, "i", "j"))), Store("s", (), Local("v", float32)),
-            Store("y", idx("i", "j"), Local("v", float32)))
+    step = (
+        Let("v", apply("add", at(s), at(x, "i", "j"))),
+        Store("s", (), Local("v", float32)),
+        Store("y", idx("i", "j"), Local("v", float32)),
+    )
     by_row = default(Kernel("cumsum_rows", (x,), (y,), (loop("i", N, Alloc(s), loop("j", M, *step)),)))
     by_column = default(Kernel("cumsum_columns", (x,), (y,), (loop("j", M, Alloc(s), loop("i", N, *step)),)))
     data = numbers((n, m), float32, special=False)
@@ -402,8 +538,14 @@ def along_rows(dtype: DType) -> Kernel:
     x, y, z = (Buffer(name, dtype, (N, M)) for name in "xyz")
     w, carry = Buffer("w", dtype, (M,)), Buffer("carry", dtype, ())
     total = apply("add", at(carry), apply("mul", at(x, "i", "j"), at(w, "j")))
-    body = loop("j", M, Let("t", total), Store("carry", (), Local("t", dtype)), Store("y", idx("i", "j"), at(carry)),
-                Store("z", idx("i", "j"), apply("sub", at(carry), at(x, "i", "j"))))
+    body = loop(
+        "j",
+        M,
+        Let("t", total),
+        Store("carry", (), Local("t", dtype)),
+        Store("y", idx("i", "j"), at(carry)),
+        Store("z", idx("i", "j"), apply("sub", at(carry), at(x, "i", "j"))),
+    )
     start = Store("carry", (), const(-0.0, dtype))
     return default(Kernel("along", (x, w), (y, z), (loop("i", N, Alloc(carry), start, body),)))
 
@@ -418,8 +560,11 @@ def test_running_sums_of_rows(n: int, m: int, cut: list[int], dtype: DType) -> N
 def test_unrolled_rounds(m: int) -> None:
     x, y = Buffer("x", float32, (M, N)), Buffer("y", float32, (M, N))
     s = Buffer("s", float32, ())
-    step = (Let("v", apply("add", at(s), at(x, "j", "i"))), Store("s", (), Local("v", float32)),
-            Store("y", idx("j", "i"), Local("v", float32)))
+    step = (
+        Let("v", apply("add", at(s), at(x, "j", "i"))),
+        Store("s", (), Local("v", float32)),
+        Store("y", idx("j", "i"), Local("v", float32)),
+    )
     kernel = default(Kernel("unrolled", (x,), (y,), (loop("i", N, Alloc(s), loop("j", M, *step)),)))
     data = numbers((m, 5), float32, special=False)
     (plain,) = check(kernel, [data], {"N": 5, "M": m})
@@ -433,11 +578,32 @@ def test_while() -> None:
     """Euclid's algorithm: the rounds leave their loops at different times, so it stays scalar."""
     x, y, z = (Buffer(n, int64, (N,)) for n in "xyz")
     a, b = Buffer("a", int64, ()), Buffer("b", int64, ())
-    kernel = default(Kernel("gcd", (x, y), (z,), (loop(
-        "i", N, Alloc(a), Alloc(b), Store("a", (), at(x, "i")), Store("b", (), at(y, "i")),
-        While(apply("ne", at(b), const(0)), (
-            Let("r", apply("rem", at(a), at(b))), Store("a", (), at(b)), Store("b", (), Local("r", int64)))),
-        Store("z", idx("i"), at(a))),)))
+    kernel = default(
+        Kernel(
+            "gcd",
+            (x, y),
+            (z,),
+            (
+                loop(
+                    "i",
+                    N,
+                    Alloc(a),
+                    Alloc(b),
+                    Store("a", (), at(x, "i")),
+                    Store("b", (), at(y, "i")),
+                    While(
+                        apply("ne", at(b), const(0)),
+                        (
+                            Let("r", apply("rem", at(a), at(b))),
+                            Store("a", (), at(b)),
+                            Store("b", (), Local("r", int64)),
+                        ),
+                    ),
+                    Store("z", idx("i"), at(a)),
+                ),
+            ),
+        )
+    )
     rng = np.random.default_rng(0)
     p, q = rng.integers(0, 1000, 50), rng.integers(0, 1000, 50)
     (found,) = check(kernel, [p, q], {"N": 50}, [7])
@@ -448,11 +614,28 @@ def test_uniform_condition_with_state() -> None:
     x, y = Buffer("x", float32, (N, M)), Buffer("y", float32, (N, M))
     s = Buffer("s", float32, ())
     odd = apply("eq", apply("rem", Index("i"), const(2)), const(1))
-    kernel = default(Kernel("switch", (x,), (y,), (loop("i", N, loop(
-        "j", M, Alloc(s), Store("s", (), at(x, "i", "j")),
-        If(odd, (Store("s", (), apply("neg", at(s))),)),
-        If(apply("gt", at(s), const(0.0, float32)), (Store("s", (), apply("sqrt", at(s))),)),
-        Store("y", idx("i", "j"), at(s)))),)))
+    kernel = default(
+        Kernel(
+            "switch",
+            (x,),
+            (y,),
+            (
+                loop(
+                    "i",
+                    N,
+                    loop(
+                        "j",
+                        M,
+                        Alloc(s),
+                        Store("s", (), at(x, "i", "j")),
+                        If(odd, (Store("s", (), apply("neg", at(s))),)),
+                        If(apply("gt", at(s), const(0.0, float32)), (Store("s", (), apply("sqrt", at(s))),)),
+                        Store("y", idx("i", "j"), at(s)),
+                    ),
+                ),
+            ),
+        )
+    )
     check(kernel, [numbers((5, 37), float32)], {"N": 5, "M": 37}, [1, 3])
 
 
@@ -463,12 +646,38 @@ def test_window() -> None:
     row = index_add(index_mul(Index("h"), const(2)), Index("a"))
     column = index_add(index_mul(Index("w"), const(2)), Index("b"))
     v = at(x, "n", row, column)
-    kernel = default(Kernel("pool", (x,), (y, z), (loop("n", N, loop("h", 9, loop(
-        "w", 10, Alloc(m), Alloc(s),
-        loop("a", 3, Alloc(t),
-             loop("b", 3, Accumulate("max", ("m",), (v,)), Accumulate("sum", ("t",), (v,))),
-             Accumulate("sum", ("s",), (at(t),))),
-        Store("y", idx("n", "h", "w"), at(m)), Store("z", idx("n", "h", "w"), at(s))))),)))
+    kernel = default(
+        Kernel(
+            "pool",
+            (x,),
+            (y, z),
+            (
+                loop(
+                    "n",
+                    N,
+                    loop(
+                        "h",
+                        9,
+                        loop(
+                            "w",
+                            10,
+                            Alloc(m),
+                            Alloc(s),
+                            loop(
+                                "a",
+                                3,
+                                Alloc(t),
+                                loop("b", 3, Accumulate("max", ("m",), (v,)), Accumulate("sum", ("t",), (v,))),
+                                Accumulate("sum", ("s",), (at(t),)),
+                            ),
+                            Store("y", idx("n", "h", "w"), at(m)),
+                            Store("z", idx("n", "h", "w"), at(s)),
+                        ),
+                    ),
+                ),
+            ),
+        )
+    )
     check(kernel, [numbers((3, 20, 21), float32)], {"N": 3}, [5, 11])
 
 
@@ -480,10 +689,20 @@ def test_private_arrays_of_lanes() -> None:
     for p, q in ((0, 1), (1, 2), (0, 1)):
         lo, hi = at(b, const(p)), at(b, const(q))
         names = f"lo{len(swaps)}", f"hi{len(swaps)}"
-        swaps += [Let(names[0], apply("minimum", lo, hi)), Let(names[1], apply("maximum", lo, hi)),
-                  Store("b", (const(p),), Local(names[0], float32)), Store("b", (const(q),), Local(names[1], float32))]
-    nest = loop("i", N, Alloc(b), loop("j", 3, Store("b", idx("j"), at(x, "i", "j"))), *swaps,
-                loop("j", 3, Store("y", idx("i", "j"), at(b, "j"))))
+        swaps += [
+            Let(names[0], apply("minimum", lo, hi)),
+            Let(names[1], apply("maximum", lo, hi)),
+            Store("b", (const(p),), Local(names[0], float32)),
+            Store("b", (const(q),), Local(names[1], float32)),
+        ]
+    nest = loop(
+        "i",
+        N,
+        Alloc(b),
+        loop("j", 3, Store("b", idx("j"), at(x, "i", "j"))),
+        *swaps,
+        loop("j", 3, Store("y", idx("i", "j"), at(b, "j"))),
+    )
     vector = For("i", N, nest.body, parallel=True, vector=True)
     for body in (nest, vector):
         kernel = Kernel("sort3", (x,), (y,), (body,))

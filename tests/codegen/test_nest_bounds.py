@@ -84,15 +84,19 @@ def test_long_chains_are_compared_once() -> None:
     assert known.falls(shifted(x), EXTENTS)
 
 
-@pytest.mark.parametrize("body", [
-    (Alloc(Buffer("a", float32, ())), row(Accumulate("min", ("a",), (element(),)))),
-    (Alloc(Buffer("a", float32, ())), row(Accumulate("max", ("a",), (element(),)), Let("r", MOST))),  # not yet all
-    (Alloc(Buffer("a", float32, ())), Let("r", MOST), row(Accumulate("max", ("a",), (element(),)))),
-    (*holds(element()), row(Accumulate("max", ("a",), (element("w"),)))),
-    (*holds(element()), Store("a", (), const(0.0, float32))),
-    (*holds(element("y")), row(Store("y", (I, J), element()))),  # changes after that
-    (*holds(element()), row(Store("x", (I, J), element("w")))),
-], ids=str)
+@pytest.mark.parametrize(
+    "body",
+    [
+        (Alloc(Buffer("a", float32, ())), row(Accumulate("min", ("a",), (element(),)))),
+        (Alloc(Buffer("a", float32, ())), row(Accumulate("max", ("a",), (element(),)), Let("r", MOST))),  # not yet all
+        (Alloc(Buffer("a", float32, ())), Let("r", MOST), row(Accumulate("max", ("a",), (element(),)))),
+        (*holds(element()), row(Accumulate("max", ("a",), (element("w"),)))),
+        (*holds(element()), Store("a", (), const(0.0, float32))),
+        (*holds(element("y")), row(Store("y", (I, J), element()))),  # changes after that
+        (*holds(element()), row(Store("x", (I, J), element("w")))),
+    ],
+    ids=str,
+)
 def test_what_is_not_the_greatest(body: tuple[Stmt, ...]) -> None:
     known = Bounds(kernel(*body))
     assert not any(known.falls(shifted(element(name)), EXTENTS) for name in "xwy")

@@ -29,14 +29,31 @@ def converted(dtypes: tuple[DType, ...], rows: bool) -> Kernel:
     return Kernel("converted", (source,), outputs, (For("i", N, (loop,), parallel=True),) if rows else (loop,))
 
 
-@pytest.mark.parametrize("dtypes", [(float32,), (float64,), (float16,), (int64,), (bool_,), (int8,),
-                                    (float32, float32), (float32, float64), (float16, int64, float32)], ids=str)
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        (float32,),
+        (float64,),
+        (float16,),
+        (int64,),
+        (bool_,),
+        (int8,),
+        (float32, float32),
+        (float32, float64),
+        (float16, int64, float32),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("rows", [False, True])
 @settings(max_examples=12)
-@given(n=st.integers(0, 4), m=st.sampled_from((0, 1, 3, 15, 16, 17, 64, 100, 257, 1024, 1037)),
-       cuts=st.lists(st.integers(0, 5000), max_size=3))
-def test_bits_do_not_depend_on_the_way_of_storing(dtypes: tuple[DType, ...], rows: bool, n: int, m: int,
-                                                  cuts: list[int]) -> None:
+@given(
+    n=st.integers(0, 4),
+    m=st.sampled_from((0, 1, 3, 15, 16, 17, 64, 100, 257, 1024, 1037)),
+    cuts=st.lists(st.integers(0, 5000), max_size=3),
+)
+def test_bits_do_not_depend_on_the_way_of_storing(
+    dtypes: tuple[DType, ...], rows: bool, n: int, m: int, cuts: list[int]
+) -> None:
     kernel = converted(dtypes, rows)
     x = numbers((n, m) if rows else (m,), float32, special=False)
     check(kernel, [x], {"N": n, "M": m}, cuts, frozenset(b.name for b in kernel.outputs))
@@ -113,7 +130,10 @@ def test_a_row_that_is_read_again_is_when_the_next_one_is_asked_for(isa: str) ->
 
 
 @settings(max_examples=20)
-@given(n=st.integers(0, 4), m=st.sampled_from((0, 1, 16, 255, 256, 257, 1024, 1037, 4096)),
-       cuts=st.lists(st.integers(0, 4), max_size=2))
+@given(
+    n=st.integers(0, 4),
+    m=st.sampled_from((0, 1, 16, 255, 256, 257, 1024, 1037, 4096)),
+    cuts=st.lists(st.integers(0, 4), max_size=2),
+)
 def test_bits_of_rows_that_are_read_again(n: int, m: int, cuts: list[int]) -> None:
     check(shifted(M, 2), [numbers((n, m), float32, special=False)], {"N": n, "M": m}, cuts)

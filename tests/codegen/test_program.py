@@ -116,7 +116,8 @@ def test_a_program_that_is_told_to_stop_does(threads: int) -> None:
     library = objects.library(driver_text(), host_target(), pool().symbols())
     address = ctypes.c_void_p
     call = ctypes.CFUNCTYPE(ctypes.c_int64, address, address, address, address, address)(
-        library.address("nacre_run_unless"))
+        library.address("nacre_run_unless")
+    )
     bound = bind(executable.plan, {}, threads, executable.addresses, [])
     workspace = np.zeros(bound.workspace_bytes + 64, np.uint8)
     start = -workspace.ctypes.data % 64 + workspace.ctypes.data

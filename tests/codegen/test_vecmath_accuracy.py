@@ -43,9 +43,7 @@ def test_arguments_next_to_multiples_of_half_pi(op: str) -> None:
         assert ulps_of_float32(op, [y]).max() < 1.75
 
 
-@pytest.mark.parametrize(
-    "op", ["exp", "exp2", "erfc", "pow", "sigmoid", "sinh", "asin", "atan", "log1p"]
-)
+@pytest.mark.parametrize("op", ["exp", "exp2", "erfc", "pow", "sigmoid", "sinh", "asin", "atan", "log1p"])
 def test_subnormal_results(op: str) -> None:
     """A subnormal result is within 2 of the smallest numbers too (`worst` counts in those)."""
     x = {

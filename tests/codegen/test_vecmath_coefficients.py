@@ -59,9 +59,7 @@ def value(table: tuple[float, ...], v: Any) -> Any:
     return result
 
 
-def largest(
-    name: str, scalar: str, interval: tuple[float, float], error: Callable[[Any, Any], Any]
-) -> float:
+def largest(name: str, scalar: str, interval: tuple[float, float], error: Callable[[Any, Any], Any]) -> float:
     """log2 of the largest error at 400 points, of a table rounded to its format."""
     dtype = np.float32 if scalar == "float" else np.float64
     table = tuple(float(dtype(coefficient)) for coefficient in getattr(c, name)[scalar])
@@ -95,13 +93,12 @@ def test_tanh_by_pieces() -> None:
             error = max(abs(value(tuple(row), x - middle) / mp.tanh(x) - 1) for x in points)
         assert mp.log(error, 2) <= -25.2
         bits = int((np.float32(c.TANH_SLOPE * middle + c.TANH_START)).view(np.uint32))
-        assert all(np.float32(r[bits >> 21 & 15]) == np.float32(p[k])
-                   for r, p in zip(c.TANH_ROWS, c.TANH_PIECES, strict=True))
+        assert all(
+            np.float32(r[bits >> 21 & 15]) == np.float32(p[k]) for r, p in zip(c.TANH_ROWS, c.TANH_PIECES, strict=True)
+        )
 
 
-@pytest.mark.parametrize(
-    "scalar, k, top, bound", [("float", 2, 0.68, -25.1), ("double", 4, 0.744, -54)]
-)
+@pytest.mark.parametrize("scalar, k, top, bound", [("float", 2, 0.68, -25.1), ("double", 4, 0.744, -54)])
 def test_scaled_erfc(scalar: str, k: int, top: float, bound: float) -> None:
     with mpmath.workprec(150):
         error = largest("ERFCX", scalar, (-1, top), lambda t, p: erfcx_error(t, p, k))

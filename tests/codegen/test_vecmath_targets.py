@@ -29,9 +29,7 @@ BASIC = ("fma", "maximum", "round", "copysign", "div", "isnan", "rem")
 ELEMENTARY = ("exp", "sin", "pow", "erfc", "acosh")
 
 
-def calls(
-    op: str, dtypes: list[DType], isa: str, width: int, target: DType | None = None
-) -> list[str]:
+def calls(op: str, dtypes: list[DType], isa: str, width: int, target: DType | None = None) -> list[str]:
     widest = max(d.bits for d in [*dtypes, *([target] if target else [])])
     lanes = width or BY_NAME[isa].vector_bits // max(widest, 32)
     text = kernel_text(op, dtypes, target, isa, lanes)

@@ -28,8 +28,9 @@ def check(form: str, w: order.Window, isa: Isa, dtype: str = "float32", chunk: i
     x[random.random(x.shape) < 0.1] = -0.0
     x[random.random(x.shape) < 0.02] = np.nan
     dy = random.standard_normal((2, *w.shape)).astype(dtype)
-    inputs = {"max_forward": {"x": x}, "max_grad": {"x": x, "dy": dy},
-              "sum_forward": {"x": x}, "sum_grad": {"dy": dy}}[form]
+    inputs = {"max_forward": {"x": x}, "max_grad": {"x": x, "dy": dy}, "sum_forward": {"x": x}, "sum_grad": {"dy": dy}}[
+        form
+    ]
     wide = [a.astype("float32") if dtype == "bfloat16" else a for a in inputs.values()]
     expected = getattr(order, form)(w, *wide).astype(dtype)
     steps: Steps = getattr(kernels, form)(isa, scalar, w)
@@ -50,8 +51,7 @@ SHAPES = {
     "1×2 of one row": order.window(2, 1, 70, (1, 2)),
     "1×1": order.window(2, 3, 19, (1, 1)),
     "3×3 stride 2": order.window(2, 9, 51, (3, 3), stride=(2, 2), padding=((1, 1), (1, 1))),
-    "overlapping, dilated": order.window(2, 9, 51, (3, 2), stride=(1, 1),
-                                         padding=((1, 1), (1, 0)), dilation=(2, 3)),
+    "overlapping, dilated": order.window(2, 9, 51, (3, 2), stride=(1, 1), padding=((1, 1), (1, 0)), dilation=(2, 3)),
     "stride 3": order.window(2, 11, 53, (3, 4), stride=(2, 3), padding=((1, 2), (0, 3))),
     "no result": order.window(2, 2, 20, (3, 3)),
     "global": order.window(3, 7, 7, (7, 7)),
@@ -65,10 +65,13 @@ def test_same_bits(name: str, form: str, isa: Isa) -> None:
     check(form, SHAPES[name], isa)
 
 
-@pytest.mark.parametrize(("form", "dtype"), [
-    *((form, "float64") for form in FORMS),
-    *((form, "bfloat16") for form in FORMS if form != "max_grad"),
-])
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [
+        *((form, "float64") for form in FORMS),
+        *((form, "bfloat16") for form in FORMS if form != "max_grad"),
+    ],
+)
 def test_other_types(form: str, dtype: str) -> None:
     check(form, order.window(2, 8, 11, (3, 2), stride=(2, 1)), ISAS[0], dtype)
 
@@ -76,20 +79,27 @@ def test_other_types(form: str, dtype: str) -> None:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(FORMS), st.sampled_from(ISAS))
 def test_any_parameters(data: st.DataObject, form: str, isa: Isa) -> None:
-    kernel, stride, dilation = (
-        data.draw(st.tuples(st.integers(1, m), st.integers(1, m))) for m in (3, 4, 2))
+    kernel, stride, dilation = (data.draw(st.tuples(st.integers(1, m), st.integers(1, m))) for m in (3, 4, 2))
     low = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     height, width = data.draw(st.integers(low[0], 8)), data.draw(st.integers(low[1], 40))
     pair = st.tuples(st.integers(0, 2), st.integers(0, 2))
-    check(form, order.window(2, height, width, kernel, stride=stride, dilation=dilation,
-                             padding=(data.draw(pair), data.draw(pair))), isa)
+    check(
+        form,
+        order.window(
+            2, height, width, kernel, stride=stride, dilation=dilation, padding=(data.draw(pair), data.draw(pair))
+        ),
+        isa,
+    )
 
 
 def doubled(f: Function, place: Place, lanes: int) -> Val:
     """Twice an operand."""
     source = f.gep(place.operands[0], place.offset, "float")
-    value = f.load(source, f"<{lanes} x float>") if place.mask is None else \
-        f.masked_load(source, place.mask, f"<{lanes} x float>")
+    value = (
+        f.load(source, f"<{lanes} x float>")
+        if place.mask is None
+        else f.masked_load(source, place.mask, f"<{lanes} x float>")
+    )
     return f.fadd(value, value)
 
 

@@ -102,8 +102,14 @@ def _block(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e:
     y = winograd.correlate(x, weight(channels, channels, 3, 3), (1, 1), padding, (1, 1), 1) * scale + shift
     if b == 0:
         known.append(y)
-    return (lambda: F.relu(y + x), lambda: F.relu(y) + x, lambda: F.relu(y + nc.flip(x, axis=d % 4)),
-            lambda: F.relu(nc.flip(y, axis=d % 4) + x), lambda: y + nc.flip(y, axis=d % 4), lambda: y * y)[c % 6]()
+    return (
+        lambda: F.relu(y + x),
+        lambda: F.relu(y) + x,
+        lambda: F.relu(y + nc.flip(x, axis=d % 4)),
+        lambda: F.relu(nc.flip(y, axis=d % 4) + x),
+        lambda: y + nc.flip(y, axis=d % 4),
+        lambda: y * y,
+    )[c % 6]()
 
 
 def _window(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e: int, f: int) -> Any:
@@ -117,8 +123,15 @@ def _window(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e
 
 def _pointwise(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e: int, f: int) -> Any:
     x = known[-1 - a % len(known)]
-    return (lambda: F.relu(x), lambda: -x, lambda: nc.tanh(x), lambda: nc.where(x > 0, x, x * 0.1), lambda: F.gelu(x),
-            lambda: x.astype(nc.bfloat16).astype(x.dtype), lambda: (x > 0.25).astype(x.dtype))[c % 7]()
+    return (
+        lambda: F.relu(x),
+        lambda: -x,
+        lambda: nc.tanh(x),
+        lambda: nc.where(x > 0, x, x * 0.1),
+        lambda: F.gelu(x),
+        lambda: x.astype(nc.bfloat16).astype(x.dtype),
+        lambda: (x > 0.25).astype(x.dtype),
+    )[c % 7]()
 
 
 def _binary(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e: int, f: int) -> Any:
@@ -134,11 +147,18 @@ def _move(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e: 
     x = known[-1 - a % len(known)]
     n, channels, h, w = x.shape
     orders = (0, 1, 3, 2), (1, 0, 2, 3), (0, 2, 1, 3), (3, 1, 2, 0)
-    return (lambda: nc.permute_dims(x, orders[d % 4]), lambda: nc.flip(x, axis=d % 4),
-            lambda: nc.roll(x, 1, axis=d % 4), lambda: x[:, channels // 2:], lambda: x[:, :, ::2, : max(1, w - 1)],
-            lambda: nc.concat([x, -x], axis=d % 2), lambda: nc.reshape(x, (n, channels, w, h)),
-            lambda: nc.reshape(x, (1, n * channels, h, w)), lambda: nc.broadcast_to(x[:, :1], x.shape),
-            lambda: nc.reshape(nc.permute_dims(x, (0, 2, 1, 3)), (n, h, channels * w, 1)))[c % 10]()
+    return (
+        lambda: nc.permute_dims(x, orders[d % 4]),
+        lambda: nc.flip(x, axis=d % 4),
+        lambda: nc.roll(x, 1, axis=d % 4),
+        lambda: x[:, channels // 2 :],
+        lambda: x[:, :, ::2, : max(1, w - 1)],
+        lambda: nc.concat([x, -x], axis=d % 2),
+        lambda: nc.reshape(x, (n, channels, w, h)),
+        lambda: nc.reshape(x, (1, n * channels, h, w)),
+        lambda: nc.broadcast_to(x[:, :1], x.shape),
+        lambda: nc.reshape(nc.permute_dims(x, (0, 2, 1, 3)), (n, h, channels * w, 1)),
+    )[c % 10]()
 
 
 def _normalised(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, e: int, f: int) -> Any:
@@ -155,5 +175,21 @@ def _reduced(known: list[Any], weight: Weights, a: int, b: int, c: int, d: int, 
     return (y, x * F.sigmoid(y), nc.broadcast_to(y, x.shape))[b]
 
 
-STEPS = (_convolution, _convolution, _convolution, _block, _block, _transposed, _window, _window,
-         _pointwise, _pointwise, _binary, _binary, _move, _move, _normalised, _reduced)
+STEPS = (
+    _convolution,
+    _convolution,
+    _convolution,
+    _block,
+    _block,
+    _transposed,
+    _window,
+    _window,
+    _pointwise,
+    _pointwise,
+    _binary,
+    _binary,
+    _move,
+    _move,
+    _normalised,
+    _reduced,
+)

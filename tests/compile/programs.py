@@ -47,17 +47,30 @@ class Program:
 
 def _unary(known: Sequence[Any], a: int, b: int, c: int) -> Any:
     x = known[-1 - a % len(known)]
-    return (lambda: -x, lambda: nc.abs(x), lambda: nc.exp(nc.minimum(x, 3.0)), lambda: nc.sqrt(nc.abs(x)),
-            lambda: x * 0.5 - 1.0, lambda: 1.0 / (nc.abs(x) + 1.0),
-            lambda: pointwise.cast(x, nc.float64).astype(x.dtype), lambda: nc.tanh(x))[b % 8]()
+    return (
+        lambda: -x,
+        lambda: nc.abs(x),
+        lambda: nc.exp(nc.minimum(x, 3.0)),
+        lambda: nc.sqrt(nc.abs(x)),
+        lambda: x * 0.5 - 1.0,
+        lambda: 1.0 / (nc.abs(x) + 1.0),
+        lambda: pointwise.cast(x, nc.float64).astype(x.dtype),
+        lambda: nc.tanh(x),
+    )[b % 8]()
 
 
 def _binary(known: Sequence[Any], a: int, b: int, c: int) -> Any:
     x = known[-1 - a % len(known)]
     fits = [y for y in known if _meet(x.shape, y.shape)]
     y = fits[b % len(fits)]
-    return (lambda: x + y, lambda: x - y, lambda: x * y, lambda: nc.maximum(x, y), lambda: nc.where(x > y, x, y),
-            lambda: pointwise.fma(*_spread(x, y), _spread(x, y)[0]))[c % 6]()
+    return (
+        lambda: x + y,
+        lambda: x - y,
+        lambda: x * y,
+        lambda: nc.maximum(x, y),
+        lambda: nc.where(x > y, x, y),
+        lambda: pointwise.fma(*_spread(x, y), _spread(x, y)[0]),
+    )[c % 6]()
 
 
 def _spread(x: Any, y: Any) -> tuple[Any, Any]:
@@ -75,11 +88,16 @@ def _view(known: Sequence[Any], a: int, b: int, c: int) -> Any:
     order = sorted(range(rank), key=lambda k: (k * 7 + c) % 5)
     starts = [min(c % 2, n) for n in x.shape]
     steps = [1 + (c + k) % 2 for k in range(rank)]
-    return (lambda: view.permute(x, order), lambda: view.flip(x, tuple(k for k in range(rank) if c >> k & 1)),
-            lambda: view.slice_(x, starts, x.shape, steps), lambda: view.reshape(x, (x.type.size,)),
-            lambda: view.reshape(x, (1, *x.shape)), lambda: view.reshape(x, (*x.shape, 1)),
-            lambda: view.pad(x, pointwise.fill(0.5, (), x.dtype), [c % 2] * rank, [1] * rank, [c % 3 % 2] * rank),
-            lambda: view.concatenate([x, -x], c % rank) if rank else None)[b % 8]()
+    return (
+        lambda: view.permute(x, order),
+        lambda: view.flip(x, tuple(k for k in range(rank) if c >> k & 1)),
+        lambda: view.slice_(x, starts, x.shape, steps),
+        lambda: view.reshape(x, (x.type.size,)),
+        lambda: view.reshape(x, (1, *x.shape)),
+        lambda: view.reshape(x, (*x.shape, 1)),
+        lambda: view.pad(x, pointwise.fill(0.5, (), x.dtype), [c % 2] * rank, [1] * rank, [c % 3 % 2] * rank),
+        lambda: view.concatenate([x, -x], c % rank) if rank else None,
+    )[b % 8]()
 
 
 def _reduce(known: Sequence[Any], a: int, b: int, c: int) -> Any:
@@ -88,9 +106,14 @@ def _reduce(known: Sequence[Any], a: int, b: int, c: int) -> Any:
     axes = tuple(k for k in range(rank) if (c + 1) >> k & 1)
     if any(x.shape[k] == 0 for k in axes) and b % 6 in (2, 3):
         return None
-    y = (lambda: reduce.sum_(x, axes), lambda: reduce.sum_(x, axes), lambda: reduce.max_(x, axes),
-         lambda: reduce.min_(x, axes), lambda: reduce.prod(x, axes),
-         lambda: reduce.cumsum(x, c % rank) if rank else x)[b % 6]()
+    y = (
+        lambda: reduce.sum_(x, axes),
+        lambda: reduce.sum_(x, axes),
+        lambda: reduce.max_(x, axes),
+        lambda: reduce.min_(x, axes),
+        lambda: reduce.prod(x, axes),
+        lambda: reduce.cumsum(x, c % rank) if rank else x,
+    )[b % 6]()
     if b % 6 == 5 or c % 3 == 0:
         return y
     return view.reshape(y, tuple(1 if k in axes else n for k, n in enumerate(x.shape)))
@@ -109,7 +132,8 @@ def _constant(known: Sequence[Any], a: int, b: int, c: int) -> Any:
     x = known[-1 - a % len(known)]
     made = pointwise.fill(0.25 * (c % 9), x.shape, x.dtype)
     return (lambda: made, lambda: made + made, lambda: pointwise.iota(x.shape, b % len(x.shape), x.dtype))[
-        (b % 3) if x.shape else 0]()
+        (b % 3) if x.shape else 0
+    ]()
 
 
 KINDS: tuple[Callable[..., Any], ...] = (_unary, _binary, _view, _reduce, _binary, _unary, _constant, _product)
@@ -121,8 +145,13 @@ def _step(known: Sequence[Any], kind: int, a: int, b: int, c: int, products: boo
 
 
 @st.composite
-def programs(draw: st.DrawFn, products: bool = True, most: int = 25, zero: bool = True,
-             kinds: Sequence[Callable[..., Any]] = KINDS) -> Program:
+def programs(
+    draw: st.DrawFn,
+    products: bool = True,
+    most: int = 25,
+    zero: bool = True,
+    kinds: Sequence[Callable[..., Any]] = KINDS,
+) -> Program:
     """Programs of up to `most` steps of some kinds over two matrices, a row and a column."""
     n, m = (draw(st.sampled_from(SIZES if zero else SIZES[1:])) for _ in range(2))
     number = st.integers(0, 3) | st.integers(0, 63)

@@ -52,8 +52,14 @@ def test_an_update_in_place_waits_for_the_other_readers() -> None:
 
 
 def test_memory_comes_before_barriers() -> None:
-    steps = [launch((0,), (1,)), launch((1,), (2,)), launch((2,), (5,)),
-             launch((0,), (3,)), launch((3,), (4,)), launch((4, 5), (6,))]
+    steps = [
+        launch((0,), (1,)),
+        launch((1,), (2,)),
+        launch((2,), (5,)),
+        launch((0,), (3,)),
+        launch((3,), (4,)),
+        launch((4, 5), (6,)),
+    ]
     order = arranged(steps)
     for large, saves in ((1 << 20, False), (0, True)):
         storage = [Storage("temporary" if k else "input", n) for k, n in enumerate((64, 64, 64, large, large, 64, 64))]

@@ -41,8 +41,12 @@ class Sizes:
 
     def operands(self, draw: Callable[..., Array], dtype: Any = np.float32) -> list[nc.Tensor]:
         """Queries, keys, values, and cotangents of the result."""
-        shapes = [(self.queries, self.depth), (self.keys, self.depth), (self.keys, self.width),
-                  (self.queries, self.width)]
+        shapes = [
+            (self.queries, self.depth),
+            (self.keys, self.depth),
+            (self.keys, self.width),
+            (self.queries, self.width),
+        ]
         return [nc.asarray(draw((*self.batch, *s)).astype(dtype)) for s in shapes]
 
 
@@ -99,9 +103,15 @@ def assert_same(f: Callable[..., Any], values: list[nc.Tensor], isa: str | None 
 
 pytestmark = pytest.mark.usefixtures("divided")
 ISAS = [host_target().isa, *(["avx2"] if host_target().isa == "avx512" else [])]
-SIZES = [Sizes((), 5, 5, 3, 2), Sizes((2, 3), 70, 64, 40, 17), Sizes((1, 2), 300, 260, 20, 65),
-         Sizes((1,), 20, 530, 9, 16), Sizes((1,), 530, 20, 260, 9), Sizes((2, 3), 1, 300, 64, 64),
-         Sizes((2,), 8, 77, 300, 35)]
+SIZES = [
+    Sizes((), 5, 5, 3, 2),
+    Sizes((2, 3), 70, 64, 40, 17),
+    Sizes((1, 2), 300, 260, 20, 65),
+    Sizes((1,), 20, 530, 9, 16),
+    Sizes((1,), 530, 20, 260, 9),
+    Sizes((2, 3), 1, 300, 64, 64),
+    Sizes((2,), 8, 77, 300, 35),
+]
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -153,7 +163,7 @@ def test_half_types_are_read_and_written_as_they_lie(dtype: Any, causal: bool, i
         operands = [x.astype(dtype) for x in sizes.operands(normal(k))]
         assert_same(both(causal=causal), operands, isa)
         if k == 1:
-            attend, = (e for e in equations(attended(causal), *operands[:3]))
+            (attend,) = (e for e in equations(attended(causal), *operands[:3]))
             assert [x.type.dtype for x in (*attend.inputs, *attend.outputs)] == [dtype] * 4
 
 
@@ -331,11 +341,11 @@ def below(n: int) -> Any:
 
 UNFUSED: dict[str, Callable[..., Any]] = {
     "weights are read": lambda q, k, v: (lambda p: (p @ v) * nc.sum(p))(F.softmax(q @ k.mT)),
-    "derivative of the mask": lambda q, k, v: nc.grad(
-        lambda m: nc.sum(F.scaled_dot_product_attention(q, k, v, m)))(q @ q.mT),
+    "derivative of the mask": lambda q, k, v: nc.grad(lambda m: nc.sum(F.scaled_dot_product_attention(q, k, v, m)))(
+        q @ q.mT
+    ),
     "added, then causal": lambda q, k, v: F.softmax(nc.where(below(12), q @ k.mT + q, -math.inf)) @ v,
-    "causal with a negative scale": lambda q, k, v: F.scaled_dot_product_attention(
-        q, k, v, is_causal=True, scale=-1.0),
+    "causal with a negative scale": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=-1.0),
 }
 
 

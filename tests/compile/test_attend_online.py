@@ -68,8 +68,12 @@ def assert_defined(operands: list[nc.Tensor], mask: Any = None, causal: bool = F
         assert canonical(make(compiled.executable.output_types[0], buffer)) == wanted
 
 
-SIZES = [Sizes((), 16, KEYS + 1, 3, 2), Sizes((2,), 40, KEYS + 300, 20, 65), Sizes((1, 2), 300, 2 * KEYS, 9, 16),
-         Sizes((1,), 3 * KEYS // 2, 2 * KEYS + 20, 5, 17)]
+SIZES = [
+    Sizes((), 16, KEYS + 1, 3, 2),
+    Sizes((2,), 40, KEYS + 300, 20, 65),
+    Sizes((1, 2), 300, 2 * KEYS, 9, 16),
+    Sizes((1,), 3 * KEYS // 2, 2 * KEYS + 20, 5, 17),
+]
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -106,7 +110,7 @@ def test_special_values(name: str) -> None:
     special, plain = sizes.operands(chosen(0, SPECIAL[name])), sizes.operands(normal(0))
     assert_defined(special[:3], causal=True)
     for which in range(3):
-        assert_defined([*plain[:which], special[which], *plain[which + 1:3]], causal=True)
+        assert_defined([*plain[:which], special[which], *plain[which + 1 : 3]], causal=True)
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

@@ -55,8 +55,12 @@ class Spelling:
         rows = (self.queries, self.keys) if rng.random() < 0.5 else (self.batch[0], 1, 1, self.keys)
         added = rng.choice([-np.inf, 0.5, -1.0, 0.0], rows, p=[0.2, 0.3, 0.3, 0.2])
         gate = rng.standard_normal((*self.batch, self.queries, self.width))
-        return [*found, nc.asarray(rng.random(rows) < 0.8), nc.asarray(added.astype(np.float32)),
-                nc.asarray(gate.astype(np.float32))]
+        return [
+            *found,
+            nc.asarray(rng.random(rows) < 0.8),
+            nc.asarray(added.astype(np.float32)),
+            nc.asarray(gate.astype(np.float32)),
+        ]
 
     def __call__(self, q: Any, k: Any, v: Any, chosen: Any, added: Any, gate: Any) -> tuple[Any, ...]:
         q, k, v = (x.astype(self.wide) for x in (q, k, v))
@@ -69,9 +73,13 @@ class Spelling:
         greatest = nc.max(scores, axis=-1, keepdims=True)
         weights = nc.exp(scores - greatest)
         total = nc.sum(weights, axis=-1, keepdims=True)
-        mixed = {"softmax": lambda: F.softmax(scores) @ v, "late": lambda: (weights @ v) * (1.0 / total),
-                 "early": lambda: (weights * (1.0 / total)) @ v, "division": lambda: (weights @ v) / total,
-                 "logarithm": lambda: nc.exp(F.log_softmax(scores)) @ v}[self.form]()
+        mixed = {
+            "softmax": lambda: F.softmax(scores) @ v,
+            "late": lambda: (weights @ v) * (1.0 / total),
+            "early": lambda: (weights * (1.0 / total)) @ v,
+            "division": lambda: (weights @ v) / total,
+            "logarithm": lambda: nc.exp(F.log_softmax(scores)) @ v,
+        }[self.form]()
         kept = {"weights": weights, "scores": scores, "greatest": greatest, "sum": total}
         return (self.ended(mixed, gate), *([kept[self.kept]] if self.kept in kept else []))
 
@@ -79,8 +87,12 @@ class Spelling:
         """Scores."""
         q = q * 0.3 if self.scale == "queries" else q
         scores = q @ k.mT
-        return {"mul": lambda: scores * 0.25, "div": lambda: scores / 1.7, "negative": lambda: scores * -0.3,
-                "twice": lambda: scores * 0.5 * 0.7}.get(self.scale, lambda: scores)()
+        return {
+            "mul": lambda: scores * 0.25,
+            "div": lambda: scores / 1.7,
+            "negative": lambda: scores * -0.3,
+            "twice": lambda: scores * 0.5 * 0.7,
+        }.get(self.scale, lambda: scores)()
 
     def masked(self, name: str, scores: Any, chosen: Any, added: Any) -> Any:
         """Scores behind a mask."""
@@ -92,20 +104,26 @@ class Spelling:
 
         rows, columns = nc.arange(self.queries)[:, None], nc.arange(self.keys)[None, :]
         low = -math.inf
-        return {"causal": lambda: nc.where(plane(pointwise.ge), scores, low),
-                "after": lambda: nc.where(plane(pointwise.gt), scores, low),
-                "rows and columns": lambda: nc.where(rows >= columns, scores, low),
-                "bool": lambda: nc.where(chosen, scores, low), "added": lambda: scores + added.astype(scores.dtype),
-                "slope": lambda: scores + (columns - rows).astype(scores.dtype) * 0.1,
-                "cap": lambda: nc.tanh(scores * 0.1) * 10.0,
-                "own scores": lambda: nc.where(scores > -0.5, scores, low)}.get(name, lambda: scores)()
+        return {
+            "causal": lambda: nc.where(plane(pointwise.ge), scores, low),
+            "after": lambda: nc.where(plane(pointwise.gt), scores, low),
+            "rows and columns": lambda: nc.where(rows >= columns, scores, low),
+            "bool": lambda: nc.where(chosen, scores, low),
+            "added": lambda: scores + added.astype(scores.dtype),
+            "slope": lambda: scores + (columns - rows).astype(scores.dtype) * 0.1,
+            "cap": lambda: nc.tanh(scores * 0.1) * 10.0,
+            "own scores": lambda: nc.where(scores > -0.5, scores, low),
+        }.get(name, lambda: scores)()
 
     def ended(self, mixed: Any, gate: Any) -> Any:
         """What becomes of the mixed values."""
         moved = nc.permute_dims(mixed, (0, 2, 1, 3))
-        return {"turned": lambda: mixed.mT, "gate": lambda: mixed * F.sigmoid(gate.astype(mixed.dtype)),
-                "heads together": lambda: nc.reshape(moved, (*moved.shape[:2], -1)),
-                "narrow": lambda: mixed.astype(nc.bfloat16)}.get(self.after, lambda: mixed)()
+        return {
+            "turned": lambda: mixed.mT,
+            "gate": lambda: mixed * F.sigmoid(gate.astype(mixed.dtype)),
+            "heads together": lambda: nc.reshape(moved, (*moved.shape[:2], -1)),
+            "narrow": lambda: mixed.astype(nc.bfloat16),
+        }.get(self.after, lambda: mixed)()
 
 
 def random_spelling(seed: int) -> Spelling:
@@ -121,9 +139,19 @@ def random_spelling(seed: int) -> Spelling:
     wide = some((nc.float32, nc.float64)) if dtype.bits == 16 else dtype
     near = rng.random() < 0.4  # it only looks like attention
     masks = tuple(dict.fromkeys(some(MASKS if near else MASKS[:6]) for _ in range(some((1, 1, 2)))))
-    return Spelling((some((1, 2)), some((1, 3))), *sizes, dtype, wide, some(SCALES), masks,
-                    some(FORMS if near else FORMS[:4]), some(AFTER), some(KEPT) if near else "none",
-                    rng.random() < 0.2, seed)
+    return Spelling(
+        (some((1, 2)), some((1, 3))),
+        *sizes,
+        dtype,
+        wide,
+        some(SCALES),
+        masks,
+        some(FORMS if near else FORMS[:4]),
+        some(AFTER),
+        some(KEPT) if near else "none",
+        rng.random() < 0.2,
+        seed,
+    )
 
 
 def check(spelling: Spelling) -> None:
@@ -141,7 +169,7 @@ def check(spelling: Spelling) -> None:
     alone, together = nc.jit(spelling), nc.jit(both)
     for threads in (1, 2, 3):
         pool().set_threads(threads)
-        assert list(map(canonical, alone(*operands))) == wanted[:-len(which)], (spelling, threads)
+        assert list(map(canonical, alone(*operands))) == wanted[: -len(which)], (spelling, threads)
         assert list(map(canonical, together(*operands))) == wanted, (spelling, threads)
 
 

@@ -33,8 +33,15 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=list(Healt
 def short() -> Any:
     """Every product is large, and a band has two rows or three columns."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"LARGE": 1, "NEAR": 0, "FEWEST": 2, "WHOLE": 2, "WIDE": 3, "SMALL": 1.01,
-                            "STREAMED": ((1 << 60, 1),)}.items():
+        for name, value in {
+            "LARGE": 1,
+            "NEAR": 0,
+            "FEWEST": 2,
+            "WHOLE": 2,
+            "WIDE": 3,
+            "SMALL": 1.01,
+            "STREAMED": ((1 << 60, 1),),
+        }.items():
             patch.setattr(bands, name, value)
         yield
 
@@ -57,15 +64,15 @@ FORMS: dict[str, Callable[..., Any]] = {
     "log-sum-exp": lambda h, w, b, t: log_sum_exp(h @ w + b),
     "cross-entropy": lambda h, w, b, t: nn.functional.cross_entropy(h @ w + b, t % w.shape[1]),
     "of sequences": lambda h, w, b, t: nn.functional.cross_entropy(
-        nc.reshape(nc.reshape(h, (2, -1, h.shape[1])) @ w, (-1, w.shape[1])), t % w.shape[1]),
+        nc.reshape(nc.reshape(h, (2, -1, h.shape[1])) @ w, (-1, w.shape[1])), t % w.shape[1]
+    ),
     "kept sequences": lambda h, w, b, t: log_sum_exp(nc.reshape(h, (2, -1, h.shape[1])) @ w + b),
     "looked up": lambda h, w, b, t: nc.max(nc.take(h, t, axis=0) @ w, axis=1),
     "picked": lambda h, w, b, t: picked(h @ w, t % w.shape[1]),
     "two products": lambda h, w, b, t: nc.mean((h @ w) * nc.sqrt(nc.abs(h @ w + b)), axis=1),
     "variance": lambda h, w, b, t: nc.var(h @ w, axis=1),
     "turned": lambda h, w, b, t: nc.max((h @ w).T, axis=0),
-    "turned factors": lambda h, w, b, t: nc.sum(
-        (h.T * 1.0).T @ (w.T * 1.0).T, axis=1),
+    "turned factors": lambda h, w, b, t: nc.sum((h.T * 1.0).T @ (w.T * 1.0).T, axis=1),
     "a mask of columns": lambda h, w, b, t: nc.sum(nc.where(nc.arange(w.shape[1]) > 3, h @ w, 0.0), axis=1),
     "a mask of places": lambda h, w, b, t: nc.sum(nc.tril(h @ w), axis=1),
     "several results": lambda h, w, b, t: (nc.max(h @ w, axis=1), nc.argmax(h @ w, axis=1), nc.sum(h @ w + b, axis=1)),
@@ -113,8 +120,13 @@ def test_forms(form: str, isa: str, short: None) -> None:
     assert_same(FORMS[form], operands(14, 7, 10, nc.float32), isa)
 
 
-@given(form=st.sampled_from(list(FORMS)), m=st.integers(3, 9), k=st.integers(1, 20), n=st.integers(6, 40),
-       dtype=st.sampled_from((nc.float32, nc.float64, nc.bfloat16)))
+@given(
+    form=st.sampled_from(list(FORMS)),
+    m=st.integers(3, 9),
+    k=st.integers(1, 20),
+    n=st.integers(6, 40),
+    dtype=st.sampled_from((nc.float32, nc.float64, nc.bfloat16)),
+)
 @many
 def test_sizes(form: str, m: int, k: int, n: int, dtype: Any, short: None) -> None:
     assert_same(FORMS[form], operands(2 * m, k, n, dtype))
@@ -153,8 +165,10 @@ def test_any_program_gives_the_same_bits(program: Program, short: None) -> None:
 
 LOOKED_UP: dict[str, Callable[..., Any]] = {
     "rows": lambda table, w, ids: nc.take(table, ids, axis=0) @ w,
-    "many rows of one": lambda table, w, ids: nc.reshape(
-        nc.take(table, nc.reshape(ids, (-1, 2)), axis=0), (-1, 2 * table.shape[1])) @ nc.concat([w, w], axis=0),
+    "many rows of one": lambda table, w, ids: (
+        nc.reshape(nc.take(table, nc.reshape(ids, (-1, 2)), axis=0), (-1, 2 * table.shape[1]))
+        @ nc.concat([w, w], axis=0)
+    ),
     "with an ending": lambda table, w, ids: nc.tanh(nc.take(table, ids, axis=0) @ w),
 }
 
@@ -217,5 +231,8 @@ def test_a_matrix_that_bands_read_across_is_not_turned() -> None:
 def test_a_part_that_is_all_says_nothing_of_other_parts(short: None) -> None:
     a_number = stage(lambda x: [nc.tanh(nc.dynamic_slice(nc.tanh(x), (), ()))], [nc.tensor(1.0).type])
     compile_graph(a_number.graph)
-    assert_same(lambda h, w, b, t: nc.max(nc.tanh(nc.dynamic_slice(h @ w, (1, 2), (6, 5))), axis=1),
-                operands(9, 4, 8, nc.float32), loops=0)
+    assert_same(
+        lambda h, w, b, t: nc.max(nc.tanh(nc.dynamic_slice(h @ w, (1, 2), (6, 5))), axis=1),
+        operands(9, 4, 8, nc.float32),
+        loops=0,
+    )

@@ -57,8 +57,15 @@ def network(x: Any, stem: Any, a: Any, b: Any, down: Any, c: Any, s: Any, t: Any
     return nc.mean(x, axis=(2, 3))
 
 
-WEIGHTS = [rand(32, 3, 7, 7, seed=1), rand(32, 32, 3, 3, seed=2), rand(32, 32, 3, 3, seed=3),
-           rand(48, 32, 3, 3, seed=4), rand(48, 48, 3, 3, seed=5), rand(32, seed=6), rand(32, seed=7)]
+WEIGHTS = [
+    rand(32, 3, 7, 7, seed=1),
+    rand(32, 32, 3, 3, seed=2),
+    rand(32, 32, 3, 3, seed=3),
+    rand(48, 32, 3, 3, seed=4),
+    rand(48, 48, 3, 3, seed=5),
+    rand(32, seed=6),
+    rand(32, seed=7),
+]
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
@@ -200,8 +207,12 @@ def run(steps: list[Step], x: Any, filters: Sequence[Any]) -> tuple[Any, ...]:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(STEPS, st.sampled_from([3, 16, 32]), st.sampled_from([(1, 9, 12), (2, 7, 7), (1, 16, 5)]),
-       st.sampled_from(["exact", "fast"]))
+@given(
+    STEPS,
+    st.sampled_from([3, 16, 32]),
+    st.sampled_from([(1, 9, 12), (2, 7, 7), (1, 16, 5)]),
+    st.sampled_from(["exact", "fast"]),
+)
 def test_random_networks(steps: list[Step], channels: int, shape: tuple[int, int, int], mode: str) -> None:
     batch, height, width = shape
     with nc.numerics(mode):

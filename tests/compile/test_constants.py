@@ -35,19 +35,21 @@ def step(choose: random.Random, x: Any) -> Callable[[Any], Any]:
     cut = tuple(slice(0, max(1, n - choose.randrange(2))) for n in shape)
     factors = [n for n in range(1, math.prod(shape) + 1) if math.prod(shape) % n == 0]
     first = choose.choice(factors)
-    return choose.choice([
-        lambda x: nc.reshape(x, (first, math.prod(shape) // first)),
-        lambda x: nc.reshape(x, (math.prod(shape),)),
-        lambda x: nc.reshape(x, (1, *shape)),
-        lambda x: nc.permute_dims(x, axes),
-        lambda x: view.broadcast(x, (*shape, size), tuple(range(len(shape)))),
-        lambda x: view.broadcast(x, (size, *shape), tuple(range(1, len(shape) + 1))),
-        lambda x: x * more,
-        lambda x: x + nc.arange(shape[-1] if shape else 1).astype(x.dtype),
-        lambda x: nc.where(x > 0.5, x, more),
-        lambda x: x[cut],
-        lambda x: nc.flip(x),
-    ])
+    return choose.choice(
+        [
+            lambda x: nc.reshape(x, (first, math.prod(shape) // first)),
+            lambda x: nc.reshape(x, (math.prod(shape),)),
+            lambda x: nc.reshape(x, (1, *shape)),
+            lambda x: nc.permute_dims(x, axes),
+            lambda x: view.broadcast(x, (*shape, size), tuple(range(len(shape)))),
+            lambda x: view.broadcast(x, (size, *shape), tuple(range(1, len(shape) + 1))),
+            lambda x: x * more,
+            lambda x: x + nc.arange(shape[-1] if shape else 1).astype(x.dtype),
+            lambda x: nc.where(x > 0.5, x, more),
+            lambda x: x[cut],
+            lambda x: nc.flip(x),
+        ]
+    )
 
 
 def program(seed: int) -> Program:

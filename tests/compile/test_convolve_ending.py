@@ -89,7 +89,7 @@ def test_numbers_of_images_and_planes(shape: tuple[int, ...], images: int) -> No
     def f(x: Any, w: Any, scale: Any) -> Any:
         return F.conv2d(x, w) * scale
 
-    x, scale = X[:images], rand(*shape)[:max(images, shape[0] if shape[0] > 2 else 1)]
+    x, scale = X[:images], rand(*shape)[: max(images, shape[0] if shape[0] > 2 else 1)]
     (found,), labels = launches(f, [x, W, scale])
     np.testing.assert_array_equal(found, f(x, W, scale).numpy())
     assert labels[-1] == "convolve+mul"

@@ -105,8 +105,10 @@ def _training(make: Callable[[Any], optim.Optimizer], clip: bool = False) -> tup
 
 def _batch(rows: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(rows)
-    return (nc.asarray(rng.standard_normal((rows, SIZES[0])).astype(np.float32)),
-            nc.asarray(rng.integers(0, SIZES[-1], rows).astype(np.int32)))
+    return (
+        nc.asarray(rng.standard_normal((rows, SIZES[0])).astype(np.float32)),
+        nc.asarray(rng.integers(0, SIZES[-1], rows).astype(np.int32)),
+    )
 
 
 def _labels(step: Any, *args: Any) -> list[str]:
@@ -174,6 +176,7 @@ def test_a_gradient_that_is_kept_is_written_beside_the_update() -> None:
 
 def test_gradients_do_not_wait_for_the_end() -> None:
     """However many layers there are, no more than a few of their factors are there at once."""
+
     def arena(layers: int) -> int:
         model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(layers)))
         optimiser = optim.AdamW(model.parameters())

@@ -21,26 +21,32 @@ def codes(f: Callable[..., Any], *shapes: tuple[int, ...]) -> set[str]:
     return {c.text for c in compiled.executable.codes}
 
 
-@pytest.mark.parametrize("f", [
-    lambda x: nc.exp(x) + 1,
-    lambda x: x.sum(axis=1),
-    lambda x: x.sum(axis=0),
-    lambda x: nc.exp(x - x.max(axis=1, keepdims=True)),
-    lambda x: x.T + 1,
-    lambda x: nc.cumulative_sum(x, axis=1),
-    lambda x: x @ x.T,
-])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: nc.exp(x) + 1,
+        lambda x: x.sum(axis=1),
+        lambda x: x.sum(axis=0),
+        lambda x: nc.exp(x - x.max(axis=1, keepdims=True)),
+        lambda x: x.T + 1,
+        lambda x: nc.cumulative_sum(x, axis=1),
+        lambda x: x @ x.T,
+    ],
+)
 def test_shapes_share_code(f: Callable[..., Any]) -> None:
     assert codes(f, (20, 30)) == codes(f, (7, 300)) != set()
 
 
-@pytest.mark.parametrize("f", [
-    lambda c: lambda x: nc.exp(x * c) + 1,
-    lambda c: lambda x: (x * c).sum(axis=1) - c,
-    lambda c: lambda x: nc.maximum(x @ x.T * c, 0),
-    lambda c: lambda x: x.astype(nc.bfloat16) * c,
-    lambda c: lambda x: x.astype(nc.int32) * int(1000 * c) + 1,
-])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda c: lambda x: nc.exp(x * c) + 1,
+        lambda c: lambda x: (x * c).sum(axis=1) - c,
+        lambda c: lambda x: nc.maximum(x @ x.T * c, 0),
+        lambda c: lambda x: x.astype(nc.bfloat16) * c,
+        lambda c: lambda x: x.astype(nc.int32) * int(1000 * c) + 1,
+    ],
+)
 def test_constants_share_code(f: Callable[[float], Callable[..., Any]]) -> None:
     assert codes(f(0.3), (20, 30)) == codes(f(0.7), (20, 30)) != set()
 

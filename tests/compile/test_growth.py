@@ -35,10 +35,12 @@ def exponentials(steps: int) -> Callable[[Any], Any]:
     return chain
 
 
-@pytest.mark.parametrize(("program", "module", "name"), [
-    (gradient_of_recurrence, cluster, "current"), (exponentials, attend_find, "uses")])
-def test_work_grows_with_the_equations(program: Callable[[int], Callable[[Any], Any]], module: Any, name: str,
-                                       monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("program", "module", "name"), [(gradient_of_recurrence, cluster, "current"), (exponentials, attend_find, "uses")]
+)
+def test_work_grows_with_the_equations(
+    program: Callable[[int], Callable[[Any], Any]], module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     function, work = getattr(module, name), [0]
 
     def counted(*args: Any) -> Any:

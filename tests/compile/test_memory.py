@@ -77,8 +77,10 @@ def check_arena(plan: Plan) -> None:
 def check_barriers(plan: Plan) -> None:
     """Steps between which no barrier stands do not touch what the others write."""
     assert list(plan.epochs) == sorted(plan.epochs)
-    places = [(e, {plan.root(v) for v in s.reads}, {plan.root(v) for v in s.writes})
-              for e, s in zip(plan.epochs, plan.steps, strict=True)]
+    places = [
+        (e, {plan.root(v) for v in s.reads}, {plan.root(v) for v in s.writes})
+        for e, s in zip(plan.epochs, plan.steps, strict=True)
+    ]
     for (e, reads, writes), (f, reads2, writes2) in combinations(places, 2):
         if e == f:
             assert not writes & (reads2 | writes2) and not reads & writes2
@@ -155,6 +157,6 @@ def test_what_is_only_copied_into_a_result_is_computed_there() -> None:
     u = nc.reshape(nc.arange(6, dtype=nc.float32), (3, 2))
     plan = step.concrete(u).executable.plan
     (copy,) = [s for s in plan.steps if s.idle]
-    (given, made), = copy.over
+    ((given, made),) = copy.over
     assert plan.values[given].kind == "part" and plan.values[given].of == made
     assert step(u).tolist() == [[4, 5], [2, 4], [0, 0], [0, 0]]

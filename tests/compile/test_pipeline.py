@@ -98,7 +98,7 @@ class Memory:
         item = buffer.dtype.itemsize
         if 0 in buffer.shape:
             return np.zeros(buffer.shape, buffer.dtype.numpy)
-        flat = held[int(pointer.offset):]  # type: ignore[arg-type]
+        flat = held[int(pointer.offset) :]  # type: ignore[arg-type]
         flat = flat[: len(flat) // item * item].view(buffer.dtype.numpy)
         strides = [s * item for s in buffer.strides]
         return np.lib.stride_tricks.as_strided(flat, buffer.shape, strides)
@@ -110,7 +110,7 @@ class Memory:
             pointers = [s for s in launch.slots if isinstance(s, Pointer)]
             inputs = [self.view(p, b) for p, b in zip(pointers, kernel.inputs, strict=False)]
             results = nest_oracle.run(kernel, [np.array(x) for x in inputs], {})
-            for p, b, y in zip(pointers[-len(kernel.outputs):], kernel.outputs, results, strict=True):
+            for p, b, y in zip(pointers[-len(kernel.outputs) :], kernel.outputs, results, strict=True):
                 self.view(p, b)[...] = y
         found: list[bytes] = []
         for k, t in enumerate(compiled.executable.output_types):
@@ -188,18 +188,27 @@ def chain(length: int, kind: str) -> Any:
     return f
 
 
-@pytest.mark.parametrize("kind, length", [("pointwise", 1000), ("rows", 500), ("softmax", 400), ("products", 600),
-                                          ("views", 1000), ("constants", 90)])
+@pytest.mark.parametrize(
+    "kind, length",
+    [("pointwise", 1000), ("rows", 500), ("softmax", 400), ("products", 600), ("views", 1000), ("constants", 90)],
+)
 def test_deep_graphs_compile_without_recursion(kind: str, length: int) -> None:
     f = chain(length, kind)
     x = from_numpy(np.random.default_rng(0).random((6, 6), np.float32))
     assert canonical(nc.jit(f)(x)) == canonical(f(x))
 
 
-@pytest.mark.parametrize("shapes, axes", [
-    (((0, 0), (3, 0, 0)), ((1,), (2,))), (((2, 0), (0, 3)), ((1,), (0,))), (((0, 4), (4, 0)), ((1,), (0,))),
-    (((2, 3, 0), (0, 5, 2)), ((2,), (0,))), (((0, 2, 3), (3, 2)), ((1, 2), (1, 0))), (((0,), (0,)), ((0,), (0,))),
-])
+@pytest.mark.parametrize(
+    "shapes, axes",
+    [
+        (((0, 0), (3, 0, 0)), ((1,), (2,))),
+        (((2, 0), (0, 3)), ((1,), (0,))),
+        (((0, 4), (4, 0)), ((1,), (0,))),
+        (((2, 3, 0), (0, 5, 2)), ((2,), (0,))),
+        (((0, 2, 3), (3, 2)), ((1, 2), (1, 0))),
+        (((0,), (0,)), ((0,), (0,))),
+    ],
+)
 def test_products_of_nothing(shapes: Any, axes: Any) -> None:
     x, y = (nc.ones(s) for s in shapes)
     wanted = np.tensordot(x.numpy(), y.numpy(), axes).astype(np.float32)

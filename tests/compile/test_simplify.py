@@ -76,8 +76,16 @@ def test_factors_of_one_go() -> None:
 
 def test_what_changes_bits_stays() -> None:
     x = nc.tensor([-0.0, float("inf"), float("nan"), 1.0])
-    for f in (lambda x: x + 0.0, lambda x: x * 0.0, lambda x: x - x, lambda x: x / x, lambda x: x / 3.0,
-              lambda x: nc.negative(-x), lambda x: nc.log(nc.exp(x)), lambda x: (x + 1.0) - 1.0):
+    for f in (
+        lambda x: x + 0.0,
+        lambda x: x * 0.0,
+        lambda x: x - x,
+        lambda x: x / x,
+        lambda x: x / 3.0,
+        lambda x: nc.negative(-x),
+        lambda x: nc.log(nc.exp(x)),
+        lambda x: (x + 1.0) - 1.0,
+    ):
         assert canonical(nc.jit(f)(x)) == canonical(f(x))
     assert np.signbit(nc.jit(lambda x: x + 0.0)(x).numpy()[0]) == np.False_
 

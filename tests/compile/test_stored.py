@@ -61,9 +61,13 @@ def is_kept(code: Code) -> bool:
 
 
 def process(folder: Path) -> list[str]:
-    made = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False,
-                          env={"PATH": "", "NACRE_CACHE_DIR": str(folder),
-                               "PYTHONPATH": ":".join(filter(None, sys.path))})
+    made = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "", "NACRE_CACHE_DIR": str(folder), "PYTHONPATH": ":".join(filter(None, sys.path))},
+    )
     assert made.returncode == 0, made.stderr
     return made.stdout.split()
 
@@ -133,7 +137,7 @@ def test_what_is_damaged_is_made_again(shelf: Path, harm: str, monkeypatch: pyte
     assert all(is_kept(c) for c in stored.program(graph).codes)
 
 
-@pytest.mark.parametrize("text", [b"{}", b'{"codes": 3}', b'[]', b'{"codes":[],"plan":{"":"os:system","of":["true"]}}'])
+@pytest.mark.parametrize("text", [b"{}", b'{"codes": 3}', b"[]", b'{"codes":[],"plan":{"":"os:system","of":["true"]}}'])
 def test_strange_contents_are_refused(shelf: Path, text: bytes) -> None:
     x = nc.random.normal((5, 7))
     graph = graph_of(lambda a: nc.exp(a) - 2, x)
@@ -198,8 +202,12 @@ print(nc.jit(lambda x: bind(scaled, x))(nc.tensor([3.0])).tolist())
 def test_a_program_does_not_outlive_a_primitive_from_outside(tmp_path: Path, kind: str) -> None:
     found: list[str] = []
     for operation in ("add", "mul"):
-        made = subprocess.run([sys.executable, "-c", OUTSIDE, operation, kind], capture_output=True, text=True,
-                              check=True, env={"NACRE_CACHE_DIR": str(tmp_path),
-                                               "PYTHONPATH": ":".join(filter(None, sys.path))})
+        made = subprocess.run(
+            [sys.executable, "-c", OUTSIDE, operation, kind],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"NACRE_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(filter(None, sys.path))},
+        )
         found.append(made.stdout.strip())
     assert found == ["[6.0]", "[9.0]"]

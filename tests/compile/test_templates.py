@@ -118,8 +118,10 @@ def test_heads_are_read_as_they_lie() -> None:
 
 def test_half_types_whose_image_and_result_are_as_large() -> None:
     random = np.random.default_rng(0)
-    x, w = (nc.astype(nc.asarray(random.normal(size=s).astype(np.float32)), nc.bfloat16)
-            for s in ((2, 16, 12, 12), (16, 16, 3, 3)))
+    x, w = (
+        nc.astype(nc.asarray(random.normal(size=s).astype(np.float32)), nc.bfloat16)
+        for s in ((2, 16, 12, 12), (16, 16, 3, 3))
+    )
     wide = [nc.astype(v, nc.float32) for v in (x, w)]
     wanted = nc.astype(functional.conv2d(*wide, padding=1), nc.bfloat16)
     assert bool(nc.all(functional.conv2d(x, w, padding=1) == wanted))

@@ -47,13 +47,16 @@ def outputs(p: Prepared, executable: Executable) -> list[bytes]:
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-@pytest.mark.parametrize(("f", "shapes"), [
-    (lambda a, b: a @ b, ((77, 530), (530, 201))),
-    (lambda a, b: nc.maximum(a.T @ b, 0.0), ((300, 64), (300, 97))),
-    (lambda a, b: nn.functional.softmax(nn.functional.gelu(a) * b), ((130, 77), (130, 77))),
-    (lambda x, w: nn.functional.conv2d(x, w, padding=1), ((3, 20, 15, 15), (24, 20, 3, 3))),
-    (lambda x, g: (nc.sum(x * g, axis=0), nc.sum(x)), ((3000, 700), (3000, 700))),
-])
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [
+        (lambda a, b: a @ b, ((77, 530), (530, 201))),
+        (lambda a, b: nc.maximum(a.T @ b, 0.0), ((300, 64), (300, 97))),
+        (lambda a, b: nn.functional.softmax(nn.functional.gelu(a) * b), ((130, 77), (130, 77))),
+        (lambda x, w: nn.functional.conv2d(x, w, padding=1), ((3, 20, 15, 15), (24, 20, 3, 3))),
+        (lambda x, g: (nc.sum(x * g, axis=0), nc.sum(x)), ((3000, 700), (3000, 700))),
+    ],
+)
 def test_no_option_changes_a_bit(f: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], threads: int) -> None:
     nc.set_threads(threads)
     p = prepared(f, *shapes)

@@ -133,8 +133,10 @@ def test_other_types_and_wide_windows() -> None:
 
 
 def test_one_program_for_every_batch() -> None:
-    f = nc.jit(lambda x, s, t: F.relu(F.max_pool2d(F.relu(norm(x, s, t)), 3, 2, 1) - 0.5),
-               dynamic_shapes={"x": {0: nc.Dim("n", min=0, max=8)}})
+    f = nc.jit(
+        lambda x, s, t: F.relu(F.max_pool2d(F.relu(norm(x, s, t)), 3, 2, 1) - 0.5),
+        dynamic_shapes={"x": {0: nc.Dim("n", min=0, max=8)}},
+    )
     for n in (0, 1, 2, 5):
         x = rand(n, 5, 20, 20)
         wanted = F.relu(F.max_pool2d(F.relu(norm(x, S, T)), 3, 2, 1) - 0.5)

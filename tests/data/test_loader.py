@@ -275,12 +275,21 @@ ALIKE: list[tuple[str, Maker, Maker]] = [
     ("batch_size", lambda: data.DataLoader(Count(), 2), lambda: data.DataLoader(Count(), 3)),
     ("seed", lambda: data.DataLoader(Count(), 2), lambda: data.DataLoader(Count(), 2, seed=1)),
     ("order", lambda: data.DataLoader(range(9), 2), lambda: data.DataLoader(range(9), 2, shuffle=True)),
-    ("order", lambda: data.DataLoader(range(3), 2, sampler=[0, 2, 1]),
-     lambda: data.DataLoader(range(3), 2, sampler=[2, 0, 1])),
-    ("order", lambda: data.DataLoader(range(9), sampler=data.RandomSampler(range(9), 1)),
-     lambda: data.DataLoader(range(9), sampler=data.RandomSampler(range(9), 5))),
-    ("order", lambda: data.DataLoader(range(3), batch_sampler=[[0], [1, 2]]),
-     lambda: data.DataLoader(range(3), batch_sampler=[[0, 1], [2]])),
+    (
+        "order",
+        lambda: data.DataLoader(range(3), 2, sampler=[0, 2, 1]),
+        lambda: data.DataLoader(range(3), 2, sampler=[2, 0, 1]),
+    ),
+    (
+        "order",
+        lambda: data.DataLoader(range(9), sampler=data.RandomSampler(range(9), 1)),
+        lambda: data.DataLoader(range(9), sampler=data.RandomSampler(range(9), 5)),
+    ),
+    (
+        "order",
+        lambda: data.DataLoader(range(3), batch_sampler=[[0], [1, 2]]),
+        lambda: data.DataLoader(range(3), batch_sampler=[[0, 1], [2]]),
+    ),
 ]
 
 
@@ -426,8 +435,11 @@ def test_failures_without_a_class_of_their_own(crew: dict[str, Any]) -> None:
         with pytest.raises(data.ItemError, match="could not be sent to another process"):
             list(data.DataLoader(range(4), collate_fn=unsendable, **crew))
         with pytest.raises(nc.ArgumentError, match="that can be pickled"):
-            list(data.DataLoader(data.SequenceDataset(range(4)).map(lambda k: k), **crew | {
-                "multiprocessing_context": "spawn"}))
+            list(
+                data.DataLoader(
+                    data.SequenceDataset(range(4)).map(lambda k: k), **crew | {"multiprocessing_context": "spawn"}
+                )
+            )
 
 
 def test_batches_before_a_failing_read_are_given() -> None:
@@ -463,8 +475,13 @@ def test_a_stuck_worker_does_not_keep_the_program(tmp_path: Path, kind: str, end
     options: dict[str, Any] = {"timeout": 0.5} if ended == "timeout" else {}
     if kind != "threads":
         options |= {"workers": "processes", "multiprocessing_context": "fork" if kind == "processes" else "spawn"}
-    process = subprocess.Popen([sys.executable, str(script), repr(options)], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, str(script), repr(options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         if ended == "interrupt":
             assert process.stdout is not None and process.stdout.readline() == "stuck\n"

@@ -38,12 +38,14 @@ class Library:
         self.error = self.native[f"{self.about.name}_error"]
         self.error.restype = ctypes.c_char_p
 
-    def code(self, arrays: Sequence[np.ndarray | None], sizes: Sequence[int], workspace: int = 0,
-             nbytes: int = 0) -> int:
+    def code(
+        self, arrays: Sequence[np.ndarray | None], sizes: Sequence[int], workspace: int = 0, nbytes: int = 0
+    ) -> int:
         """The error code of a call on the memory of arrays, null for None."""
         addresses = [ctypes.c_void_p(None if a is None else a.ctypes.data) for a in arrays]
-        return self.run(*addresses, *map(ctypes.c_int64, sizes), ctypes.c_void_p(workspace or None),
-                        ctypes.c_int64(nbytes))
+        return self.run(
+            *addresses, *map(ctypes.c_int64, sizes), ctypes.c_void_p(workspace or None), ctypes.c_int64(nbytes)
+        )
 
     def workspace(self, *sizes: int) -> int:
         """The bytes that a call needs, or a negative error code."""
@@ -69,8 +71,9 @@ def outputs_of(types: Sequence[object], sizes: Mapping[str, int]) -> list[np.nda
     return found
 
 
-def execute(path: Path, *files: Path | str, data: bytes | None = None,
-            env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+def execute(
+    path: Path, *files: Path | str, data: bytes | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Run an executable; it ends within seconds."""
     return subprocess.run([path, *files], input=data, capture_output=True, timeout=60, env=env, check=False)
 

@@ -38,8 +38,10 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "transposed": (lambda x: F.conv_transpose2d(x, LARGE, stride=2, padding=1), (1, 264, 6, 5)),
     "transposed, one tap": (lambda x: F.conv_transpose2d(x, WIDE), (1, 300, 6, 5)),
     "in several places": (lambda x: F.conv2d(F.conv2d(x, LARGE[:256], padding=1), LARGE[:256]), (1, 256, 6, 6)),
-    "in a branch": (lambda x: nc.cond(nc.sum(x) > 0, lambda x: F.conv2d(x, LARGE), lambda x: -F.conv2d(x, LARGE), x),
-                    (1, 256, 4, 4)),
+    "in a branch": (
+        lambda x: nc.cond(nc.sum(x) > 0, lambda x: F.conv2d(x, LARGE), lambda x: -F.conv2d(x, LARGE), x),
+        (1, 256, 4, 4),
+    ),
 }
 
 

@@ -44,15 +44,18 @@ def test_training_is_refused(tmp_path: Path) -> None:
         deploy.compile(model, [nc.ones((5, 3))], tmp_path / "program")
 
 
-@pytest.mark.parametrize(("arguments", "fault", "message"), [
-    ({"kind": "wheel"}, ArgumentError, "one of executable, shared, object; got 'wheel'"),
-    ({"target": "pdp11"}, ArgumentError, "one of host, x86-64-v3"),
-    ({"target": "x86_64-windows-gnu"}, ArgumentError, "one of host"),
-    ({"path": "/nowhere/at/all/program"}, ArgumentError, "in an existing folder"),
-    ({"example_inputs": []}, ArgumentError, "an example of every argument of double"),
-    ({"example_inputs": ["one"]}, ArgumentError, "x is not"),
-    ({"dynamic_shapes": {"x": {3: nc.Dim("n")}}}, ShapeError, "x must have an axis 3"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "fault", "message"),
+    [
+        ({"kind": "wheel"}, ArgumentError, "one of executable, shared, object; got 'wheel'"),
+        ({"target": "pdp11"}, ArgumentError, "one of host, x86-64-v3"),
+        ({"target": "x86_64-windows-gnu"}, ArgumentError, "one of host"),
+        ({"path": "/nowhere/at/all/program"}, ArgumentError, "in an existing folder"),
+        ({"example_inputs": []}, ArgumentError, "an example of every argument of double"),
+        ({"example_inputs": ["one"]}, ArgumentError, "x is not"),
+        ({"dynamic_shapes": {"x": {3: nc.Dim("n")}}}, ShapeError, "x must have an axis 3"),
+    ],
+)
 def test_wrong_arguments(arguments: dict[str, Any], fault: type[Exception], message: str, tmp_path: Path) -> None:
     given = {"example_inputs": [nc.ones(3)], "path": tmp_path / "program", "kind": "object", **arguments}
     with pytest.raises(fault, match=message):
@@ -77,8 +80,10 @@ def test_a_size_must_be_told_by_an_axis(tmp_path: Path) -> None:
         deploy.compile(double, [nc.ones(9)], tmp_path / "program.o", "object", dynamic_shapes={"x": {0: n * n}})
 
 
-@pytest.mark.parametrize(("target", "machine"), [("x86-64-v3", "x86_64"), ("x86-64-v4", "x86_64"),
-                                                 ("aarch64", "aarch64"), ("aarch64-linux-musl", "aarch64")])
+@pytest.mark.parametrize(
+    ("target", "machine"),
+    [("x86-64-v3", "x86_64"), ("x86-64-v4", "x86_64"), ("aarch64", "aarch64"), ("aarch64-linux-musl", "aarch64")],
+)
 def test_objects_for_any_machine(target: str, machine: str, tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.Linear(32, 10))
     made = deploy.compile(model, [nc.ones((4, 64))], tmp_path / "program.o", "object", target)
@@ -124,7 +129,8 @@ def test_levels_and_features() -> None:
     assert aim("x86-64-v3").masks[7, 0, 1] == 1 << 3 | 1 << 5 | 1 << 8
     assert len(set(FEATURES.values())) == len(FEATURES)
     assert {aim(n).triple for n in names()[1:]} == {
-        f"{m}-linux-{c}" for m in ("x86_64", "aarch64") for c in ("gnu", "musl")}
+        f"{m}-linux-{c}" for m in ("x86_64", "aarch64") for c in ("gnu", "musl")
+    }
 
 
 def test_the_linker_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -181,7 +187,7 @@ import nacre as nc
 from nacre import deploy, nn
 model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(24)]).eval()
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-before, made = peak(), deploy.compile(model, [nc.ones((1, 1024))], {str(tmp_path / 'program.o')!r}, "object")
+before, made = peak(), deploy.compile(model, [nc.ones((1, 1024))], {str(tmp_path / "program.o")!r}, "object")
 print(peak() - before, made.size >> 20)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -224,9 +230,14 @@ def test_without_room_the_old_file_stays(tmp_path: Path, kind: str, ending: str,
     (tmp_path / "out").mkdir()
     (tmp_path / "tmp").mkdir()
     found = {"TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": ":".join(filter(None, sys.path)), "NACRE_CACHE_DIR": "off"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LIMITED, str(tmp_path / "out"), kind, ending,
-                           str(room)],
-                          capture_output=True, text=True, check=False, env={**os.environ, **found}, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LIMITED, str(tmp_path / "out"), kind, ending, str(room)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **found},
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout in ("DeviceError\n", "CompileError\n"), done.stdout
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -240,8 +251,12 @@ def test_a_compilation_that_is_ended_leaves_nothing(tmp_path: Path) -> None:
     linker.write_text(f"#!/bin/sh\ntouch {tmp_path}/begun\nexec sleep 60\n", encoding="utf-8")
     linker.chmod(0o755)
     found = {"TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": ":".join(filter(None, sys.path)), "NACRE_CC": str(linker)}
-    process = subprocess.Popen([sys.executable, "-m", "nacre.cli.main", "compile", "model.py:f", "f32[3]", "-o", "out"],
-                               cwd=tmp_path, env={**os.environ, **found}, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nacre.cli.main", "compile", "model.py:f", "f32[3]", "-o", "out"],
+        cwd=tmp_path,
+        env={**os.environ, **found},
+        start_new_session=True,
+    )
     try:
         for _ in range(600):
             if (tmp_path / "begun").exists():

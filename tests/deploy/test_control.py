@@ -29,6 +29,7 @@ W = matrix(64, 64)
 
 def normalised(x: Any) -> tuple[Any, Any]:
     """Halve a matrix until it is small, and count; then one of two ways on."""
+
     def halve(state: Any) -> Any:
         return nc.tanh(state[0] @ W) * 0.9, state[1] + 1
 
@@ -38,6 +39,7 @@ def normalised(x: Any) -> tuple[Any, Any]:
 
 def nested(xs: Any) -> tuple[Any, Any]:
     """A loop in a loop, with a branch on what a row holds."""
+
     def outer(total: Any, x: Any) -> Any:
         def inner(held: Any, _: Any) -> Any:
             held = nc.tanh(held @ W + x)
@@ -51,8 +53,11 @@ def nested(xs: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_while_and_cond(tmp_path: Path, threads: int) -> None:
-    made = Library(deploy.compile(normalised, [nc.ones((2, 64))], tmp_path / "libsmall.so", "shared",
-                                  dynamic_shapes={"x": {0: ROWS}}))
+    made = Library(
+        deploy.compile(
+            normalised, [nc.ones((2, 64))], tmp_path / "libsmall.so", "shared", dynamic_shapes={"x": {0: ROWS}}
+        )
+    )
     assert made.threads(threads) == 0
     for rows, scale in ((1, 0.01), (3, 1.0), (70, 5.0)):
         x = RNG.normal(size=(rows, 64)).astype(np.float32) * np.float32(scale)
@@ -61,8 +66,15 @@ def test_while_and_cond(tmp_path: Path, threads: int) -> None:
 
 
 def test_loops_in_loops_of_symbolic_length(tmp_path: Path) -> None:
-    made = Library(deploy.compile(nested, [nc.ones((2, 5, 64))], tmp_path / "libnested.so", "shared",
-                                  dynamic_shapes={"xs": {0: ROUNDS, 1: ROWS}}))
+    made = Library(
+        deploy.compile(
+            nested,
+            [nc.ones((2, 5, 64))],
+            tmp_path / "libnested.so",
+            "shared",
+            dynamic_shapes={"xs": {0: ROUNDS, 1: ROWS}},
+        )
+    )
     for threads in (1, 2, 5):
         assert made.threads(threads) == 0
         for rounds, rows in ((0, 3), (1, 1), (2, 70), (7, 33)):
@@ -79,8 +91,11 @@ def test_recurrent_networks(tmp_path: Path) -> None:
     def outputs(x: Any) -> Any:
         return net(x)[0]
 
-    made = Library(deploy.compile(outputs, [nc.ones((2, 3, 24))], tmp_path / "liblstm.so", "shared",
-                                  dynamic_shapes={"x": {0: ROUNDS}}))
+    made = Library(
+        deploy.compile(
+            outputs, [nc.ones((2, 3, 24))], tmp_path / "liblstm.so", "shared", dynamic_shapes={"x": {0: ROUNDS}}
+        )
+    )
     for rounds in (1, 2, 40):
         x = RNG.normal(size=(rounds, 3, 24)).astype(np.float32)
         assert same(made(x, rounds=rounds)[0], net(nc.asarray(x))[0].numpy())

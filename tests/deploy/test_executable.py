@@ -255,8 +255,9 @@ def test_a_new_file_takes_the_place_of_the_old_one(program: Path, tmp_path: Path
     assert execute(program, tmp_path / "x.npy", long).returncode == DONE and np.load(long).shape == (2, 10)
 
 
-@given(st.lists(st.tuples(st.integers(0, len(HEAD) - 1), st.integers(0, 255)), min_size=1, max_size=4),
-       st.integers(-40, 8))
+@given(
+    st.lists(st.tuples(st.integers(0, len(HEAD) - 1), st.integers(0, 255)), min_size=1, max_size=4), st.integers(-40, 8)
+)
 @settings(max_examples=60, deadline=None)
 def test_headers_of_any_bytes(program: Path, changes: list[tuple[int, int]], cut: int) -> None:
     data = bytearray(WHOLE)
@@ -267,6 +268,7 @@ def test_headers_of_any_bytes(program: Path, changes: list[tuple[int, int]], cut
 
 
 # ---- several values, and places with nothing else
+
 
 def test_several_inputs_and_outputs(tmp_path: Path) -> None:
     def parts(a: object, flag: object) -> object:
@@ -316,8 +318,9 @@ def may_change_root() -> bool:
 @pytest.mark.skipif(not may_change_root(), reason="this user may not change the root directory (root may)")
 @pytest.mark.parametrize("static", [False, True])
 def test_in_an_empty_root(model: nn.Sequential, static: bool, tmp_path: Path) -> None:
-    made = deploy.compile(model, [nc.zeros((2, 1, 8, 8))], tmp_path / "digits", static=static,
-                          dynamic_shapes={"x": {0: BATCH}})
+    made = deploy.compile(
+        model, [nc.zeros((2, 1, 8, 8))], tmp_path / "digits", static=static, dynamic_shapes={"x": {0: BATCH}}
+    )
     if not static:
         for line in subprocess.run(["ldd", made.path], capture_output=True, text=True, check=True).stdout.splitlines():
             needed = next((word for word in line.split() if word.startswith("/")), None)
@@ -326,8 +329,13 @@ def test_in_an_empty_root(model: nn.Sequential, static: bool, tmp_path: Path) ->
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(needed, place)
     np.save(tmp_path / "x.npy", images(9))
-    done = subprocess.run(["/digits", "/x.npy", "/y.npy"], preexec_fn=lambda: os.chroot(tmp_path),
-                          capture_output=True, cwd="/", check=False)
+    done = subprocess.run(
+        ["/digits", "/x.npy", "/y.npy"],
+        preexec_fn=lambda: os.chroot(tmp_path),
+        capture_output=True,
+        cwd="/",
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (DONE, b"")
     assert same(np.load(tmp_path / "y.npy"), model(nc.asarray(images(9))).numpy())
 

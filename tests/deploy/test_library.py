@@ -77,8 +77,11 @@ def attention(x: Any) -> Any:
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any], dict[str, Any]]] = {
     "attention over two sizes": (attention, [np.zeros((2, 3, 8), np.float32)], {"x": {0: B, 1: T}}),
     "a long sum": (lambda x: nc.sum(x), [np.zeros((3, 5), np.float32)], {"x": {0: nc.Dim("n", max=100_000)}}),
-    "several results": (lambda x, y: (x + y, nc.sum(x * y, axis=0)), [np.zeros((3, 5)), np.zeros((3, 5))],
-                        {"x": {0: B}, "y": {0: B}}),
+    "several results": (
+        lambda x, y: (x + y, nc.sum(x * y, axis=0)),
+        [np.zeros((3, 5)), np.zeros((3, 5))],
+        {"x": {0: B}, "y": {0: B}},
+    ),
     "a scalar": (lambda x: nc.exp(x), [np.float64(0.5)], {}),
     "a multiple of a size": (lambda x: nc.reshape(x, (-1, 2)) * 2, [np.zeros((6,), np.float32)], {"x": {0: 2 * T}}),
     "products": (lambda a, b: a @ b, [np.zeros((9, 300), np.float32), np.zeros((300, 7), np.float32)], {"a": {0: B}}),
@@ -96,10 +99,15 @@ def test_programs(name: str, tmp_path: Path) -> None:
     function, examples, dynamic = PROGRAMS[name]
     made = Library(deploy.compile(function, examples, tmp_path / "program.so", "shared", dynamic_shapes=dynamic))
     symbols = made.about.symbols
-    for sizes in ({s.name: s.low for s in symbols}, {s.name: min(s.high, 19) for s in symbols},
-                  {s.name: s.high for s in symbols}):
-        inputs = [given_for(t.dtype.numpy, [n if isinstance(n, int) else n.evaluate(sizes) for n in t.shape])
-                  for t in made.about.input_types]
+    for sizes in (
+        {s.name: s.low for s in symbols},
+        {s.name: min(s.high, 19) for s in symbols},
+        {s.name: s.high for s in symbols},
+    ):
+        inputs = [
+            given_for(t.dtype.numpy, [n if isinstance(n, int) else n.evaluate(sizes) for n in t.shape])
+            for t in made.about.input_types
+        ]
         wanted = nc.jit(function)(*map(nc.asarray, inputs))
         for got, want in zip(made(*inputs, **sizes), wanted if isinstance(wanted, tuple) else [wanted], strict=True):
             assert same(got, want.numpy()), (name, sizes)
@@ -139,8 +147,9 @@ def test_the_bits_of_the_fast_mode(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["exact", "fast"])
 def test_images_in_blocks_of_channels(mode: str, tmp_path: Path) -> None:
     nc.random.seed(5)
-    layers = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 48, 3), nn.ReLU(),
-                           nn.Conv2d(48, 16, 3))
+    layers = nn.Sequential(
+        nn.Conv2d(3, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 48, 3), nn.ReLU(), nn.Conv2d(48, 16, 3)
+    )
     x = RNG.normal(size=(3, 3, 19, 17)).astype(np.float32)
     with nc.numerics(mode):
         made = Library(deploy.compile(layers, [nc.asarray(x)], tmp_path / "blocks.so", "shared"))
@@ -172,6 +181,7 @@ def test_every_dtype(tmp_path: Path) -> None:
 
 # ---- what is checked
 
+
 def test_errors(digits: Library) -> None:
     x, y = images(4), outputs_of(digits.about.output_types, {"batch": 4})[0]
     assert digits.code([x, y], [513]) == digits.code([x, y], [-1]) == library.SIZE
@@ -202,8 +212,9 @@ def test_sizes_without_a_maximum_never_overflow(tmp_path: Path) -> None:
     n = {"x": {0: nc.Dim("n")}}
     with pytest.raises(nc.Error):
         deploy.compile(outer, [np.ones(3, np.float32)], tmp_path / "outer.so", "shared", dynamic_shapes=n)
-    made = Library(deploy.compile(squared, [np.ones(3, np.float32)], tmp_path / "squared.so", "shared",
-                                  dynamic_shapes=n))
+    made = Library(
+        deploy.compile(squared, [np.ones(3, np.float32)], tmp_path / "squared.so", "shared", dynamic_shapes=n)
+    )
     x = np.arange(40, dtype=np.float32)
     assert same(made(x, n=40)[0], nc.jit(squared)(nc.asarray(x)).numpy())
     for size in (1 << 24, 1 << 31, 1 << 32, 1 << 47, 1 << 48, (1 << 62) + 1, -1):
@@ -222,7 +233,7 @@ def test_nothing_outside_the_workspace_is_written(digits: Library, model: nn.Seq
     place = at - room.ctypes.data
     y = np.full(33 * 10 + 32, 7, np.float32)
     assert digits.code([x, y[16:-16]], [33], at, need) == 0
-    assert (room[:place] == 0x5A).all() and (room[place + need:] == 0x5A).all()
+    assert (room[:place] == 0x5A).all() and (room[place + need :] == 0x5A).all()
     assert (y[:16] == 7).all() and (y[-16:] == 7).all()
     assert same(y[16:-16].reshape(33, 10), model(nc.asarray(x)).numpy())
 
@@ -282,8 +293,24 @@ def test_from_c(kind: str, option: str, tmp_path: Path) -> None:
     made = deploy.compile(gain, [nc.zeros((3, 2))], file, kind, dynamic_shapes={"x": {0: nc.Dim("n", max=9)}})
     assert made.header == tmp_path / "gain.h"
     (tmp_path / "main.c").write_text(PROGRAM)
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-pedantic", option, "main.c", file.name, "-o", "main",
-                    "-Wl,-rpath,$ORIGIN", "-lpthread"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [
+            "cc",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            option,
+            "main.c",
+            file.name,
+            "-o",
+            "main",
+            "-Wl,-rpath,$ORIGIN",
+            "-lpthread",
+        ],
+        cwd=tmp_path,
+        check=True,
+    )
     done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
     values = np.array([1, 2, 3, 4, 5, 1e-40], np.float32) * np.float32(0.5)
     assert list(map(int, done.stdout.split())) == values.view(np.uint32).tolist()
@@ -307,8 +334,11 @@ int main(void) {
 def test_a_ten_line_program_reads_digits(digits: Library, model: nn.Sequential, place: Path) -> None:
     assert TEN_LINES.count("\n") == 10
     (place / "main.c").write_text(TEN_LINES)
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-O2", "main.c", "libdigits.so", "-o", "read",
-                    "-Wl,-rpath,$ORIGIN"], cwd=place, check=True)
+    subprocess.run(
+        ["cc", "-Wall", "-Wextra", "-Werror", "-O2", "main.c", "libdigits.so", "-o", "read", "-Wl,-rpath,$ORIGIN"],
+        cwd=place,
+        check=True,
+    )
     for n in (1, 9, 512):
         x = images(n)
         done = subprocess.run([place / "read"], input=x.tobytes(), capture_output=True, check=True)

@@ -81,6 +81,7 @@ def test_later_characters_change_nothing_before_them() -> None:
 
 def test_a_small_training(tmp_path: Path) -> None:
     """It learns, is resumed to the same bits, and tells both losses of the same characters."""
+
     def run(epochs: int, out: Path, resume: bool = False) -> tuple[bytes, dict[str, object]]:
         ready = chargpt.build(Settings(0, 3, {"progress": False, "out": out}), TINY, TEXT)
         ready.trainer.fit(ready.training, ready.validation, epochs, resume=resume)

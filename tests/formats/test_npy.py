@@ -27,9 +27,13 @@ def test_arrays(tmp_path: Path) -> None:
 def test_other_files_are_refused_without_advice_to_unpickle(tmp_path: Path) -> None:
     whole, path = written(tmp_path / "x.npy", WHOLE), tmp_path / "y.npy"
     for data, words in (
-        (b"1.0 2.0\n", "it begins with b'1.0 2.0\\\\n'"), (b"", "it is empty"),
-        (pickle.dumps([1]), "it begins with b'.x80"), (whole[:-3], "could only read"), (whole[:40], "header"),
-        (whole.replace(b"}", b" "), "its header is malformed"), (whole.replace(b"'descr'", b"'other'"), "keys"),
+        (b"1.0 2.0\n", "it begins with b'1.0 2.0\\\\n'"),
+        (b"", "it is empty"),
+        (pickle.dumps([1]), "it begins with b'.x80"),
+        (whole[:-3], "could only read"),
+        (whole[:40], "header"),
+        (whole.replace(b"}", b" "), "its header is malformed"),
+        (whole.replace(b"'descr'", b"'other'"), "keys"),
         (written(tmp_path / "o.npy", np.array([{}], dtype=object)), "it holds Python objects"),
         (whole[:8] + b"\xff\xff" + b" " * 65535, "its header is malformed"),
     ):

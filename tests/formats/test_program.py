@@ -79,13 +79,16 @@ def test_jitted_functions_bring_their_sizes() -> None:
     assert nc.freeze(program) is program
 
 
-@pytest.mark.parametrize(("given", "fault", "message"), [
-    ([], ArgumentError, r"takes 1 tensors \(x\); got 0"),
-    ([nc.ones((2, 3))], ShapeError, r"x must be f32\[batch, 1, 8, 8\]; got f32\[2, 3\]"),
-    ([nc.ones((2, 1, 8, 9))], ShapeError, r"x must be .*; got f32\[2, 1, 8, 9\]"),
-    ([nc.ones((65, 1, 8, 8))], ShapeError, "batch from 1 to 64; got"),
-    ([nc.ones((2, 1, 8, 8), dtype=nc.float64)], ShapeError, "got f64"),
-])
+@pytest.mark.parametrize(
+    ("given", "fault", "message"),
+    [
+        ([], ArgumentError, r"takes 1 tensors \(x\); got 0"),
+        ([nc.ones((2, 3))], ShapeError, r"x must be f32\[batch, 1, 8, 8\]; got f32\[2, 3\]"),
+        ([nc.ones((2, 1, 8, 9))], ShapeError, r"x must be .*; got f32\[2, 1, 8, 9\]"),
+        ([nc.ones((65, 1, 8, 8))], ShapeError, "batch from 1 to 64; got"),
+        ([nc.ones((2, 1, 8, 8), dtype=nc.float64)], ShapeError, "got f64"),
+    ],
+)
 def test_wrong_calls(model: nn.Sequential, given: list[Any], fault: type[Exception], message: str) -> None:
     program = nc.freeze(model, images(2), dynamic_shapes={"x": {0: BATCH}})
     with pytest.raises(fault, match=message):
@@ -100,8 +103,10 @@ CHANGES: dict[str, tuple[dict[str, str | None], str]] = {
     "a newer version": ({"version": "2"}, "this Nacre reads 1; use a newer Nacre"),
     "no graph": ({"graph": None}, "it has no graph"),
     "an empty graph": ({"graph": ""}, "expected graph"),
-    "a graph with an unknown operation": ({"graph": "graph f(a: f32[2]):\n  b: f32[2] = system(a)\n  return b"},
-                                          "the name of a primitive"),
+    "a graph with an unknown operation": (
+        {"graph": "graph f(a: f32[2]):\n  b: f32[2] = system(a)\n  return b"},
+        "the name of a primitive",
+    ),
     "other inputs": ({"inputs": "[]"}, "differ from those of the graph's inputs"),
     "inputs that are numbers": ({"inputs": "[1]"}, "not a list of names"),
     "weights twice": ({"weights": '["weight", "weight"]'}, "occurs twice"),
@@ -139,9 +144,15 @@ def test_graphs_of_any_text(place: int, text: str) -> None:
     graph = str(program.graph)
     at = place % len(graph)
     path = Path("/tmp", f"nacre-any-text-{id(program)}.safetensors")
-    metadata = {"format": "nacre-program", "version": "1", "graph": graph[:at] + text + graph[at + 1:],
-                "inputs": '["x"]', "outputs": '["output"]', "weights": json.dumps(list(program.weights)),
-                "structure": '"*"'}
+    metadata = {
+        "format": "nacre-program",
+        "version": "1",
+        "graph": graph[:at] + text + graph[at + 1 :],
+        "inputs": '["x"]',
+        "outputs": '["output"]',
+        "weights": json.dumps(list(program.weights)),
+        "structure": '"*"',
+    }
     nc.save(program.weights, path, metadata)
     try:
         nc.load_program(path)
@@ -177,12 +188,19 @@ def test_dynamic_shapes_are_checked_as_by_jit(dynamic: Any, message: str, tmp_pa
 def test_a_program_refuses_to_lose_a_gradient_and_to_be_traced() -> None:
     x = nc.ones(3)
     program = nc.freeze(lambda x: x * 2.0, x)
-    for use in (lambda: nc.grad(lambda x: nc.sum(program(x)))(x), lambda: nc.jacrev(program)(x),
-                lambda: program(nn.Parameter(nc.ones(3)))):
+    for use in (
+        lambda: nc.grad(lambda x: nc.sum(program(x)))(x),
+        lambda: nc.jacrev(program)(x),
+        lambda: program(nn.Parameter(nc.ones(3))),
+    ):
         with pytest.raises(nc.GradientError, match="a program has no derivative"):
             use()
-    for use in (lambda: nc.jit(lambda x: program(x) + 1)(x), lambda: nc.vmap(program)(nc.ones((2, 3))),
-                lambda: nc.jacfwd(program)(x), lambda: nc.checkpoint(lambda x: program(x))(x)):
+    for use in (
+        lambda: nc.jit(lambda x: program(x) + 1)(x),
+        lambda: nc.vmap(program)(nc.ones((2, 3))),
+        lambda: nc.jacfwd(program)(x),
+        lambda: nc.checkpoint(lambda x: program(x))(x),
+    ):
         with pytest.raises(nc.TraceError, match="a program must be called outside of traced functions"):
             use()
     with nc.no_grad():

@@ -51,8 +51,10 @@ def test_state_dicts_of_modules(tmp_path: Path) -> None:
     a, b = (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)) for _ in range(2))
     nc.save(a.state_dict(), tmp_path / "model.safetensors")
     assert b.load_state_dict(nc.load(tmp_path / "model.safetensors")) == ([], [])
-    assert all(np.array_equal(x.numpy(), y.numpy())
-               for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+    assert all(
+        np.array_equal(x.numpy(), y.numpy())
+        for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    )
 
 
 def test_the_same_files_as_the_formats_own_library(tmp_path: Path) -> None:
@@ -98,8 +100,11 @@ def test_what_is_no_regular_file_is_never_replaced(kind: str, tmp_path: Path) ->
         path.symlink_to("pipe") if kind != "pipe" else (tmp_path / "pipe").rename(path)
     before = path.lstat()
     double = nc.freeze(lambda x: x * 2, nc.ones(2))
-    for write in (lambda: nc.save({"x": nc.ones(2)}, path), lambda: nc.save_program(double, path),
-                  lambda: nc.deploy.compile(double, (), path, "object")):
+    for write in (
+        lambda: nc.save({"x": nc.ones(2)}, path),
+        lambda: nc.save_program(double, path),
+        lambda: nc.deploy.compile(double, (), path, "object"),
+    ):
         with pytest.raises(Error, match="folder" if kind == "folder" else "a regular file"):
             write()
         assert os.path.samestat(path.lstat(), before)
@@ -128,9 +133,13 @@ def test_the_mode_of_what_is_replaced_is_kept(tmp_path: Path) -> None:
 def test_names_that_no_file_has(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     double = nc.freeze(lambda x: x * 2, nc.ones(2))
-    for use in (lambda: nc.save({"x": nc.ones(2)}, name), lambda: nc.save_program(double, name),
-                lambda: nc.load(name), lambda: nc.load_program(name),
-                lambda: nc.deploy.compile(double, (), name, "object")):
+    for use in (
+        lambda: nc.save({"x": nc.ones(2)}, name),
+        lambda: nc.save_program(double, name),
+        lambda: nc.load(name),
+        lambda: nc.load_program(name),
+        lambda: nc.deploy.compile(double, (), name, "object"),
+    ):
         with pytest.raises(Error, match=r"must be|cannot read|in an existing folder"):
             use()
     nc.save({"x": nc.ones(2)}, "é" * 120)
@@ -147,7 +156,9 @@ def test_what_cannot_be_saved(names: Any, tmp_path: Path) -> None:
 def test_values_that_are_not_tensors_are_named(tmp_path: Path) -> None:
     for value, words in (
         ({"b": nc.ones(2)}, r"a dict for 'a'; join the names of nested dicts: {f'{a}.{b}': x"),
-        (None, "'a' has another value: .* got NoneType"), ([nc.ones(2), nc.ones(3)], "equal shapes"), ("x", "got text"),
+        (None, "'a' has another value: .* got NoneType"),
+        ([nc.ones(2), nc.ones(3)], "equal shapes"),
+        ("x", "got text"),
     ):
         with pytest.raises(Error, match=f"^save: each name must have a tensor; .*{words}"):
             nc.save({"a": value}, tmp_path / "x.safetensors")
@@ -281,24 +292,39 @@ def test_the_same_tensors_are_the_same_bytes(tmp_path: Path) -> None:
     found: list[tuple[bytes, bytes]] = []
     for seed in "1", "2", "3":
         (tmp_path / seed).mkdir()
-        subprocess.run([sys.executable, "-c", code, str(tmp_path / seed)], check=True, timeout=60,
-                       env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))})
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / seed)],
+            check=True,
+            timeout=60,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
+        )
         found.append(((tmp_path / seed / "tensors").read_bytes(), (tmp_path / seed / "program").read_bytes()))
     assert found[0] == found[1] == found[2]
 
 
-@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.sampled_from(
-    sorted(dtype.name for dtype in dtypes.ALL)), max_size=8))
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+        st.sampled_from(sorted(dtype.name for dtype in dtypes.ALL)),
+        max_size=8,
+    )
+)
 @settings(max_examples=60)
-def test_files_are_those_of_the_formats_own_library(tmp_path_factory: pytest.TempPathFactory,
-                                                    kinds: dict[str, str]) -> None:
+def test_files_are_those_of_the_formats_own_library(
+    tmp_path_factory: pytest.TempPathFactory, kinds: dict[str, str]
+) -> None:
     kinds.pop("__metadata__", None)
     place = tmp_path_factory.getbasetemp() / "library.safetensors"
     held = {name: nc.arange(0, k % 4).astype(kind).numpy() for k, (name, kind) in enumerate(kinds.items())}
     nc.save(held, place)
     ours = place.read_bytes()
-    serialize_file({name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
-                    for name, a in held.items()}, place)
+    serialize_file(
+        {
+            name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
+            for name, a in held.items()
+        },
+        place,
+    )
     assert ours == place.read_bytes()
 
 
@@ -332,6 +358,12 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     except nc.Error as fault:
         print(type(fault).__name__, nc.load(sys.argv[1] + "/x")["a"].shape, os.listdir(sys.argv[1]))
     """
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))},
+        timeout=60,
+    )
     assert done.stdout == "DeviceError (3,) ['x']\n"

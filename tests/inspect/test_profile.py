@@ -45,8 +45,7 @@ def test_rows_add_up_to_the_walk(threads: int) -> None:
 
 def test_epochs_are_divided_by_busy_time() -> None:
     # two threads, three steps; a barrier before the last; thread 1 has nothing to do in step 1
-    stamps = np.array([[[5, 15, 10], [15, 45, 30], [55, 65, 10]],
-                       [[5, 35, 30], [0, 0, 0], [55, 75, 20]]])
+    stamps = np.array([[[5, 15, 10], [15, 45, 30], [55, 65, 10]], [[5, 35, 30], [0, 0, 0], [55, 75, 20]]])
     seconds, busy = divided(stamps, np.array([False, False, True]))
     np.testing.assert_allclose(busy, [40e-9, 30e-9, 30e-9])
     np.testing.assert_allclose(seconds, [40e-9 * 4 / 7, 40e-9 * 3 / 7, 30e-9])

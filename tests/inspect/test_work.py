@@ -57,7 +57,8 @@ def test_the_whole() -> None:
     assert total.instructions > 100 and total.arena >= 4 * 1600
 
 
-@pytest.mark.parametrize(("text", "number"), [
-    ("", 0), ("define void @f() {\nentry:\n  ; note\n  %x = add i64 1, 2\n  ret void\n}\n", 2)])
+@pytest.mark.parametrize(
+    ("text", "number"), [("", 0), ("define void @f() {\nentry:\n  ; note\n  %x = add i64 1, 2\n  ret void\n}\n", 2)]
+)
 def test_instructions(text: str, number: int) -> None:
     assert instructions(text) == number

@@ -26,9 +26,7 @@ SIZE = 3
 def samples(row: Row) -> list[list[tuple[Array, ...]]]:
     """For some operands of the row, several of the same types."""
     dtype = next(d for d in (float32, float64, int32, bool_, *row.dtypes) if d in row.dtypes)
-    made = [
-        row.inputs(dtype, np.random.default_rng(crc32(row.name.encode()) + k)) for k in range(SIZE)
-    ]
+    made = [row.inputs(dtype, np.random.default_rng(crc32(row.name.encode()) + k)) for k in range(SIZE)]
     return [list(group) for group in zip(*made, strict=True)][:4]
 
 
@@ -63,8 +61,7 @@ def check(row: Row, group: list[tuple[Array, ...]], mask: tuple[bool, ...], axis
         wanted = to_numpy(row.apply(*map(from_numpy, single)))
         assert found[i].dtype == wanted.dtype and found[i].shape == wanted.shape
         bits = [
-            np.where(np.isnan(a), 0, a).tobytes() if a.dtype.kind in "f" else a.tobytes()
-            for a in (found[i], wanted)
+            np.where(np.isnan(a), 0, a).tobytes() if a.dtype.kind in "f" else a.tobytes() for a in (found[i], wanted)
         ]
         assert bits[0] == bits[1], f"{row.name}, batched {mask} along {axis}, example {i}"
         if found.dtype.kind == "f":
@@ -92,9 +89,7 @@ def test_calls_stay_calls() -> None:
 
 def test_what_is_not_batched_stays_so() -> None:
     one = from_numpy(np.ones(3, np.float32))
-    (y, z), axes = batch(
-        lambda x: [add(one, one), mul(x, x)], [from_numpy(np.ones((2, 3), np.float32))], [0], 2
-    )
+    (y, z), axes = batch(lambda x: [add(one, one), mul(x, x)], [from_numpy(np.ones((2, 3), np.float32))], [0], 2)
     assert axes == [None, 0] and y.shape == (3,) and z.shape == (2, 3)
 
 

@@ -33,9 +33,7 @@ def names(trace: Trace) -> list[str]:
 def test_records_equations_with_the_users_line() -> None:
     trace = stage(lambda x: [add(x, x)], [F], "doubled")
     (e,) = trace.graph.equations
-    assert (
-        e.source.split(" (")[0].endswith(f"test_stage.py:{LINE}") and trace.graph.name == "doubled"
-    )
+    assert e.source.split(" (")[0].endswith(f"test_stage.py:{LINE}") and trace.graph.name == "doubled"
 
 
 LINE = test_records_equations_with_the_users_line.__code__.co_firstlineno + 1
@@ -53,9 +51,7 @@ def test_captures_come_once_each_and_in_order() -> None:
 def test_plain_scalars_are_literals_and_tracked_ones_captures() -> None:
     scalar = from_numpy(np.float32(2.5))
     trace = stage(lambda: [add(scalar, scalar)], [])
-    assert not trace.captures and all(
-        isinstance(a, Literal) for a in trace.graph.equations[0].inputs
-    )
+    assert not trace.captures and all(isinstance(a, Literal) for a in trace.graph.equations[0].inputs)
     tracked = from_numpy(np.float32(2.5))
     tracked.node = Leaf(0)
     assert stage(lambda: [neg(tracked)], []).captures == (tracked,)
@@ -78,9 +74,7 @@ def test_running_a_graph_under_staging_keeps_literals_and_lines() -> None:
     outer = stage(lambda x: run(graph, [x]), [F]).graph
     assert outer == graph
     lined = stage(lambda x: [neg(x)], [F]).graph
-    assert (
-        stage(lambda x: run(lined, [x]), [F]).graph.equations[0].source == lined.equations[0].source
-    )
+    assert stage(lambda x: run(lined, [x]), [F]).graph.equations[0].source == lined.equations[0].source
 
 
 def test_nested_stagings_capture_values_of_outer_ones() -> None:

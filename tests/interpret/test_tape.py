@@ -119,9 +119,7 @@ def test_gradients_of_results_on_request() -> None:
     tape.retain(y.node)
     loss = total(add(mul(y, y), mul(y, z)))
     tape.backward([loss], [ones(loss)])
-    np.testing.assert_allclose(
-        to_numpy(tape.retained(y.node)), 2 * np.array([1, 4]) + np.sin([1, 2])
-    )
+    np.testing.assert_allclose(to_numpy(tape.retained(y.node)), 2 * np.array([1, 4]) + np.sin([1, 2]))
     assert tape.retained(z.node) is None
 
 
@@ -212,11 +210,7 @@ def test_gradient_of_vmap_and_vmap_of_gradient() -> None:
     assert axes == [0]
     outer = gradient(lambda v: [total(batch(f, [v], [0], 3)[0][0])], X)
     for k in range(3):
-        assert (
-            to_numpy(found)[k].tobytes()
-            == to_numpy(rows[k]).tobytes()
-            == to_numpy(outer)[k].tobytes()
-        )
+        assert to_numpy(found)[k].tobytes() == to_numpy(rows[k]).tobytes() == to_numpy(outer)[k].tobytes()
 
 
 def test_outer_levels_go_on_recording() -> None:
@@ -285,8 +279,6 @@ def test_staged_pullbacks_come_from_the_lines_they_differentiate() -> None:
 def test_graphs_are_verified_and_pullbacks_small() -> None:
     t = TensorType((2,), float32)
     graph = stage(lambda v: [gradient(lambda w: [total(mul(w, w))], v)], [t]).graph.verify()
-    assert (
-        len([e for e in graph.equations if e.primitive.name == "mul"]) == 3
-    )  # the value's and two of the gradient's
+    assert len([e for e in graph.equations if e.primitive.name == "mul"]) == 3  # the value's and two of the gradient's
     (y,) = run(graph, [from_numpy(np.array([1, 2], np.float32))])
     np.testing.assert_array_equal(to_numpy(y), [2, 4])

@@ -58,9 +58,7 @@ def test_uses_are_in_order_and_counted() -> None:
 def test_dead_code_goes_and_inputs_stay() -> None:
     graph, _ = sample()
     found = without_dead_code(graph).verify()
-    assert [e.primitive.name for e in found.equations] == ["neg", "neg", "add"] and len(
-        found.inputs
-    ) == 2
+    assert [e.primitive.name for e in found.equations] == ["neg", "neg", "add"] and len(found.inputs) == 2
     assert without_dead_code(found) is found
     kept, live = live_equations(graph.equations, [])
     assert kept == [] and live == set()

@@ -105,11 +105,7 @@ def test_symbolic_sizes(shape: list[Any]) -> None:
 def literals(draw: st.DrawFn) -> Literal:
     dtype: DType = draw(st.sampled_from(ALL))
     shape = draw(st.sampled_from([(), (), (3,), (2, 2), (0,)]))
-    raw = draw(
-        st.binary(
-            min_size=dtype.itemsize * math.prod(shape), max_size=dtype.itemsize * math.prod(shape)
-        )
-    )
+    raw = draw(st.binary(min_size=dtype.itemsize * math.prod(shape), max_size=dtype.itemsize * math.prod(shape)))
     if dtype is bool_:
         raw = bytes(x & 1 for x in raw)
     return Literal(np.frombuffer(raw, dtype.numpy).reshape(shape).copy(), TensorType(shape, dtype))
@@ -141,12 +137,7 @@ def test_constants_are_readable(value: float, dtype: str, text: str) -> None:
 
 
 PARAMETERS = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text()
-    | st.sampled_from(ALL),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.sampled_from(ALL),
     lambda inner: st.lists(inner, max_size=3).map(tuple),
     max_leaves=8,
 )
@@ -204,9 +195,7 @@ def test_damaged_text_never_does_anything_else(data: st.DataObject) -> None:
     text = str(branches()) if data.draw(st.booleans()) else LOSS
     at = data.draw(st.integers(0, len(text)))
     end = min(len(text), at + data.draw(st.integers(0, 6)))
-    damaged = (
-        text[:at] + data.draw(st.text('()[]<>=,:.*/+-^ \n#"abcf3210xe', max_size=6)) + text[end:]
-    )
+    damaged = text[:at] + data.draw(st.text('()[]<>=,:.*/+-^ \n#"abcf3210xe', max_size=6)) + text[end:]
     try:
         graph = parse(damaged)
     except GraphError:

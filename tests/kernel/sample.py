@@ -35,8 +35,25 @@ from nacre.kernel.ast import (
 
 N, M = Dim.symbol("N", 0, 4096), Dim.symbol("M")
 DTYPES = (float32, float64, bfloat16, int32, int64, uint8, bool_)
-CHEAP = ("add", "sub", "mul", "div", "minimum", "maximum", "neg", "abs", "sqrt", "fma", "and", "xor", "not", "floor",
-         "shl", "idiv", "rem")
+CHEAP = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "minimum",
+    "maximum",
+    "neg",
+    "abs",
+    "sqrt",
+    "fma",
+    "and",
+    "xor",
+    "not",
+    "floor",
+    "shl",
+    "idiv",
+    "rem",
+)
 
 
 def softmax() -> Kernel:
@@ -45,12 +62,34 @@ def softmax() -> Kernel:
     i, j = Index("i"), Index("j")
     m, s = Buffer("m", float32, ()), Buffer("s", float32, ())
     e = Local("e", float32)
-    return Kernel("softmax", (x,), (y,), (For("i", N, (
-        Alloc(m), For("j", M, (Accumulate("max", ("m",), (Load("x", (i, j), float32),)),)),
-        Alloc(s), For("j", M, (
-            Let("e", apply("exp", apply("sub", Load("x", (i, j), float32), Load("m", (), float32)))),
-            Store("y", (i, j), e), Accumulate("sum", ("s",), (e,)))),
-        For("j", M, (Store("y", (i, j), apply("div", Load("y", (i, j), float32), Load("s", (), float32))),)))),))
+    return Kernel(
+        "softmax",
+        (x,),
+        (y,),
+        (
+            For(
+                "i",
+                N,
+                (
+                    Alloc(m),
+                    For("j", M, (Accumulate("max", ("m",), (Load("x", (i, j), float32),)),)),
+                    Alloc(s),
+                    For(
+                        "j",
+                        M,
+                        (
+                            Let("e", apply("exp", apply("sub", Load("x", (i, j), float32), Load("m", (), float32)))),
+                            Store("y", (i, j), e),
+                            Accumulate("sum", ("s",), (e,)),
+                        ),
+                    ),
+                    For(
+                        "j", M, (Store("y", (i, j), apply("div", Load("y", (i, j), float32), Load("s", (), float32))),)
+                    ),
+                ),
+            ),
+        ),
+    )
 
 
 class Chance:
@@ -70,7 +109,12 @@ class Chance:
 
     def buffer(self, dtype: DType | None = None) -> Buffer:
         layouts: list[tuple[tuple[Size, ...], tuple[Size, ...] | None]] = [
-            ((N, M), None), ((N, M), (1, N)), ((N, M), (M, 1)), ((N,), None), ((M,), None)]
+            ((N, M), None),
+            ((N, M), (1, N)),
+            ((N, M), (M, 1)),
+            ((N,), None),
+            ((M,), None),
+        ]
         shape, strides = self.random.choice(layouts)
         b = Buffer(f"x{len(self.buffers)}", dtype or self.dtype(), shape, strides)
         self.buffers.append(b)
@@ -126,8 +170,9 @@ class Chance:
             outputs.append(y)
             store: Stmt = Store(y.name, (Index("i"), Index("j")), self.value(y.dtype, 3))
             if self.random.random() < 0.3:
-                store = If(self.value(bool_, 1), (store,), (
-                    Store(y.name, (Index("i"), Index("j")), self.value(y.dtype, 1)),))
+                store = If(
+                    self.value(bool_, 1), (store,), (Store(y.name, (Index("i"), Index("j")), self.value(y.dtype, 1)),)
+                )
             body.append(store)
         around: list[Stmt] = []
         after: list[Stmt] = []

@@ -15,8 +15,20 @@ from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Local, c
 S = Dim.symbol("S", 1)
 EXTENTS: dict[str, Size] = {"i": 5, "j": 8, "k": S}
 SCOPE = Scope(EXTENTS, {"t": index_add(Index("i"), const(2))})
-leaves = st.sampled_from((Index("i"), Index("j"), Index("k"), Local("t", int64), const(0), const(1), const(3), const(8),
-                          Extent(S), Extent(2 * S)))
+leaves = st.sampled_from(
+    (
+        Index("i"),
+        Index("j"),
+        Index("k"),
+        Local("t", int64),
+        const(0),
+        const(1),
+        const(3),
+        const(8),
+        Extent(S),
+        Extent(2 * S),
+    )
+)
 
 
 def compound(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:

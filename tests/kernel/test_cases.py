@@ -24,12 +24,17 @@ Value = Callable[[Expr, Expr], Expr]
 def nest(rows: int | Dim, columns: int | Dim, shape: tuple[int | Dim, int | Dim], value: Value) -> Kernel:
     body = Store("y", (I, J), value(I, J))
     inner = For("j", columns, (body,), parallel=True, vector=True)
-    return Kernel("chosen", (Buffer("x", float32, shape),), (Buffer("y", float32, (rows, columns)),),
-                  (For("i", rows, (inner,), parallel=True),))
+    return Kernel(
+        "chosen",
+        (Buffer("x", float32, shape),),
+        (Buffer("y", float32, (rows, columns)),),
+        (For("i", rows, (inner,), parallel=True),),
+    )
 
 
 def padded(before: int, after: int) -> Value:
     """x[8, 40] surrounded by ones."""
+
     def value(i: Expr, j: Expr) -> Expr:
         places: list[Expr] = []
         conditions: list[Expr] = []
@@ -54,13 +59,16 @@ def test_padding(before: int, after: int) -> None:
     (expected,) = nest_oracle.run(kernel, [x], {})
     (found,) = check(cases, [x], cuts=(1, 3, 8))
     assert (canonical(expected) == canonical(found)).all()
-    left = {e.op for s in statements(cases.body) for e in ((s.value,) if isinstance(s, Store) else ())
-            if isinstance(e, Apply)}
+    left = {
+        e.op
+        for s in statements(cases.body)
+        for e in ((s.value,) if isinstance(s, Store) else ())
+        if isinstance(e, Apply)
+    }
     assert not left & {"select", "minimum", "maximum"}
 
 
-comparisons = st.tuples(st.sampled_from(("lt", "le", "gt", "ge")), st.booleans(), st.booleans(),
-                        st.integers(-3, 30))
+comparisons = st.tuples(st.sampled_from(("lt", "le", "gt", "ge")), st.booleans(), st.booleans(), st.integers(-3, 30))
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,12 +91,17 @@ def test_any_comparison_of_an_index(chosen: list[tuple[str, bool, bool, int]], r
 
 def test_what_cannot_be_cut_stays() -> None:
     n = Dim.symbol("n")
-    mask = nest(8, 8, (8, 8), lambda i, j: apply("select", apply("lt", i, j), Load("x", (i, j), float32),
-                                                 Const(0.0, float32)))
+    mask = nest(
+        8, 8, (8, 8), lambda i, j: apply("select", apply("lt", i, j), Load("x", (i, j), float32), Const(0.0, float32))
+    )
     assert split_cases(mask) is mask
     # whether a symbolic size is above 5 is not known
-    unknown = nest(4, n, (4, n), lambda i, j: apply("select", apply("lt", j, const(5)), Load("x", (i, j), float32),
-                                                    Const(0.0, float32)))
+    unknown = nest(
+        4,
+        n,
+        (4, n),
+        lambda i, j: apply("select", apply("lt", j, const(5)), Load("x", (i, j), float32), Const(0.0, float32)),
+    )
     assert split_cases(unknown) is unknown
 
     def many(i: Expr, j: Expr) -> Expr:

@@ -29,26 +29,29 @@ def test_softmax_passes() -> None:
 HEAD = "kernel k(x: f32[N], c: bool[N]) -> (y: f32[N]):\n"
 
 
-@pytest.mark.parametrize(("body", "why"), (
-    ("for i in N:\n  x[i] = y[i]", "x is an input"),
-    ("for i in N:\n  z[i] = x[i]", "unknown buffer z"),
-    ("for i in N:\n  y[i, i] = x[i]", "y must have 1 indices; got 2"),
-    ("for i in N:\n  y[i] = c[i]", "elements of y must be f32; got bool"),
-    ("for i in N:\n  y[x[i]] = x[i]", "indices must be int64"),
-    ("for i in N:\n  y[i] = exp(c[i])", None),
-    ("for i in N:\n  y[i] = and(x[i], x[i])", "operand dtypes of and do not match"),
-    ("for i in N:\n  y[i] = bitcast[f64](x[i])", "operand dtypes of bitcast do not match"),
-    ("for i in N:\n  if x[i]:\n    y[i] = x[i]", "a condition must have dtype bool"),
-    ("for i in N:\n  for i in N:\n    y[i] = x[i]", "names must be distinct; i"),
-    ("parallel for i in N:\n  y[0] = x[i]", "must be independent"),
-    ("alloc s: f32[]\nparallel for i in N:\n  accumulate sum s <- x[i]", "its rounds accumulate into s"),
-    ("alloc s: f32[]\nfor i in N:\n  for j in N:\n    accumulate sum s <- x[j]", "directly in the one loop"),
-    ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  y[i] = s[]", "after its loop"),
-    ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  accumulate sum s <- x[i]", "one Accumulate"),
-    ("alloc s: f32[]\naccumulate sum s <- x[0]", "a loop must separate"),
-    ("alloc s: f64[]\nfor i in N:\n  accumulate sum s <- x[i]", "the accumulator must have type f32"),
-    ("alloc s: f32[]\nalloc k: i64[]\nfor i in N:\n  accumulate argmax s, k <- x[i], x[i]", "must have type f32"),
-))
+@pytest.mark.parametrize(
+    ("body", "why"),
+    (
+        ("for i in N:\n  x[i] = y[i]", "x is an input"),
+        ("for i in N:\n  z[i] = x[i]", "unknown buffer z"),
+        ("for i in N:\n  y[i, i] = x[i]", "y must have 1 indices; got 2"),
+        ("for i in N:\n  y[i] = c[i]", "elements of y must be f32; got bool"),
+        ("for i in N:\n  y[x[i]] = x[i]", "indices must be int64"),
+        ("for i in N:\n  y[i] = exp(c[i])", None),
+        ("for i in N:\n  y[i] = and(x[i], x[i])", "operand dtypes of and do not match"),
+        ("for i in N:\n  y[i] = bitcast[f64](x[i])", "operand dtypes of bitcast do not match"),
+        ("for i in N:\n  if x[i]:\n    y[i] = x[i]", "a condition must have dtype bool"),
+        ("for i in N:\n  for i in N:\n    y[i] = x[i]", "names must be distinct; i"),
+        ("parallel for i in N:\n  y[0] = x[i]", "must be independent"),
+        ("alloc s: f32[]\nparallel for i in N:\n  accumulate sum s <- x[i]", "its rounds accumulate into s"),
+        ("alloc s: f32[]\nfor i in N:\n  for j in N:\n    accumulate sum s <- x[j]", "directly in the one loop"),
+        ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  y[i] = s[]", "after its loop"),
+        ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  accumulate sum s <- x[i]", "one Accumulate"),
+        ("alloc s: f32[]\naccumulate sum s <- x[0]", "a loop must separate"),
+        ("alloc s: f64[]\nfor i in N:\n  accumulate sum s <- x[i]", "the accumulator must have type f32"),
+        ("alloc s: f32[]\nalloc k: i64[]\nfor i in N:\n  accumulate argmax s, k <- x[i], x[i]", "must have type f32"),
+    ),
+)
 def test_faults(body: str, why: str | None) -> None:
     kernel = parse(HEAD + "\n".join("  " + line for line in body.splitlines()))
     if why is None:

@@ -21,8 +21,10 @@ def kernel(text: str) -> Kernel:
 
 
 def test_sum_is_the_tree() -> None:
-    k = kernel("kernel s(x: f32[N]) -> (y: f32[]):\n  alloc s: f32[]\n  for i in N:\n    accumulate sum s <- x[i]\n"
-               "  y[] = s[]\n")
+    k = kernel(
+        "kernel s(x: f32[N]) -> (y: f32[]):\n  alloc s: f32[]\n  for i in N:\n    accumulate sum s <- x[i]\n"
+        "  y[] = s[]\n"
+    )
     for n in (0, 1, 2, 100):
         x = RNG.standard_normal(n).astype(np.float32)
         (y,) = run(k, [x], {"N": n})
@@ -39,17 +41,21 @@ def test_softmax() -> None:
 
 
 def test_argmax_takes_the_first() -> None:
-    k = kernel("kernel a(x: f32[N]) -> (y: i64[]):\n  alloc s: f32[]\n  alloc k: i64[]\n  for i in N:\n"
-               "    accumulate argmax s, k <- x[i], i\n  y[] = k[]\n")
+    k = kernel(
+        "kernel a(x: f32[N]) -> (y: i64[]):\n  alloc s: f32[]\n  alloc k: i64[]\n  for i in N:\n"
+        "    accumulate argmax s, k <- x[i], i\n  y[] = k[]\n"
+    )
     for values, expected in (([1, 3, 3], 1), ([-np.inf, -np.inf], 0), ([1, np.nan, 9, np.nan], 1), ([-0.0, 0.0], 0)):
         x = np.array(values, np.float32)
         assert run(k, [x], {"N": len(x)})[0] == expected
 
 
 def test_lanes_and_conditions() -> None:
-    k = kernel("kernel c(x: i64[N]) -> (y: i64[N]):\n  parallel for i in N:\n    alloc n: i64[]\n    alloc a: i64[]\n"
-               "    a[] = x[i]\n    while gt(a[], 1):\n      n[] = n[] + 1\n      if eq(rem(a[], 2), 0):\n"
-               "        a[] = idiv(a[], 2)\n      else:\n        a[] = (a[] * 3) + 1\n    y[i] = n[]\n")
+    k = kernel(
+        "kernel c(x: i64[N]) -> (y: i64[N]):\n  parallel for i in N:\n    alloc n: i64[]\n    alloc a: i64[]\n"
+        "    a[] = x[i]\n    while gt(a[], 1):\n      n[] = n[] + 1\n      if eq(rem(a[], 2), 0):\n"
+        "        a[] = idiv(a[], 2)\n      else:\n        a[] = (a[] * 3) + 1\n    y[i] = n[]\n"
+    )
     (y,) = run(k, [np.arange(10)], {"N": 10})
     assert y.tolist() == [0, 0, 1, 7, 2, 5, 8, 16, 3, 19]
 

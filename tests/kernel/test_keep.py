@@ -55,12 +55,16 @@ def test_spared_results_keep_their_rows() -> None:
     assert rows(kept_in_results(kernel(), frozenset("w"))) == 0
 
 
-@pytest.mark.parametrize("last", [
-    "      y[i, k] = mul(r[k], t)\n      w[i, k] = r[k]\n      w[i, k] = t",  # stored twice
-    "      y[i, k] = mul(r[k], t)\n      w[k, k] = r[k]",  # at another index
-    "      y[i, k] = mul(r[k], t)\n      w[i, sub(4, k)] = r[k]",
-    "      if lt(r[k], t):\n        w[i, k] = r[k]\n      y[i, k] = add(r[k], w[i, k])",  # under a condition, and read
-])
+@pytest.mark.parametrize(
+    "last",
+    [
+        "      y[i, k] = mul(r[k], t)\n      w[i, k] = r[k]\n      w[i, k] = t",  # stored twice
+        "      y[i, k] = mul(r[k], t)\n      w[k, k] = r[k]",  # at another index
+        "      y[i, k] = mul(r[k], t)\n      w[i, sub(4, k)] = r[k]",
+        "      if lt(r[k], t):\n        w[i, k] = r[k]\n      y[i, k] = add(r[k], w[i, "
+        "k])",  # under a condition, and read
+    ],
+)
 def test_other_last_passes_keep_their_rows(last: str) -> None:
     assert kept_in_results(kernel(last), frozenset()) == kernel(last)
 

@@ -18,18 +18,19 @@ CASES = [
 def plain(conv: order.Convolution, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """y by padding with zeros, in float64."""
     rows, columns = conv.rows, conv.columns
-    padded = np.pad(x.astype(np.float64), (
-        (0, 0), (0, 0), (rows.low, rows.high), (columns.low, columns.high)))
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (rows.low, rows.high), (columns.low, columns.high)))
     y = np.zeros((x.shape[0], conv.filters, rows.out, columns.out))
     for o in range(conv.filters):
         first = o // conv.group_filters * conv.group_channels
         for i in range(rows.out):
             for j in range(columns.out):
                 top, left = i * rows.stride, j * columns.stride
-                patch = padded[:, first:first + conv.group_channels,
-                               top:top + rows.dilation * (rows.kernel - 1) + 1:rows.dilation,
-                               left:left + columns.dilation * (columns.kernel - 1) + 1:
-                               columns.dilation]
+                patch = padded[
+                    :,
+                    first : first + conv.group_channels,
+                    top : top + rows.dilation * (rows.kernel - 1) + 1 : rows.dilation,
+                    left : left + columns.dilation * (columns.kernel - 1) + 1 : columns.dilation,
+                ]
                 y[:, o, i, j] = (patch * w[o]).sum((1, 2, 3))
     return y
 

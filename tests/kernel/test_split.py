@@ -74,11 +74,15 @@ def test_negative_zeros_survive() -> None:
     same_bits(COLUMNS, np.full((3, 5), -0.0, np.float32))
 
 
-@pytest.mark.parametrize("text", (
-    "kernel k(x: f32[N]) -> (y: f32[N]):\n  parallel for i in N:\n    y[i] = x[i]\n",
-    "kernel k(x: f32[9]) -> (y: f32[]):\n  alloc s: f32[]\n  for i in 9:\n    accumulate sum s <- x[i]\n  y[] = s[]\n",
-    "kernel k(x: f32[N]) -> (y: i64[]):\n  alloc s: f32[]\n  alloc k: i64[]\n  for i in N:\n"
-    "    accumulate argmax s, k <- x[i], i\n  y[] = k[]\n",
-))
+@pytest.mark.parametrize(
+    "text",
+    (
+        "kernel k(x: f32[N]) -> (y: f32[N]):\n  parallel for i in N:\n    y[i] = x[i]\n",
+        "kernel k(x: f32[9]) -> (y: f32[]):\n  alloc s: f32[]\n  for i in 9:\n    accumulate sum s <- "
+        "x[i]\n  y[] = s[]\n",
+        "kernel k(x: f32[N]) -> (y: i64[]):\n  alloc s: f32[]\n  alloc k: i64[]\n  for i in N:\n"
+        "    accumulate argmax s, k <- x[i], i\n  y[] = k[]\n",
+    ),
+)
 def test_what_stays_whole(text: str) -> None:
     assert split(parse(text), 8) is None

@@ -63,11 +63,19 @@ def test_every_construct() -> None:
     kernel = whole(
         Let("n", Extent(size)),
         Alloc(Buffer("b", int32, (3, M + 1))),
-        For("i", 5, (
-            If(op("lt", i, Const(-3, int64)), (Store("y", (op("sub", i, Const(-1, int64)),), Const(1.0, float32)),), (
-                Store("b", (i, op("mul", i, op("add", i, i))), Const(-7, int32)),)),
-            While(Const(False, bool_), ()),
-        ), unroll=4),
+        For(
+            "i",
+            5,
+            (
+                If(
+                    op("lt", i, Const(-3, int64)),
+                    (Store("y", (op("sub", i, Const(-1, int64)),), Const(1.0, float32)),),
+                    (Store("b", (i, op("mul", i, op("add", i, i))), Const(-7, int32)),),
+                ),
+                While(Const(False, bool_), ()),
+            ),
+            unroll=4,
+        ),
         Call("contract", ("y",), ("b",), (("transpose", True), ("sizes", (1, 2)))),
     )
     assert parse(show(kernel)) == kernel
@@ -80,15 +88,18 @@ def test_bounds_of_symbols() -> None:
     assert parse(show(kernel)) == kernel
 
 
-@pytest.mark.parametrize(("line", "why"), (
-    ("y[i] = x[i]", "expected a buffer"),
-    ("y[i] = foo", "expected the index of an enclosing loop"),
-    ("y[i] = add(1)", "add must have 2 operands"),
-    ("y[i] = 1:f33", "dtype"),
-    ("y[i] = 1.5:f32 2", "the end of the line"),
-    ("y[i", "unexpected end"),
-    ("y[i] = §", "unexpected"),
-))
+@pytest.mark.parametrize(
+    ("line", "why"),
+    (
+        ("y[i] = x[i]", "expected a buffer"),
+        ("y[i] = foo", "expected the index of an enclosing loop"),
+        ("y[i] = add(1)", "add must have 2 operands"),
+        ("y[i] = 1:f33", "dtype"),
+        ("y[i] = 1.5:f32 2", "the end of the line"),
+        ("y[i", "unexpected end"),
+        ("y[i] = §", "unexpected"),
+    ),
+)
 def test_faults_name_the_line(line: str, why: str) -> None:
     with pytest.raises(GraphError, match=why) as fault:
         parse(f"kernel k() -> (y: f32[N]):\n  for i in N:\n    {line}\n")

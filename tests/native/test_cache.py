@@ -75,8 +75,9 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, damage: str) -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 400), st.integers(1, 255))
-def test_any_changed_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, payload: bytes,
-                                     place: int, change: int) -> None:
+def test_any_changed_byte_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, payload: bytes, place: int, change: int
+) -> None:
     disk = DiskCache(tmp_path_factory.getbasetemp() / "bytes")
     disk.write(KEY, payload)
     assert disk.read(KEY) == payload
@@ -89,16 +90,17 @@ def test_any_changed_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, p
 
 
 @pytest.mark.parametrize("kind", ["file in the way", "no such disk", "read-only"])
-def test_an_unusable_directory_costs_one_warning(tmp_path: Path, kind: str,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_directory_costs_one_warning(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "cache"
     if kind == "file in the way":
         place.write_text("not a directory")
     elif kind == "no such disk":
         place = Path("/proc/nowhere/cache")
     else:
+
         def refuse(*_: object) -> None:
             raise OSError(30, "Read-only file system")
+
         monkeypatch.setattr(os, "replace", refuse)
     objects = ObjectCache(DiskCache(place))
     with pytest.warns(RuntimeWarning, match="NACRE_CACHE_DIR") as seen:
@@ -119,9 +121,10 @@ def test_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert answer(objects.compile(TEXT.format(1), engine.host_target())) == 2
 
 
-@pytest.mark.parametrize(("text", "size"), [
-    ("", 512 << 20), ("200M", 200 << 20), ("1g", 1 << 30), ("1.5KiB", 1536), ("12345", 12345),
-    ("lots", 512 << 20)])
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("", 512 << 20), ("200M", 200 << 20), ("1g", 1 << 30), ("1.5KiB", 1536), ("12345", 12345), ("lots", 512 << 20)],
+)
 @pytest.mark.filterwarnings("ignore:NACRE_CACHE_SIZE")
 def test_size(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
     monkeypatch.setenv("NACRE_CACHE_SIZE", text)
@@ -208,8 +211,7 @@ def test_compile_all_raises_what_one_raises(tmp_path: Path) -> None:
 
 def test_symbols_tell_libraries_apart(tmp_path: Path) -> None:
     objects = ObjectCache(DiskCache(tmp_path))
-    text = "declare i64 @other(i64)\ndefine i64 @kernel(i64 %a) {\n" \
-           "  %r = call i64 @other(i64 %a)\n  ret i64 %r\n}\n"
+    text = "declare i64 @other(i64)\ndefine i64 @kernel(i64 %a) {\n  %r = call i64 @other(i64 %a)\n  ret i64 %r\n}\n"
     target = engine.host_target()
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     results: list[int] = []

@@ -51,6 +51,7 @@ def test_who_waits_helps_and_larger_jobs_come_first(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_fork_comes_between_jobs() -> None:
-    done = subprocess.run([sys.executable, "-c", FORK], env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False,
-                          timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], env={**os.environ, "NACRE_CACHE_DIR": "off"}, check=False, timeout=60
+    )
     assert done.returncode == 0

@@ -23,8 +23,10 @@ def call(library: engine.Library, value: int, name: str = "kernel") -> int:
 
 
 def test_import_does_not_import_llvmlite() -> None:
-    code = "import sys, nacre.native.pool, nacre.runtime.buffer; " \
-           "sys.exit('llvmlite' in sys.modules or 'numpy' in sys.modules)"
+    code = (
+        "import sys, nacre.native.pool, nacre.runtime.buffer; "
+        "sys.exit('llvmlite' in sys.modules or 'numpy' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
 
 
@@ -68,8 +70,7 @@ def test_code_calls_across_more_than_two_gibibytes() -> None:
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
     low = libc.mmap(0x10_0000_0000, 4096, 7, 0x22, -1, 0)  # readable, writable, executable; private
     ctypes.memmove(low, ctypes.cast(code, ctypes.c_void_p), 16)
-    text = "declare i64 @far(i64)\ndefine i64 @kernel(i64 %a) {\n" \
-           "  %r = call i64 @far(i64 %a)\n  ret i64 %r\n}\n"
+    text = "declare i64 @far(i64)\ndefine i64 @kernel(i64 %a) {\n  %r = call i64 @far(i64 %a)\n  ret i64 %r\n}\n"
     near = engine.load(engine.compile_text(text, target), {"far": low})
     assert abs(near.address("kernel") - low) > 2**31
     assert call(near, 0) == 77
@@ -87,8 +88,9 @@ def test_unknown_names_are_errors(capfd: pytest.CaptureFixture[str]) -> None:
     target = engine.host_target()
     with pytest.raises(CompileError, match="missing"):
         engine.load(engine.compile_text(ADD.format(0), target)).address("missing")
-    text = "declare i64 @nowhere(i64)\ndefine i64 @kernel(i64 %a) {\n" \
-           "  %r = call i64 @nowhere(i64 %a)\n  ret i64 %r\n}\n"
+    text = (
+        "declare i64 @nowhere(i64)\ndefine i64 @kernel(i64 %a) {\n  %r = call i64 @nowhere(i64 %a)\n  ret i64 %r\n}\n"
+    )
     with pytest.raises(CompileError, match="symbols"):
         engine.load(engine.compile_text(text, target)).address("kernel")
     assert "nowhere" in capfd.readouterr().err
@@ -108,8 +110,10 @@ def test_a_parse_error_shows_the_line() -> None:
 
 
 def test_a_verifier_error_shows_the_line() -> None:
-    text = "define i64 @kernel(i64 %a) {\nentry:\n  br label %b\nother:\n  %x = add i64 1, 2\n" \
-           "  br label %b\nb:\n  %y = add i64 %x, 3\n  ret i64 %y\n}\n"
+    text = (
+        "define i64 @kernel(i64 %a) {\nentry:\n  br label %b\nother:\n  %x = add i64 1, 2\n"
+        "  br label %b\nb:\n  %y = add i64 %x, 3\n  ret i64 %y\n}\n"
+    )
     with pytest.raises(CompileError, match="dominate"):
         engine.compile_text(text, engine.host_target())
 
@@ -119,8 +123,10 @@ def test_isa_is_chosen_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     target = engine.host_target()
     assert target.isa == "avx2"
     assert "+avx512" not in target.features and "+avx2" in target.features
-    text = "define void @k(ptr %p) {\n  %x = load <16 x float>, ptr %p\n" \
-           "  %y = fadd <16 x float> %x, %x\n  store <16 x float> %y, ptr %p\n  ret void\n}\n"
+    text = (
+        "define void @k(ptr %p) {\n  %x = load <16 x float>, ptr %p\n"
+        "  %y = fadd <16 x float> %x, %x\n  store <16 x float> %y, ptr %p\n  ret void\n}\n"
+    )
     assert "zmm" not in engine.emit_assembly(text, target)
     monkeypatch.setenv("NACRE_ISA", "sse9")
     with pytest.raises(ArgumentError, match="sse9"):

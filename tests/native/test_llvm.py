@@ -27,19 +27,29 @@ def test_python_classes_of_llvmlite_are_not_loaded() -> None:
 
 
 def test_a_library_that_lies_elsewhere_is_asked_of_llvmlite() -> None:
-    run("from nacre.native import llvm; llvm.os.path.exists = lambda path: False; print(llvm.version()); "
-        "import sys; sys.exit('llvmlite.binding' not in sys.modules)")
+    run(
+        "from nacre.native import llvm; llvm.os.path.exists = lambda path: False; print(llvm.version()); "
+        "import sys; sys.exit('llvmlite.binding' not in sys.modules)"
+    )
 
 
 def test_llvmlite_may_be_used_beside() -> None:
-    run("import nacre as nc; x = nc.ones(3) + 1; import llvmlite.binding as b; b.initialize_native_target(); "
-        "b.parse_assembly('define void @f() { ret void }').verify(); assert float(nc.sum(x * 2)) == 12")
+    run(
+        "import nacre as nc; x = nc.ones(3) + 1; import llvmlite.binding as b; b.initialize_native_target(); "
+        "b.parse_assembly('define void @f() { ret void }').verify(); assert float(nc.sum(x * 2)) == 12"
+    )
 
 
 def test_what_means_nothing_is_refused() -> None:
-    for text, word in ((ANSWER[:-2], "expecting"), ("define i64 @f() {\n  ret i32 0\n}\n", "ret"),
-                       ("define void @f() {\na:\n  br label %b\nb:\n  %y = add i64 %x, 1\n  ret void\nc:\n"
-                        "  %x = add i64 1, 1\n  br label %b\n}\n", "dominate")):
+    for text, word in (
+        (ANSWER[:-2], "expecting"),
+        ("define i64 @f() {\n  ret i32 0\n}\n", "ret"),
+        (
+            "define void @f() {\na:\n  br label %b\nb:\n  %y = add i64 %x, 1\n  ret void\nc:\n"
+            "  %x = add i64 1, 1\n  br label %b\n}\n",
+            "dominate",
+        ),
+    ):
         with pytest.raises(llvm.Refused, match=word):
             llvm.Module(text)
     with pytest.raises(llvm.Refused, match="nowhere"):
@@ -48,8 +58,10 @@ def test_what_means_nothing_is_refused() -> None:
 
 def test_modules_are_taken_in_and_hide_what_is_not_public() -> None:
     made = machine()
-    with llvm.Module(made.head + "declare i64 @answer()\ndefine i64 @more() {\n  %a = call i64 @answer()\n"
-                     "  %b = add i64 %a, 1\n  ret i64 %b\n}\n") as whole:
+    with llvm.Module(
+        made.head + "declare i64 @answer()\ndefine i64 @more() {\n  %a = call i64 @answer()\n"
+        "  %b = add i64 %a, 1\n  ret i64 %b\n}\n"
+    ) as whole:
         whole.take_in(made.head + ANSWER)
         with pytest.raises(llvm.Refused, match="answer"):
             whole.take_in(made.head + ANSWER)

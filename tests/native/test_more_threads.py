@@ -18,8 +18,13 @@ print([str(w.message).partition(";")[0] for w in met if "threads" in str(w.messa
 
 
 def said(calls: str, **environment: str) -> str:
-    done = subprocess.run([sys.executable, "-c", CODE.format(calls=calls)], capture_output=True, text=True, check=True,
-                          env={**os.environ, **environment})
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(calls=calls)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
     return done.stdout
 
 

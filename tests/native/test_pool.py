@@ -122,7 +122,7 @@ def test_a_number_of_threads_is_taken_before_the_code_is_there(kernels: engine.L
     assert made.threads == (2 if made.parallel else 1)
     slots, address = cells()
     made.run(kernels.address("count"), address, 50)
-    assert list(slots[100:150]) == [1] * 50 and sum(slots[made.threads:100]) == 0
+    assert list(slots[100:150]) == [1] * 50 and sum(slots[made.threads : 100]) == 0
 
 
 def test_changing_the_number_of_threads_quickly(pool: Pool, kernels: engine.Library) -> None:
@@ -196,8 +196,10 @@ SPARE = """if True:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are looked at as Linux shows them")
 def test_threads_that_are_too_many_now_sleep_through_all_regions() -> None:
     text = SPARE.format(folder=str(Path(__file__).parent))
-    assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False,
-                          timeout=60).stdout == "done\n"
+    assert (
+        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60).stdout
+        == "done\n"
+    )
 
 
 BESIDE = """if True:
@@ -238,8 +240,7 @@ def test_a_worker_without_a_processor_holds_nobody_up() -> None:
 def affinities() -> list[set[int]]:
     """Where each of this process's other threads may run."""
     own = threading.get_native_id()
-    return [os.sched_getaffinity(int(task.name)) for task in Path("/proc/self/task").iterdir()
-            if int(task.name) != own]
+    return [os.sched_getaffinity(int(task.name)) for task in Path("/proc/self/task").iterdir() if int(task.name) != own]
 
 
 @pytest.mark.skipif(len(limits.allowed_processors()) < 2, reason="needs two processors")
@@ -326,8 +327,12 @@ def test_signals_reach_the_main_thread(pool: Pool, kernels: engine.Library) -> N
         for _ in range(20):
             os.kill(os.getpid(), signal.SIGUSR1)
             time.sleep(0.001)
-        blocked = [line for task in Path("/proc/self/task").iterdir()
-                   for line in (task / "status").read_text().splitlines() if "SigBlk" in line]
+        blocked = [
+            line
+            for task in Path("/proc/self/task").iterdir()
+            for line in (task / "status").read_text().splitlines()
+            if "SigBlk" in line
+        ]
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert set(seen) == {threading.main_thread().native_id}

@@ -197,15 +197,19 @@ def test_where_nothing_is_private_nothing_is_kept(tmp_path: Path, place: Path) -
         assert DiskCache(tmp_path / "open").directory is None
 
 
-@pytest.mark.parametrize(("members", "users", "alone"), [
-    ([], [("me", 1000), ("other", 1001)], True),
-    (["me", "root"], [("me", 1000)], True),
-    (["other"], [("me", 1000), ("other", 1001)], False),
-    ([], [("me", 1000), ("other", 1000)], False),  # by its entry alone
-    ([], [("me", 1000), ("root", 1000)], True),
-])
-def test_who_is_alone_in_a_group(monkeypatch: pytest.MonkeyPatch, members: list[str], users: list[tuple[str, int]],
-                                 alone: bool) -> None:
+@pytest.mark.parametrize(
+    ("members", "users", "alone"),
+    [
+        ([], [("me", 1000), ("other", 1001)], True),
+        (["me", "root"], [("me", 1000)], True),
+        (["other"], [("me", 1000), ("other", 1001)], False),
+        ([], [("me", 1000), ("other", 1000)], False),  # by its entry alone
+        ([], [("me", 1000), ("root", 1000)], True),
+    ],
+)
+def test_who_is_alone_in_a_group(
+    monkeypatch: pytest.MonkeyPatch, members: list[str], users: list[tuple[str, int]], alone: bool
+) -> None:
     numbers = {"root": 0, "me": 1000, "other": 1001}
     listed = [pwd.struct_passwd((name, "x", numbers[name], first, "", "/", "/bin/sh")) for name, first in users]
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -297,9 +301,18 @@ def test_any_size_is_taken_or_told_of(monkeypatch: pytest.MonkeyPatch, text: str
     assert cache.default_size() in (cache.DEFAULT_SIZE, 3)
 
 
-@pytest.mark.parametrize("data", [
-    b"[" * 200_000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b"\xff\xfe", b"9" * 10_000, b"[]", b'{"x": 1e999}', b"\0" * 9,
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 200_000,
+        b'{"a":' * 5000 + b"1" + b"}" * 5000,
+        b"\xff\xfe",
+        b"9" * 10_000,
+        b"[]",
+        b'{"x": 1e999}',
+        b"\0" * 9,
+    ],
+)
 def test_any_kept_choices_are_taken_or_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     path = tmp_path / choice.FILE
     path.write_bytes(data)

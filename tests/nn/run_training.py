@@ -1,6 +1,6 @@
 """Train a network of many kinds of layers, and print a digest of losses, weights and some functions' results.
 
-    python tests/nn/run_training.py THREADS (eager | jit)
+python tests/nn/run_training.py THREADS (eager | jit)
 """
 
 from __future__ import annotations

@@ -92,8 +92,16 @@ def test_a_change_of_type_is_refused() -> None:
 
 
 @pytest.mark.parametrize("jitted", [False, True])
-@pytest.mark.parametrize("change", ["m.scale.data[0] = 9.0", "m.scale.data += 7.0", "m.scale.detach()[:] = 9.0",
-                                    "m.state_dict()['scale'][...] = 9.0", "d = m.scale.data; d[0] = 8.0; d[0] += 1.0"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "m.scale.data[0] = 9.0",
+        "m.scale.data += 7.0",
+        "m.scale.detach()[:] = 9.0",
+        "m.state_dict()['scale'][...] = 9.0",
+        "d = m.scale.data; d[0] = 8.0; d[0] += 1.0",
+    ],
+)
 def test_what_data_holds_is_the_parameters(change: str, jitted: bool) -> None:
     m = Average()
 
@@ -150,8 +158,19 @@ def test_gradients_change_in_place(jitted: bool) -> None:
     assert p.grad.tolist() == [1.0, 8.0]
 
 
-@pytest.mark.parametrize("call", ["x.zero_()", "x.add_(1)", "p.data.copy_(x)", "p.add_(x, alpha=2)",
-                                  "p.grad.zero_()", "p.fill_(0.0)", "p.data.uniform_(-1, 1)", "x.clamp_(0, 1)"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "x.zero_()",
+        "x.add_(1)",
+        "p.data.copy_(x)",
+        "p.add_(x, alpha=2)",
+        "p.grad.zero_()",
+        "p.fill_(0.0)",
+        "p.data.uniform_(-1, 1)",
+        "x.clamp_(0, 1)",
+    ],
+)
 def test_methods_that_change_a_tensor_are_named_with_what_to_write(call: str) -> None:
     x, p = nc.ones(2), nn.Parameter(nc.ones(2))
     p.grad = nc.ones(2)

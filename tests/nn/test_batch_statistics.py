@@ -27,8 +27,10 @@ def test_plain_means_in_float64(compiled: bool) -> None:
 
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_a_batch_of_nothing_leaves_the_statistics(momentum: float | None) -> None:
-    for layer, shape in ((nn.BatchNorm2d(3, momentum=momentum), (0, 3, 4, 4)),
-                         (nn.InstanceNorm2d(3, momentum=momentum, track_running_stats=True), (0, 3, 4, 4))):
+    for layer, shape in (
+        (nn.BatchNorm2d(3, momentum=momentum), (0, 3, 4, 4)),
+        (nn.InstanceNorm2d(3, momentum=momentum, track_running_stats=True), (0, 3, 4, 4)),
+    ):
         held: Any = layer
         assert held(nc.zeros(shape)).shape == shape
         assert (held.running_mean.numpy() == 0).all() and (held.running_var.numpy() == 1).all()

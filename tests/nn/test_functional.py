@@ -224,10 +224,22 @@ def test_embedding_and_one_hot() -> None:
 LABELS = ["rose", "lily", "rose"]
 
 
-@pytest.mark.parametrize("labels", [LABELS, tuple(LABELS), np.array(LABELS), np.array(LABELS, object),
-                                    np.array(LABELS, np.bytes_), "rose"], ids=lambda v: type(v).__name__)
-@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss, F.mse_loss, F.multi_margin_loss,
-                                  nn.CrossEntropyLoss(), nc.jit(lambda x, y: F.cross_entropy(x, nc.asarray(y)))])
+@pytest.mark.parametrize(
+    "labels",
+    [LABELS, tuple(LABELS), np.array(LABELS), np.array(LABELS, object), np.array(LABELS, np.bytes_), "rose"],
+    ids=lambda v: type(v).__name__,
+)
+@pytest.mark.parametrize(
+    "loss",
+    [
+        F.cross_entropy,
+        F.nll_loss,
+        F.mse_loss,
+        F.multi_margin_loss,
+        nn.CrossEntropyLoss(),
+        nc.jit(lambda x, y: F.cross_entropy(x, nc.asarray(y))),
+    ],
+)
 def test_names_of_classes_are_told_how_to_become_numbers(loss: Any, labels: Any) -> None:
     if isinstance(labels, list) and hasattr(loss, "concrete_functions"):
         pytest.skip("a list of texts is an argument of its own")
@@ -246,11 +258,16 @@ def test_floats_for_numbers_of_classes_are_told_what_to_write() -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 3, -4])
-@pytest.mark.parametrize("f", [
-    lambda i: nn.Embedding(3, 2)(i[0]), lambda i: nn.Embedding(3, 2, padding_idx=-1)(i[0].numpy()),
-    lambda i: F.embedding(i, nc.ones((3, 2))), lambda i: nn.EmbeddingBag(3, 2)(i),
-    lambda i: F.embedding_bag(i[0], nc.ones((3, 2)), nc.tensor([0]), padding_idx=1),
-])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda i: nn.Embedding(3, 2)(i[0]),
+        lambda i: nn.Embedding(3, 2, padding_idx=-1)(i[0].numpy()),
+        lambda i: F.embedding(i, nc.ones((3, 2))),
+        lambda i: nn.EmbeddingBag(3, 2)(i),
+        lambda i: F.embedding_bag(i[0], nc.ones((3, 2)), nc.tensor([0]), padding_idx=1),
+    ],
+)
 def test_indices_that_are_no_rows_of_a_table_are_refused(f: Any, index: int) -> None:
     with pytest.raises(IndexError, match=rf"indices must be in \[0, 3\), the rows of the table; got {index};") as found:
         f(nc.tensor([[1, index]]))
@@ -265,11 +282,14 @@ def test_a_padding_index_counts_from_the_end() -> None:
         F.embedding(nc.tensor([1]), table, padding_idx=3)
 
 
-@pytest.mark.parametrize(("f", "words"), [
-    (lambda: F.multi_margin_loss(nc.ones((2, 3)), nc.tensor([-1, 0])), r"in \[0, 3\); got -1"),
-    (lambda: F.multilabel_margin_loss(nc.ones((1, 2)), nc.tensor([[5, 0]])), r"in \[-1, 2\); got 5"),
-    (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 6, [2])(nc.ones((1, 4)), nc.tensor([-1])), r"in \[0, 6\); got -1"),
-])
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda: F.multi_margin_loss(nc.ones((2, 3)), nc.tensor([-1, 0])), r"in \[0, 3\); got -1"),
+        (lambda: F.multilabel_margin_loss(nc.ones((1, 2)), nc.tensor([[5, 0]])), r"in \[-1, 2\); got 5"),
+        (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 6, [2])(nc.ones((1, 4)), nc.tensor([-1])), r"in \[0, 6\); got -1"),
+    ],
+)
 def test_classes_out_of_range_are_refused(f: Any, words: str) -> None:
     with pytest.raises(nc.ArgumentError, match=words):
         f()

@@ -64,5 +64,6 @@ def test_errors() -> None:
     with pytest.raises(nc.ShapeError, match="must divide"):
         F.scaled_dot_product_attention(normal(8, 4), normal(9, 4), normal(9, 4), enable_gqa=True)
     with pytest.raises(nc.ShapeError, match="mask must have 1 or 6 heads"):
-        F.scaled_dot_product_attention(normal(6, 8, 4), normal(2, 9, 4), normal(2, 9, 4), nc.zeros((2, 8, 9)),
-                                       enable_gqa=True)
+        F.scaled_dot_product_attention(
+            normal(6, 8, 4), normal(2, 9, 4), normal(2, 9, 4), nc.zeros((2, 8, 9)), enable_gqa=True
+        )

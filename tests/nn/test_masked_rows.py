@@ -61,6 +61,7 @@ def test_fast_numerics_over_blocks_of_keys() -> None:
     mask = np.ones((256, 4096), bool)
     mask[3] = False
     with nc.numerics("fast"):
+
         def f(q: Any, k: Any, v: Any) -> Any:
             return nc.sum(F.scaled_dot_product_attention(q, k, v, nc.asarray(mask)) ** 2)
 

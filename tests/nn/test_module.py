@@ -293,9 +293,20 @@ def test_bfloat16_tensors_of_torch_are_taken() -> None:
     assert layer.weight.astype("float32").tolist() == theirs.weight.float().tolist()
 
 
-@pytest.mark.parametrize("state", [None, 5, "weights.safetensors", Path("weights.safetensors"), [("weight", 1)],
-                                   {"weight": "x", "bias": None}, {"weight": [[]], "bias": {}},
-                                   {"weight": [[10 ** 400] * 2], "bias": [0.0]}], ids=str)
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        5,
+        "weights.safetensors",
+        Path("weights.safetensors"),
+        [("weight", 1)],
+        {"weight": "x", "bias": None},
+        {"weight": [[]], "bias": {}},
+        {"weight": [[10**400] * 2], "bias": [0.0]},
+    ],
+    ids=str,
+)
 def test_what_is_no_state_dict_is_refused(state: Any) -> None:
     model = nn.Linear(2, 1)
     before = {k: v.tolist() for k, v in model.state_dict().items()}

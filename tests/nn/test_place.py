@@ -25,9 +25,16 @@ class Model(nn.Module):
 X = nc.ones((2, 5, 16))
 
 
-@pytest.mark.parametrize("call", [
-    lambda m: m(X), lambda m: nc.jit(m)(X), lambda m: nc.grad(lambda m: nc.sum(m(X)))(m),
-    lambda m: nc.jit(nc.checkpoint(lambda m: m(X)))(m), lambda m: nc.vmap(m, randomness="same")(X)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m(X),
+        lambda m: nc.jit(m)(X),
+        lambda m: nc.grad(lambda m: nc.sum(m(X)))(m),
+        lambda m: nc.jit(nc.checkpoint(lambda m: m(X)))(m),
+        lambda m: nc.vmap(m, randomness="same")(X),
+    ],
+)
 def test_the_path_of_a_layer(call: Any) -> None:
     with pytest.raises(nc.ShapeError) as caught:
         call(Model())

@@ -46,7 +46,7 @@ def test_each_sequence_gets_what_it_gets_alone(name: str) -> None:
     for k, sequence in enumerate(given):
         output, ended = alone(network, sequence)
         np.testing.assert_array_equal(padded[: LENGTHS[k], k].numpy(), output.numpy())
-        assert not padded[LENGTHS[k]:, k].numpy().any()
+        assert not padded[LENGTHS[k] :, k].numpy().any()
         for found, wanted in zip(parts(last), parts(ended), strict=True):
             np.testing.assert_array_equal(found[:, k].numpy(), wanted[:, 0].numpy())
 

@@ -79,8 +79,9 @@ def test_values_gradients_and_state_are_those_of_torch(case: Any) -> None:
     assert len(results) == len(wanted["results"])
     for k, (r, told) in enumerate(zip(results, wanted["results"], strict=True)):
         check(told, r, f"result {k}")
-    total: Any = sum((r * nc.tensor(CASES.cotangent(k, r.shape))).sum() for k, r in enumerate(results)
-                     if r.dtype.is_float)
+    total: Any = sum(
+        (r * nc.tensor(CASES.cotangent(k, r.shape))).sum() for k, r in enumerate(results) if r.dtype.is_float
+    )
     if wanted["gradients"]:
         total.backward()
         found = {k: v.grad for k, v in names.items() if isinstance(v, nc.Tensor) and v.requires_grad}

@@ -98,8 +98,10 @@ def test_a_compiled_training_with_normalised_weights_has_the_eager_bits() -> Non
 
 def test_norms_are_taken_away_again() -> None:
     x = nc.ones((1, 3))
-    for add, remove in ((utils.weight_norm, utils.remove_weight_norm),
-                        (utils.spectral_norm, utils.remove_spectral_norm)):
+    for add, remove in (
+        (utils.weight_norm, utils.remove_weight_norm),
+        (utils.spectral_norm, utils.remove_spectral_norm),
+    ):
         layer = add(nn.Linear(3, 2)).eval()
         y = layer(x).tolist()
         assert remove(layer)(x).tolist() == y and type(layer) is nn.Linear

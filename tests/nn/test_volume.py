@@ -20,17 +20,19 @@ def rand(*shape: int, seed: int = 0) -> np.ndarray:
 def correlate(x: np.ndarray, w: np.ndarray, stride: Any, padding: Any, dilation: Any, groups: int) -> np.ndarray:
     """Any number of spatial axes, tap by tap."""
     x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
-    out = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in
-           zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)]
+    out = [
+        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)
+    ]
     o, c = w.shape[0] // groups, w.shape[1]
     y = np.zeros((x.shape[0], w.shape[0], *out))
     for g in range(groups):
         for tap in product(*map(range, w.shape[2:])):
-            at = [slice(t * d, t * d + (n - 1) * s + 1, s)
-                  for t, d, n, s in zip(tap, dilation, out, stride, strict=True)]
+            at = [
+                slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in zip(tap, dilation, out, stride, strict=True)
+            ]
             taken = x[(slice(None), slice(g * c, (g + 1) * c), *at)]
             filters = w[(slice(g * o, (g + 1) * o), slice(None), *tap)]
-            y[:, g * o:(g + 1) * o] += np.einsum("nc...,oc->no...", taken, filters)
+            y[:, g * o : (g + 1) * o] += np.einsum("nc...,oc->no...", taken, filters)
     return y
 
 
@@ -62,8 +64,10 @@ def test_transposed_is_the_adjoint(form: Any) -> None:
     x, w = rand(*shape), rand(*kernel, seed=1)
     y = correlate(x, w, stride, padding, dilation, groups)
     g = rand(*y.shape, seed=2)
-    rest = [(n + 2 * p - d * (k - 1) - 1) % s for n, p, d, k, s in
-            zip(shape[2:], padding, dilation, kernel[2:], stride, strict=True)]
+    rest = [
+        (n + 2 * p - d * (k - 1) - 1) % s
+        for n, p, d, k, s in zip(shape[2:], padding, dilation, kernel[2:], stride, strict=True)
+    ]
     back = F.conv_transpose3d(nc.tensor(g), nc.tensor(w), None, stride, padding, rest, groups, dilation)
     assert back.shape == shape
     np.testing.assert_allclose((back.numpy() * x).sum(), (g * y).sum(), rtol=1e-10)

@@ -1,6 +1,6 @@
 """Write what PyTorch's weight and spectral norms give to `norm_values.json`.
 
-    python tests/nn/write_norm_values.py        (where PyTorch is installed)
+python tests/nn/write_norm_values.py        (where PyTorch is installed)
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ if __name__ == "__main__":
     told: dict[str, Any] = {}
     for line in CASES:
         module = eval(line, {"nn": nn, "utils": utils, "D": torch.float64})
-        module.load_state_dict({k: torch.tensor(numbers(v.shape, n))
-                                for n, (k, v) in enumerate(module.state_dict().items())})
+        module.load_state_dict(
+            {k: torch.tensor(numbers(v.shape, n)) for n, (k, v) in enumerate(module.state_dict().items())}
+        )
         x = torch.tensor(numbers((4, 3) if "Linear" in line else (4, 3, 5), 99))
         out = [module(x), module(x)][1]
         out.square().sum().backward()
         state = module.state_dict()
         module.eval()
         told[line] = {
-            "out": out.flatten().tolist(), "still": module(x).flatten().tolist(),
+            "out": out.flatten().tolist(),
+            "still": module(x).flatten().tolist(),
             "state": {k: v.flatten().tolist() for k, v in state.items()},
             "gradients": {k: p.grad.flatten().tolist() for k, p in module.named_parameters()},
         }

@@ -65,8 +65,11 @@ def evaluate(case: tuple[str, dict[str, str]]) -> dict[str, Any]:
     made = Recording()
     found = eval(line, {"nn": made, "F": F, **names})
     results = torch_cases.leaves(found)
-    total = sum((r * torch.tensor(torch_cases.cotangent(k, tuple(r.shape)))).sum() for k, r in enumerate(results)
-                if r.is_floating_point())
+    total = sum(
+        (r * torch.tensor(torch_cases.cotangent(k, tuple(r.shape)))).sum()
+        for k, r in enumerate(results)
+        if r.is_floating_point()
+    )
     told: dict[str, Any] = {"results": [described(r) for r in results], "gradients": {}, "buffers": {}}
     if getattr(total, "requires_grad", False):
         total.backward()

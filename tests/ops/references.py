@@ -125,9 +125,7 @@ def shift_right(a: Array, b: Array) -> Array:
 
 def _exact_integers(f: Callable[[int, int], int], a: Array, b: Array) -> Array:
     bits = 8 * a.dtype.itemsize
-    wrapped = [
-        f(int(x), int(y)) & ((1 << bits) - 1) for x, y in zip(a.ravel(), b.ravel(), strict=True)
-    ]
+    wrapped = [f(int(x), int(y)) & ((1 << bits) - 1) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
     unsigned = np.array(wrapped, np.uint64).astype(f"uint{bits}")
     return unsigned.view(a.dtype).reshape(a.shape)
 
@@ -157,11 +155,7 @@ def convert(x: Array, dtype: DType) -> Array:
     def one(v: float) -> int:
         if v != v:
             return 0
-        return (
-            int(min(max(v, info.min), info.max))
-            if abs(v) != np.inf
-            else (info.max if v > 0 else info.min)
-        )
+        return int(min(max(v, info.min), info.max)) if abs(v) != np.inf else (info.max if v > 0 else info.min)
 
     return np.array([one(float(v)) for v in x.ravel()], dtype.numpy).reshape(x.shape)
 
@@ -190,9 +184,7 @@ def reduced(op: str, x: Array, axes: Sequence[int]) -> Array:
             if flat is None:
                 y = np.full([y.shape[k] for k in kept], order.empty(op, dtype_of(x)), y.dtype)
             else:
-                y = np.asarray(
-                    order.tree(flat, lambda a, b: np.asarray(combine(a, b)).astype(a.dtype))
-                )
+                y = np.asarray(order.tree(flat, lambda a, b: np.asarray(combine(a, b)).astype(a.dtype)))
     return y.astype(x.dtype)
 
 
@@ -246,18 +238,12 @@ def convolution(
     )
 
 
-def windows(
-    x: Sequence[int], size: Any, stride: Any, padding: Any, dilation: Any = (1, 1)
-) -> order_window.Window:
+def windows(x: Sequence[int], size: Any, stride: Any, padding: Any, dilation: Any = (1, 1)) -> order_window.Window:
     """The description of a pooling window from its operand's shape."""
-    return order_window.window(
-        x[1], x[2], x[3], size, stride=stride, padding=padding, dilation=dilation
-    )
+    return order_window.window(x[1], x[2], x[3], size, stride=stride, padding=padding, dilation=dilation)
 
 
-def padded(
-    x: Array, value: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
-) -> Array:
+def padded(x: Array, value: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Array:
     """x surrounded by, and interspersed with, a value."""
     spans = [n + max(n - 1, 0) * i for n, i in zip(x.shape, interior, strict=True)]
     y = np.full([a + b + s for a, b, s in zip(low, high, spans, strict=True)], value, x.dtype)

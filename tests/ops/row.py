@@ -53,16 +53,12 @@ def shaped(*shapes: Sequence[int], scale: float = 1.0) -> Inputs:
     return make
 
 
-def normal(
-    *shapes: Sequence[int], shift: float = 0.0, scale: float = 1.0
-) -> Callable[[np.random.Generator], Arrays]:
+def normal(*shapes: Sequence[int], shift: float = 0.0, scale: float = 1.0) -> Callable[[np.random.Generator], Arrays]:
     """Smooth operands: normal numbers of the given shapes."""
     return lambda rng: tuple(np.asarray(rng.normal(size=tuple(s)) * scale + shift) for s in shapes)
 
 
-def uniform(
-    low: float, high: float, *shapes: Sequence[int]
-) -> Callable[[np.random.Generator], Arrays]:
+def uniform(low: float, high: float, *shapes: Sequence[int]) -> Callable[[np.random.Generator], Arrays]:
     """Smooth operands: uniform numbers in a range."""
     return lambda rng: tuple(rng.uniform(low, high, tuple(s)) for s in shapes)
 

@@ -37,9 +37,7 @@ def _dot(
     def reference(x: Array, y: Array) -> Array:
         m, n, sides = free(a, 0), free(b, 1), size(a, batch[0])
         left = x.transpose(*batch[0], *m, *summed[0]).reshape(sides, size(a, m), size(a, summed[0]))
-        right = y.transpose(*batch[1], *summed[1], *n).reshape(
-            sides, size(b, summed[1]), size(b, n)
-        )
+        right = y.transpose(*batch[1], *summed[1], *n).reshape(sides, size(b, summed[1]), size(b, n))
         shape = [a[k] for k in batch[0]] + [a[k] for k in m] + [b[k] for k in n]
         if not m and not n:
             products = (left[:, 0] * right[:, :, 0]).astype(x.dtype)
@@ -202,12 +200,7 @@ def _levels(*shapes: Shape) -> Inputs:
     """Random operands, and some of few different numbers, so that maxima are equal."""
 
     def few(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
-        return [
-            tuple(
-                np.round(samples.random(dtype, s, rng, 2.0).astype(float)).astype(dtype.numpy)
-                for s in shapes
-            )
-        ]
+        return [tuple(np.round(samples.random(dtype, s, rng, 2.0).astype(float)).astype(dtype.numpy) for s in shapes)]
 
     return several(shaped(*shapes), few)
 
@@ -306,9 +299,7 @@ ROWS = [
     _summed((2, 1, 17), (2, 17, 33), ((2,), (1,)), ((0,), (0,))),
     *_Convolution((2, 3, 8, 9), (4, 3, 3, 3)).rows(),
     *_Convolution((1, 20, 7, 7), (5, 20, 3, 2), stride=(2, 1), padding=((1, 1), (0, 1))).rows(),
-    *_Convolution(
-        (2, 4, 9, 8), (6, 2, 2, 3), dilation=(2, 1), groups=2, padding=((1, 2), (1, 1))
-    ).rows(),
+    *_Convolution((2, 4, 9, 8), (6, 2, 2, 3), dilation=(2, 1), groups=2, padding=((1, 2), (1, 1))).rows(),
     *_Convolution((2, 1, 5, 5), (2, 1, 1, 1), stride=(2, 2)).rows(),
     *_Winograd((2, 3, 6, 9), (4, 3, 3, 3), padding=((1, 1), (0, 2))).rows(),
     *_Winograd((1, 4, 5, 4), (6, 2, 3, 3), groups=2).rows(),

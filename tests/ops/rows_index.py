@@ -23,9 +23,7 @@ def _take(shape: Shape, at: Shape, axis: int, index_dtype: str = "int64") -> lis
     result = _taken(shape, at, axis)
 
     def reads(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
-        return [
-            (samples.random(dtype, shape, rng), samples.indices(at, shape[axis], rng, index_dtype))
-        ]
+        return [(samples.random(dtype, shape, rng), samples.indices(at, shape[axis], rng, index_dtype))]
 
     def adds(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
         ((x, k),) = reads(dtype, rng)
@@ -64,9 +62,7 @@ def _gather(shape: Shape, count: int, axis: int, index_dtype: str = "int64") -> 
     at = (*shape[:axis], count, *shape[axis + 1 :])
 
     def reads(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
-        return [
-            (samples.random(dtype, shape, rng), samples.indices(at, shape[axis], rng, index_dtype))
-        ]
+        return [(samples.random(dtype, shape, rng), samples.indices(at, shape[axis], rng, index_dtype))]
 
     def adds(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
         return [(*reads(dtype, rng)[0], samples.random(dtype, at, rng))]
@@ -153,9 +149,7 @@ def _dynamic(shape: Shape, sizes: Shape, *places: Shape) -> list[Row]:
 def _keys(count: int) -> Inputs:
     def make(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
         fixed = [(0, 0), (2**32 - 1, 2**32 - 1), (0x13198A2E, 0x03707344)]
-        return [(np.array(k, np.uint32),) for k in fixed] + [
-            (samples.random(UNSIGNED[2], (2,), rng),)
-        ]
+        return [(np.array(k, np.uint32),) for k in fixed] + [(samples.random(UNSIGNED[2], (2,), rng),)]
 
     return make
 

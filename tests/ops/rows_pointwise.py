@@ -48,9 +48,7 @@ def unary(
     smooth: Smooth | None = None,
 ) -> Row:
     """A row of an operation on one operand."""
-    return Row(
-        name, apply, reference, operands(1), tuple(dtypes), ulps, (0,) if smooth else (), smooth
-    )
+    return Row(name, apply, reference, operands(1), tuple(dtypes), ulps, (0,) if smooth else (), smooth)
 
 
 def elementary(name: str, apply: Any, reference: Any, smooth: Smooth, ulps: float = 2) -> Row:
@@ -68,15 +66,11 @@ def binary(
     active: tuple[int, ...] = (0, 1),
 ) -> Row:
     """A row of an operation on two operands of one type."""
-    return Row(
-        name, apply, reference, operands(2), tuple(dtypes), ulps, active if smooth else (), smooth
-    )
+    return Row(name, apply, reference, operands(2), tuple(dtypes), ulps, active if smooth else (), smooth)
 
 
 TWO = normal(S, S)
-AWAY = uniform(
-    0.6, 2.4, S
-)  # from zero, and from whole and half numbers' neighbourhood only by chance
+AWAY = uniform(0.6, 2.4, S)  # from zero, and from whole and half numbers' neighbourhood only by chance
 POSITIVE = uniform(0.5, 3.0, S)
 INSIDE = uniform(-0.9, 0.9, S)
 SIGNED_AWAY = uniform(-2.4, -0.3, S)
@@ -112,9 +106,7 @@ ROOTS = [
     unary("sqrt", pw.sqrt, ref.rounded_once(np.sqrt), smooth=POSITIVE),
     elementary("rsqrt", pw.rsqrt, lambda x: 1 / np.sqrt(x), POSITIVE),
     elementary("cbrt", pw.cbrt, np.cbrt, SIGNED_AWAY),
-    binary(
-        "pow", pw.pow_, ref.in_more_precision(np.power), FLOATS, uniform(0.5, 2.0, S, S), ulps=2
-    ),
+    binary("pow", pw.pow_, ref.in_more_precision(np.power), FLOATS, uniform(0.5, 2.0, S, S), ulps=2),
 ]
 
 EXPONENTIALS = [
@@ -188,10 +180,7 @@ COMPARISON = [
 
 def choices(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
     """Conditions and two branches."""
-    return [
-        tuple(samples.random(d, shape, rng) for d in (bool_, dtype, dtype))
-        for shape in ((40,), (3, 5), (), (0,))
-    ]
+    return [tuple(samples.random(d, shape, rng) for d in (bool_, dtype, dtype)) for shape in ((40,), (3, 5), (), (0,))]
 
 
 def smooth_choice(rng: np.random.Generator) -> Arrays:

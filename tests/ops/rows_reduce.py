@@ -123,9 +123,7 @@ ROWS = [
         "prod-zeros",
         lambda x: reduce.prod(x, (1,)),
         lambda x: ref.reduced("prod", x, (1,)),
-        lambda dtype, rng: [
-            (np.array([[0, 2, 3], [0, 0, 3], [1, 2, 3], [0, 0, 0]]).astype(dtype.numpy),)
-        ],
+        lambda dtype, rng: [(np.array([[0, 2, 3], [0, 0, 3], [1, 2, 3], [0, 0, 0]]).astype(dtype.numpy),)],
         FLOATS,
         0,
         (0,),

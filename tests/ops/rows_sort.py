@@ -24,8 +24,13 @@ def _rows(dtype: DType, rng: np.random.Generator) -> list[Arrays]:
     long = samples.random(dtype, (3, 300), rng)
     long[:, 100:200] = long[:, :100]
     edges = rng.permuted(np.stack([samples.edges(dtype)] * 5), axis=1)
-    return [(long,), (edges,), (samples.random(dtype, (33, 7), rng),), (samples.random(dtype, (0, 3), rng),),
-            (samples.random(dtype, (3, 1), rng),)]
+    return [
+        (long,),
+        (edges,),
+        (samples.random(dtype, (33, 7), rng),),
+        (samples.random(dtype, (0, 3), rng),),
+        (samples.random(dtype, (3, 1), rng),),
+    ]
 
 
 ROWS = [

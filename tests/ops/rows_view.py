@@ -77,9 +77,7 @@ def _flip(axes: tuple[int, ...]) -> Row:
     )
 
 
-def _pad(
-    shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
-) -> Row:
+def _pad(shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]) -> Row:
     return Row(
         f"pad-{shape}-{low}-{high}-{interior}",
         lambda x, v: view.pad(x, v, low, high, interior),

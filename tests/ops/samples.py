@@ -59,9 +59,7 @@ def edges(dtype: DType) -> Array:
     return np.array([*signed, np.inf, -np.inf, np.nan], np.float64).astype(dtype.numpy)
 
 
-def random(
-    dtype: DType, shape: Sequence[int], rng: np.random.Generator, scale: float = 1.0
-) -> Array:
+def random(dtype: DType, shape: Sequence[int], rng: np.random.Generator, scale: float = 1.0) -> Array:
     """Random numbers of a dtype: normal for floats, the whole range for integers."""
     shape = tuple(shape)
     if dtype.kind == "b":
@@ -76,9 +74,7 @@ def wide(dtype: DType, count: int, rng: np.random.Generator) -> Array:
     """Floats over all magnitudes, log-uniform with both signs."""
     info = ml_dtypes.finfo(dtype.numpy)
     low, high = np.log2(float(info.smallest_subnormal)), np.log2(float(info.max)) - 0.01
-    return (np.exp2(rng.uniform(low, high, count)) * rng.choice([-1.0, 1.0], count)).astype(
-        dtype.numpy
-    )
+    return (np.exp2(rng.uniform(low, high, count)) * rng.choice([-1.0, 1.0], count)).astype(dtype.numpy)
 
 
 def crossed(values: Sequence[Array]) -> Arrays:
@@ -98,9 +94,7 @@ def pointwise(dtype: DType, operands: int, rng: np.random.Generator) -> list[Arr
     return found
 
 
-def indices(
-    shape: Sequence[int], size: int, rng: np.random.Generator, dtype: str = "int64"
-) -> Array:
+def indices(shape: Sequence[int], size: int, rng: np.random.Generator, dtype: str = "int64") -> Array:
     """Indices of which a few are out of range."""
     low = 0 if dtype.startswith("u") else -2
     return rng.integers(low, size + 2, tuple(shape)).astype(dtype)

@@ -21,9 +21,7 @@ def gradients(f: Callable[..., Value], *xs: Any, g: Any = None) -> list[Array]:
     (y,), pull = vjp(lambda *v: [f(*v)], [from_numpy(x) for x in arrays])
     cotangent = np.ones(y.type.shape) if g is None else np.asarray(g, np.float64)
     found = pull([from_numpy(cotangent)])
-    return [
-        np.zeros_like(x) if c is None else to_numpy(c) for x, c in zip(arrays, found, strict=True)
-    ]
+    return [np.zeros_like(x) if c is None else to_numpy(c) for x, c in zip(arrays, found, strict=True)]
 
 
 def test_ties_of_two_share() -> None:
@@ -89,9 +87,7 @@ def test_angles_of_any_size(size: float) -> None:
     ],
 )
 def test_no_cancellation(f: Callable[[Value], Value], x: float, wanted: float) -> None:
-    np.testing.assert_allclose(
-        gradients(f, [x])[0], [wanted], rtol=2e-4, atol=1e-300 + 1e-16 * (wanted == 0)
-    )
+    np.testing.assert_allclose(gradients(f, [x])[0], [wanted], rtol=2e-4, atol=1e-300 + 1e-16 * (wanted == 0))
 
 
 def test_padding_collects_what_the_image_does_not() -> None:

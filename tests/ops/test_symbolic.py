@@ -79,9 +79,7 @@ def fixed(x: Any, size: int) -> Any:
 
 @pytest.mark.parametrize(("name", "types", "params"), CASES)
 @pytest.mark.parametrize("size", [0, 1, 33])
-def test_one_program_serves_every_size(
-    name: str, types: tuple[TensorType, ...], params: Params, size: int
-) -> None:
+def test_one_program_serves_every_size(name: str, types: tuple[TensorType, ...], params: Params, size: int) -> None:
     symbol = ONE if ONE in [n for t in types for n in t.shape] else B
     if size == 0 and symbol is ONE:
         pytest.skip("the operation needs an element")

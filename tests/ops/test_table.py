@@ -44,9 +44,7 @@ def assert_close(found: Array, wanted: Any, ulps: float, what: str) -> None:
         wrong |= (a == b) & (np.signbit(a) != np.signbit(b)) & (ulps == 0)
     if wrong.any():
         k = np.flatnonzero(wrong)
-        raise AssertionError(
-            f"{what}: {len(k)} differ, first at {k[:5]}: {a[k[:5]]} for {b[k[:5]]}"
-        )
+        raise AssertionError(f"{what}: {len(k)} differ, first at {k[:5]}: {a[k[:5]]} for {b[k[:5]]}")
 
 
 def _spacing(b: Array, dtype: Any) -> Array:
@@ -91,7 +89,5 @@ def test_layout_does_not_change_bits(row: Row) -> None:
 
 
 def test_every_primitive_is_in_the_table() -> None:
-    ours = {
-        name for name, p in registered().items() if p.type_rule.__module__.startswith("nacre.ops")
-    }
+    ours = {name for name, p in registered().items() if p.type_rule.__module__.startswith("nacre.ops")}
     assert ours - CONTROL - {"copy", "detach"} <= {row.primitive for row in ROWS}

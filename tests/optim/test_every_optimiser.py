@@ -51,8 +51,9 @@ def walk(line: str, dtype: str = "float64", compiled: bool = False, between: Bet
     return walked(line, held, o, compiled, range(len(cases.PRESENT)), between)
 
 
-def walked(line: str, held: list[nn.Parameter], o: Any, compiled: bool, steps: range,
-           between: Between | None = None) -> list[np.ndarray]:
+def walked(
+    line: str, held: list[nn.Parameter], o: Any, compiled: bool, steps: range, between: Between | None = None
+) -> list[np.ndarray]:
     def step(*given: nc.Tensor | None) -> None:
         for p, g in zip(held, given, strict=True):
             p.grad = g
@@ -63,8 +64,12 @@ def walked(line: str, held: list[nn.Parameter], o: Any, compiled: bool, steps: r
     for k in steps:
         for group in opt.param_groups:
             group.update(WALKS[line].get(k, {}))
-        run(*[nc.tensor(g, dtype=p.dtype) if here else None
-              for p, g, here in zip(held, cases.WALK[k], cases.PRESENT[k], strict=True)])
+        run(
+            *[
+                nc.tensor(g, dtype=p.dtype) if here else None
+                for p, g, here in zip(held, cases.WALK[k], cases.PRESENT[k], strict=True)
+            ]
+        )
         seen.append(np.concatenate([p.numpy().astype(np.float64).ravel() for p in held]))
         if k == cases.SAVED and between is not None:
             opt = between(opt)
@@ -111,9 +116,11 @@ def test_narrower_parameters_are_near(line: str, dtype: str) -> None:
     np.testing.assert_allclose(walk(line, dtype)[-1], flat(EXPECTED[line][-1]), rtol=bound, atol=bound)
 
 
-SAMPLE = [pytest.param(line, dtype, id=f"{line}-{dtype}",
-                       marks=[] if k % len(DTYPES) == n else [pytest.mark.slow])
-          for k, line in enumerate(WALKS) for n, dtype in enumerate(DTYPES)]
+SAMPLE = [
+    pytest.param(line, dtype, id=f"{line}-{dtype}", marks=[] if k % len(DTYPES) == n else [pytest.mark.slow])
+    for k, line in enumerate(WALKS)
+    for n, dtype in enumerate(DTYPES)
+]
 
 
 @pytest.mark.parametrize(("line", "dtype"), SAMPLE)

@@ -103,14 +103,28 @@ def test_errors(make: Callable[[optim.Optimizer], Any]) -> None:
         make(optim.SGD([nn.Parameter([1.0])]))
 
 
-HUGE = 10 ** 400
+HUGE = 10**400
 
 
 @pytest.mark.parametrize("kind", [lambda o: optim.StepLR(o, 2), optim.ReduceLROnPlateau], ids=["step", "plateau"])
-@pytest.mark.parametrize("part", [
-    {"last_epoch": "x"}, {"last_epoch": None}, {"lrs": ["x"]}, {"lrs": 5}, {"lrs": [HUGE]}, {"lrs": [-1.0]},
-    {"lrs": [math.nan]}, {"lrs": []}, None, 5, "x", [],
-], ids=lambda part: repr(part)[:30])
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"last_epoch": "x"},
+        {"last_epoch": None},
+        {"lrs": ["x"]},
+        {"lrs": 5},
+        {"lrs": [HUGE]},
+        {"lrs": [-1.0]},
+        {"lrs": [math.nan]},
+        {"lrs": []},
+        None,
+        5,
+        "x",
+        [],
+    ],
+    ids=lambda part: repr(part)[:30],
+)
 def test_any_other_state_is_refused(kind: Callable[[optim.Optimizer], Any], part: Any) -> None:
     schedule = kind(optim.SGD([nn.Parameter([1.0])], lr=0.2))
     before = schedule.state_dict()

@@ -27,6 +27,7 @@ def stepped(kind: Any, shape: tuple[int, ...] = (2,), steps: int = 2, **settings
 
 def facts(o: Any) -> str:
     """All of an optimiser as text."""
+
     def plain(x: Any) -> Any:
         return (x.tolist(), str(x.dtype)) if isinstance(x, nc.Tensor) else str(x)
 
@@ -45,28 +46,36 @@ WRONG: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("settings must be", lambda: stepped(optim.SGD), lambda: stepped(optim.Adam).state_dict()),
     ("settings must be", lambda: stepped(optim.Adam), lambda: stepped(optim.SGD, momentum=0.9).state_dict()),
     ("exp_avg_sq too", lambda: stepped(optim.Lion), lambda: changed(stepped(optim.Lion), exp_avg_sq=nc.ones(2))),
-    ("no max_exp_avg_sq", lambda: stepped(optim.Adam),
-     lambda: changed(stepped(optim.Adam), {"amsgrad": True})),
+    ("no max_exp_avg_sq", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), {"amsgrad": True})),
     ("no step", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), step=None)),
     ("no exp_avg", lambda: stepped(optim.NAdam), lambda: changed(stepped(optim.NAdam), exp_avg=None)),
     ("exp_avg of .* must have shape", lambda: stepped(optim.Adam), lambda: stepped(optim.Adam, (3,)).state_dict()),
     ("must be a count", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), step=nc.tensor(-1.0))),
     ("must be a count", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), step=nc.tensor(np.nan))),
-    ("exp_avg of parameter .* must be a tensor", lambda: stepped(optim.Adam),
-     lambda: changed(stepped(optim.Adam), exp_avg="much")),
+    (
+        "exp_avg of parameter .* must be a tensor",
+        lambda: stepped(optim.Adam),
+        lambda: changed(stepped(optim.Adam), exp_avg="much"),
+    ),
     ("lr", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), {"lr": -1.0})),
     ("lr", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.Adam), {"lr": "fast"})),
-    ("decoupled", lambda: stepped(optim.Adam),
-     lambda: changed(stepped(optim.AdamW), {"decoupled_weight_decay": True})),
-    ("decoupled", lambda: stepped(optim.AdamW),
-     lambda: changed(stepped(optim.Adam), {"decoupled_weight_decay": False})),
-    (r"also \['1'\]", lambda: stepped(optim.Adam),
-     lambda: {**stepped(optim.Adam).state_dict(), "state": {"1": {}}}),
+    ("decoupled", lambda: stepped(optim.Adam), lambda: changed(stepped(optim.AdamW), {"decoupled_weight_decay": True})),
+    (
+        "decoupled",
+        lambda: stepped(optim.AdamW),
+        lambda: changed(stepped(optim.Adam), {"decoupled_weight_decay": False}),
+    ),
+    (r"also \['1'\]", lambda: stepped(optim.Adam), lambda: {**stepped(optim.Adam).state_dict(), "state": {"1": {}}}),
     ("state and param_groups", lambda: stepped(optim.Adam), dict),
     ("state and param_groups", lambda: stepped(optim.Adam), lambda: None),
-    ("state must have steps", lambda: optim.LBFGS([nn.Parameter([1.0])]),
-     lambda: {"state": {0: {"n_iter": 3}}, "param_groups": optim.LBFGS([nn.Parameter([1.0])]).state_dict()[
-         "param_groups"]}),
+    (
+        "state must have steps",
+        lambda: optim.LBFGS([nn.Parameter([1.0])]),
+        lambda: {
+            "state": {0: {"n_iter": 3}},
+            "param_groups": optim.LBFGS([nn.Parameter([1.0])]).state_dict()["param_groups"],
+        },
+    ),
 ]
 
 
@@ -208,32 +217,68 @@ def test_states_of_torchs_lbfgs_are_gone_on_with() -> None:
         loss.backward()
         return loss
 
-    held = {k: [np.asarray(x) for x in v] if k in ("old_dirs", "old_stps") else v if v is None else np.asarray(v)
-            for k, v in state.items()}
+    held = {
+        k: [np.asarray(x) for x in v] if k in ("old_dirs", "old_stps") else v if v is None else np.asarray(v)
+        for k, v in state.items()
+    }
     o.load_state_dict({"state": {0: held}, "param_groups": [settings]})
     o.step(closure)
     np.testing.assert_allclose(p.numpy(), after, rtol=1e-9, atol=1e-12)
 
 
-HUGE = 10 ** 400
+HUGE = 10**400
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.Adagrad, optim.LBFGS])
-@pytest.mark.parametrize("part", [
-    {"param_groups": None}, {"param_groups": 5}, {"param_groups": "x"}, {"param_groups": [[]]}, {"param_groups": {}},
-    {"param_groups": [5]}, {"param_groups": [{}]}, {"param_groups": [{"params": None}]},
-    {"param_groups": [{"params": [[]]}]}, {"param_groups": [{"params": "0"}]}, {"state": []}, {"state": None},
-    {"state": {0: None}}, {"state": {0: [1]}}, {"state": {"x": {}}}, {"state": {0: {"step": HUGE}}},
-    {"state": {0: {1: 2, "x": 3}}}, {"setting": {"lr": HUGE}}, {"setting": {"lr": None}}, {"setting": {"lr": []}},
-    {"setting": {"lr": {}}}, {"setting": {"weight_decay": HUGE}}, {"setting": {"initial_lr": "x"}},
-    {"setting": {"initial_lr": HUGE}}, {"setting": {1: 2}}, {"setting": {"maximize": "x"}}, {"setting": {"betas": 5}},
-    {"setting": {"betas": [HUGE, 0]}}, {"setting": {"max_iter": "x"}}, None, 5, "path", [],
-], ids=lambda part: repr(part)[:40])
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"param_groups": None},
+        {"param_groups": 5},
+        {"param_groups": "x"},
+        {"param_groups": [[]]},
+        {"param_groups": {}},
+        {"param_groups": [5]},
+        {"param_groups": [{}]},
+        {"param_groups": [{"params": None}]},
+        {"param_groups": [{"params": [[]]}]},
+        {"param_groups": [{"params": "0"}]},
+        {"state": []},
+        {"state": None},
+        {"state": {0: None}},
+        {"state": {0: [1]}},
+        {"state": {"x": {}}},
+        {"state": {0: {"step": HUGE}}},
+        {"state": {0: {1: 2, "x": 3}}},
+        {"setting": {"lr": HUGE}},
+        {"setting": {"lr": None}},
+        {"setting": {"lr": []}},
+        {"setting": {"lr": {}}},
+        {"setting": {"weight_decay": HUGE}},
+        {"setting": {"initial_lr": "x"}},
+        {"setting": {"initial_lr": HUGE}},
+        {"setting": {1: 2}},
+        {"setting": {"maximize": "x"}},
+        {"setting": {"betas": 5}},
+        {"setting": {"betas": [HUGE, 0]}},
+        {"setting": {"max_iter": "x"}},
+        None,
+        5,
+        "path",
+        [],
+    ],
+    ids=lambda part: repr(part)[:40],
+)
 def test_any_form_is_refused_before_anything_is_changed(kind: Any, part: Any) -> None:
     o = stepped(kind) if kind is not optim.LBFGS else kind([nn.Parameter(nc.ones(2))])
     before = facts(o)
-    saved = {**changed(o, part["setting"]), "state": o.state_dict()["state"]} if isinstance(part, dict) and \
-        "setting" in part else {**o.state_dict(), **part} if isinstance(part, dict) else part
+    saved = (
+        {**changed(o, part["setting"]), "state": o.state_dict()["state"]}
+        if isinstance(part, dict) and "setting" in part
+        else {**o.state_dict(), **part}
+        if isinstance(part, dict)
+        else part
+    )
     with pytest.raises(nc.Error, match=f"{kind.__name__}.load_state_dict: .* (required|must|has|groups)"):
         o.load_state_dict(saved)
     assert facts(o) == before
@@ -241,10 +286,19 @@ def test_any_form_is_refused_before_anything_is_changed(kind: Any, part: Any) ->
     assert facts(o) == before
 
 
-@pytest.mark.parametrize("entry", [
-    {"steps": "x"}, {"scale": None}, {"changes": 5}, {"moves": [None]}, {"gradient": "x"}, {"scale": HUGE},
-    {"n_iter": "x", "prev_flat_grad": 1, "old_dirs": 2, "old_stps": 3, "H_diag": 4, "d": 5, "t": 6},
-], ids=str)
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"steps": "x"},
+        {"scale": None},
+        {"changes": 5},
+        {"moves": [None]},
+        {"gradient": "x"},
+        {"scale": HUGE},
+        {"n_iter": "x", "prev_flat_grad": 1, "old_dirs": 2, "old_stps": 3, "H_diag": 4, "d": 5, "t": 6},
+    ],
+    ids=str,
+)
 def test_any_memory_of_lbfgs_is_refused(entry: dict[str, Any]) -> None:
     o = optim.LBFGS([nn.Parameter(nc.ones(2))])
     before, saved = facts(o), o.state_dict()

@@ -1,6 +1,6 @@
 """Write what PyTorch's optimisers and schedules give for `torch_cases.py` to `torch_values.json`.
 
-    python tests/optim/write_torch_values.py        (where PyTorch is installed)
+python tests/optim/write_torch_values.py        (where PyTorch is installed)
 """
 
 from __future__ import annotations

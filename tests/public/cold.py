@@ -68,6 +68,7 @@ def digest(x: Any) -> str:
 
 def programs() -> dict[str, Callable[[], list[str]]]:
     """Whole programs that share models, compiled functions and loaders among the threads."""
+
     class Network(nn.Module):
         def __init__(self) -> None:
             self.first, self.norm = nn.Linear(8, 16), nn.LayerNorm(16)
@@ -124,7 +125,8 @@ def main(threads: int, names: list[str]) -> None:
     os.chdir(tempfile.mkdtemp())
     prepared, fill = Counter[tuple[int, Any]](), Turns.fill
     Turns.fill = lambda self, known, key, limit, make: fill(  # type: ignore[method-assign]
-        self, known, key, limit, lambda: (prepared.update([(id(known), key)]), make())[1])
+        self, known, key, limit, lambda: (prepared.update([(id(known), key)]), make())[1]
+    )
     tasks = {name: example(name) for name in names} or programs()
     results: dict[str, list[list[list[str]]]] = {name: [[] for _ in range(threads)] for name in tasks}
     faults: dict[str, str] = {}
@@ -144,8 +146,12 @@ def main(threads: int, names: list[str]) -> None:
             t.start()
         for t in started:
             t.join()
-    told = {"results": results, "faults": faults, "prepared": max(prepared.values(), default=0),
-            "objects": cache.shared().compiled}
+    told = {
+        "results": results,
+        "faults": faults,
+        "prepared": max(prepared.values(), default=0),
+        "objects": cache.shared().compiled,
+    }
     json.dump(told, sys.stdout)
 
 

@@ -101,11 +101,14 @@ TENSORS: dict[str, list[Case]] = {
     "multiply": binary("N.multiply(x, y)", _PAIRS, lambda x, y: x * y),
     "negative": unary("N.negative(x)", ZERO, lambda x: -x),
     "positive": unary("N.positive(x)", ZERO, lambda x: x),
-    "pow": binary("N.pow(x, y)", ((0.0, 2.0), (0.0, 1.0), (0.0, 3.0), (-0.0, 2.0), (1.0, 0.0), (2.0, 0.0), (-2.0, 2.0),
-                                  (-1.0, 3.0), (0.0, 0.0))),
+    "pow": binary(
+        "N.pow(x, y)",
+        ((0.0, 2.0), (0.0, 1.0), (0.0, 3.0), (-0.0, 2.0), (1.0, 0.0), (2.0, 0.0), (-2.0, 2.0), (-1.0, 3.0), (0.0, 0.0)),
+    ),
     "reciprocal": unary("N.reciprocal(x)", (1.0, -1.0, *ENDS), lambda x: 1 / x),
-    "remainder": binary("N.remainder(x, y)", ((4.0, 2.0), (-4.0, 2.0), (4.0, -2.0), (0.0, 3.0), (-0.0, 3.0),
-                                              (5.0, 3.0), (-5.0, 3.0))),
+    "remainder": binary(
+        "N.remainder(x, y)", ((4.0, 2.0), (-4.0, 2.0), (4.0, -2.0), (0.0, 3.0), (-0.0, 3.0), (5.0, 3.0), (-5.0, 3.0))
+    ),
     "square": unary("N.square(x)", (*ZERO, *ENDS), lambda x: x * x),
     "subtract": binary("N.subtract(x, y)", _PAIRS, lambda x, y: x - y),
     "where": [whole("N.where(x > 0.0, N.sqrt(N.where(x > 0.0, x, N.ones_like(x))), x)", [0.0, 1.0, -1.0])],
@@ -114,8 +117,10 @@ TENSORS: dict[str, list[Case]] = {
     "asin": unary("N.asin(x)", (0.0, -0.0, 0.5, 1.0, -1.0), mp.asin),
     "asinh": unary("N.asinh(x)", (*ZERO, 1e300, -1e300), mp.asinh),
     "atan": unary("N.atan(x)", (*ZERO, 1e300, *ENDS), mp.atan),
-    "atan2": binary("N.atan2(x, y)", ((0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0), (1e-200, 1e-200),
-                                      (1e200, 1e200), (0.0, 0.0))),
+    "atan2": binary(
+        "N.atan2(x, y)",
+        ((0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0), (1e-200, 1e-200), (1e200, 1e200), (0.0, 0.0)),
+    ),
     "atanh": unary("N.atanh(x)", (0.0, -0.0, 0.5, 1.0, -1.0), mp.atanh),
     "cbrt": unary("N.cbrt(x)", (0.0, 1.0, -8.0)),
     "copysign": binary("N.copysign(x, y)", ((2.0, 1.0), (-2.0, 1.0), (2.0, -0.0), (0.0, 1.0))),
@@ -126,15 +131,20 @@ TENSORS: dict[str, list[Case]] = {
     "exp": unary("N.exp(x)", (*ZERO, -1000.0, *ENDS), mp.exp),
     "exp2": unary("N.exp2(x)", (*ZERO, -2000.0, *ENDS), lambda x: mp.mpf(2) ** x),
     "expm1": unary("N.expm1(x)", (*ZERO, -1000.0, *ENDS), mp.expm1),
-    "hypot": binary("N.hypot(x, y)", ((0.0, 0.0), (0.0, 3.0), (-3.0, 0.0), (1.0, 1.0), (1.0, -1.0), (3.0, 4.0),
-                                      (1e200, 1e200)), mp.hypot),
+    "hypot": binary(
+        "N.hypot(x, y)",
+        ((0.0, 0.0), (0.0, 3.0), (-3.0, 0.0), (1.0, 1.0), (1.0, -1.0), (3.0, 4.0), (1e200, 1e200)),
+        mp.hypot,
+    ),
     "log": unary("N.log(x)", (0.0, 1.0, INF), mp.log),
     "log10": unary("N.log10(x)", (0.0, 1.0, INF), mp.log10),
     "log1p": unary("N.log1p(x)", (*ZERO, -1.0, INF), mp.log1p),
     "log2": unary("N.log2(x)", (0.0, 1.0, INF), lambda x: mp.log(x, 2)),
-    "logaddexp": binary("N.logaddexp(x, y)", ((0.0, 0.0), (1.0, 1.0), (1.0, 2.0), (-1000.0, 1000.0), (-INF, 1.0),
-                                              (1.0, -INF), (-INF, -INF)),
-                        lambda x, y: max(x, y) + mp.log1p(mp.exp(min(x, y) - max(x, y)))),
+    "logaddexp": binary(
+        "N.logaddexp(x, y)",
+        ((0.0, 0.0), (1.0, 1.0), (1.0, 2.0), (-1000.0, 1000.0), (-INF, 1.0), (1.0, -INF), (-INF, -INF)),
+        lambda x, y: max(x, y) + mp.log1p(mp.exp(min(x, y) - max(x, y))),
+    ),
     "nan_to_num": unary("N.nan_to_num(x)", (0.0, 1.0, float("nan"), *ENDS)),
     "rsqrt": unary("N.rsqrt(x)", (1.0, 4.0, INF), lambda x: 1 / mp.sqrt(x)),
     "sigmoid": unary("N.sigmoid(x)", (*ZERO, 800.0, -800.0, *ENDS), _sigmoid),
@@ -144,8 +154,11 @@ TENSORS: dict[str, list[Case]] = {
     "tan": unary("N.tan(x)", ZERO, mp.tan),
     "tanh": unary("N.tanh(x)", (*ZERO, 800.0, *ENDS), mp.tanh),
     "cumulative_sum": [whole("N.cumulative_sum(x, axis=0)", [0.0, 1.0])],
-    "logsumexp": [whole("N.logsumexp(x, axis=1)", [[0.0, 0.0], [1.0, -INF], [1000.0, -1000.0]]),
-                  whole("N.logsumexp(x, axis=1)", [[-INF, -INF]]), whole("N.logsumexp(x, axis=1)", [[INF, 1.0]])],
+    "logsumexp": [
+        whole("N.logsumexp(x, axis=1)", [[0.0, 0.0], [1.0, -INF], [1000.0, -1000.0]]),
+        whole("N.logsumexp(x, axis=1)", [[-INF, -INF]]),
+        whole("N.logsumexp(x, axis=1)", [[INF, 1.0]]),
+    ],
     "max": [whole("N.max(x, axis=1)", _ROWS)],
     "mean": [whole("N.mean(x, axis=1)", _ROWS)],
     "min": [whole("N.min(x, axis=1)", _ROWS)],
@@ -165,13 +178,16 @@ TENSORS: dict[str, list[Case]] = {
 FUNCTIONAL: dict[str, list[Case]] = {
     "celu": [*unary("F.celu(x)", (*ZERO, *ENDS), _elu), *unary("F.celu(x, 0.5)", ZERO)],
     "elu": [*unary("F.elu(x)", (*ZERO, *ENDS), _elu), *unary("F.elu(x, 0.5)", ZERO)],
-    "gelu": [*unary("F.gelu(x)", (*ZERO, 40.0, -40.0), lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2),
-             *unary("F.gelu(x, approximate='tanh')", ZERO)],
+    "gelu": [
+        *unary("F.gelu(x)", (*ZERO, 40.0, -40.0), lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2),
+        *unary("F.gelu(x, approximate='tanh')", ZERO),
+    ],
     "glu": [whole("F.glu(x)", [0.0, 0.0, 1.0, -800.0])],
     "hardshrink": unary("F.hardshrink(x)", (*ZERO, 1.0)),
     "hardsigmoid": unary("F.hardsigmoid(x)", (0.0, 3.0, -3.0, *ENDS)),
-    "hardswish": unary("F.hardswish(x)", (0.0, 3.0, -3.0, 4.0, -4.0),
-                       lambda x: x * min(max(x + 3, mp.mpf(0)), mp.mpf(6)) / 6),
+    "hardswish": unary(
+        "F.hardswish(x)", (0.0, 3.0, -3.0, 4.0, -4.0), lambda x: x * min(max(x + 3, mp.mpf(0)), mp.mpf(6)) / 6
+    ),
     "hardtanh": unary("F.hardtanh(x)", (0.0, 1.0, -1.0, *ENDS)),
     "leaky_relu": unary("F.leaky_relu(x, 0.1)", (*ZERO, *ENDS)),
     "logsigmoid": unary("F.logsigmoid(x)", (*ZERO, 800.0, -800.0, *ENDS), lambda x: -_soft(-x)),
@@ -185,61 +201,91 @@ FUNCTIONAL: dict[str, list[Case]] = {
     "silu": unary("F.silu(x)", (*ZERO, 800.0, -800.0), lambda x: x * _sigmoid(x)),
     "softmax": [whole("F.softmax(x, 1)[:, 0]", _GONE[1:])],
     "softmin": [whole("F.softmin(x, 1)[:, 0]", [[INF, 1.0], [0.0, 0.0]])],
-    "softplus": [*unary("F.softplus(x)", (*ZERO, 800.0, -800.0, *ENDS), _soft),
-                 *unary("F.softplus(x, 2.0, 3.0)", (0.0, -0.0, 1.0, -1.0))],
+    "softplus": [
+        *unary("F.softplus(x)", (*ZERO, 800.0, -800.0, *ENDS), _soft),
+        *unary("F.softplus(x, 2.0, 3.0)", (0.0, -0.0, 1.0, -1.0)),
+    ],
     "softshrink": unary("F.softshrink(x)", (*ZERO, 1.0)),
     "softsign": unary("F.softsign(x)", ZERO, lambda x: x / (1 + abs(x))),
     "tanh": unary("F.tanh(x)", (*ZERO, 800.0), mp.tanh),
     "tanhshrink": unary("F.tanhshrink(x)", ZERO, lambda x: x - mp.tanh(x)),
     "threshold": unary("F.threshold(x, 0.5, 7.0)", (0.5, 1.0, 0.0)),
     "scaled_dot_product_attention": [
-        whole("F.scaled_dot_product_attention(x, y, z, N.tensor([[True, False], [False, False]]))",
-              [[0.0, 1.0], [0.0, 2.0]], [[0.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [3.0, 5.0]]),
-        whole("F.scaled_dot_product_attention(x, y, z)",
-              [[0.0, 0.0]], [[0.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [3.0, 5.0]]),
+        whole(
+            "F.scaled_dot_product_attention(x, y, z, N.tensor([[True, False], [False, False]]))",
+            [[0.0, 1.0], [0.0, 2.0]],
+            [[0.0, 1.0], [1.0, 1.0]],
+            [[1.0, 2.0], [3.0, 5.0]],
+        ),
+        whole(
+            "F.scaled_dot_product_attention(x, y, z)", [[0.0, 0.0]], [[0.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [3.0, 5.0]]
+        ),
     ],
     "affine_grid": [whole("F.affine_grid(x, (1, 1, 2, 2), align_corners=False)", [[[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])],
     "grid_sample": [whole("F.grid_sample(x, y, align_corners=False)", _IMAGE, [[[[0.1, 0.2], [3.0, 0.3]]]])],
     "bilinear": [whole("F.bilinear(x, y, z)", [[0.0, 1.0]], [[0.0, 2.0]], [[[0.0, 1.0], [1.0, 0.0]]])],
     "embedding": [whole("F.embedding(N.tensor([0, 0, 1]), x, padding_idx=1)", [[0.0, 1.0], [2.0, 3.0]])],
-    "embedding_bag": [whole("F.embedding_bag(N.tensor([[0, 0], [1, 0]]), x, mode='max')", [[0.0, 1.0], [2.0, 1.5]]),
-                      whole("F.embedding_bag(N.tensor([0, 1]), x, N.tensor([0, 2]), mode='mean')", [[0.0], [2.0]])],
+    "embedding_bag": [
+        whole("F.embedding_bag(N.tensor([[0, 0], [1, 0]]), x, mode='max')", [[0.0, 1.0], [2.0, 1.5]]),
+        whole("F.embedding_bag(N.tensor([0, 1]), x, N.tensor([0, 2]), mode='mean')", [[0.0], [2.0]]),
+    ],
     "linear": [whole("F.linear(x, y)", [[0.0, 1.0]], [[0.0, 2.0]])],
-    "cross_entropy": [whole("F.cross_entropy(x, N.tensor([0, 1, -100]))", [[0.0, 0.0], [900.0, -900.0], [1.0, 2.0]]),
-                      whole("F.cross_entropy(x, N.tensor([1]))", [[-INF, 1.0]]),
-                      whole("F.cross_entropy(x, y)", [[0.0, 0.0]], [[0.0, 1.0]])],
+    "cross_entropy": [
+        whole("F.cross_entropy(x, N.tensor([0, 1, -100]))", [[0.0, 0.0], [900.0, -900.0], [1.0, 2.0]]),
+        whole("F.cross_entropy(x, N.tensor([1]))", [[-INF, 1.0]]),
+        whole("F.cross_entropy(x, y)", [[0.0, 0.0]], [[0.0, 1.0]]),
+    ],
     "log_softmax": [whole("F.log_softmax(x, 1)[:, 1]", [[-INF, 1.0], [0.0, 0.0], [900.0, -900.0]])],
     "nll_loss": [whole("F.nll_loss(x, N.tensor([0, -100]))", [[0.0, -1.0], [-1.0, 0.0]])],
     "ctc_loss": [
-        whole("F.ctc_loss(F.log_softmax(x, 2), N.tensor([[1, 1], [1, 2], [0, 0]]), N.tensor([3, 2, 0]), "
-              "N.tensor([2, 2, 0]), reduction='sum')", [[[0.0] * 3] * 3] * 3),
-        whole("F.ctc_loss(F.log_softmax(x, 2), N.tensor([[1, 1]]), N.tensor([2]), N.tensor([2]), zero_infinity=True)",
-              [[[0.0] * 3]] * 2),
+        whole(
+            "F.ctc_loss(F.log_softmax(x, 2), N.tensor([[1, 1], [1, 2], [0, 0]]), N.tensor([3, 2, 0]), "
+            "N.tensor([2, 2, 0]), reduction='sum')",
+            [[[0.0] * 3] * 3] * 3,
+        ),
+        whole(
+            "F.ctc_loss(F.log_softmax(x, 2), N.tensor([[1, 1]]), N.tensor([2]), N.tensor([2]), zero_infinity=True)",
+            [[[0.0] * 3]] * 2,
+        ),
     ],
     "multi_margin_loss": [whole("F.multi_margin_loss(x, N.tensor([0, 1]))", [[1.0, 0.0], [0.0, 0.0]])],
     "multilabel_margin_loss": [whole("F.multilabel_margin_loss(x, N.tensor([[0, -1]]))", [[1.0, 0.0]])],
     "multilabel_soft_margin_loss": [
-        whole("F.multilabel_soft_margin_loss(x, N.tensor([[1.0, 0.0, 0.0]]))", [[0.0, -0.0, 800.0]])],
+        whole("F.multilabel_soft_margin_loss(x, N.tensor([[1.0, 0.0, 0.0]]))", [[0.0, -0.0, 800.0]])
+    ],
     "batch_norm": [whole("F.batch_norm(x, None, None, training=True)", [[1.0, 0.0], [1.0, 2.0], [1.0, 4.0]])],
     "group_norm": [whole("F.group_norm(x, 1)", [[1.0, 1.0], [0.0, 2.0]])],
     "instance_norm": [whole("F.instance_norm(x)", [[[1.0, 1.0, 1.0], [0.0, 2.0, 3.0]]])],
     "layer_norm": [whole("F.layer_norm(x, (3,))", _ROWS)],
     "local_response_norm": [whole("F.local_response_norm(x, 2)", _LINE)],
-    "normalize": [whole("F.normalize(x)", _ROWS), whole("F.normalize(x, p=1.0)", _ROWS),
-                  whole("F.normalize(x, p=3.0)", _ROWS)],
+    "normalize": [
+        whole("F.normalize(x)", _ROWS),
+        whole("F.normalize(x, p=1.0)", _ROWS),
+        whole("F.normalize(x, p=3.0)", _ROWS),
+    ],
     "rms_norm": [whole("F.rms_norm(x, (3,), eps=1e-5)", _ROWS)],
     "binary_cross_entropy": [
         whole(f"F.binary_cross_entropy(x, N.tensor({t}), reduction='sum')", [0.0, 1.0, 1e-200, 0.5])
-        for t in ([0.0] * 4, [1.0] * 4, [0.25] * 4)],
+        for t in ([0.0] * 4, [1.0] * 4, [0.25] * 4)
+    ],
     "binary_cross_entropy_with_logits": [
-        *[whole(f"F.binary_cross_entropy_with_logits(x, N.tensor({t}), reduction='sum')", [0.0, -0.0, 800.0, -800.0])
-          for t in ([0.0] * 4, [1.0] * 4)],
-        whole("F.binary_cross_entropy_with_logits(x, N.tensor([1.0, 0.0]), pos_weight=N.tensor([3.0, 3.0]))",
-              [0.0, -0.0])],
-    "cosine_embedding_loss": [whole("F.cosine_embedding_loss(x, y, N.tensor([1.0, -1.0]))",
-                                    [[0.0, 0.0], [1.0, 0.0]], [[1.0, 2.0], [0.0, 1.0]])],
-    "cosine_similarity": [whole("F.cosine_similarity(x, y)", [[0.0, 0.0], [1.0, 1.0]], [[1.0, 2.0], [1.0, 1.0]]),
-                          whole("F.cosine_similarity(x, y)", [[0.0, 0.0]], [[0.0, 0.0]])],
+        *[
+            whole(f"F.binary_cross_entropy_with_logits(x, N.tensor({t}), reduction='sum')", [0.0, -0.0, 800.0, -800.0])
+            for t in ([0.0] * 4, [1.0] * 4)
+        ],
+        whole(
+            "F.binary_cross_entropy_with_logits(x, N.tensor([1.0, 0.0]), pos_weight=N.tensor([3.0, 3.0]))", [0.0, -0.0]
+        ),
+    ],
+    "cosine_embedding_loss": [
+        whole(
+            "F.cosine_embedding_loss(x, y, N.tensor([1.0, -1.0]))", [[0.0, 0.0], [1.0, 0.0]], [[1.0, 2.0], [0.0, 1.0]]
+        )
+    ],
+    "cosine_similarity": [
+        whole("F.cosine_similarity(x, y)", [[0.0, 0.0], [1.0, 1.0]], [[1.0, 2.0], [1.0, 1.0]]),
+        whole("F.cosine_similarity(x, y)", [[0.0, 0.0]], [[0.0, 0.0]]),
+    ],
     "gaussian_nll_loss": [whole("F.gaussian_nll_loss(x, y, z)", [0.0, 1.0], [0.0, 2.0], [0.0, 1.0])],
     "hinge_embedding_loss": [whole("F.hinge_embedding_loss(x, N.tensor([1.0, -1.0]))", [0.0, 1.0])],
     "huber_loss": [whole("F.huber_loss(x, y, reduction='sum')", [0.0, 1.0, -1.0, 5.0], [0.0] * 4)],
@@ -247,18 +293,23 @@ FUNCTIONAL: dict[str, list[Case]] = {
     "l1_loss": [whole("F.l1_loss(x, y)", [0.0, 1.0], [0.0, 0.0])],
     "margin_ranking_loss": [whole("F.margin_ranking_loss(x, y, N.tensor([1.0, -1.0]))", [0.0, 1.0], [0.0, 1.0])],
     "mse_loss": [whole("F.mse_loss(x, y)", [0.0, 1.0], [0.0, 0.0])],
-    "pairwise_distance": [whole("F.pairwise_distance(x, y, eps=0.0)",
-                                [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [0.0, 0.0]]),
-                          whole("F.pairwise_distance(x, y, p=1.0, eps=0.0)", [[1.0, 2.0]], [[1.0, 0.0]]),
-                          whole("F.pairwise_distance(x, y, p=3.0, eps=0.0)", [[1.0, 2.0]], [[1.0, 2.0]])],
-    "poisson_nll_loss": [whole("F.poisson_nll_loss(x, y)", [0.0, -800.0], [0.0, 1.0]),
-                         whole("F.poisson_nll_loss(x, y, log_input=False, full=True)", [0.0, 2.0], [0.0, 1.0])],
+    "pairwise_distance": [
+        whole("F.pairwise_distance(x, y, eps=0.0)", [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [0.0, 0.0]]),
+        whole("F.pairwise_distance(x, y, p=1.0, eps=0.0)", [[1.0, 2.0]], [[1.0, 0.0]]),
+        whole("F.pairwise_distance(x, y, p=3.0, eps=0.0)", [[1.0, 2.0]], [[1.0, 2.0]]),
+    ],
+    "poisson_nll_loss": [
+        whole("F.poisson_nll_loss(x, y)", [0.0, -800.0], [0.0, 1.0]),
+        whole("F.poisson_nll_loss(x, y, log_input=False, full=True)", [0.0, 2.0], [0.0, 1.0]),
+    ],
     "smooth_l1_loss": [whole("F.smooth_l1_loss(x, y, reduction='sum')", [0.0, 1.0, -1.0, 5.0], [0.0] * 4)],
-    "soft_margin_loss": [whole("F.soft_margin_loss(x, N.tensor([1.0, -1.0, 1.0]), reduction='sum')",
-                               [0.0, -0.0, -800.0])],
+    "soft_margin_loss": [
+        whole("F.soft_margin_loss(x, N.tensor([1.0, -1.0, 1.0]), reduction='sum')", [0.0, -0.0, -800.0])
+    ],
     "triplet_margin_loss": [whole("F.triplet_margin_loss(x, y, z, eps=0.0)", [[0.0, 0.0]], [[0.0, 0.0]], [[0.5, 0.0]])],
     "triplet_margin_with_distance_loss": [
-        whole("F.triplet_margin_with_distance_loss(x, y, z)", [[0.0, 0.0]], [[1.0, 0.0]], [[0.5, 0.0]])],
+        whole("F.triplet_margin_with_distance_loss(x, y, z)", [[0.0, 0.0]], [[1.0, 0.0]], [[0.5, 0.0]])
+    ],
     "max_pool1d": [whole("F.max_pool1d(x, 2)", _LINE)],
     "max_pool2d": [whole("F.max_pool2d(x, 2)", _IMAGE)],
     "max_pool3d": [whole("F.max_pool3d(x, 2)", _VOLUME)],
@@ -291,8 +342,7 @@ def _listed(names: str, why: str) -> dict[str, str]:
 
 REASONS: dict[str, str] = {
     **_listed(
-        "arange eye finfo full full_like iinfo linspace meshgrid ones ones_like result_type tensor "
-        "zeros zeros_like",
+        "arange eye finfo full full_like iinfo linspace meshgrid ones ones_like result_type tensor zeros zeros_like",
         _MADE,
     ),
     **_listed(
@@ -340,24 +390,22 @@ _NORM = "The slope of a length of 0 counts as 0, so its derivative is 0.  PyTorc
 _END = "The slope is infinite, so its own derivative has no value (NaN).  PyTorch gives the limit of the derivative."
 
 DIFFERENT: dict[str, str] = {
-    "nacre.pow":
-        "PyTorch's second derivatives at a base of 0 contain 0 · ∞, which is NaN.  In Nacre, terms without a "
-        "derivative count as 0.",
+    "nacre.pow": "PyTorch's second derivatives at a base of 0 contain 0 · ∞, which is NaN.  In Nacre, terms without a "
+    "derivative count as 0.",
     "nacre.acos": _END,
     "nacre.asin": _END,
     "nacre.atanh": _END,
-    "nacre.atan2":
-        "The origin has no angle; the derivatives there are 0.  PyTorch's second derivatives are 0 / 0, which is NaN.  "
-        "Squares of tiny numbers underflow in PyTorch.",
-    "nacre.cbrt":
-        "The slope at 0 is ∞.  PyTorch has no cbrt.  Its columns are those of sign(x) · |x|^(1/3), whose slope at 0 "
-        "is 0 · ∞, which is NaN.",
-    "nacre.copysign":
-        "The sign of a zero counts for the derivative, as it does for the value.  PyTorch's slope at 0 is 0.",
-    "nacre.hypot":
-        "The slope at the origin is 0, the middle of all slopes there.  PyTorch computes 0 / 0, which is NaN.",
-    "nacre.logaddexp":
-        "The shares of −∞ are finite: 0 and 1.  PyTorch computes ∞ − ∞ and ∞ / ∞, which are NaN.",
+    "nacre.atan2": "The origin has no angle; the derivatives there are 0.  PyTorch's second derivatives "
+    "are 0 / 0, which is NaN.  "
+    "Squares of tiny numbers underflow in PyTorch.",
+    "nacre.cbrt": "The slope at 0 is ∞.  PyTorch has no cbrt.  Its columns are those of sign(x) · "
+    "|x|^(1/3), whose slope at 0 "
+    "is 0 · ∞, which is NaN.",
+    "nacre.copysign": "The sign of a zero counts for the derivative, as it does for the value.  PyTorch's "
+    "slope at 0 is 0.",
+    "nacre.hypot": "The slope at the origin is 0, the middle of all slopes there.  PyTorch computes 0 / "
+    "0, which is NaN.",
+    "nacre.logaddexp": "The shares of −∞ are finite: 0 and 1.  PyTorch computes ∞ − ∞ and ∞ / ∞, which are NaN.",
     "nacre.topk": "Of equal numbers, Nacre takes the first ones.  PyTorch takes any.",
     "nacre.nn.functional.celu": _LEFT,
     "nacre.nn.functional.elu": _LEFT,
@@ -366,17 +414,17 @@ DIFFERENT: dict[str, str] = {
     "nacre.nn.functional.cosine_similarity": _NORM,
     "nacre.nn.functional.pairwise_distance": _NORM,
     "nacre.nn.functional.triplet_margin_loss": _NORM,
-    "nacre.nn.functional.binary_cross_entropy":
-        "Nacre differentiates the two logarithms, whose slopes are limited to 10¹².  PyTorch divides x − t by "
-        "x(1 − x), and limits this divisor as a whole.",
-    "nacre.nn.functional.gaussian_nll_loss":
-        "A variance below eps counts as eps, which is a constant with slope 0.  PyTorch gives it the slope at eps.",
-    "nacre.nn.functional.huber_loss":
-        "Where the parabola meets the line, Nacre gives the second derivative of the parabola.  PyTorch gives that "
-        "of the line.",
+    "nacre.nn.functional.binary_cross_entropy": "Nacre differentiates the two logarithms, whose slopes "
+    "are limited to 10¹².  PyTorch divides x − t by "
+    "x(1 − x), and limits this divisor as a whole.",
+    "nacre.nn.functional.gaussian_nll_loss": "A variance below eps counts as eps, which is a constant "
+    "with slope 0.  PyTorch gives it the slope at eps.",
+    "nacre.nn.functional.huber_loss": "Where the parabola meets the line, Nacre gives the second "
+    "derivative of the parabola.  PyTorch gives that "
+    "of the line.",
     "nacre.nn.functional.kl_div": "0 · log 0 is 0 and has slope 0.  PyTorch's slope is NaN.",
-    "nacre.nn.functional.poisson_nll_loss":
-        "Stirling's term has no part in targets up to 1.  PyTorch computes 0 · ∞, which is NaN.",
-    "nacre.nn.functional.soft_margin_loss":
-        "e^800 does not overflow on the way.  PyTorch computes ∞ / ∞, which is NaN.",
+    "nacre.nn.functional.poisson_nll_loss": "Stirling's term has no part in targets up to 1.  PyTorch "
+    "computes 0 · ∞, which is NaN.",
+    "nacre.nn.functional.soft_margin_loss": "e^800 does not overflow on the way.  PyTorch computes ∞ / ∞, "
+    "which is NaN.",
 }

@@ -18,28 +18,35 @@ NAMED: dict[str, list[Any]] = {"axis": [0], "mode": ["sum"], "high": [5]}
 
 # what is called with arguments of its own, for the parameter is looked at behind others
 CALLS: dict[str, Callable[[Any], Any]] = {
-    "where(condition)": lambda v: nc.where(v, 1.0, 2.0), "where(x)": lambda v: nc.where([True], v, 2.0),
+    "where(condition)": lambda v: nc.where(v, 1.0, 2.0),
+    "where(x)": lambda v: nc.where([True], v, 2.0),
     "where(y)": lambda v: nc.where([True], 1.0, v),
     "split(x)": lambda v: nc.split(v, sections=1),
-    "nn.functional.scaled_dot_product_attention(attn_mask)":
-        lambda v: nc.nn.functional.scaled_dot_product_attention(*[nc.ones((1, 1))] * 3, attn_mask=v),
-    "nn.functional.bilinear(bias)":
-        lambda v: nc.nn.functional.bilinear(nc.ones((1, 1)), nc.ones((1, 1)), nc.ones((1, 1, 1)), v),
-    "nn.functional.ctc_loss(targets)":
-        lambda v: nc.nn.functional.ctc_loss(nc.zeros((1, 1, 2)), v, nc.tensor([1]), nc.tensor([1])),
-    "nn.functional.ctc_loss(target_lengths)":
-        lambda v: nc.nn.functional.ctc_loss(nc.zeros((1, 1, 2)), nc.tensor([[1]]), nc.tensor([1]), v),
+    "nn.functional.scaled_dot_product_attention(attn_mask)": lambda v: nc.nn.functional.scaled_dot_product_attention(
+        *[nc.ones((1, 1))] * 3, attn_mask=v
+    ),
+    "nn.functional.bilinear(bias)": lambda v: nc.nn.functional.bilinear(
+        nc.ones((1, 1)), nc.ones((1, 1)), nc.ones((1, 1, 1)), v
+    ),
+    "nn.functional.ctc_loss(targets)": lambda v: nc.nn.functional.ctc_loss(
+        nc.zeros((1, 1, 2)), v, nc.tensor([1]), nc.tensor([1])
+    ),
+    "nn.functional.ctc_loss(target_lengths)": lambda v: nc.nn.functional.ctc_loss(
+        nc.zeros((1, 1, 2)), nc.tensor([[1]]), nc.tensor([1]), v
+    ),
     "nn.functional.conv1d(bias)": lambda v: nc.nn.functional.conv1d(nc.ones((1, 1, 1)), nc.ones((1, 1, 1)), v),
-    "nn.functional.conv_transpose1d(bias)":
-        lambda v: nc.nn.functional.conv_transpose1d(nc.ones((1, 1, 1)), nc.ones((1, 1, 1)), v),
-    "nn.functional.conv3d(bias)":
-        lambda v: nc.nn.functional.conv3d(nc.ones((1, 1, 1, 1, 1)), nc.ones((1, 1, 1, 1, 1)), v),
-    "nn.functional.conv_transpose3d(bias)":
-        lambda v: nc.nn.functional.conv_transpose3d(nc.ones((1, 1, 1, 1, 1)), nc.ones((1, 1, 1, 1, 1)), v),
-    "nn.functional.embedding_bag(per_sample_weights)":
-        lambda v: nc.nn.functional.embedding_bag(
-            nc.tensor([[0]]), nc.ones((1, 1)), per_sample_weights=v, mode="sum"
-        ),
+    "nn.functional.conv_transpose1d(bias)": lambda v: nc.nn.functional.conv_transpose1d(
+        nc.ones((1, 1, 1)), nc.ones((1, 1, 1)), v
+    ),
+    "nn.functional.conv3d(bias)": lambda v: nc.nn.functional.conv3d(
+        nc.ones((1, 1, 1, 1, 1)), nc.ones((1, 1, 1, 1, 1)), v
+    ),
+    "nn.functional.conv_transpose3d(bias)": lambda v: nc.nn.functional.conv_transpose3d(
+        nc.ones((1, 1, 1, 1, 1)), nc.ones((1, 1, 1, 1, 1)), v
+    ),
+    "nn.functional.embedding_bag(per_sample_weights)": lambda v: nc.nn.functional.embedding_bag(
+        nc.tensor([[0]]), nc.ones((1, 1)), per_sample_weights=v, mode="sum"
+    ),
 }
 
 
@@ -77,8 +84,12 @@ def calls(f: Callable[..., Any], slot: str, value: Any) -> Any:
     for chosen in islice(product(*map(candidates, rest)), 100):
         given = {**{p.name: a for p, a in zip(rest, chosen, strict=True)}, slot: value}
         first = [given.pop(p.name) for p in parameters.values() if p.name in given and p.kind is p.POSITIONAL_ONLY]
-        more = [a for p in parameters.values() if p.name in given and p.kind is p.VAR_POSITIONAL
-                for a in [given.pop(p.name)]]
+        more = [
+            a
+            for p in parameters.values()
+            if p.name in given and p.kind is p.VAR_POSITIONAL
+            for a in [given.pop(p.name)]
+        ]
         yield lambda first=first, more=more, given=given: f(*first, *more, **given)
 
 
@@ -108,12 +119,21 @@ MAKERS: dict[str, list[Callable[[], Any]]] = {
     "asarray": [lambda v=v: nc.asarray(v, dtype=INT8) for v in (300, [300], [2**63], [2**64], [0.5, 2**70])],
     "full": [lambda v=v: nc.full(2, v, dtype=INT8) for v in (300, 1.5, nc.nan, nc.inf, 10**400)],
     "full_like": [lambda v=v: nc.full_like(nc.tensor([1.0]), v, dtype=INT8) for v in (300, nc.nan)],
-    "arange": [lambda: nc.arange(300, dtype=INT8), lambda: nc.arange(-129, 0, dtype=INT8),
-               lambda: nc.arange(0.0, 2.0, 0.5, dtype=INT8), lambda: nc.arange(2**63 - 2, 2**63 + 2)],
-    "linspace": [lambda: nc.linspace(0, 300, num=3, dtype=INT8), lambda: nc.linspace(0, 1, num=3, dtype=INT8),
-                 lambda: nc.linspace(0, nc.inf, num=3, dtype=INT8)],
-    "random.randint": [lambda: nc.random.randint(0, 300, (2,), dtype=INT8),
-                       lambda: nc.random.randint(-1, 3, (2,), dtype=nc.uint8)],
+    "arange": [
+        lambda: nc.arange(300, dtype=INT8),
+        lambda: nc.arange(-129, 0, dtype=INT8),
+        lambda: nc.arange(0.0, 2.0, 0.5, dtype=INT8),
+        lambda: nc.arange(2**63 - 2, 2**63 + 2),
+    ],
+    "linspace": [
+        lambda: nc.linspace(0, 300, num=3, dtype=INT8),
+        lambda: nc.linspace(0, 1, num=3, dtype=INT8),
+        lambda: nc.linspace(0, nc.inf, num=3, dtype=INT8),
+    ],
+    "random.randint": [
+        lambda: nc.random.randint(0, 300, (2,), dtype=INT8),
+        lambda: nc.random.randint(-1, 3, (2,), dtype=nc.uint8),
+    ],
 }
 OTHERS = {
     **dict.fromkeys(("zeros", "ones", "zeros_like", "ones_like", "eye"), "zeros and ones, which every dtype holds"),
@@ -125,8 +145,11 @@ OTHERS = {
 
 
 def test_every_function_with_a_dtype_is_here() -> None:
-    found = {n.removeprefix("nacre.") for n, f in FUNCTIONS.items()
-             if not inspect.isbuiltin(f) and "dtype" in inspect.signature(f).parameters}
+    found = {
+        n.removeprefix("nacre.")
+        for n, f in FUNCTIONS.items()
+        if not inspect.isbuiltin(f) and "dtype" in inspect.signature(f).parameters
+    }
     assert found == MAKERS.keys() | OTHERS.keys()
 
 
@@ -139,10 +162,19 @@ def test_what_a_dtype_does_not_hold_is_refused(name: str) -> None:
 
 def test_numbers_meet_tensors_without_losing_their_value() -> None:
     x = nc.tensor([1, 2], dtype=INT8)
-    for call in (lambda: x + 300, lambda: x == 300, lambda: nc.clip(x, 0, 300), lambda: nc.pad(x, 1, 300),
-                 lambda: nc.index_update(x, 0, 300), lambda: nc.index_update(x, 0, [300]),
-                 lambda: nc.where(x > 0, x, 300), lambda: x.astype(nc.uint8) + -1, lambda: nc.tensor([1]) + [2**63],
-                 lambda: nc.tensor([1]) == [2**63, -1], lambda: nc.tensor([np.uint8(1), 300])):
+    for call in (
+        lambda: x + 300,
+        lambda: x == 300,
+        lambda: nc.clip(x, 0, 300),
+        lambda: nc.pad(x, 1, 300),
+        lambda: nc.index_update(x, 0, 300),
+        lambda: nc.index_update(x, 0, [300]),
+        lambda: nc.where(x > 0, x, 300),
+        lambda: x.astype(nc.uint8) + -1,
+        lambda: nc.tensor([1]) + [2**63],
+        lambda: nc.tensor([1]) == [2**63, -1],
+        lambda: nc.tensor([np.uint8(1), 300]),
+    ):
         with pytest.raises(nc.DTypeError, match="must fit"):
             call()
     assert (x == [300, 2]).tolist() == [False, True]  # a list of integers is int64
@@ -183,9 +215,13 @@ def test_numbers_are_rounded_once_by_every_way(dtype: nc.DType) -> None:
     eps = nc.finfo(dtype).eps
     above = 1 + eps / 2 + 2.0**-45
     ways = [
-        nc.tensor(above, dtype=dtype), nc.tensor([above], dtype=dtype), nc.full(1, above, dtype=dtype),
-        nc.asarray(np.array([above]), dtype=dtype), nc.zeros(1, dtype=dtype) + above,
-        nc.jit(lambda x: x + above)(nc.zeros(1, dtype=dtype)), nc.linspace(above, 2.0, num=1, dtype=dtype),
+        nc.tensor(above, dtype=dtype),
+        nc.tensor([above], dtype=dtype),
+        nc.full(1, above, dtype=dtype),
+        nc.asarray(np.array([above]), dtype=dtype),
+        nc.zeros(1, dtype=dtype) + above,
+        nc.jit(lambda x: x + above)(nc.zeros(1, dtype=dtype)),
+        nc.linspace(above, 2.0, num=1, dtype=dtype),
         nc.arange(above, above + 0.5, dtype=nc.float64).astype(dtype),
     ]
     assert [w.astype(nc.float64).reshape(()).item() for w in ways] == [1 + eps] * len(ways)

@@ -62,20 +62,35 @@ def _uses() -> dict[str, str]:
     """What is done with x, by name."""
     made = {name: f"x {SYMBOLS[name]} x" for name, _ in (*BINARY, *COMPARISONS) if name not in WHOLE}
     made |= {f"{name} of whole numbers": f"k {SYMBOLS[name]} k" for name, _ in BINARY if name in WHOLE}
-    made |= {f"{name} of a number": f"x {SYMBOLS[name]} 2.0" for name, _ in (*BINARY, *COMPARISONS)
-             if name not in WHOLE | {"matmul"}}
+    made |= {
+        f"{name} of a number": f"x {SYMBOLS[name]} 2.0"
+        for name, _ in (*BINARY, *COMPARISONS)
+        if name not in WHOLE | {"matmul"}
+    }
     made |= {f"r{name}": f"2.0 {SYMBOLS[name]} x" for name, _ in BINARY if name not in WHOLE | {"matmul"}}
     made |= {name: f"{SYMBOLS[name]}{'k' if name in WHOLE else 'x'}" for name, _ in UNARY if name != "abs"}
-    made |= {"index": "x[0]", "index by a tensor": "x[k]", "set": "y = x[0]; y[0] = 1.0",
-             "abs": "abs(x)", "iterate": "list(x)", "contains": "1.0 in x", "text": "repr(x), str(x), f'{x}'",
-             "number": "float(x[0, 0]), bool(x[0, 0] > 0), len(x)", "numpy": "__import__('numpy').asarray(x)",
-             "copy": "__import__('copy').deepcopy(x)", "pickle": "__import__('pickle').dumps(x)",
-             "backward": "y = x.data if hasattr(x, 'assign') else x; y.requires_grad_(); (y * y).sum().backward()"}
+    made |= {
+        "index": "x[0]",
+        "index by a tensor": "x[k]",
+        "set": "y = x[0]; y[0] = 1.0",
+        "abs": "abs(x)",
+        "iterate": "list(x)",
+        "contains": "1.0 in x",
+        "text": "repr(x), str(x), f'{x}'",
+        "number": "float(x[0, 0]), bool(x[0, 0] > 0), len(x)",
+        "numpy": "__import__('numpy').asarray(x)",
+        "copy": "__import__('copy').deepcopy(x)",
+        "pickle": "__import__('pickle').dumps(x)",
+        "backward": "y = x.data if hasattr(x, 'assign') else x; y.requires_grad_(); (y * y).sum().backward()",
+    }
     for name, member in surface.METHODS.items():
         owner, _, word = name.rpartition(".")
         if owner == "nacre.Tensor" and word not in GIVEN:
-            lacking = [p for p in inspect.signature(member).parameters.values()
-                       if p.default is p.empty and p.kind is not p.VAR_POSITIONAL][1:]
+            lacking = [
+                p
+                for p in inspect.signature(member).parameters.values()
+                if p.default is p.empty and p.kind is not p.VAR_POSITIONAL
+            ][1:]
             if not lacking:
                 made.setdefault(f".{word}", f"x.{word}()")
     return made | GIVEN
@@ -93,16 +108,22 @@ def _is_tried(way: str, use: str) -> bool:
 CASES = [case for case in product(WAYS, USES) if _is_tried(*case)]
 SAMPLE = {(way, "add") for way in WAYS} | {("load", use) for use in sorted(USES)[::4]} | {("pickle", "index")}
 NAMED = sorted(name for name in surface.NAMES if name.count(".") <= 3)
-IMPORTS = ("import nacre as nc\nimport numpy as np\nfrom nacre import data, deploy, nn, optim, train\n"
-           "F = nn.functional\n")
+IMPORTS = (
+    "import nacre as nc\nimport numpy as np\nfrom nacre import data, deploy, nn, optim, train\nF = nn.functional\n"
+)
 
 
 class Fresh:
     """What runs pieces of code, each as the first that a process does."""
 
     def __init__(self, folder: Path) -> None:
-        self.process = subprocess.Popen([sys.executable, str(Path(__file__).with_name("first_use.py"))], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder)
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("first_use.py"))],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=folder,
+        )
 
     def __call__(self, code: str, before: str = "", examples: bool = False) -> str:
         """What goes wrong in a process whose first act is `before` and then `code`."""
@@ -132,8 +153,10 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fresh]:
     made.end()
 
 
-@pytest.mark.parametrize(("way", "use"), [pytest.param(*case, id=" | ".join(case), marks=[] if case in SAMPLE else
-                                                       [pytest.mark.slow]) for case in CASES])
+@pytest.mark.parametrize(
+    ("way", "use"),
+    [pytest.param(*case, id=" | ".join(case), marks=[] if case in SAMPLE else [pytest.mark.slow]) for case in CASES],
+)
 def test_a_tensor_works_as_the_first_thing_of_a_process(fresh: Fresh, way: str, use: str) -> None:
     code = USES[use]
     if "k" in code:
@@ -152,8 +175,9 @@ def _first(name: str) -> tuple[str, str, bool]:
     return f"from {module} import {word}", f"repr({word})", False
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if k % 16 == 0 else [pytest.mark.slow])
-                                  for k, n in enumerate(NAMED)])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if k % 16 == 0 else [pytest.mark.slow]) for k, n in enumerate(NAMED)]
+)
 def test_a_public_name_is_the_first_that_a_process_uses(fresh: Fresh, name: str) -> None:
     before, code, examples = _first(name)
     if "arrow" in code or "parquet" in code:
@@ -161,12 +185,19 @@ def test_a_public_name_is_the_first_that_a_process_uses(fresh: Fresh, name: str)
     assert fresh(code, before, examples) == ""
 
 
-MODULES = sorted(module for module in {surface.NAMES[n].__module__ for n in surface.CALLABLES}
-                 if module.startswith("nacre."))
+MODULES = sorted(
+    module for module in {surface.NAMES[n].__module__ for n in surface.CALLABLES} if module.startswith("nacre.")
+)
 
 
-@pytest.mark.parametrize("module", [pytest.param(m, marks=[] if k % 8 == 0 else [pytest.mark.slow])
-                                    for k, m in enumerate(MODULES)])
+@pytest.mark.parametrize(
+    "module", [pytest.param(m, marks=[] if k % 8 == 0 else [pytest.mark.slow]) for k, m in enumerate(MODULES)]
+)
 def test_a_module_is_the_first_that_a_process_imports(fresh: Fresh, module: str) -> None:
-    assert fresh("import pickle; x = pickle.load(open('given.pickle', 'rb')); x + x, x[0], x == x, x.sum()",
-                 f"import {module}") == ""
+    assert (
+        fresh(
+            "import pickle; x = pickle.load(open('given.pickle', 'rb')); x + x, x[0], x == x, x.sum()",
+            f"import {module}",
+        )
+        == ""
+    )

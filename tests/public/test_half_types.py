@@ -28,6 +28,8 @@ NOT_HALF = {
     "nn.pack_padded_sequence", "nn.unpad_sequence", "nn.functional.pad",  # they move numbers
 }  # fmt: skip
 F = nc.nn.functional
+
+
 def _from_vector(x: Any) -> Any:
     """Parameters of x's dtype that a vector was written to."""
     held = [nn.Parameter(nc.zeros((2, 2), dtype=x.dtype)), nn.Parameter(nc.zeros((2,), dtype=x.dtype))]
@@ -37,11 +39,13 @@ def _from_vector(x: Any) -> Any:
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "split": lambda x: nc.split(x((4, 3)), sections=2),
-    "full": lambda x: nc.full((2, 3), x(())), "full_like": lambda x: nc.full_like(x((2, 3)), x(())),
+    "full": lambda x: nc.full((2, 3), x(())),
+    "full_like": lambda x: nc.full_like(x((2, 3)), x(())),
     "nn.functional.affine_grid": lambda x: F.affine_grid(x((2, 2, 3)), (2, 1, 4, 5)),
     "nn.functional.bilinear": lambda x: F.bilinear(x((3, 4)), x((3, 5)), x((2, 4, 5)), x((2,))),
-    "nn.functional.ctc_loss":
-        lambda x: F.ctc_loss(-x((5, 2, 4)), nc.tensor([[1, 2], [3, 1]]), nc.tensor([5, 4]), nc.tensor([2, 1])),
+    "nn.functional.ctc_loss": lambda x: F.ctc_loss(
+        -x((5, 2, 4)), nc.tensor([[1, 2], [3, 1]]), nc.tensor([5, 4]), nc.tensor([2, 1])
+    ),
     "nn.functional.layer_norm": lambda x: F.layer_norm(x((3, 6)), (6,), x((6,)), x((6,))),
     "nn.functional.rms_norm": lambda x: F.rms_norm(x((3, 6)), (6,), x((6,)), eps=1e-5),
     "nn.utils.vector_to_parameters": lambda x: _from_vector(x((6,))),
@@ -49,8 +53,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "nn.functional.interpolate": lambda x: F.interpolate(x((1, 2, 5, 5)), size=(7, 8), mode="bilinear"),
 }
 NAMES = [
-    n.removeprefix("nacre.") for n, f in FUNCTIONS.items()
-    if not n.startswith(ELSEWHERE) and not inspect.isbuiltin(f)
+    n.removeprefix("nacre.")
+    for n, f in FUNCTIONS.items()
+    if not n.startswith(ELSEWHERE)
+    and not inspect.isbuiltin(f)
     and any("TensorLike" in str(p.annotation) for p in inspect.signature(f).parameters.values())
 ]
 
@@ -73,8 +79,11 @@ def kinds(p: inspect.Parameter) -> list[Any]:
         return [lambda x, s: [x(s), x(s)]]
     if "TensorLike" in kind or kind == "Any":
         return [
-            lambda x, s: x(s), lambda x, s: nc.zeros(s[:1], dtype=nc.int64), lambda x, s: nc.ones(s, dtype=bool),
-            lambda x, s: nc.zeros(s, dtype=nc.int64), lambda x, s: x((4, 4, *(3,) * (len(s) - 2))),
+            lambda x, s: x(s),
+            lambda x, s: nc.zeros(s[:1], dtype=nc.int64),
+            lambda x, s: nc.ones(s, dtype=bool),
+            lambda x, s: nc.zeros(s, dtype=nc.int64),
+            lambda x, s: x((4, 4, *(3,) * (len(s) - 2))),
         ]
     if "int" in kind or "Size" in kind or "Axes" in kind:
         return [lambda x, s: 2, lambda x, s: 1, lambda x, s: 3]
@@ -90,8 +99,10 @@ def calls(f: Callable[..., Any], shape: tuple[int, ...]) -> Iterator[Callable[[M
 
         def call(x: Maker, chosen: Any = chosen) -> Any:
             given = [(p, make(x, shape)) for p, make in zip(wanted, chosen, strict=True)]
-            return f(*(v for p, v in given if p.kind is not p.KEYWORD_ONLY),
-                     **{p.name: v for p, v in given if p.kind is p.KEYWORD_ONLY})
+            return f(
+                *(v for p, v in given if p.kind is not p.KEYWORD_ONLY),
+                **{p.name: v for p, v in given if p.kind is p.KEYWORD_ONLY},
+            )
 
         yield call
 
@@ -119,10 +130,14 @@ def same(call: Callable[[Maker], Any], half: DType) -> bool:
     return bool(found)
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(n, marks=() if k % 8 == 3 or n in ("hypot", "logaddexp", "vecdot") else pytest.mark.slow)
-    for k, n in enumerate(NAMES) if n not in NOT_HALF
-])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if k % 8 == 3 or n in ("hypot", "logaddexp", "vecdot") else pytest.mark.slow)
+        for k, n in enumerate(NAMES)
+        if n not in NOT_HALF
+    ],
+)
 @pytest.mark.parametrize("half", [nc.float16, nc.bfloat16], ids=str)
 def test_half_types_are_rounded_once(name: str, half: DType, request: pytest.FixtureRequest) -> None:
     few = not request.config.getoption("--all")
@@ -138,8 +153,11 @@ def test_half_types_are_rounded_once(name: str, half: DType, request: pytest.Fix
 
 @pytest.mark.parametrize("half", [nc.float16, nc.bfloat16], ids=str)
 def test_pools_of_odd_windows(half: DType) -> None:
-    for call in (lambda x: F.avg_pool1d(x((2, 3, 9)), 3), lambda x: F.avg_pool2d(x((2, 3, 9, 9)), 3, 2, 1),
-                 lambda x: F.avg_pool2d(x((2, 3, 8, 8)), 3, 2, 1, ceil_mode=True, count_include_pad=False),
-                 lambda x: F.lp_pool2d(x((2, 3, 9, 9)), 2, 3),
-                 lambda x: F.adaptive_avg_pool2d(x((2, 3, 9, 9)), (4, 5))):
+    for call in (
+        lambda x: F.avg_pool1d(x((2, 3, 9)), 3),
+        lambda x: F.avg_pool2d(x((2, 3, 9, 9)), 3, 2, 1),
+        lambda x: F.avg_pool2d(x((2, 3, 8, 8)), 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        lambda x: F.lp_pool2d(x((2, 3, 9, 9)), 2, 3),
+        lambda x: F.adaptive_avg_pool2d(x((2, 3, 9, 9)), (4, 5)),
+    ):
         assert same(call, half)

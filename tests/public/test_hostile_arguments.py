@@ -56,10 +56,16 @@ VALUES: dict[str, Any] = {
     "a Dim": nc.Dim("n"), "a mock": Mock(),
 }  # fmt: skip
 SPARED = {  # that run for long, or change the machine or the process
-    "nacre.set_memory_limit", "nacre.train.Trainer.fit", "nacre.inspect.ceilings.ceilings",
+    "nacre.set_memory_limit",
+    "nacre.train.Trainer.fit",
+    "nacre.inspect.ceilings.ceilings",
     "nacre.inspect.bits.measure",
-    "nacre.inspect.profile.profile", "nacre.inspect.timing.interleaved", "nacre.inspect.machine.checks",
-    "nacre.inspect.machine.facts", "nacre.inspect.roofline.chart", "nacre.set_threads",
+    "nacre.inspect.profile.profile",
+    "nacre.inspect.timing.interleaved",
+    "nacre.inspect.machine.checks",
+    "nacre.inspect.machine.facts",
+    "nacre.inspect.roofline.chart",
+    "nacre.set_threads",
 }
 LONG = {("nacre.fori_loop", "upper"), ("nacre.fori_loop", "lower"), ("nacre.while_loop", "init")}  # as many rounds
 
@@ -71,8 +77,10 @@ def _inherited(method: str) -> bool:
 
 
 NAMES = sorted(
-    name for name, held in {**CALLABLES, **METHODS}.items()
-    if name not in SPARED and not name.startswith("nacre.deploy")
+    name
+    for name, held in {**CALLABLES, **METHODS}.items()
+    if name not in SPARED
+    and not name.startswith("nacre.deploy")
     and not (isinstance(held, type) and issubclass(held, BaseException))
     and not (name in METHODS and _inherited(name))
 )

@@ -35,7 +35,8 @@ def test_nothing_but_errors_of_ours_in_all(kind: str, tmp_path: Path) -> None:
 def test_what_hangs_or_crashes_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mutation that never ends, and one that ends the process, are faults by their numbers."""
     script = tmp_path / "broken.py"
-    script.write_text(f"""if True:
+    script.write_text(
+        f"""if True:
     import os, sys, time
     from pathlib import Path
     sys.path.insert(0, {str(Path(mutations.__file__).parent)!r})
@@ -54,7 +55,9 @@ def test_what_hangs_or_crashes_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     mutations.KINDS = dict(broken=broken)
     folder, seed, first, last = sys.argv[4::2]
     mutations.work("broken", Path(folder), int(seed), int(first), int(last))
-    """, encoding="utf-8")
+    """,
+        encoding="utf-8",
+    )
     monkeypatch.setattr(mutations, "__file__", str(script))
     found = mutations.run("broken", tmp_path / "into", 3, 8)
     assert sum(found.values()) == 8

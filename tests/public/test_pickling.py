@@ -57,8 +57,11 @@ def test_variables(again: Callable[[Any], Any]) -> None:
     for held in (total, p, b):
         made = again(held)
         assert type(made) is type(held) and made is not held and made.number != held.number
-        assert (made.name, made.requires_grad, made.value.tolist()) == (held.name, held.requires_grad,
-                                                                        held.value.tolist())
+        assert (made.name, made.requires_grad, made.value.tolist()) == (
+            held.name,
+            held.requires_grad,
+            held.value.tolist(),
+        )
         assert made.gradient is None
     assert again(b).persistent is False and again(nn.Buffer([1.0])).persistent
     one, other = again((p, p))
@@ -77,7 +80,8 @@ def test_modules(again: Callable[[Any], Any]) -> None:
     made = again(net)
     assert {k: v.tolist() for k, v in made.state_dict().items()} == {k: v.tolist() for k, v in net.state_dict().items()}
     assert [(n, p.requires_grad) for n, p in made.named_parameters()] == [
-        (n, p.requires_grad) for n, p in net.named_parameters()]
+        (n, p.requires_grad) for n, p in net.named_parameters()
+    ]
     assert made.tied.weight is made[0].weight is not net[0].weight
     assert not made.training and all(p.grad is None for p in made.parameters())
     x = nc.ones((4, 2))

@@ -22,9 +22,7 @@ from special_cases import CASES, DIFFERENT, WITHOUT, Case
 SPACES = ("nacre", "nacre.nn.functional")
 ALL = [pytest.param(name, case, id=f"{name} {k}") for name, held in CASES.items() for k, case in enumerate(held)]
 EVERY = 6  # of so many cases one is compiled without --all
-SAMPLE = [
-    pytest.param(p.values[1], id=p.id, marks=[pytest.mark.slow] if k % EVERY else []) for k, p in enumerate(ALL)
-]
+SAMPLE = [pytest.param(p.values[1], id=p.id, marks=[pytest.mark.slow] if k % EVERY else []) for k, p in enumerate(ALL)]
 
 
 def test_every_function_has_its_points_or_a_reason() -> None:
@@ -71,7 +69,7 @@ def test_between_the_limits_of_both_sides(case: Case) -> None:
                     rest = list(map(mp.mpf, at))
 
                     def along(x: Any, rest: list[Any] = rest, k: int = k) -> Any:
-                        return exact(*rest[:k], x, *rest[k + 1:])
+                        return exact(*rest[:k], x, *rest[k + 1 :])
 
                     ends = limits(along, at[k], order)
                     if not ends or max(map(abs, ends)) > 1e100:

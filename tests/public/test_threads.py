@@ -18,20 +18,40 @@ from surface import NAMES
 
 THREADS = 16
 # Examples about the process as a whole, its files, folders and other processes, and those that take long.
-APART = ("nacre.train", "nacre.deploy", "nacre.inspect", "nacre.examples", "nacre.data.DataLoader", "nacre.set_",
-         "nacre.save", "nacre.load", "nacre.freeze", "nacre.nn.init", "nacre.random")
-EXAMPLES = sorted((name for name, held in NAMES.items()
-                   if ">>> " in (inspect.getdoc(held) or "") and not name.startswith(APART)),
-                  key=lambda name: crc32(name.encode()))
+APART = (
+    "nacre.train",
+    "nacre.deploy",
+    "nacre.inspect",
+    "nacre.examples",
+    "nacre.data.DataLoader",
+    "nacre.set_",
+    "nacre.save",
+    "nacre.load",
+    "nacre.freeze",
+    "nacre.nn.init",
+    "nacre.random",
+)
+EXAMPLES = sorted(
+    (name for name, held in NAMES.items() if ">>> " in (inspect.getdoc(held) or "") and not name.startswith(APART)),
+    key=lambda name: crc32(name.encode()),
+)
 SAMPLE, GROUP = 16, 40  # names in each run, and in each of those of all
 
 
 def cold(threads: int, names: Sequence[str], folder: Path) -> dict[str, Any]:
     """What a fresh process with an empty cache tells of names, used by so many threads."""
-    around = {**os.environ, "NACRE_CACHE_DIR": str(folder / f"cache of {threads}"),
-              "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, str(Path(__file__).with_name("cold.py")), str(threads), *names],
-                          env=around, capture_output=True, text=True, timeout=300)
+    around = {
+        **os.environ,
+        "NACRE_CACHE_DIR": str(folder / f"cache of {threads}"),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("cold.py")), str(threads), *names],
+        env=around,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -54,10 +74,16 @@ def test_whole_programs(tmp_path: Path) -> None:
     assert json.loads(counts) == [1] * len(json.loads(counts))
 
 
-@pytest.mark.parametrize("names", [
-    pytest.param(EXAMPLES[:SAMPLE], id="sample"),
-    *(pytest.param(EXAMPLES[k:k + GROUP], id=f"from {k}", marks=pytest.mark.slow)
-      for k in range(SAMPLE, len(EXAMPLES), GROUP))])
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(EXAMPLES[:SAMPLE], id="sample"),
+        *(
+            pytest.param(EXAMPLES[k : k + GROUP], id=f"from {k}", marks=pytest.mark.slow)
+            for k in range(SAMPLE, len(EXAMPLES), GROUP)
+        ),
+    ],
+)
 def test_examples(names: list[str], tmp_path: Path) -> None:
     alone = cold(1, names, tmp_path)
     fine = [name for name in names if name not in alone["faults"]]

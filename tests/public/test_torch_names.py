@@ -48,7 +48,8 @@ def test_a_call_that_means_something_else_says_what_to_write(text: str, advice: 
 
 
 NAMES = sorted(
-    name for name, function in {**FUNCTIONS, **METHODS}.items()
+    name
+    for name, function in {**FUNCTIONS, **METHODS}.items()
     if (name in FUNCTIONS or name.startswith("nacre.Tensor."))
     and set(OTHER) & set(inspect.signature(function).parameters)
 )

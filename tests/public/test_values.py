@@ -221,10 +221,7 @@ def check_floats(name: str, dtype: DType) -> None:
     found = evaluated(name, arrays).astype(np.float64)
     rows = zip(found.tolist(), *(a.astype(np.float64).tolist() for a in arrays), strict=True)
     with mp.workprec(1200 if name in ("remainder", "floor_divide", "pow", "logaddexp") else 400):
-        wrong = [
-            said for got, *operands in rows
-            if (said := fault(name, got, operands, entry, dtype))
-        ]
+        wrong = [said for got, *operands in rows if (said := fault(name, got, operands, entry, dtype))]
     assert not wrong, f"{len(wrong)} of {len(found)} in {dtype.name}: " + "; ".join(wrong[:5])
 
 
@@ -261,11 +258,19 @@ ROWS = [
 ALWAYS = ("floor_divide", "remainder", "hypot", "logaddexp", "sign", "round", "divide")  # the rest by turns
 
 
-@pytest.mark.parametrize("name, dtype, check", [
-    pytest.param(name, d, check, id=f"{name}-{d.name}",
-                 marks=() if (name in ALWAYS and d.is_float) or k % 5 == 0 else pytest.mark.slow)
-    for k, (name, d, check) in enumerate(ROWS)
-])
+@pytest.mark.parametrize(
+    "name, dtype, check",
+    [
+        pytest.param(
+            name,
+            d,
+            check,
+            id=f"{name}-{d.name}",
+            marks=() if (name in ALWAYS and d.is_float) or k % 5 == 0 else pytest.mark.slow,
+        )
+        for k, (name, d, check) in enumerate(ROWS)
+    ],
+)
 def test_values(name: str, dtype: DType, check: Callable[[str, DType], None]) -> None:
     check(name, dtype)
 

@@ -52,7 +52,7 @@ def second(case: Case) -> Any:
     inner = gradients(case)
 
     def by(k: int, xs: tuple[Any, ...]) -> Any:
-        return nc.grad(lambda x: total(case, inner(*xs[:k], x, *xs[k + 1:])[k]))(xs[k])
+        return nc.grad(lambda x: total(case, inner(*xs[:k], x, *xs[k + 1 :])[k]))(xs[k])
 
     return lambda *xs: tuple(by(k, xs) for k in range(len(xs)))
 
@@ -66,8 +66,10 @@ def here(case: Case) -> Derivatives:
 def there(case: Case) -> tuple[list[np.ndarray | None], list[np.ndarray | None]]:
     """First and second derivatives in PyTorch; None where it has none."""
     shapes = [np.shape(a) for a in case.at]
-    first, then = ([None if g is None else np.broadcast_to(np.array(g, float), s)
-                    for g, s in zip(held, shapes, strict=True)] for held in TORCH[case.name])
+    first, then = (
+        [None if g is None else np.broadcast_to(np.array(g, float), s) for g, s in zip(held, shapes, strict=True)]
+        for held in TORCH[case.name]
+    )
     return first, then
 
 
@@ -162,8 +164,10 @@ def differences() -> str:
     """Links to the functions whose derivatives differ from PyTorch's, by namespace."""
     names = [name.removeprefix("nacre.") for name in special_cases.CASES if name in special_cases.DIFFERENT]
     prefix = "nn.functional."
-    spaces = {"tensor functions": [n for n in names if not n.startswith(prefix)],
-              "`nn.functional`": [n for n in names if n.startswith(prefix)]}
+    spaces = {
+        "tensor functions": [n for n in names if not n.startswith(prefix)],
+        "`nn.functional`": [n for n in names if n.startswith(prefix)],
+    }
     lines: list[str] = []
     for space, held in spaces.items():
         links = ", ".join(f"[{name.removeprefix(prefix)}](#{name.replace('.', '')})" for name in held)

@@ -26,14 +26,19 @@ class Names:
     """PyTorch's functions by the names that Nacre has for them."""
 
     OWN: ClassVar[dict[str, Any]] = {
-        "max": lambda x, axis: torch.amax(x, axis), "min": lambda x, axis: torch.amin(x, axis),
-        "logsumexp": lambda x, axis: torch.logsumexp(x, axis), "sort": lambda x: torch.sort(x)[0],
+        "max": lambda x, axis: torch.amax(x, axis),
+        "min": lambda x, axis: torch.amin(x, axis),
+        "logsumexp": lambda x, axis: torch.logsumexp(x, axis),
+        "sort": lambda x: torch.sort(x)[0],
         "std": lambda x, axis, correction: torch.std(x, axis, correction=correction),
         "var": lambda x, axis, correction: torch.var(x, axis, correction=correction),
-        "cumulative_sum": lambda x, axis: torch.cumsum(x, axis), "vecdot": torch.linalg.vecdot,
+        "cumulative_sum": lambda x, axis: torch.cumsum(x, axis),
+        "vecdot": torch.linalg.vecdot,
         "tensordot": lambda x, y, axes: torch.tensordot(x, y, axes),
-        "cbrt": lambda x: torch.sign(x) * torch.abs(x) ** (1 / 3), "fma": lambda x, y, z: x * y + z,
-        "prod": lambda x, axis: torch.prod(x, axis), "clip": torch.clamp,
+        "cbrt": lambda x: torch.sign(x) * torch.abs(x) ** (1 / 3),
+        "fma": lambda x, y, z: x * y + z,
+        "prod": lambda x, axis: torch.prod(x, axis),
+        "clip": torch.clamp,
         "tensor": lambda x: torch.tensor(x, dtype=torch.float64 if "." in str(x) else None),
     }
 

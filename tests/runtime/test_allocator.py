@@ -48,8 +48,11 @@ def test_classes_are_tight_and_ordered(classes: engine.Library) -> None:
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     number, size = (kind(classes.address(name)) for name in ("class_number", "class_size"))
     rng = random.Random(0)
-    sizes = [*range(5000), *(rng.randrange(1 << rng.randrange(1, 46)) for _ in range(5000)),
-             *(2**k + d for k in range(5, 46) for d in (-1, 0, 1))]
+    sizes = [
+        *range(5000),
+        *(rng.randrange(1 << rng.randrange(1, 46)) for _ in range(5000)),
+        *(2**k + d for k in range(5, 46) for d in (-1, 0, 1)),
+    ]
     by_class: dict[int, int] = {}
     for n in sizes:
         c, s = number(n), size(n)
@@ -68,9 +71,16 @@ def holds(made: Buffer, value: int) -> bool:
     return ctypes.string_at(made.address, len(made)) == bytes([value]) * len(made)
 
 
-@given(st.lists(st.one_of(st.integers(0, 3000), st.integers(0, 200_000),
-                          st.sampled_from([32768, 32769, MEBIBYTE, 4 * MEBIBYTE + 1])),
-                min_size=1, max_size=60), st.randoms(use_true_random=False))
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(0, 3000), st.integers(0, 200_000), st.sampled_from([32768, 32769, MEBIBYTE, 4 * MEBIBYTE + 1])
+        ),
+        min_size=1,
+        max_size=60,
+    ),
+    st.randoms(use_true_random=False),
+)
 @settings(max_examples=40, deadline=None)
 def test_blocks_do_not_overlap(sizes: list[int], rng: random.Random) -> None:
     before = statistics()

@@ -99,9 +99,9 @@ def test_a_read_only_array() -> None:
     assert not wrap(bytearray(b"abc")).readonly
 
 
-@pytest.mark.parametrize("value", [
-    np.zeros((4, 4))[:, ::2], np.array(["2020"], "datetime64[D]"), np.array([None, 3]), 3, "text",
-    None])
+@pytest.mark.parametrize(
+    "value", [np.zeros((4, 4))[:, ::2], np.array(["2020"], "datetime64[D]"), np.array([None, 3]), 3, "text", None]
+)
 def test_what_cannot_be_wrapped(value: object) -> None:
     with pytest.raises(ArgumentError, match=type(value).__name__):
         wrap(value)
@@ -171,8 +171,9 @@ def test_too_much_is_an_error(nbytes: int) -> None:
     assert isinstance(caught.value, MemoryError) and isinstance(caught.value, Error)
 
 
-@pytest.mark.parametrize(("value", "error"), [(-1, ArgumentError), (2**70, OverflowError),
-                                              ("8", TypeError), (1.5, TypeError)])
+@pytest.mark.parametrize(
+    ("value", "error"), [(-1, ArgumentError), (2**70, OverflowError), ("8", TypeError), (1.5, TypeError)]
+)
 def test_what_is_no_size(value: int, error: type[Exception]) -> None:
     with pytest.raises(error):
         allocate(value)
@@ -218,9 +219,10 @@ def test_kept_memory_makes_room_at_the_limit() -> None:
     assert statistics().cached == 0 and len(second) == 5 << 20
 
 
-@pytest.mark.parametrize(("nbytes", "text"), [
-    (0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"),
-    (5 << 40, "5.0 TiB")])
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")],
+)
 def test_readable(nbytes: int, text: str) -> None:
     assert buffer.readable(nbytes) == text
 

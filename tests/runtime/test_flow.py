@@ -11,8 +11,19 @@ TREE = (0, LOOP, Branch(4, (4,), (5,)))
 
 def test_rows_of_a_loop_and_a_branch() -> None:
     rows = walk(USES, TREE)
-    assert [r.kind for r in rows] == [Kind.LAUNCH, Kind.ENTER, Kind.LAUNCH, Kind.LAUNCH, Kind.TURN, Kind.LAUNCH,
-                                      Kind.LEAVE, Kind.BRANCH, Kind.LAUNCH, Kind.JUMP, Kind.LAUNCH]
+    assert [r.kind for r in rows] == [
+        Kind.LAUNCH,
+        Kind.ENTER,
+        Kind.LAUNCH,
+        Kind.LAUNCH,
+        Kind.TURN,
+        Kind.LAUNCH,
+        Kind.LEAVE,
+        Kind.BRANCH,
+        Kind.LAUNCH,
+        Kind.JUMP,
+        Kind.LAUNCH,
+    ]
     enter, turn, branch, jump = rows[1], rows[4], rows[7], rows[9]
     assert (enter.target, enter.past, turn.target) == (5, 7, 2)
     assert (branch.target, jump.target) == (10, 11)
@@ -31,8 +42,15 @@ def test_a_launch_behind_a_loop_or_branch_waits() -> None:
 def test_a_while_asks_before_each_round() -> None:
     loop = Loop(0, None, (0,), 7, (1,), (2,))
     rows = walk(USES, (loop,))
-    assert [r.kind for r in rows] == [Kind.ENTER, Kind.LAUNCH, Kind.BRANCH, Kind.LAUNCH, Kind.TURN, Kind.LAUNCH,
-                                      Kind.LEAVE]
+    assert [r.kind for r in rows] == [
+        Kind.ENTER,
+        Kind.LAUNCH,
+        Kind.BRANCH,
+        Kind.LAUNCH,
+        Kind.TURN,
+        Kind.LAUNCH,
+        Kind.LEAVE,
+    ]
     assert rows[2].cell == 7 and rows[2].target == rows[0].target == 5 and rows[4].target == 1
     assert list(cells((loop,))) == [7] and list(launches((loop,))) == [0, 1, 2]
 
@@ -53,6 +71,7 @@ def test_rounds_and_changes() -> None:
     tree = (0, Loop(0, 5, (), -1, (inner, 2), (3,)), Loop(2, None, (4,), 7, (5,), ()))
     assert dict(rounds(tree, {}, 1)) == {0: 1, 1: 20, 2: 5, 3: 1, 4: 1, 5: 1}
     assert [loop.number for loop in loops(tree)] == [0, 1, 2]
-    changed = settled(tree, lambda loop: Loop(loop.number + 10, loop.trips, loop.test, loop.cell, loop.body,
-                                              loop.ending))
+    changed = settled(
+        tree, lambda loop: Loop(loop.number + 10, loop.trips, loop.test, loop.cell, loop.body, loop.ending)
+    )
     assert [loop.number for loop in loops(changed)] == [10, 11, 12]

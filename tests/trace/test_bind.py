@@ -86,8 +86,6 @@ def test_nodes_count_only_while_gradients_are_recorded() -> None:
         assert bind(primitive_named("add"), tracked, X).node is None
 
 
-
-
 def test_faults_leave_the_stack_as_it_was() -> None:
     def fail() -> None:
         assert (len(STATE.interpreters), STATE.word, ACTIVE.value) == (2, 2, 2)

@@ -36,8 +36,11 @@ def same(a: Any, b: Any) -> bool:
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict):
         return isinstance(b, dict) and list(a) == list(b) and all(same(a[k], b[k]) for k in a)
-    return type(a) is type(b) and a == b and math.copysign(1, a) == math.copysign(1, b) if isinstance(a, float) \
+    return (
+        type(a) is type(b) and a == b and math.copysign(1, a) == math.copysign(1, b)
+        if isinstance(a, float)
         else type(a) is type(b) and a == b
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,8 +121,10 @@ def test_other_paths_are_told_apart_from_damage(kept: train.Checkpoints) -> None
     model, out = nn.Linear(1, 1), kept.folder.parent
     best, refused = kept.folder / "best", "the path must be"
     for path, words in (
-        (out, f"the folder of a training; pass {best}"), (kept.folder, f"a folder of checkpoints; pass {best}"),
-        (best / "model.safetensors", f"a file; pass {best}"), (out / "none", "which does not exist"),
+        (out, f"the folder of a training; pass {best}"),
+        (kept.folder, f"a folder of checkpoints; pass {best}"),
+        (best / "model.safetensors", f"a file; pass {best}"),
+        (out / "none", "which does not exist"),
         (kept.folder / "step-00000004" / "..", f"; pass {kept.folder / 'step-00000004' / '..' / 'best'}"),
     ):
         with pytest.raises(StateError, match=refused) as said:
@@ -133,8 +138,9 @@ def test_other_paths_are_told_apart_from_damage(kept: train.Checkpoints) -> None
 
 @pytest.mark.parametrize("name", ["checkpoint.json", "model.safetensors"])
 @pytest.mark.parametrize(("number", "kind"), [(errno.EACCES, PermissionError), (errno.EMFILE, nc.DeviceError)])
-def test_what_the_system_refuses_is_not_damaged(kept: train.Checkpoints, name: str, number: int, kind: type[Exception],
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_system_refuses_is_not_damaged(
+    kept: train.Checkpoints, name: str, number: int, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = checkpoint.reading
 
     def refused(path: Path) -> Any:
@@ -228,9 +234,13 @@ def test_another_training_is_refused_and_nothing_changed(tmp_path: Path) -> None
     batches = [training.rows(8, 1).batch(range(8))]
     batches = [tuple(map(nc.asarray, b)) for b in batches]
     trainer().fit(batches, epochs=1)
-    for options, text in (({"classes": 4}, r"weight f32\[3, 6\], now f32\[4, 6\]"), ({"bias": False}, "bias"),
-                          ({"kind": optim.Adam}, "optimizer 'SGD', now 'Adam'"), ({"clip_norm": 1.0}, "clip_norm None"),
-                          ({"accumulate": 2}, "accumulate 1, now 2")):
+    for options, text in (
+        ({"classes": 4}, r"weight f32\[3, 6\], now f32\[4, 6\]"),
+        ({"bias": False}, "bias"),
+        ({"kind": optim.Adam}, "optimizer 'SGD', now 'Adam'"),
+        ({"clip_norm": 1.0}, "clip_norm None"),
+        ({"accumulate": 2}, "accumulate 1, now 2"),
+    ):
         other = trainer(**options)
         before = {k: v.numpy().tobytes() for k, v in other.model.state_dict().items()}
         with pytest.raises(StateError, match=text):
@@ -254,7 +264,8 @@ def test_another_setting_of_a_schedule_is_said(tmp_path: Path, capsys: pytest.Ca
         optimizer = optim.SGD(model.parameters(), lr=0.1)
         schedule = optim.CosineAnnealingLR(optimizer, epochs)
         train.Trainer(model, optimizer, nn.functional.cross_entropy, schedule=schedule, out=tmp_path).fit(
-            batches, epochs=epochs, resume=True)
+            batches, epochs=epochs, resume=True
+        )
 
     run(2)
     assert "starting from the beginning" in " ".join(capsys.readouterr().out.split())
@@ -311,8 +322,14 @@ def test_other_objects_are_kept_too(tmp_path: Path) -> None:
 
     def run(counter: Counter, epochs: int) -> None:
         model = nn.Linear(6, 3)
-        trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1), nn.functional.cross_entropy, out=tmp_path,
-                                also={"counter": counter}, progress=False)
+        trainer = train.Trainer(
+            model,
+            optim.SGD(model.parameters(), lr=0.1),
+            nn.functional.cross_entropy,
+            out=tmp_path,
+            also={"counter": counter},
+            progress=False,
+        )
         trainer.fit([tuple(map(nc.asarray, training.rows(8, 1).batch(range(8))))], epochs=epochs, resume=True)
 
     first, second = Counter(), Counter()
@@ -346,11 +363,22 @@ def forged(path: Path, document: bytes) -> None:
     (path / "checkpoint.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", [
-    b"[" * 100_000, b'{"step": 1, "state": ' + b'{"tuple": [' * 5000 + b"1" + b"]}" * 5000 + b"}", b"[]", b"1",
-    b'{"step": "x", "state": {"dict": []}}', b'{"step": 1, "state": 3}', b'{"step": 1, "state": {"dict": [[[], 1]]}}',
-    b'{"step": 1, "state": {"tensor": []}}', b'{"step": true, "state": {"dict": []}}', b"\xff", b'{"step": 1e999}',
-])
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"[" * 100_000,
+        b'{"step": 1, "state": ' + b'{"tuple": [' * 5000 + b"1" + b"]}" * 5000 + b"}",
+        b"[]",
+        b"1",
+        b'{"step": "x", "state": {"dict": []}}',
+        b'{"step": 1, "state": 3}',
+        b'{"step": 1, "state": {"dict": [[[], 1]]}}',
+        b'{"step": 1, "state": {"tensor": []}}',
+        b'{"step": true, "state": {"dict": []}}',
+        b"\xff",
+        b'{"step": 1e999}',
+    ],
+)
 def test_a_state_of_another_form_is_damage(tmp_path: Path, document: bytes) -> None:
     path = train.Checkpoints(tmp_path).save(1, {"w": nc.ones(2)}, {"epoch": 1})
     forged(path, document)

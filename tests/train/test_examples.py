@@ -18,8 +18,16 @@ MODULES = ("checkpoint", "history", "loop", "metrics", "state", "stopping")
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names = {"nc": nc, "nn": nn, "optim": optim, "data": data, "train": train, "packed": packed, "unpacked": unpacked,
-             "Means": train.Means}
+    names = {
+        "nc": nc,
+        "nn": nn,
+        "optim": optim,
+        "data": data,
+        "train": train,
+        "packed": packed,
+        "unpacked": unpacked,
+        "Means": train.Means,
+    }
     failed, attempted = doctest.testmod(importlib.import_module(f"nacre.train.{name}"), extraglobs=names)
     assert attempted > 0
     assert failed == 0

@@ -72,7 +72,7 @@ def test_columns_after_a_position_are_taken_back(tmp_path: Path, cut: int) -> No
     def written(path: Path, lost: bool) -> bytes:
         log = train.Csv(path, "step")
         log.begin(None)
-        log.write("step", {"step": 1, "text": "a,\n\"b\""})
+        log.write("step", {"step": 1, "text": 'a,\n"b"'})
         position = log.position()
         if lost:
             log.write("step", {"step": 2, "other": 1})

@@ -50,10 +50,10 @@ def by_hand(batches: data.DataLoader, group: int, between: Callable[[Any], objec
         batches.set_epoch(epoch)
         held = list(batches)
         for k in range(0, len(held), group):
-            for x, y in held[k:k + group]:
+            for x, y in held[k : k + group]:
                 cross_entropy(model(x), y).backward()
             for p in model.parameters():
-                p.grad = p.grad / len(held[k:k + group])
+                p.grad = p.grad / len(held[k : k + group])
             between(list(model.parameters()))
             optimizer.step()
             optimizer.zero_grad()
@@ -121,8 +121,16 @@ def test_early_stopping_stops_and_gives_the_best_weights_back(kept: bool, tmp_pa
         return next(values)
 
     stopping = train.EarlyStopping(patience=2, restore_best=True)
-    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.5), cross_entropy, evaluate=evaluate, jit=False,
-                            early_stopping=stopping, out=tmp_path if kept else None, progress=False)
+    trainer = train.Trainer(
+        model,
+        optim.SGD(model.parameters(), lr=0.5),
+        cross_entropy,
+        evaluate=evaluate,
+        jit=False,
+        early_stopping=stopping,
+        out=tmp_path if kept else None,
+        progress=False,
+    )
     history = trainer.fit(loader(), loader(8), epochs=9)
     assert history["valid_loss"] == [3.0, 2.0, 2.5, 2.5] and trainer.stopped
     assert weights(model) == seen[1] != seen[3]
@@ -203,8 +211,18 @@ def test_an_interrupted_training_saves_and_resumes_to_the_same_bytes(
 
     def run(out: Path, epochs: int, step: int, resume: bool = False) -> None:
         model = network()
-        trainer = train.Trainer(model, optim.AdamW(model.parameters()), cross_entropy, out=out, progress=False, keep=1,
-                                log_every=1, writers=[Nudge(step, number)], name="nudged", **options)
+        trainer = train.Trainer(
+            model,
+            optim.AdamW(model.parameters()),
+            cross_entropy,
+            out=out,
+            progress=False,
+            keep=1,
+            log_every=1,
+            writers=[Nudge(step, number)],
+            name="nudged",
+            **options,
+        )
         trainer.fit(loader(), loader(8), epochs, resume=resume)
 
     run(tmp_path / "whole", 3, 0)
@@ -263,8 +281,15 @@ def test_every_kind_of_loader_is_resumed_in_its_epoch(tmp_path: Path, kind: str)
 
     def run(out: Path, step: int = 0) -> nn.Module:
         model = network()
-        trainer = train.Trainer(model, optim.AdamW(model.parameters()), cross_entropy, out=out, progress=False,
-                                log_every=1, writers=[Nudge(step)])
+        trainer = train.Trainer(
+            model,
+            optim.AdamW(model.parameters()),
+            cross_entropy,
+            out=out,
+            progress=False,
+            log_every=1,
+            writers=[Nudge(step)],
+        )
         trainer.fit(batches(), epochs=2, resume=True)
         return model
 
@@ -296,9 +321,16 @@ def test_a_gradient_that_is_no_number_leaves_the_sound_checkpoints(
     def run(cornering: int, **options: Any) -> train.Trainer:
         count = iter(range(1, 100))
         model = network()
-        trainer = train.Trainer(model, optim.AdamW(model.parameters()), progress=False, jit=False, out=tmp_path / "out",
-                                loss=lambda p, y: (cornered if next(count) == cornering else cross_entropy)(p, y),
-                                save_every=save_every, **options)
+        trainer = train.Trainer(
+            model,
+            optim.AdamW(model.parameters()),
+            progress=False,
+            jit=False,
+            out=tmp_path / "out",
+            loss=lambda p, y: (cornered if next(count) == cornering else cross_entropy)(p, y),
+            save_every=save_every,
+            **options,
+        )
         trainer.fit(loader(), epochs=2, resume=True)
         return trainer
 
@@ -316,8 +348,13 @@ def test_a_gradient_that_is_no_number_leaves_the_sound_checkpoints(
 
 def test_a_gradient_that_is_no_number_in_the_last_update_is_said_without_a_folder() -> None:
     count, model = iter(range(1, 100)), network()
-    trainer = train.Trainer(model, optim.AdamW(model.parameters()), progress=False, jit=False,
-                            loss=lambda p, y: (cornered if next(count) == 3 else cross_entropy)(p, y))
+    trainer = train.Trainer(
+        model,
+        optim.AdamW(model.parameters()),
+        progress=False,
+        jit=False,
+        loss=lambda p, y: (cornered if next(count) == 3 else cross_entropy)(p, y),
+    )
     with pytest.raises(StateError, match=r"weights must be finite; .* after update 3, from a gradient"):
         trainer.fit(loader(), epochs=1)
 
@@ -335,8 +372,14 @@ def test_validation_now_and_then_and_from_a_later_fit_on_is_logged(tmp_path: Pat
         return [line.split(",") for line in (tmp_path / name / "epochs.csv").read_text().splitlines()]
 
     model = network()
-    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1), cross_entropy, out=tmp_path / "often",
-                            validate_every=2, progress=False)
+    trainer = train.Trainer(
+        model,
+        optim.SGD(model.parameters(), lr=0.1),
+        cross_entropy,
+        out=tmp_path / "often",
+        validate_every=2,
+        progress=False,
+    )
     history = trainer.fit(loader(), loader(8), epochs=5)
     head, *rows = csv_rows("often")
     assert head == ["epoch", "step", "loss", "lr", "valid_loss"]
@@ -344,8 +387,9 @@ def test_validation_now_and_then_and_from_a_later_fit_on_is_logged(tmp_path: Pat
     assert [v is None for v in history["valid_loss"]] == [True, False, True, False, True]
 
     model = network()
-    trainer = train.Trainer(model, optim.SGD(model.parameters(), lr=0.1), cross_entropy, out=tmp_path / "later",
-                            progress=False)
+    trainer = train.Trainer(
+        model, optim.SGD(model.parameters(), lr=0.1), cross_entropy, out=tmp_path / "later", progress=False
+    )
     trainer.fit(loader(), epochs=1)
     history = trainer.fit(loader(), loader(8), epochs=2)
     head, *rows = csv_rows("later")
@@ -356,8 +400,17 @@ def test_validation_now_and_then_and_from_a_later_fit_on_is_logged(tmp_path: Pat
 def test_a_resumed_log_with_a_later_column_has_the_same_bytes(tmp_path: Path, step: int) -> None:
     def run(out: Path, step: int) -> None:
         model = network()
-        trainer = train.Trainer(model, optim.AdamW(model.parameters()), cross_entropy, out=out, progress=False, keep=9,
-                                log_every=1, validate_every=2, writers=[Nudge(step)])
+        trainer = train.Trainer(
+            model,
+            optim.AdamW(model.parameters()),
+            cross_entropy,
+            out=out,
+            progress=False,
+            keep=9,
+            log_every=1,
+            validate_every=2,
+            writers=[Nudge(step)],
+        )
         trainer.fit(loader(), loader(8), 4, resume=True)
 
     run(tmp_path / "whole", 0)
@@ -378,8 +431,10 @@ def test_several_schedules_multiply_and_a_rate_set_by_hand_stays(every: str) -> 
     assert rates == pytest.approx(0.02 * 0.5 ** (3 if every == "step" else 4))
 
     def cosine_and_plateau(o: Any) -> Any:
-        return [optim.CosineAnnealingLR(o, 4), optim.ReduceLROnPlateau(o, factor=0.5, patience=0, threshold=9.0,
-                                                                       threshold_mode="abs")]
+        return [
+            optim.CosineAnnealingLR(o, 4),
+            optim.ReduceLROnPlateau(o, factor=0.5, patience=0, threshold=9.0, threshold_mode="abs"),
+        ]
 
     shape = [0.5 * (1 + np.cos(np.pi * k / 4)) for k in range(4)]
     found = trained(4, scheduled=cosine_and_plateau, monitor="loss").history["lr"]
@@ -403,8 +458,14 @@ def test_a_checkpoint_that_cannot_be_taken_whole_changes_nothing(tmp_path: Path)
 
     def made() -> train.Trainer:
         model = network()
-        return train.Trainer(model, optim.AdamW(model.parameters()), cross_entropy, out=tmp_path, progress=False,
-                             also={"stubborn": stubborn})
+        return train.Trainer(
+            model,
+            optim.AdamW(model.parameters()),
+            cross_entropy,
+            out=tmp_path,
+            progress=False,
+            also={"stubborn": stubborn},
+        )
 
     stubborn = Stubborn()
     made().fit(loader(), epochs=1)
@@ -419,15 +480,19 @@ def test_wrong_uses_say_what_is_required(tmp_path: Path) -> None:
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     for options, text in (
-        ({"loss": None}, "a loss or a custom step"), ({"accumulate": 0}, "must be positive; .*accumulate"),
-        ({"mode": "low"}, '"min" or'), ({"schedule_every": "batch"}, "schedule_every"),
+        ({"loss": None}, "a loss or a custom step"),
+        ({"accumulate": 0}, "must be positive; .*accumulate"),
+        ({"mode": "low"}, '"min" or'),
+        ({"schedule_every": "batch"}, "schedule_every"),
         ({"step": print, "clip_norm": 1.0}, "custom step"),
-        ({"also": {"counter": 3}}, "counter must have state_dict"), ({"keep": 0, "out": tmp_path}, "keep must be"),
+        ({"also": {"counter": 3}}, "counter must have state_dict"),
+        ({"keep": 0, "out": tmp_path}, "keep must be"),
     ):
         with pytest.raises(ArgumentError, match=text):
             train.Trainer(model, optimizer, **{"loss": cross_entropy, "progress": False, **options})  # type: ignore[arg-type]
     for batches, options, text in (
-        (iter([]), {}, "must give batches"), ([(nc.ones(2),)], {}, "forward="),
+        (iter([]), {}, "must give batches"),
+        ([(nc.ones(2),)], {}, "forward="),
         (loader(), {"monitor": "loose"}, "'loose'; the values"),
         (loader(), {"loss": lambda p, y: nc.tensor(1.0), "step": lambda x, y: None}, "must return its loss"),
         (loader(), {"metrics": {"three": lambda p, y: (1, 2, 3)}}, "pair"),

@@ -25,8 +25,10 @@ from nacre.train.report import Heading, charts, now, page
 
 
 def history(training: list[float], validation: list[float | None]) -> train.History:
-    rows = [{"epoch": k, "step": 10 * k, "loss": a} | ({} if b is None else {"valid_loss": b})
-            for k, (a, b) in enumerate(zip(training, validation, strict=True), 1)]
+    rows = [
+        {"epoch": k, "step": 10 * k, "loss": a} | ({} if b is None else {"valid_loss": b})
+        for k, (a, b) in enumerate(zip(training, validation, strict=True), 1)
+    ]
     return train.History(rows)
 
 
@@ -74,7 +76,7 @@ def test_curves_in_the_terminal_fit_their_frame() -> None:
     assert text is not None
     lines = text.plain.splitlines()
     assert lines[0] == "loss: training (blue, 0.1), validation (red, 0.9)" and len(lines) == HEIGHT + 3
-    frame = [line[10:] for line in lines[1:HEIGHT + 1]]
+    frame = [line[10:] for line in lines[1 : HEIGHT + 1]]
     assert all(len(line) == WIDTH for line in frame)
     dots = {c for line in frame for c in line} - {" "}
     assert dots and all(0x2800 < ord(c) <= 0x28FF for c in dots)
@@ -163,8 +165,16 @@ def test_a_training_reports_its_name_date_and_settings(tmp_path: Path, monkeypat
     def ran(out: Path, **options: Any) -> Reader:
         model = nn.Linear(2, 1)
         optimizer = optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
-        trainer = train.Trainer(model, optimizer, nn.functional.mse_loss, out=out, progress=False, clip_norm=2.0,
-                                schedule=optim.StepLR(optimizer, 1), **options)
+        trainer = train.Trainer(
+            model,
+            optimizer,
+            nn.functional.mse_loss,
+            out=out,
+            progress=False,
+            clip_norm=2.0,
+            schedule=optim.StepLR(optimizer, 1),
+            **options,
+        )
         trainer.fit([(nc.ones((4, 2)), nc.ones((4, 1)))], epochs=2)
         return Reader((out / "report.html").read_text(encoding="utf-8"))
 
@@ -216,17 +226,29 @@ def test_a_console_that_is_no_terminal_gets_a_line_for_each_epoch() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_epochs_are_aligned_and_fit(width: int) -> None:
-    row = {"epoch": 9, "step": 9, "loss": 12.34567, "accuracy": 1.0, "lr": 1e-5, "valid_loss": 0.5,
-           "valid_accuracy": 0.25, "gradient_norm": 3.0, "a_metric_of_one": 1e-8}
+    row = {
+        "epoch": 9,
+        "step": 9,
+        "loss": 12.34567,
+        "accuracy": 1.0,
+        "lr": 1e-5,
+        "valid_loss": 0.5,
+        "valid_accuracy": 0.25,
+        "gradient_norm": 3.0,
+        "a_metric_of_one": 1e-8,
+    }
     columns = Columns(100, width)
     lines = [*columns.lines(row, True), *columns.lines({**row, "epoch": 100, "valid_loss": None}, False)]
     assert max(map(len, lines)) <= width and not any("…" in line for line in lines)
     each = len(lines) // 3
     assert each == {40: 5, 80: 2, 120: 1}[width]
-    for head, first, second in zip(lines[:each], lines[each:2 * each], lines[2 * each:], strict=True):
-        ends = [k + 1 for k, c in enumerate(head) if c != " " and head[k + 1:k + 2] in ("", " ")]
-        assert all(line[end - 1] != " " and line[end:end + 1] in ("", " ") for end in ends[each > 1:]
-                   for line in (first.removesuffix("  best"), second))
+    for head, first, second in zip(lines[:each], lines[each : 2 * each], lines[2 * each :], strict=True):
+        ends = [k + 1 for k, c in enumerate(head) if c != " " and head[k + 1 : k + 2] in ("", " ")]
+        assert all(
+            line[end - 1] != " " and line[end : end + 1] in ("", " ")
+            for end in ends[each > 1 :]
+            for line in (first.removesuffix("  best"), second)
+        )
     assert sum(line.endswith("  best") for line in lines) == 1
     assert len(columns.lines({**row, "new": 1.0}, False)) >= 2 * each  # a new column has a new head
 

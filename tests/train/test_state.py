@@ -26,7 +26,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "batches a text": lambda s: s.update(batches="x"),
     "no epochs": lambda s: s.pop("epochs"),
     "epochs true": lambda s: s.update(epochs=True),
-    "absurd updates": lambda s: s.update(updates=10 ** 30),
+    "absurd updates": lambda s: s.update(updates=10**30),
     "negative batches": lambda s: s.update(batches=-1),
     "rows named by numbers": lambda s: s.update(history=[{1: 2, "epoch": 1, "step": 2}]),
     "rows without epoch": lambda s: s["history"][0].pop("epoch"),
@@ -35,7 +35,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "means of texts": lambda s: s.update(means={"loss": ("a", "b")}),
     "rates of texts": lambda s: s.update(rates={"lr": "x"}),
     "watch": lambda s: s["watch"].update(bad="x"),
-    "watched step": lambda s: s["watch"].update(best_step=10 ** 30),
+    "watched step": lambda s: s["watch"].update(best_step=10**30),
     "position without bytes": lambda s: s["writers"].update({"JsonLines 0": {}}),
     "position of a text": lambda s: s["writers"].update({"JsonLines 0": "x"}),
     "position with negative bytes": lambda s: s["writers"].update({"JsonLines 0": {"bytes": -1}}),
@@ -62,14 +62,14 @@ def test_any_other_state_is_refused(change: Callable[[dict[str, Any]], object], 
         fitted(tmp_path, 2)
 
 
-@pytest.mark.parametrize("rows", [[1], [{1: 2}], [{"loss": 1.0}], [{"epoch": "x"}], [{"epoch": 10 ** 400}], ["x"]])
+@pytest.mark.parametrize("rows", [[1], [{1: 2}], [{"loss": 1.0}], [{"epoch": "x"}], [{"epoch": 10**400}], ["x"]])
 def test_rows_that_are_none(rows: Any) -> None:
     with pytest.raises(nc.Error, match="History: each row must be a dict"):
         train.History(rows)
 
 
 def test_values_of_rows_that_no_curve_has() -> None:
-    history = train.History([{"epoch": 1, "loss": "x"}, {"epoch": 2, "loss": 10 ** 400}, {"epoch": 3, "loss": 0.5}])
+    history = train.History([{"epoch": 1, "loss": "x"}, {"epoch": 2, "loss": 10**400}, {"epoch": 3, "loss": 0.5}])
     assert history.points("loss") == [(3.0, 0.5)]
 
 
@@ -91,7 +91,7 @@ def test_logs_that_cannot_be_read(name: str, tmp_path: Path, monkeypatch: pytest
             train.JsonLines(name).begin(None)
 
 
-@pytest.mark.parametrize("part", [{"epoch": "x"}, {"batch": None}, {"items": -1}, {"batch": 10 ** 30}, {"epoch": 0.5}])
+@pytest.mark.parametrize("part", [{"epoch": "x"}, {"batch": None}, {"items": -1}, {"batch": 10**30}, {"epoch": 0.5}])
 def test_places_of_loaders_that_are_none(part: dict[str, Any]) -> None:
     loader = data.DataLoader(data.TensorDataset(nc.ones((4, 2))), batch_size=2)
     before = loader.state_dict()

@@ -51,12 +51,30 @@ def build(out: Path | None, **options: Any) -> tuple[train.Trainer, data.DataLoa
     nc.random.seed(11)
     model = Blinking()
     optimizer = optim.AdamW(model.parameters(), lr=1e-2)
-    schedules = [optim.OneCycleLR(optimizer, 2e-2, total_steps=EPOCHS * 6 + 1),
-                 optim.ReduceLROnPlateau(optimizer, patience=0)]
-    chosen = {"accumulate": 2, "clip_norm": 1.0, "schedule": schedules, "schedule_every": "step", "save_every": 2,
-              "keep": 1, "log_every": 1, "early_stopping": train.EarlyStopping(patience=9, restore_best=True)}
-    trainer = train.Trainer(model, optimizer, nn.functional.cross_entropy, metrics={"accuracy": train.accuracy},
-                            out=out, progress=False, name="Blinking", **{**chosen, **options})
+    schedules = [
+        optim.OneCycleLR(optimizer, 2e-2, total_steps=EPOCHS * 6 + 1),
+        optim.ReduceLROnPlateau(optimizer, patience=0),
+    ]
+    chosen = {
+        "accumulate": 2,
+        "clip_norm": 1.0,
+        "schedule": schedules,
+        "schedule_every": "step",
+        "save_every": 2,
+        "keep": 1,
+        "log_every": 1,
+        "early_stopping": train.EarlyStopping(patience=9, restore_best=True),
+    }
+    trainer = train.Trainer(
+        model,
+        optimizer,
+        nn.functional.cross_entropy,
+        metrics={"accuracy": train.accuracy},
+        out=out,
+        progress=False,
+        name="Blinking",
+        **{**chosen, **options},
+    )
     loader = data.DataLoader(rows(90, 1).map(noisy), batch_size=8, shuffle=True, num_workers=2, seed=3)
     return trainer, loader, data.DataLoader(rows(32, 2), batch_size=16)
 

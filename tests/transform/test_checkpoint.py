@@ -33,9 +33,7 @@ def test_the_same_bits() -> None:
     for g in (nc.grad(kept), nc.jit(nc.grad(kept)), nc.grad(nc.jit(kept))):
         assert g(X).numpy().tobytes() == wanted
     assert nc.vmap(nc.grad(kept))(nc.stack([X, X]))[1].numpy().tobytes() == wanted
-    np.testing.assert_allclose(
-        nc.hessian(kept)(X).numpy(), nc.hessian(plain)(X).numpy(), rtol=1e-12
-    )
+    np.testing.assert_allclose(nc.hessian(kept)(X).numpy(), nc.hessian(plain)(X).numpy(), rtol=1e-12)
 
 
 def test_inputs_are_all_that_is_kept() -> None:
@@ -49,10 +47,7 @@ def test_inputs_are_all_that_is_kept() -> None:
 
 
 def test_what_is_computed_again_is_computed_again() -> None:
-    names = [
-        e.primitive.name
-        for e in nc.jit(nc.grad(lambda x: nc.checkpoint(block)(x).sum())).trace(X).equations
-    ]
+    names = [e.primitive.name for e in nc.jit(nc.grad(lambda x: nc.checkpoint(block)(x).sum())).trace(X).equations]
     assert names.count("call") == 1 and names.count("exp") == 1 and "copy" in names
 
 

@@ -40,9 +40,7 @@ def test_cond_takes_one_branch(sign: float) -> None:
         nc.jacfwd(branchy),
     ):
         np.testing.assert_allclose(g(x).numpy(), wanted, rtol=1e-14)
-    np.testing.assert_allclose(
-        nc.hessian(branchy)(x).numpy(), nc.jacrev(nc.grad(branchy))(x).numpy(), rtol=1e-12
-    )
+    np.testing.assert_allclose(nc.hessian(branchy)(x).numpy(), nc.jacrev(nc.grad(branchy))(x).numpy(), rtol=1e-12)
 
 
 def test_cond_under_vmap_selects() -> None:
@@ -84,9 +82,7 @@ def test_cond_faults() -> None:
 
 
 def doubled(x: Any) -> Any:
-    value, rounds = nc.while_loop(
-        lambda c: c[0] < 100, lambda c: (c[0] * 2, c[1] + 1), (x, nc.tensor(0))
-    )
+    value, rounds = nc.while_loop(lambda c: c[0] < 100, lambda c: (c[0] * 2, c[1] + 1), (x, nc.tensor(0)))
     return value, rounds
 
 
@@ -107,11 +103,7 @@ def test_while_forward_and_not_backward() -> None:
 def test_while_under_vmap_stops_each_example() -> None:
     value, rounds = nc.vmap(doubled)(nc.tensor([3.0, 50.0, 200.0]))
     assert value.tolist() == [192.0, 100.0, 200.0] and rounds.tolist() == [6, 1, 0]
-    steps = nc.vmap(
-        lambda x: nc.while_loop(
-            lambda c: c[1] < 3, lambda c: (c[0] + x, c[1] + 1), (x, nc.tensor(0))
-        )[0]
-    )
+    steps = nc.vmap(lambda x: nc.while_loop(lambda c: c[1] < 3, lambda c: (c[0] + x, c[1] + 1), (x, nc.tensor(0)))[0])
     assert steps(nc.tensor([1.0, 2.0])).tolist() == [4.0, 8.0]
 
 
@@ -211,9 +203,7 @@ def test_scan_backwards_and_by_length() -> None:
 
     total, ys = sums(nc.tensor([1.0, 2.0, 3.0]))
     assert float(total) == 6.0 and ys.tolist() == [6.0, 5.0, 3.0]
-    assert nc.grad(lambda x: (sums(x)[1] * nc.tensor([1.0, 10.0, 100.0])).sum())(
-        nc.ones(3)
-    ).tolist() == [1, 11, 111]
+    assert nc.grad(lambda x: (sums(x)[1] * nc.tensor([1.0, 10.0, 100.0])).sum())(nc.ones(3)).tolist() == [1, 11, 111]
     carry, ys = nc.scan(lambda c, _: (c * 2, None), 1.0, length=5)
     assert float(carry) == 32.0 and ys is None
     carry, ys = nc.scan(lambda c, x: (c + x, c), 1.0, nc.zeros(0))

@@ -46,8 +46,13 @@ def hard(x: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "detach": detached, "no_grad": silent, "enable_grad": silent_and_back, "straight through": rounded, "hard": hard,
-    "softmax": lambda x: (F.softmax(x) * X).sum(), "log-softmax": lambda x: (F.log_softmax(x) * X).sum(),
+    "detach": detached,
+    "no_grad": silent,
+    "enable_grad": silent_and_back,
+    "straight through": rounded,
+    "hard": hard,
+    "softmax": lambda x: (F.softmax(x) * X).sum(),
+    "log-softmax": lambda x: (F.log_softmax(x) * X).sum(),
     "attention": lambda x: (F.scaled_dot_product_attention(x, x, x) * X).sum(),
     "cross-entropy": lambda x: F.cross_entropy(x, nc.tensor([1, 0, 3])),
 }
@@ -116,6 +121,7 @@ def test_a_function_with_the_gradient_of_another_has_its_exact_value() -> None:
     """Eagerly, compiled and batched; the second derivative is the other function's too."""
     for f in (signed, nc.jit(signed), nc.vmap(signed), nc.jit(nc.vmap(signed))):
         assert bool(nc.all(f(X * 1e6) == nc.sign(X))) and bool(nc.all(f(X) == nc.sign(X)))
+
     def second(f: Callable[[Any], Any]) -> Any:
         return nc.grad(lambda x: (nc.grad(lambda x: f(x).sum())(x) * X).sum())(X)
 

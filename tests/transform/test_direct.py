@@ -32,6 +32,7 @@ def nothing_is_left() -> Iterator[None]:
 @contextmanager
 def native() -> Iterator[None]:
     """Any call that goes another way is a fault."""
+
     def refuse(self: Jitted, *args: Any, **kwargs: Any) -> Any:
         raise AssertionError("not in native code")
 
@@ -87,7 +88,8 @@ class Training:
 
     def bits(self) -> list[str]:
         return [canonical(v.value.detach()) for v in self.variables()] + [
-            "" if p.grad is None else canonical(p.grad) for p in self.model.parameters()]
+            "" if p.grad is None else canonical(p.grad) for p in self.model.parameters()
+        ]
 
 
 X, Y = random((4, 6), 1), nc.tensor(np.array([0, 2, 1, 1], np.int32))
@@ -168,16 +170,28 @@ def test_what_others_hold_is_not_written_over(hold: Callable[[Variable], Any]) -
         else:
             now = mine.value if isinstance(mine, Variable) else mine
             now = np.frombuffer(now, np.float32) if hold is exported else now
-            wanted = np.arange(6, dtype=np.float32)[:len(now)] * 2.0**k
+            wanted = np.arange(6, dtype=np.float32)[: len(now)] * 2.0**k
             assert np.array_equal(np.asarray(now), wanted)
         assert after != before
     assert w.value.tolist() == [31.0 * k for k in range(6)]
 
 
-@pytest.mark.parametrize("answer", [
-    lambda a, b: a, lambda a, b: None, lambda a, b: (), lambda a, b: (a, b), lambda a, b: [a, b], lambda a, b: (a,),
-    lambda a, b: {"a": a, "n": 3, "more": (b, None)}, lambda a, b: (a, "text", b), lambda a, b: 7, lambda a, b: (a, a),
-], ids=range(10))
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda a, b: a,
+        lambda a, b: None,
+        lambda a, b: (),
+        lambda a, b: (a, b),
+        lambda a, b: [a, b],
+        lambda a, b: (a,),
+        lambda a, b: {"a": a, "n": 3, "more": (b, None)},
+        lambda a, b: (a, "text", b),
+        lambda a, b: 7,
+        lambda a, b: (a, a),
+    ],
+    ids=range(10),
+)
 def test_any_structure_of_results(answer: Callable[[Any, Any], Any]) -> None:
     v = Variable(nc.zeros(3))
 
@@ -424,8 +438,24 @@ def test_references_are_balanced() -> None:
         t.step(X, Y), several(x), several(x[::1])
     kept = v.value
     several(x)
-    watched = [X, Y, x, captured, X.type, x.type, None, True, False, nc.Tensor, UPDATES, kept, v, t.model,
-               *(p for p in t.model.parameters()), t.step.concrete_functions[-1]]
+    watched = [
+        X,
+        Y,
+        x,
+        captured,
+        X.type,
+        x.type,
+        None,
+        True,
+        False,
+        nc.Tensor,
+        UPDATES,
+        kept,
+        v,
+        t.model,
+        *(p for p in t.model.parameters()),
+        t.step.concrete_functions[-1],
+    ]
 
     def count() -> list[int]:
         gc.collect()

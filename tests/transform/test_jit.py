@@ -152,7 +152,8 @@ def test_the_reason_names_a_leaf_of_a_container() -> None:
     f({"x": X, "n": 2}, X)
     f({"x": X, "n": 2}, X.astype(nc.float64))
     assert [c.reason for c in f.concrete_functions[1:]] == [
-        "argument batch['n'] is 2, was 1", "argument rest[0]: dtype is float64, was float32",
+        "argument batch['n'] is 2, was 1",
+        "argument rest[0]: dtype is float64, was float32",
     ]
 
 
@@ -313,6 +314,7 @@ def test_gradients_that_are_none_belong_to_the_signature() -> None:
 
 def test_which_gradients_are_wanted_belongs_to_the_signature() -> None:
     """A parameter that is frozen after the first step stays; thawed, it is trained by the first variant again."""
+
     def trained(wrap: Callable[[Any], Any]) -> tuple[list[list[float]], Any]:
         held = [nn.Parameter(nc.ones(2)) for _ in range(2)]
         optimiser = optim.Adam(held, lr=0.1)
@@ -450,7 +452,9 @@ def test_ambient_state_is_part_of_the_signature() -> None:
         same(f(X), X * 2)
     same(f(X), X * 2)
     assert [c.reason for c in f.concrete_functions] == [
-        "first call", "gradients are not recorded now, and were before", "nc.numerics is 'fast', was 'exact'",
+        "first call",
+        "gradients are not recorded now, and were before",
+        "nc.numerics is 'fast', was 'exact'",
     ]
 
 
@@ -535,11 +539,19 @@ def test_recursion_of_python_functions() -> None:
 # ---- faults
 
 
-@pytest.mark.parametrize("read, what", [
-    (lambda x: x.item(), "item"), (lambda x: float(x), "float"), (lambda x: int(x), "int"),
-    (lambda x: x.tolist(), "tolist"), (lambda x: x.numpy(), "numpy"), (lambda x: bool(x), "bool"),
-    (lambda x: [1, 2, 3][x.astype(nc.int32)], "index"), (lambda x: np.asarray(x), "numpy"),
-])
+@pytest.mark.parametrize(
+    "read, what",
+    [
+        (lambda x: x.item(), "item"),
+        (lambda x: float(x), "float"),
+        (lambda x: int(x), "int"),
+        (lambda x: x.tolist(), "tolist"),
+        (lambda x: x.numpy(), "numpy"),
+        (lambda x: bool(x), "bool"),
+        (lambda x: [1, 2, 3][x.astype(nc.int32)], "index"),
+        (lambda x: np.asarray(x), "numpy"),
+    ],
+)
 def test_reading_numbers_while_tracing_is_explained(read: Callable[[Any], Any], what: str) -> None:
     with pytest.raises(TraceError) as fault:
         nc.jit(lambda x: read(x.sum()) * x)(X)
@@ -568,12 +580,22 @@ def leak() -> Any:
     return kept[0]
 
 
-@pytest.mark.parametrize("use", [
-    lambda y: y + 1, lambda y: y.reshape((3, 1)) + 1, lambda y: y.sum(), lambda y: y @ y,
-    lambda y: nc.jit(lambda x: x)(y), lambda y: nc.jit(lambda x: x + y)(X), lambda y: nc.vmap(lambda x: x * 2)(y),
-    lambda y: y.numpy(), lambda y: float(y[0]),
-    lambda y: nn.Parameter(y), lambda y: nc.grad(lambda x: (x * 2).sum())(y),
-])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda y: y + 1,
+        lambda y: y.reshape((3, 1)) + 1,
+        lambda y: y.sum(),
+        lambda y: y @ y,
+        lambda y: nc.jit(lambda x: x)(y),
+        lambda y: nc.jit(lambda x: x + y)(X),
+        lambda y: nc.vmap(lambda x: x * 2)(y),
+        lambda y: y.numpy(),
+        lambda y: float(y[0]),
+        lambda y: nn.Parameter(y),
+        lambda y: nc.grad(lambda x: (x * 2).sum())(y),
+    ],
+)
 def test_values_that_leave_their_trace_are_refused(use: Callable[[Any], Any]) -> None:
     y = leak()
     f = nc.jit(lambda x: x * 3)
@@ -788,7 +810,7 @@ def test_threads_may_update_different_variables_at_once() -> None:
         t.start()
     for t in threads:
         t.join()
-    assert [v.value.tolist()[:: 50_000] for v in variables] == [[50.0, 50.0]] * 4
+    assert [v.value.tolist()[::50_000] for v in variables] == [[50.0, 50.0]] * 4
 
 
 # ---- known before it runs
@@ -806,12 +828,15 @@ def grown(f: Callable[..., Any], *args: Any) -> int:
     return after - before
 
 
-@pytest.mark.parametrize("f", [
-    lambda x: (nc.cumulative_sum(x, axis=0), x.sum()),
-    lambda x: nc.cumulative_sum(nc.cumulative_sum(x * 2, axis=0) @ x, axis=1),
-    lambda x: nc.exp(x @ x).sum(axis=0),
-    lambda x: nc.grad(lambda y: nc.tanh(y @ y).sum())(x),
-])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (nc.cumulative_sum(x, axis=0), x.sum()),
+        lambda x: nc.cumulative_sum(nc.cumulative_sum(x * 2, axis=0) @ x, axis=1),
+        lambda x: nc.exp(x @ x).sum(axis=0),
+        lambda x: nc.grad(lambda y: nc.tanh(y @ y).sum())(x),
+    ],
+)
 def test_memory_is_known_before_the_call(f: Callable[..., Any]) -> None:
     x = nc.ones((512, 512))
     jitted = nc.jit(f)
@@ -1020,6 +1045,7 @@ def test_one_signature_or_several() -> None:
 @pytest.mark.parametrize("donate", [("x",), ("x", "y"), ("y",)])
 def test_a_donated_tensor_that_is_passed_twice_keeps_its_numbers(donate: tuple[str, ...]) -> None:
     for size in (4, 100_000):
+
         def f(x: Any, y: Any) -> Any:
             return x * 2.0, y + 1.0
 

@@ -59,9 +59,13 @@ def test_a_nested_module_is_compiled_for_once(name: str) -> None:
     assert len(jitted.concrete_functions) == 1
 
 
-@pytest.mark.parametrize("outer", [
-    lambda m: lambda x: nc.vmap(call, (None, 0), randomness="same")(m, x),
-    lambda m: lambda x: nc.checkpoint(call)(m, x)])
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda m: lambda x: nc.vmap(call, (None, 0), randomness="same")(m, x),
+        lambda m: lambda x: nc.checkpoint(call)(m, x),
+    ],
+)
 def test_what_a_transformed_module_reads_is_still_looked_at(outer: Callable[[Any], Callable[[Any], Any]]) -> None:
     model = Network().eval()
     jitted = nc.jit(outer(model))

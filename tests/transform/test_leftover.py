@@ -59,10 +59,10 @@ def test_dataclasses_go_into_compiled_functions() -> None:
 
 
 def test_derivatives_with_respect_to_dataclasses() -> None:
-    scaled = nc.grad(lambda s: nc.sum(s.x ** 2 + s.twice))(Scaled(X))
+    scaled = nc.grad(lambda s: nc.sum(s.x**2 + s.twice))(Scaled(X))
     assert isinstance(scaled, Scaled) and scaled.x.tolist() == [2.0, 4.0] and scaled.twice.tolist() == [1.0, 1.0]
     weights = Weights(nn.Parameter(X), X)
-    found = nc.jit(nc.grad(lambda v: nc.sum(v.w ** 2 * v.b)))(weights)
+    found = nc.jit(nc.grad(lambda v: nc.sum(v.w**2 * v.b)))(weights)
     assert found.w.tolist() == [2.0, 8.0] and found.b.tolist() == [1.0, 4.0]
 
 
@@ -229,8 +229,15 @@ class Keeping(nn.Module):
         return y
 
 
-PLACES = {"list": "Keeping.hist", "dict of lists": "Keeping.named", "object": "Keeping.store", "class": "class Keeping",
-          "class of an object": "Store|Keeping.store", "function": "STORE", "inner function": "STORE"}
+PLACES = {
+    "list": "Keeping.hist",
+    "dict of lists": "Keeping.named",
+    "object": "Keeping.store",
+    "class": "class Keeping",
+    "class of an object": "Store|Keeping.store",
+    "function": "STORE",
+    "inner function": "STORE",
+}
 
 
 @pytest.fixture

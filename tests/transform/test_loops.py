@@ -71,7 +71,8 @@ def test_rows_of_views_are_read_where_they_lie(threads: int) -> None:
     compiled = nc.jit(lambda x: nc.scan(recurrent, nc.zeros((6, 48)), x.permute(2, 1, 0)[::-1]))
     flipped = nc.tensor(np.ascontiguousarray(turned.numpy()[::-1]))
     assert bits(compiled(nc.tensor(turned.numpy().transpose(2, 1, 0)))) == bits(
-        unrolled(recurrent, nc.zeros((6, 48)), flipped))
+        unrolled(recurrent, nc.zeros((6, 48)), flipped)
+    )
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7])
@@ -159,8 +160,10 @@ def test_a_weight_is_packed_once() -> None:
 
 def test_symbolic_sizes_in_a_loop(threads: int) -> None:
     rows, rounds = nc.Dim("rows", min=1, max=64), nc.Dim("rounds", min=1, max=64)
-    f = nc.jit(lambda xs: nc.scan(lambda c, x: (c * 0.5 + x, c.sum(axis=1)), xs[0] * 0.0, xs, reverse=True),
-               dynamic_shapes={"xs": {0: rounds, 1: rows}})
+    f = nc.jit(
+        lambda xs: nc.scan(lambda c, x: (c * 0.5 + x, c.sum(axis=1)), xs[0] * 0.0, xs, reverse=True),
+        dynamic_shapes={"xs": {0: rounds, 1: rows}},
+    )
     for shape in ((5, 6, 48), (1, 1, 48), (8, 64, 48)):
         xs = nc.tensor(RANDOM.standard_normal(shape).astype(np.float32))
         fixed = nc.scan(lambda c, x: (c * 0.5 + x, c.sum(axis=1)), xs[0] * 0.0, xs, reverse=True)
@@ -263,6 +266,7 @@ SMALL = nc.tensor(RANDOM.standard_normal((16, 16)).astype(np.float32) / 4)
 
 def random_body(seed: int) -> Any:
     """A round that computes at random with four carries and a row, and hands on some of it, inputs among them."""
+
     def body(carry: Any, x: Any) -> Any:
         random = np.random.default_rng(seed)
         known = [*carry, x]

@@ -79,7 +79,8 @@ def _takes_one(name: str) -> bool:
 
 
 OF_ONE = [
-    name for name in surface.FUNCTIONS
+    name
+    for name in surface.FUNCTIONS
     if name.rpartition(".")[0] in ("nacre", "nacre.nn.functional") and _takes_one(name)
 ]
 
@@ -103,8 +104,13 @@ def test_a_write_stays_where_it_is_made(name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_ONE)
 def test_functions_of_one_tensor_do_not_give_it_back(name: str) -> None:
-    for x in (nc.tensor([[1.0, 2.0], [3.0, 4.0]]), nc.tensor([[1, 2], [3, 4]]), nc.tensor([[True]]), nc.tensor(1.0),
-              nc.ones((1, 1, 2, 2))):
+    for x in (
+        nc.tensor([[1.0, 2.0], [3.0, 4.0]]),
+        nc.tensor([[1, 2], [3, 4]]),
+        nc.tensor([[True]]),
+        nc.tensor(1.0),
+        nc.ones((1, 1, 2, 2)),
+    ):
         try:
             y = surface.FUNCTIONS[name](x)
         except nc.Error:

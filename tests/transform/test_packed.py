@@ -131,8 +131,9 @@ def test_what_a_branch_packs_is_not_taken_for_ready_where_the_other_ran() -> Non
 
     @nc.jit
     def f(first: nc.Tensor, x: nc.Tensor, v: nc.Tensor, w: nc.Tensor) -> nc.Tensor:
-        return nc.cond(first, lambda x: functional.conv2d(x, v, padding=1),
-                       lambda x: functional.conv2d(x, w, padding=1), x)
+        return nc.cond(
+            first, lambda x: functional.conv2d(x, v, padding=1), lambda x: functional.conv2d(x, w, padding=1), x
+        )
 
     for k in (0, 0, 0, 1, 1, 0, 1):
         assert np.array_equal(f(nc.asarray(k == 0), x, *weights).numpy(), wanted[k])

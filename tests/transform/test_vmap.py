@@ -27,9 +27,7 @@ def test_trees_of_axes() -> None:
         return {"sum": pair["a"] + pair["b"], "scaled": pair["a"] * scale}
 
     args = {"a": A, "b": nc.permute_dims(A, (1, 0, 2))}
-    found = nc.vmap(f, in_axes=({"a": 0, "b": 1}, None), out_axes={"sum": 1, "scaled": 0})(
-        args, 2.0
-    )
+    found = nc.vmap(f, in_axes=({"a": 0, "b": 1}, None), out_axes={"sum": 1, "scaled": 0})(args, 2.0)
     np.testing.assert_array_equal(found["sum"].numpy(), np.moveaxis(2 * A.numpy(), 0, 1))
     np.testing.assert_array_equal(found["scaled"].numpy(), 2 * A.numpy())
 

@@ -22,8 +22,15 @@ Check = Callable[[Written], None]
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done for large values is done for small ones."""
-    for name, value in {"LARGE": 1, "NEAR": 0, "FEWEST": 2, "WHOLE": 2, "WIDE": 3, "SMALL": 1.01,
-                        "STREAMED": ((1 << 60, 1),)}.items():
+    for name, value in {
+        "LARGE": 1,
+        "NEAR": 0,
+        "FEWEST": 2,
+        "WHOLE": 2,
+        "WIDE": 3,
+        "SMALL": 1.01,
+        "STREAMED": ((1 << 60, 1),),
+    }.items():
         monkeypatch.setattr(bands, name, value)
     monkeypatch.setattr(fuse, "LARGE", 64)
     for module in (fuse, remake):
@@ -94,8 +101,12 @@ def in_place(program: Written) -> None:
     assert rounds(nc.jit) == rounds(lambda step: step), f"variables\n{program}"
 
 
-CHECKS: dict[str, Check] = {"compiled": compiled, "differentiated": differentiated, "batched": batched,
-                            "in place": in_place}
+CHECKS: dict[str, Check] = {
+    "compiled": compiled,
+    "differentiated": differentiated,
+    "batched": batched,
+    "in place": in_place,
+}
 
 
 def check(name: str, first: int, count: int) -> None:

@@ -48,8 +48,12 @@ def put_twice(x: Any) -> Any:
 
 
 FUNCTIONS: dict[Callable[[Any], Any], list[float]] = {
-    put: [1.0, 0.0, 20.0], put_after_a_use: [2.0, 2.0, 24.0], scale_a_part: [1.0, 4.0, 8.0],
-    put_of_others: [0.0, 4.5, 5.5], put_by_an_alias: [5.0, 2.0, 0.0], put_twice: [0.0, 7.0, 4.0],
+    put: [1.0, 0.0, 20.0],
+    put_after_a_use: [2.0, 2.0, 24.0],
+    scale_a_part: [1.0, 4.0, 8.0],
+    put_of_others: [0.0, 4.5, 5.5],
+    put_by_an_alias: [5.0, 2.0, 0.0],
+    put_twice: [0.0, 7.0, 4.0],
 }
 Way = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
 WAYS: dict[str, Way] = {
@@ -137,7 +141,8 @@ def test_a_write_reaches_the_tensor_of_the_caller(way: str) -> None:
     assert x.tolist() == plain.tolist() == [5.0, 2.0] and other.tolist() == [3.0, 4.0]
     gradient = nc.grad(lambda y: product_of_both(y * 1.0, other))(nc.tensor([1.0, 2.0]))
     assert nc.grad(lambda y: THROUGH[way](product_of_both)(y * 1.0, other))(nc.tensor([1.0, 2.0])).tolist() == (
-        gradient.tolist())
+        gradient.tolist()
+    )
 
 
 def test_a_branch_that_does_not_write_leaves_the_operand() -> None:

@@ -50,8 +50,10 @@ class Written:
 
     def values(self, number: int = 0) -> list[Any]:
         """Operands of small quarters, in some of them rare numbers."""
-        return [from_numpy(_numbers(self.seed * 100 + number * 10 + k, shape, dtype))
-                for k, (shape, dtype) in enumerate(self.operands)]
+        return [
+            from_numpy(_numbers(self.seed * 100 + number * 10 + k, shape, dtype))
+            for k, (shape, dtype) in enumerate(self.operands)
+        ]
 
 
 def _numbers(seed: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -100,10 +102,26 @@ class _Writer:
     def __init__(self, chance: random.Random, known: dict[str, Any], sizes: Sequence[int]) -> None:
         self.chance, self.known, self.sizes = chance, known, sizes
         self.lines: list[str] = []
-        self.of: list[Callable[[], str]] = [k for k, often in (
-            (self.pointwise, 4), (self.together, 6), (self.moved, 6), (self.cut, 4), (self.joined, 3), (self.spread, 2),
-            (self.reshaped, 3), (self.picked, 2), (self.changed, 2), (self.product, 6), (self.contracted, 4),
-            (self.reduced, 6), (self.along, 3), (self.repeated, 1)) for _ in range(often)]
+        self.of: list[Callable[[], str]] = [
+            k
+            for k, often in (
+                (self.pointwise, 4),
+                (self.together, 6),
+                (self.moved, 6),
+                (self.cut, 4),
+                (self.joined, 3),
+                (self.spread, 2),
+                (self.reshaped, 3),
+                (self.picked, 2),
+                (self.changed, 2),
+                (self.product, 6),
+                (self.contracted, 4),
+                (self.reduced, 6),
+                (self.along, 3),
+                (self.repeated, 1),
+            )
+            for _ in range(often)
+        ]
 
     def line(self) -> None:
         """Append a line that runs, if the next one does."""
@@ -148,36 +166,53 @@ class _Writer:
 
     def pointwise(self) -> str:
         x = self.any()
-        return self.one(f"-{x}", f"nc.exp(nc.minimum({x}, 3.0))", f"{x} * 0.5 - 1", f"nc.tanh({x})", f"F.relu({x})",
-                        f"nc.where({x} > 0, {x}, 1)", f"{x}.astype(nc.float32)", f"{x}.astype(nc.float64)",
-                        f"F.gelu({x})", f"{x}.detach()")
+        return self.one(
+            f"-{x}",
+            f"nc.exp(nc.minimum({x}, 3.0))",
+            f"{x} * 0.5 - 1",
+            f"nc.tanh({x})",
+            f"F.relu({x})",
+            f"nc.where({x} > 0, {x}, 1)",
+            f"{x}.astype(nc.float32)",
+            f"{x}.astype(nc.float64)",
+            f"F.gelu({x})",
+            f"{x}.detach()",
+        )
 
     def together(self) -> str:
         x = self.any()
         y = self.any(lambda y: _meet(y.shape, self.shape(x)))
         x, y = self.one((x, y), (y, x))
-        return self.one(f"{x} + {y}", f"{x} - {y}", f"{x} * {y}", f"nc.maximum({x}, {y})",
-                        f"nc.where({x} > {y}, {x}, {y})")
+        return self.one(
+            f"{x} + {y}", f"{x} - {y}", f"{x} * {y}", f"nc.maximum({x}, {y})", f"nc.where({x} > {y}, {x}, {y})"
+        )
 
     def moved(self) -> str:
         x = self.any(lambda x: len(x.shape) > 0)
         order = list(range(len(self.shape(x))))
         self.chance.shuffle(order)
-        return self.one(f"nc.flip({x}, axis={self.axes(x)})", f"nc.permute_dims({x}, {tuple(order)})",
-                        f"nc.roll({x}, {self.one(-1, 1, 2)}, axis={self.axis(x)})")
+        return self.one(
+            f"nc.flip({x}, axis={self.axes(x)})",
+            f"nc.permute_dims({x}, {tuple(order)})",
+            f"nc.roll({x}, {self.one(-1, 1, 2)}, axis={self.axis(x)})",
+        )
 
     def cut(self) -> str:
         x = self.any(lambda x: len(x.shape) > 0)
-        keys = [self.one(":", ":", "::-1", "::2", "1:", ":-1", "-1", "None, :", f":{n // 2 + 1}")
-                for n in self.shape(x)]
+        keys = [
+            self.one(":", ":", "::-1", "::2", "1:", ":-1", "-1", "None, :", f":{n // 2 + 1}") for n in self.shape(x)
+        ]
         return f"{x}[{', '.join(keys)}]"
 
     def joined(self) -> str:
         x = self.any(lambda x: len(x.shape) > 0)
         y = self.any(lambda y: y.shape == self.shape(x) and y.dtype is self.known[x].dtype)
         ends = [(self.one(0, 0, 1), self.one(0, 0, 2)) for _ in self.shape(x)]
-        return self.one(f"nc.concat([{x}, {y}], axis={self.axis(x)})", f"nc.stack([{x}, {y}], axis={self.axis(x)})",
-                        f"nc.pad({x}, {ends}, {self.one(0, 1)})")
+        return self.one(
+            f"nc.concat([{x}, {y}], axis={self.axis(x)})",
+            f"nc.stack([{x}, {y}], axis={self.axis(x)})",
+            f"nc.pad({x}, {ends}, {self.one(0, 1)})",
+        )
 
     def spread(self) -> str:
         x, n = self.any(lambda x: len(x.shape) < 4), self.chance.choice(self.sizes)
@@ -199,10 +234,12 @@ class _Writer:
         k = self.axis(x)
         n = self.shape(x)[k]
         places = [self.chance.randrange(n) for _ in range(self.one(1, n, n, 5))]
-        return self.one(f"nc.take({x}, nc.tensor({places}), axis={k})",
-                        f"nc.take_along_axis({x}, nc.argmax({x}, axis={k}, keepdims=True), axis={k})",
-                        f"nc.{self.one('triu', 'tril')}({x}, k={self.one(-1, 0, 1)})",
-                        f"nc.dynamic_slice({x}, {[self.one(0, 1) for _ in self.shape(x)]}, {self.shape(x)})")
+        return self.one(
+            f"nc.take({x}, nc.tensor({places}), axis={k})",
+            f"nc.take_along_axis({x}, nc.argmax({x}, axis={k}, keepdims=True), axis={k})",
+            f"nc.{self.one('triu', 'tril')}({x}, k={self.one(-1, 0, 1)})",
+            f"nc.dynamic_slice({x}, {[self.one(0, 1) for _ in self.shape(x)]}, {self.shape(x)})",
+        )
 
     def changed(self) -> str:
         x = self.any(lambda x: len(x.shape) > 0)
@@ -233,14 +270,26 @@ class _Writer:
     def along(self) -> str:
         x = self.any(lambda x: len(x.shape) > 0)
         k = self.axis(x)
-        return self.one(f"nc.cumulative_sum({x}, axis={k})", f"nc.sort({x}, axis={k})", f"nc.argmax({x}, axis={k})",
-                        f"F.softmax({x}, {k})", f"F.log_softmax({x}, {k})", f"F.softmax({x} @ {x}.mT * 0.5) @ {x}",
-                        f"{x} - nc.max({x}, axis={k}, keepdims=True)")
+        return self.one(
+            f"nc.cumulative_sum({x}, axis={k})",
+            f"nc.sort({x}, axis={k})",
+            f"nc.argmax({x}, axis={k})",
+            f"F.softmax({x}, {k})",
+            f"F.log_softmax({x}, {k})",
+            f"F.softmax({x} @ {x}.mT * 0.5) @ {x}",
+            f"{x} - nc.max({x}, axis={k}, keepdims=True)",
+        )
 
     def repeated(self) -> str:
         x = self.any(lambda x: len(x.shape) > 1 and x.dtype.is_float)
-        step = self.one(f"nc.maximum(nc.flip(h, axis=0), {x}) * 0.5", f"nc.tanh(h @ {x})", f"nc.tanh({x} @ h)",
-                        "nc.roll(h, 1, axis=0)")
-        return self.one(f"nc.fori_loop(0, {self.one(1, 3)}, lambda _, h: {step}, {x})",
-                        f"nc.scan(lambda h, z: (nc.tanh(h + z), h * z), {x}[0], {x})[{self.one(0, 1)}]",
-                        f"nc.cond(nc.sum({x}) > 0, lambda z: nc.flip(z, axis=0), lambda z: z * 2, {x})")
+        step = self.one(
+            f"nc.maximum(nc.flip(h, axis=0), {x}) * 0.5",
+            f"nc.tanh(h @ {x})",
+            f"nc.tanh({x} @ h)",
+            "nc.roll(h, 1, axis=0)",
+        )
+        return self.one(
+            f"nc.fori_loop(0, {self.one(1, 3)}, lambda _, h: {step}, {x})",
+            f"nc.scan(lambda h, z: (nc.tanh(h + z), h * z), {x}[0], {x})[{self.one(0, 1)}]",
+            f"nc.cond(nc.sum({x}) > 0, lambda z: nc.flip(z, axis=0), lambda z: z * 2, {x})",
+        )

@@ -415,9 +415,7 @@ def signbit(x: TensorLike, /) -> Tensor:
     return unary(negative, "signbit", x, REAL)
 
 
-def nan_to_num(
-    x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Tensor:
+def nan_to_num(x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """x with NaN and infinities replaced.  Infinities default to the greatest and least finite number of the dtype.
 
     Integers are unchanged.  Replaced elements have derivative 0.

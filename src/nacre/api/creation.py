@@ -122,8 +122,9 @@ def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None) -> Te
     if not isinstance(fill_value, bool | int | float):
         held = as_tensor(fill_value)
         if held.type.shape:
-            raise ArgumentError(f"full: the fill value must be one number; got shape {held.type.shape}; use "
-                                "broadcast_to")
+            raise ArgumentError(
+                f"full: the fill value must be one number; got shape {held.type.shape}; use broadcast_to"
+            )
         return spread(as_tensor(held, _dtype(dtype, held.type.dtype)), sizes)
     return pointwise.fill(fill_value, sizes, _dtype(dtype, natural_dtype(fill_value)))
 
@@ -191,8 +192,9 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype
     if isinstance(stop, Dim) and start == 0 and step == 1:
         return pointwise.iota((stop,), 0, found)
     if isinstance(start, Dim) or isinstance(stop, Dim) or isinstance(step, Dim):
-        raise ArgumentError("arange: with a symbolic stop, start must be 0 and step 1; got others; scale the result "
-                            "instead")
+        raise ArgumentError(
+            "arange: with a symbolic stop, start must be 0 and step 1; got others; scale the result instead"
+        )
     count = _count(start, stop, step)
     if real and found.is_float:
         return as_tensor(_progression(start, step, count, float32 if found.bits == 16 else found), found)

@@ -25,5 +25,6 @@ def array_of(value: Any) -> Any:
             return held.float().numpy().astype(bfloat16.numpy)
         return held.numpy()
     except TypeError as fault:
-        raise DTypeError(f"tensor: dtype must be bfloat16 or one of NumPy's; got {held.dtype}; convert it; "
-                         f"{fault}") from None
+        raise DTypeError(
+            f"tensor: dtype must be bfloat16 or one of NumPy's; got {held.dtype}; convert it; {fault}"
+        ) from None

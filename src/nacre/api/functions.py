@@ -507,10 +507,9 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
         )
     chosen = as_tensor(condition)
     if chosen.type.dtype is not bool_:
-        raise DTypeError(f"where: the condition must have dtype bool; got {chosen.type.dtype.name}; compare, as in "
-                         "`x != 0`")
+        raise DTypeError(
+            f"where: the condition must have dtype bool; got {chosen.type.dtype.name}; compare, as in `x != 0`"
+        )
     (a, b), _ = meet("where", (x, y))
     shape = broadcast_shapes(chosen.type.shape, a.type.shape, b.type.shape, operation="where")
     return pointwise.select(spread(chosen, shape), spread(a, shape), spread(b, shape))
-
-

@@ -209,8 +209,7 @@ def _symbolic_span(entry: slice, size: Dim, step: int) -> Span:
         known = end == 0 or end == size or (isinstance(end, int) and end <= low) or isinstance(end, Dim)
         if not known or step < 0 or (isinstance(given, int) and -given > low):
             raise ShapeError(
-                f"index: the slice must be valid for every size of {size}; got {entry}; "
-                "give the size a larger minimum"
+                f"index: the slice must be valid for every size of {size}; got {entry}; give the size a larger minimum"
             )
         ends.append(end)
     start, stop = ends

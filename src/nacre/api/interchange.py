@@ -25,8 +25,14 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
 _options: dict[str, Any] = {}  # what was set; NumPy's own options hold for the others
 
 
-def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-                     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """Set how tensors print.  Options that are None stay unchanged; the defaults are NumPy's.
 
     `precision`: greatest number of digits after the point.  `threshold`: arrays with more elements show only
@@ -43,8 +49,12 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
             raise ArgumentError(f"set_printoptions: profile must be one of {', '.join(PROFILES)}; got {profile!r}")
         _options.clear()
         _options.update(PROFILES[profile])
-    for name, value, least in (("precision", precision, 0), ("threshold", threshold, 0), ("edgeitems", edgeitems, 1),
-                               ("linewidth", linewidth, 1)):
+    for name, value, least in (
+        ("precision", precision, 0),
+        ("threshold", threshold, 0),
+        ("edgeitems", edgeitems, 1),
+        ("linewidth", linewidth, 1),
+    ):
         if value is not None:
             _options[name] = _count(name, value, least)
     if sci_mode is not None:
@@ -56,8 +66,7 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
 def _count(name: str, value: Any, least: int) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not (whole or (name == "threshold" and value == math.inf)) or value < least:
-        raise ArgumentError(f"set_printoptions: {name} must be an integer of at least {least}; "
-                            f"got {value!r}")
+        raise ArgumentError(f"set_printoptions: {name} must be an integer of at least {least}; got {value!r}")
     return value
 
 

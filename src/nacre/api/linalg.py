@@ -158,8 +158,10 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
     held, wide = _met("einsum", [as_tensor(x) for x in xs], dtype)
     for letters, x in zip(inputs, held, strict=True):
         if len(letters) != len(x.type.shape):
-            raise ShapeError(f"einsum: the operand for {letters!r} must have rank {len(letters)}, one axis for each "
-                             f"letter; got {x.type}, of rank {len(x.type.shape)}")
+            raise ShapeError(
+                f"einsum: the operand for {letters!r} must have rank {len(letters)}, one axis for each "
+                f"letter; got {x.type}, of rank {len(x.type.shape)}"
+            )
     result, letters = held[0], inputs[0]
     for k in range(len(held)):
         later = "".join(inputs[k + 1 :]) + output
@@ -169,8 +171,10 @@ def einsum(subscripts: str, /, *xs: TensorLike, dtype: Any = None) -> Tensor:
             result, letters = _alone(result, letters, later, wide)
     if sorted(letters) != sorted(output):
         missing = "".join(sorted(set(output) - set(letters)))
-        raise ArgumentError(f"einsum: each letter of the result must occur in an operand; got {missing!r} in "
-                            f"{subscripts!r}, which does not")
+        raise ArgumentError(
+            f"einsum: each letter of the result must occur in an operand; got {missing!r} in "
+            f"{subscripts!r}, which does not"
+        )
     result = as_tensor(result, wide)
     result = view.permute(result, tuple(letters.index(c) for c in output)) if letters != output else result
     return apart(result, held[0])
@@ -181,18 +185,26 @@ def _subscripts(subscripts: str, count: int) -> tuple[list[str], str]:
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
     if "." in text:
-        raise ArgumentError("einsum: subscripts must name every axis with a letter, without `...`; got "
-                            f"{subscripts!r}; write a letter for each axis, or use matmul")
+        raise ArgumentError(
+            "einsum: subscripts must name every axis with a letter, without `...`; got "
+            f"{subscripts!r}; write a letter for each axis, or use matmul"
+        )
     if not all(part.isalpha() or not part for part in (*inputs, output)):
-        raise ArgumentError(f"einsum: subscripts must be letters, commas and one `->`; got {subscripts!r}; "
-                            'write "ij,jk->ik", for example')
+        raise ArgumentError(
+            f"einsum: subscripts must be letters, commas and one `->`; got {subscripts!r}; "
+            'write "ij,jk->ik", for example'
+        )
     if len(inputs) != count:
-        raise ArgumentError(f"einsum: subscripts must describe as many operands as are given, {count}; got "
-                            f"{subscripts!r}, which describes {len(inputs)}; separate them by commas")
+        raise ArgumentError(
+            f"einsum: subscripts must describe as many operands as are given, {count}; got "
+            f"{subscripts!r}, which describes {len(inputs)}; separate them by commas"
+        )
     for part in (*inputs, output):
         if len(set(part)) != len(part):
-            raise ArgumentError(f"einsum: letters of one operand or of the result must be distinct; got {part!r} in "
-                                f"{subscripts!r}; take a diagonal with x[i, i] for i = nacre.arange(n)")
+            raise ArgumentError(
+                f"einsum: letters of one operand or of the result must be distinct; got {part!r} in "
+                f"{subscripts!r}; take a diagonal with x[i, i] for i = nacre.arange(n)"
+            )
     if not arrow:
         together = "".join(inputs)
         output = "".join(sorted(c for c in set(together) if together.count(c) == 1))

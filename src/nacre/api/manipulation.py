@@ -138,8 +138,9 @@ def moveaxis(x: TensorLike, source: int | Sequence[int], destination: int | Sequ
     sources = [normal_axis(a, rank, "moveaxis") for a in whole_numbers(source, "moveaxis", "source")]
     targets = [normal_axis(a, rank, "moveaxis") for a in whole_numbers(destination, "moveaxis", "destination")]
     if len(sources) != len(targets) or len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
-        raise ShapeError(f"moveaxis: source and destination must be distinct axes, equally many; got {source} and "
-                         f"{destination}")
+        raise ShapeError(
+            f"moveaxis: source and destination must be distinct axes, equally many; got {source} and {destination}"
+        )
     order = [a for a in range(rank) if a not in sources]
     for target, origin in sorted(zip(targets, sources, strict=True)):
         order.insert(target, origin)
@@ -360,8 +361,10 @@ def repeat(x: TensorLike, repeats: int, /, *, axis: int | None = None) -> Tensor
     held = as_tensor(x)
     counts = whole_numbers(repeats, "repeat", "repeats")
     if len(counts) != 1:
-        raise ArgumentError(f"repeat: repeats must be one number for all elements; got {len(counts)} numbers: "
-                            f"{shown(repeats)}; for one count for each, write x[numpy.repeat(numpy.arange(n), counts)]")
+        raise ArgumentError(
+            f"repeat: repeats must be one number for all elements; got {len(counts)} numbers: "
+            f"{shown(repeats)}; for one count for each, write x[numpy.repeat(numpy.arange(n), counts)]"
+        )
     (repeats,) = counts
     if repeats < 0:
         raise ArgumentError(f"repeat: repeats must be at least 0; got {repeats}")
@@ -383,10 +386,14 @@ def pad(x: TensorLike, width: int | Sequence[tuple[int, int]], /, value: Scalar 
     held = as_tensor(x)
     rank = _rank(held)
     given: Any = width
-    pairs = [whole_numbers(given, "pad", "width", 2)] * rank if is_whole(given) else [
-        whole_numbers(p, "pad", "width") for p in islice(given, rank + 1)]
+    pairs = (
+        [whole_numbers(given, "pad", "width", 2)] * rank
+        if is_whole(given)
+        else [whole_numbers(p, "pad", "width") for p in islice(given, rank + 1)]
+    )
     if len(pairs) != rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
-        raise ShapeError(f"pad: width must have a (before, after) pair of at least 0 for each of {rank} axes; got "
-                         f"{width}")
+        raise ShapeError(
+            f"pad: width must have a (before, after) pair of at least 0 for each of {rank} axes; got {width}"
+        )
     lows, highs = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     return apart(view.pad(held, scalar(value, held.type.dtype), lows, highs, (0,) * rank), held)

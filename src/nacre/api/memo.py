@@ -62,7 +62,11 @@ def _compiled(function: Function, types: tuple[TensorType, ...]) -> Function | N
 
 def _single(graph: Graph) -> Equation | None:
     """The graph's one equation, if it reads all inputs in order."""
-    if len(graph.equations) == 1 and graph.equations[0].inputs == graph.inputs \
-            and graph.outputs == graph.equations[0].outputs and not graph.equations[0].primitive.multiple:
+    if (
+        len(graph.equations) == 1
+        and graph.equations[0].inputs == graph.inputs
+        and graph.outputs == graph.equations[0].outputs
+        and not graph.equations[0].primitive.multiple
+    ):
         return graph.equations[0]
     return None

@@ -27,14 +27,25 @@ from nacre.base.dims import Dim
 from nacre.base.hints import NACRE, mark_absent
 from nacre.trace.variable import Variable
 
-MODULES = (creation, functions, analysis, reductions, manipulation, linalg, indexing, slices, sorting, settings,
-           interchange)
+MODULES = (
+    creation,
+    functions,
+    analysis,
+    reductions,
+    manipulation,
+    linalg,
+    indexing,
+    slices,
+    sorting,
+    settings,
+    interchange,
+)
 
 
 def required(function: Any) -> tuple[str, ...]:
     """The names of the parameters of a function that have no default."""
     code = getattr(function, "__wrapped__", function).__code__
-    return code.co_varnames[:code.co_argcount - len(getattr(function, "__defaults__", None) or ())]
+    return code.co_varnames[: code.co_argcount - len(getattr(function, "__defaults__", None) or ())]
 
 
 PUBLIC: dict[str, Any] = {name: publish(module, name) for module in MODULES for name in module.__all__}

@@ -117,8 +117,9 @@ def _from_nested(items: Sequence[Any], dtype: DType | None) -> Any:
             _from_array(np.ma.MaskedArray(array), None)  # refuses it
     except ValueError:
         got = _what_is_ragged(items) or "ragged lists"
-        raise ShapeError(f"tensor: nested lists must have equal lengths; got {got}; pad them, or keep a list of "
-                         "tensors") from None
+        raise ShapeError(
+            f"tensor: nested lists must have equal lengths; got {got}; pad them, or keep a list of tensors"
+        ) from None
     if not strong:
         return from_numpy(elements(array, leaves, dtype, "tensor"))
     met = _promoted("tensor", [as_dtype(d) for d in dict.fromkeys(strong)])
@@ -152,8 +153,11 @@ def _what_is_ragged(items: Sequence[Any], at: str = "x") -> str:
     for k, size in enumerate(sizes):
         if size != sizes[0]:
             return f"{_extent_in_words(sizes[0])} at {at}[0] and {_extent_in_words(size)} at {at}[{k}]"
-    inner = (_what_is_ragged(cast("Sequence[Any]", item), f"{at}[{k}]") for k, item in enumerate(items)
-             if isinstance(item, list | tuple))
+    inner = (
+        _what_is_ragged(cast("Sequence[Any]", item), f"{at}[{k}]")
+        for k, item in enumerate(items)
+        if isinstance(item, list | tuple)
+    )
     return next(filter(None, inner), "")
 
 
@@ -292,8 +296,10 @@ def settled_number(x: Any, operation: str, what: str) -> float:
     """A plain number, through which no gradient flows.  Raises GradientError for a tensor that requires one."""
     held = x.value if isinstance(x, Variable) else x
     if isinstance(held, Value) and held.node is not None and STATE.gradients:
-        raise GradientError(f"{operation}: {what} must be a plain number, which records no gradient; got a tensor "
-                            "that requires one; write float(x) where no gradient is needed")
+        raise GradientError(
+            f"{operation}: {what} must be a plain number, which records no gradient; got a tensor "
+            "that requires one; write float(x) where no gradient is needed"
+        )
     return plain_number(held, operation, what)
 
 

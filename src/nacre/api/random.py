@@ -118,8 +118,10 @@ def split(key: TensorLike, count: int = 2) -> tuple[Tensor, ...]:
     3
     """
     if not 0 <= count <= MOST_KEYS:
-        raise ArgumentError(f"random.split: count must be between 0 and {MOST_KEYS}; got {count}; write "
-                            "nacre.random.bits((count, 2), key=key) for keys as the rows of one tensor")
+        raise ArgumentError(
+            f"random.split: count must be between 0 and {MOST_KEYS}; got {count}; write "
+            "nacre.random.bits((count, 2), key=key) for keys as the rows of one tensor"
+        )
     drawn = randomness.random_bits(_key(key), (count, 2), uint32)
     rows = (view.slice_(drawn, (k, 0), (k + 1, 2), (1, 1)) for k in range(count))
     return tuple(view.reshape(row, (2,)) for row in rows)
@@ -210,15 +212,14 @@ def bernoulli(p: TensorLike = 0.5, shape: Sizes | None = None, key: TensorLike |
         listed = numbers(chance, "random.bernoulli")
         outside = listed[~((listed >= 0) & (listed <= 1))]
         if outside.size:
-            raise ArgumentError(f"random.bernoulli: p must be in [0, 1]; got {outside[0]}; clip it, "
-                                "or take sigmoid of logits")
+            raise ArgumentError(
+                f"random.bernoulli: p must be in [0, 1]; got {outside[0]}; clip it, or take sigmoid of logits"
+            )
     drawn = _unit(sizes, float32, _key(key))
     return pointwise.lt(drawn, spread(as_tensor(chance, float32), sizes))
 
 
-def randint(
-    low: int, high: int, shape: Sizes = (), dtype: Any = int64, key: TensorLike | None = None
-) -> Tensor:
+def randint(low: int, high: int, shape: Sizes = (), dtype: Any = int64, key: TensorLike | None = None) -> Tensor:
     """Integers uniformly distributed in [low, high), from the high half of a product; the bias is below (high − low) /
     2^32.
 
@@ -227,8 +228,9 @@ def randint(
     """
     span = high - low
     if not 0 < span <= 1 << 32:
-        raise ArgumentError(f"random.randint: low must be less than high, and high - low at most 2^32; got {low} and "
-                            f"{high}")
+        raise ArgumentError(
+            f"random.randint: low must be less than high, and high - low at most 2^32; got {low} and {high}"
+        )
     found = as_dtype(dtype)
     for end in (low, high - 1):
         number(end, found, "random.randint")
@@ -238,4 +240,3 @@ def randint(
         return pointwise.add(scaled, filled(scaled, low))
     moved = pointwise.cast(scaled, int64)
     return as_tensor(pointwise.add(moved, filled(moved, low)), found)
-

@@ -125,8 +125,9 @@ class Tensor(Value):
         array = numbers(self, "numpy")
         if dtype is not None and array.dtype != dtype:
             if copy is False:
-                raise ArgumentError(f"numpy: converting {array.dtype} to {dtype} needs a copy; got copy=False; pass "
-                                    "copy=None")
+                raise ArgumentError(
+                    f"numpy: converting {array.dtype} to {dtype} needs a copy; got copy=False; pass copy=None"
+                )
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -353,8 +354,10 @@ class Tensor(Value):
     def retain_grad(self) -> None:
         """Keep the gradient of this result in `grad` when `backward` reaches it."""
         if self.node is None:
-            raise GradientError("retain_grad: the tensor must require a gradient; got one that does not; call "
-                                "requires_grad_() on its inputs")
+            raise GradientError(
+                "retain_grad: the tensor must require a gradient; got one that does not; call "
+                "requires_grad_() on its inputs"
+            )
         if not isinstance(self.node, Leaf):
             tape.retain(self.node)
 
@@ -498,8 +501,9 @@ def _held(x: Tensor, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
     try:
         return make(given)
     except MemoryError:
-        raise OutOfMemory(f"{operation}: too little memory for {given.size:,} elements; take parts of "
-                          "it, as x[:1000]") from None
+        raise OutOfMemory(
+            f"{operation}: too little memory for {given.size:,} elements; take parts of it, as x[:1000]"
+        ) from None
 
 
 def _one(x: Tensor, operation: str) -> Any:
@@ -618,9 +622,7 @@ def _unary(function: str) -> Callable[[Tensor], Any]:
 
 
 def _unhashable(self: Tensor) -> int:
-    raise DTypeError(
-        "hash: tensors cannot be keys, because == compares elements; use id(x), or the number x.item()"
-    )
+    raise DTypeError("hash: tensors cannot be keys, because == compares elements; use id(x), or the number x.item()")
 
 
 def _install() -> None:

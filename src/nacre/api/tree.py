@@ -26,8 +26,9 @@ def map(f: Callable[..., Any], first: Any, /, *rest: Any) -> Any:
     {'a': 11, 'b': [22, 33]}
     """
     if not callable(f):
-        raise DTypeError(f"tree.map: the first argument must be a function; got {type(f).__name__}; write "
-                         "tree.map(f, tree)")
+        raise DTypeError(
+            f"tree.map: the first argument must be a function; got {type(f).__name__}; write tree.map(f, tree)"
+        )
     return tree.tree_map(f, first, *rest)
 
 
@@ -50,9 +51,11 @@ def unflatten(structure: Structure, leaves: Sequence[Any], /) -> Any:
     [0, (1, 2)]
     """
     if not isinstance(structure, Structure):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise DTypeError(f"tree.unflatten: the first argument must be a structure; got {type(structure).__name__}; "
-                         "write "
-                         "tree.unflatten(structure, leaves)")
+        raise DTypeError(
+            f"tree.unflatten: the first argument must be a structure; got {type(structure).__name__}; "
+            "write "
+            "tree.unflatten(structure, leaves)"
+        )
     return tree.unflatten(structure, list(leaves))
 
 

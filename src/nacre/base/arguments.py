@@ -266,8 +266,10 @@ def kind_of(annotation: str) -> Kind | None:
             _known[annotation] = None
             return None
         found.append(kind)
-    made = found[0] if len(found) == 1 else Kind(
-        " or ".join(kind.words for kind in found), lambda value: any(kind.holds(value) for kind in found)
+    made = (
+        found[0]
+        if len(found) == 1
+        else Kind(" or ".join(kind.words for kind in found), lambda value: any(kind.holds(value) for kind in found))
     )
     return _known.setdefault(annotation, made)
 
@@ -337,6 +339,4 @@ def _check(operation: str, parameter: Parameter, value: Any) -> None:
     numbers: Sequence[Any] = held if isinstance(value, Sequence) else (held,)
     for number in numbers:
         if isinstance(number, Real) and not parameter.range.holds(number):
-            raise ArgumentError(
-                f"{operation}: {parameter.name} must be {parameter.range.words}; got {shown(held)}"
-            )
+            raise ArgumentError(f"{operation}: {parameter.name} must be {parameter.range.words}; got {shown(held)}")

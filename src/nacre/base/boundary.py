@@ -49,10 +49,7 @@ _PAIRS = (
     "PyTorch's returns values and positions, this one only values; write {name}(x, axis={axis}), and arg{name} for "
     "the positions"
 )
-_SPREAD = (
-    "PyTorch divides by n - 1, this function by n; "
-    "write {name}(x, axis={axis}, correction=1) for PyTorch's"
-)
+_SPREAD = "PyTorch divides by n - 1, this function by n; write {name}(x, axis={axis}, correction=1) for PyTorch's"
 DIFFERENT: Final = {  # public functions whose namesakes in PyTorch give other results, and what to write
     "max": _PAIRS,
     "min": _PAIRS,
@@ -137,12 +134,13 @@ def _refused(
     held.check(operation, args, kwargs)
     given = [*args, *kwargs.values()]
     if isinstance(fault, MemoryError) and _in_package(fault):
-        raise OutOfMemory(f"{operation}: too little memory for the arguments; got {', '.join(map(shown, given))}; "
-                          f"use smaller sizes; Python says: {fault}") from fault
+        raise OutOfMemory(
+            f"{operation}: too little memory for the arguments; got {', '.join(map(shown, given))}; "
+            f"use smaller sizes; Python says: {fault}"
+        ) from fault
     if _of_arguments(fault):
         raise ArgumentError(
-            f"{operation}: the arguments must fit each other; got {', '.join(map(shown, given))}; "
-            f"Python says: {fault}"
+            f"{operation}: the arguments must fit each other; got {', '.join(map(shown, given))}; Python says: {fault}"
         ) from fault
     raise fault
 
@@ -154,7 +152,7 @@ def require_tuple(function: Function, operation: str, args: Sequence[Any], names
         return
     given = parameters(function).signature.parameters.values()
     listed = ["x" if p.name == "self" else p.name for p in given if p.kind is not p.VAR_POSITIONAL]
-    for k, name in enumerate(listed[:last - 1]):
+    for k, name in enumerate(listed[: last - 1]):
         if name in names and all(type(arg) is int for arg in args[k:last]):
             advice = "the numbers must be one argument; pass the numbers as a tuple"
             if name == "shape":
@@ -186,8 +184,10 @@ def _require_named(held: Parameters, operation: str, args: Sequence[Any]) -> Non
     most = len(listed) - len(named)
     listed_names = ", ".join(p.name for p in listed if p.kind is not p.KEYWORD_ONLY and p.name != "self")
     if named and len(args) > most and not any(p.kind is p.VAR_POSITIONAL for p in listed):
-        raise KindError(f"{operation}: names are required for what follows {listed_names}; got "
-                        f"{shown(args[most])} by position; write {', '.join(f'{name}=' for name in named)}")
+        raise KindError(
+            f"{operation}: names are required for what follows {listed_names}; got "
+            f"{shown(args[most])} by position; write {', '.join(f'{name}=' for name in named)}"
+        )
 
 
 def _require_count(held: Parameters, operation: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -236,7 +236,7 @@ def _placed(
     """The arguments with keywords for parameters without keywords put in their places."""
     placed, named = list(args), dict(kwargs)
     only = [p.name for p in held.signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
-    for name in only[len(args):]:
+    for name in only[len(args) :]:
         if name not in named:
             break
         placed.append(named.pop(name))

@@ -53,8 +53,10 @@ def plain(value: object) -> Number:
             return index(given)
         except DTypeError:  # of a tensor
             found = getattr(given, "type", kind)
-            raise DTypeError(f"number: the value must be a plain number; got a {kind} of type {found}; "
-                             "write float(x) outside jit, or the number itself") from None
+            raise DTypeError(
+                f"number: the value must be a plain number; got a {kind} of type {found}; "
+                "write float(x) outside jit, or the number itself"
+            ) from None
     raise DTypeError(f"number: the value must be a real number; got {kind}")
 
 

@@ -31,10 +31,12 @@ class Symbol:
         """The size of the symbol in `sizes`; raises ShapeError if it is missing."""
         found = sizes.get(self.name)
         if found is None:
-            raise ShapeError(f"dimension: the size of {self.name} must be known; got none, as {self.name} is not in "
-                             "any axis of "
-                             "an argument; use the Dim in a function that has it in dynamic_shapes, or write "
-                             "a number")
+            raise ShapeError(
+                f"dimension: the size of {self.name} must be known; got none, as {self.name} is not in "
+                "any axis of "
+                "an argument; use the Dim in a function that has it in dynamic_shapes, or write "
+                "a number"
+            )
         return found
 
     def substitute(self, sizes: Mapping[str, Size]) -> Size:

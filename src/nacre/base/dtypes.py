@@ -45,8 +45,10 @@ class DType:
         if isinstance(other, type | np.dtype | str):
             meant = _meant(cast("object", other))
             if meant is not None:
-                raise DTypeError(f"dtype: Nacre's dtypes must be compared with each other; got {self!r} and {other!r}; "
-                                 f"write {meant!r}")
+                raise DTypeError(
+                    f"dtype: Nacre's dtypes must be compared with each other; got {self!r} and {other!r}; "
+                    f"write {meant!r}"
+                )
         return False
 
     def __ne__(self, other: object) -> bool:

@@ -48,7 +48,7 @@ class _Line:
             return
         count = f"{done:,} of {total:,}" if total else f"{done:,}"
         text = f"nacre: {self.name}: {stage} {count}"
-        sys.stderr.write(CLEAR + text[:os.get_terminal_size(sys.stderr.fileno()).columns - 1])
+        sys.stderr.write(CLEAR + text[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
         sys.stderr.flush()
         self.written = True
 

@@ -65,15 +65,16 @@ class TensorType:
 
     def __call__(self, *dtype: object) -> NoReturn:
         """Raises KindError: PyTorch's `x.type()` is another thing."""
-        raise KindError(f"type: x.type is the type of the tensor, {self}; write x.dtype for PyTorch's x.type(), and "
-                        "x.astype(dtype) to convert")
+        raise KindError(
+            f"type: x.type is the type of the tensor, {self}; write x.dtype for PyTorch's x.type(), and "
+            "x.astype(dtype) to convert"
+        )
 
     def __repr__(self) -> str:
         return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"
 
     def __reduce__(self) -> tuple[object, ...]:
         return TensorType, (self.shape, self.dtype)
-
 
 
 def row_major(shape: Sequence[Size]) -> tuple[Size, ...]:
@@ -115,8 +116,7 @@ def unlike(what: str, wanted: TensorType, found: TensorType) -> ShapeError | DTy
     """The error for a tensor of another type: a ShapeError for another shape, a DTypeError for another dtype alone."""
     if found.shape != wanted.shape:
         return ShapeError(f"{what} must have type {wanted}; got {found}, of another shape; reshape or broadcast it")
-    return DTypeError(f"{what} must have type {wanted}; got {found}; convert it with "
-                      f"astype(nacre.{wanted.dtype.name})")
+    return DTypeError(f"{what} must have type {wanted}; got {found}; convert it with astype(nacre.{wanted.dtype.name})")
 
 
 def normal_axis(axis: int, rank: int, operation: str) -> int:

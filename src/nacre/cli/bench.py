@@ -55,15 +55,23 @@ EXAMPLES = (
 
 def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("workloads", nargs="*", default=[], metavar="WORKLOAD",
-                         help=f"of {', '.join(WORKLOADS)} (default: all)")
-    command.add_argument("--rounds", type=int, default=5, metavar="N", help="how often all workloads are timed in turn "
-                         "(default: %(default)s)")
-    command.add_argument("--seconds", type=float, default=0.3, metavar="S",
-                         help="time for a workload in a round (default: %(default)s)")
+    command.add_argument(
+        "workloads", nargs="*", default=[], metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)} (default: all)"
+    )
+    command.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="how often all workloads are timed in turn (default: %(default)s)",
+    )
+    command.add_argument(
+        "--seconds", type=float, default=0.3, metavar="S", help="time for a workload in a round (default: %(default)s)"
+    )
     command.add_argument("--tiny", action="store_true", help="use tiny sizes: a quick check that everything runs")
-    command.add_argument("--rows", type=int, default=ROWS, metavar="N",
-                         help="kernels to show for each workload (default: %(default)s)")
+    command.add_argument(
+        "--rows", type=int, default=ROWS, metavar="N", help="kernels to show for each workload (default: %(default)s)"
+    )
     command.add_output("--json", metavar="FILE", help="also write all measurements to a file")
     command.add_output("--svg", metavar="FILE", help="also write the roofline as a picture")
     command.sections.append(("words in the tables", WORDS))
@@ -72,8 +80,10 @@ def arguments(command: Parser) -> None:
 def run(given: argparse.Namespace, console: Console) -> int:
     """Time the workloads and show their kernels."""
     if given.rounds < 1 or not 0 <= given.seconds < math.inf or given.rows < 0:
-        raise ArgumentError("bench: positive rounds, and seconds and rows that are finite and not negative, are "
-                            f"required; got {given.rounds}, {given.seconds} and {given.rows}")
+        raise ArgumentError(
+            "bench: positive rounds, and seconds and rows that are finite and not negative, are "
+            f"required; got {given.rounds}, {given.seconds} and {given.rows}"
+        )
     require_known(given.workloads, WORKLOADS, "bench: the workload")
     names = chosen(given.workloads)
     load = os.getloadavg()[0]
@@ -101,8 +111,14 @@ def run(given: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def report(console: Console, names: list[Workload], told: dict[str, Profile], taken: dict[str, Times],
-           rows: int, tiny: bool = False) -> None:
+def report(
+    console: Console,
+    names: list[Workload],
+    told: dict[str, Profile],
+    taken: dict[str, Times],
+    rows: int,
+    tiny: bool = False,
+) -> None:
     """Print the limits, the tables, a warning where the numbers disagree, and what the words mean."""
     limits = next(iter(told.values())).ceilings
     layout.show(console, layout.wrapped(ceilings_line(limits), console.width, 0, 2))
@@ -119,18 +135,25 @@ def busy_before(load: float, processors: int) -> str | None:
     """A warning where other programs were at work before the start, by the load average of the last minute."""
     if load <= BUSY * processors:
         return None
-    return (f"warning: the machine is busy: the load average of the last minute is {load:.1f} on {processors} "
-            f"processor{'s' if processors != 1 else ''}. Times may be too long.")
+    return (
+        f"warning: the machine is busy: the load average of the last minute is {load:.1f} on {processors} "
+        f"processor{'s' if processors != 1 else ''}. Times may be too long."
+    )
 
 
 def busy_after(told: dict[str, Profile], taken: dict[str, Times]) -> str | None:
     """A warning where something was quicker than the machine's limits, which were measured too low then."""
-    over = [n for n, p in told.items() if p.floor > OVER * taken[n].least or p.share > OVER
-            or any(r.share > OVER for r in p.rows)]
+    over = [
+        n
+        for n, p in told.items()
+        if p.floor > OVER * taken[n].least or p.share > OVER or any(r.share > OVER for r in p.rows)
+    ]
     if not over:
         return None
-    return (f"warning: shares of the roof above 100 % in {', '.join(over)}: the machine was busy while its limits were "
-            "measured. Run this again when it is idle.")
+    return (
+        f"warning: shares of the roof above 100 % in {', '.join(over)}: the machine was busy while its limits were "
+        "measured. Run this again when it is idle."
+    )
 
 
 def _warn(console: Console, text: str | None) -> None:
@@ -157,9 +180,11 @@ def _made(workload: Workload, tiny: bool) -> tuple[Callable[[], Any], Callable[[
 def ceilings_line(limits: Ceilings) -> str:
     """The machine's limits as a line."""
     steps = ", ".join(f"{_size(n)}: {rate / GIGA:.0f}" for n, rate in limits.bandwidths)
-    return (f"Limits of this machine ({limits.isa}, threads: {limits.threads}): float32 "
-            f"{limits.flops['f32'] / GIGA:.0f} GFLOP/s, float64 {limits.flops['f64'] / GIGA:.0f} GFLOP/s; GB/s by size "
-            f"of the data: {steps}")
+    return (
+        f"Limits of this machine ({limits.isa}, threads: {limits.threads}): float32 "
+        f"{limits.flops['f32'] / GIGA:.0f} GFLOP/s, float64 {limits.flops['f64'] / GIGA:.0f} GFLOP/s; GB/s by size "
+        f"of the data: {steps}"
+    )
 
 
 def _size(nbytes: int) -> str:
@@ -168,24 +193,49 @@ def _size(nbytes: int) -> str:
 
 def kernels(workload: Workload, told: Profile, limit: int, tiny: bool = False) -> Table:
     """A workload's kernels, the longest first, equal ones on one line; the last lines are the whole."""
-    table = Table(f"{workload.name}: {workload.tiny if tiny else workload.title}", "kernel",
-                    ("times", "ms", "median", "of it", "GFLOP/s", "GB/s", "roof", "busy"))
+    table = Table(
+        f"{workload.name}: {workload.tiny if tiny else workload.title}",
+        "kernel",
+        ("times", "ms", "median", "of it", "GFLOP/s", "GB/s", "roof", "busy"),
+    )
     ranked = sorted(_alike(told.rows), key=lambda rows: -sum(r.seconds for r in rows))
     for rows in ranked[:limit]:
         spent, floor = sum(r.seconds for r in rows), sum(r.floor for r in rows)
-        table.add(rows[0].label, str(len(rows)), _ms(spent), _ms(sum(r.typical for r in rows)),
-                      f"{spent / told.walked:.0%}", _giga(sum(r.flops for r in rows), spent),
-                      _giga(sum(r.bytes for r in rows), spent), f"{floor / spent:.0%}",
-                      f"{sum(r.busy * r.seconds for r in rows) / spent:.0%}")
+        table.add(
+            rows[0].label,
+            str(len(rows)),
+            _ms(spent),
+            _ms(sum(r.typical for r in rows)),
+            f"{spent / told.walked:.0%}",
+            _giga(sum(r.flops for r in rows), spent),
+            _giga(sum(r.bytes for r in rows), spent),
+            f"{floor / spent:.0%}",
+            f"{sum(r.busy * r.seconds for r in rows) / spent:.0%}",
+        )
     rest = [r for rows in ranked[limit:] for r in rows]
     if rest:
         spent = sum(r.seconds for r in rest)
         table.add("the rest", str(len(rest)), _ms(spent), "", f"{spent / told.walked:.0%}")
     table.rule()
-    table.add("all kernels", str(len(told.rows)), _ms(told.walked), "", "",
-                  _giga(told.flops, told.walked), _giga(told.bytes, told.walked))
-    table.add("without stamps", "", _ms(told.whole), _ms(told.typical), "",
-                  _giga(told.flops, told.whole), "", f"{told.share:.0%}")
+    table.add(
+        "all kernels",
+        str(len(told.rows)),
+        _ms(told.walked),
+        "",
+        "",
+        _giga(told.flops, told.walked),
+        _giga(told.bytes, told.walked),
+    )
+    table.add(
+        "without stamps",
+        "",
+        _ms(told.whole),
+        _ms(told.typical),
+        "",
+        _giga(told.flops, told.whole),
+        "",
+        f"{told.share:.0%}",
+    )
     return table
 
 
@@ -212,19 +262,38 @@ def totals(names: list[Workload], told: dict[str, Profile], taken: dict[str, Tim
     table = Table("Calls from Python, ms", "workload", ("least", "median", "spread", "calls", "floor", "roof"))
     for w in names:
         t, p = taken[w.name], told[w.name]
-        table.add(w.name, _ms(t.least), _ms(t.median), f"{t.spread:.0%}", str(len(t.seconds)), _ms(p.floor),
-                      f"{p.floor / t.least:.0%}")
+        table.add(
+            w.name,
+            _ms(t.least),
+            _ms(t.median),
+            f"{t.spread:.0%}",
+            str(len(t.seconds)),
+            _ms(p.floor),
+            f"{p.floor / t.least:.0%}",
+        )
     return table
 
 
 def document(told: dict[str, Profile], taken: dict[str, Times]) -> dict[str, Any]:
     """All that was measured, as JSON."""
+
     def entry(name: str, p: Profile) -> dict[str, Any]:
         t = taken[name]
         rows = [{**asdict(r), "share": r.share} for r in p.rows]
-        return {"least": t.least, "median": t.median, "spread": t.spread, "calls": len(t.seconds), "floor": p.floor,
-                "flops": p.flops, "bytes": p.bytes, "walked": p.walked, "stamped": p.stamped, "whole": p.whole,
-                "typical": p.typical, "kernels": rows}
+        return {
+            "least": t.least,
+            "median": t.median,
+            "spread": t.spread,
+            "calls": len(t.seconds),
+            "floor": p.floor,
+            "flops": p.flops,
+            "bytes": p.bytes,
+            "walked": p.walked,
+            "stamped": p.stamped,
+            "whole": p.whole,
+            "typical": p.typical,
+            "kernels": rows,
+        }
 
     limits = next(iter(told.values())).ceilings
     entries = {n: entry(n, p) for n, p in told.items()}

@@ -34,23 +34,44 @@ ENDINGS = {"executable": "", "shared": ".so", "object": ".o"}
 EXAMPLES = (
     ("nacre compile model.py:model 'f32[batch:512, 64]' -o digits", "make an executable for any batch up to 512"),
     ("nacre compile model.py:model 'f32[1, 64]' --kind shared", "make a shared library with a C header"),
-    ("nacre compile program.safetensors --target aarch64 --kind object",
-     "make an object file of a saved program for another machine"),
+    (
+        "nacre compile program.safetensors --target aarch64 --kind object",
+        "make an object file of a saved program for another machine",
+    ),
 )
 
 
 def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("source", metavar="FILE.py:NAME|FILE.safetensors",
-                         help="a function or model of a file, or a program that nc.save_program wrote")
-    command.add_argument("types", nargs="*", default=[], metavar="TYPE",
-                         help=f"the type of each argument of a function or model, such as {TYPES}")
-    command.add_output("-o", "--output", replaced=True, metavar="FILE",
-                       help="the file to write (default: the name of the function or model)")
-    command.add_argument("--kind", choices=KINDS, default=KINDS[0], metavar="KIND",
-                         help=f"one of {', '.join(KINDS)} (default: %(default)s)")
-    command.add_argument("--target", default="host", metavar="TARGET",
-                         help=f"one of {', '.join(names())} (default: %(default)s)")
+    command.add_argument(
+        "source",
+        metavar="FILE.py:NAME|FILE.safetensors",
+        help="a function or model of a file, or a program that nc.save_program wrote",
+    )
+    command.add_argument(
+        "types",
+        nargs="*",
+        default=[],
+        metavar="TYPE",
+        help=f"the type of each argument of a function or model, such as {TYPES}",
+    )
+    command.add_output(
+        "-o",
+        "--output",
+        replaced=True,
+        metavar="FILE",
+        help="the file to write (default: the name of the function or model)",
+    )
+    command.add_argument(
+        "--kind",
+        choices=KINDS,
+        default=KINDS[0],
+        metavar="KIND",
+        help=f"one of {', '.join(KINDS)} (default: %(default)s)",
+    )
+    command.add_argument(
+        "--target", default="host", metavar="TARGET", help=f"one of {', '.join(names())} (default: %(default)s)"
+    )
     command.add_argument("--static", action="store_true", help="make an executable that needs no libc")
     command.add_argument("--json", action="store_true", help="print what was written as JSON")
 
@@ -67,8 +88,13 @@ def run(line: argparse.Namespace, console: Console) -> int:
     program, switched = source(line.source, line.types)
     found = aim(line.target)
     if line.kind != "object" and not line.json and link.by_zig(found, line.static or found.library == "musl"):
-        layout.show(console, layout.wrapped(f"Linking for {line.target} with ziglang: the first link for a target "
-                                            "takes one or two minutes.", console.width))
+        layout.show(
+            console,
+            layout.wrapped(
+                f"Linking for {line.target} with ziglang: the first link for a target takes one or two minutes.",
+                console.width,
+            ),
+        )
     with _ended_by_signals():
         made = compile(program, (), path, line.kind, line.target, static=line.static)
     told = report(made, time.perf_counter() - start)
@@ -77,10 +103,13 @@ def run(line: argparse.Namespace, console: Console) -> int:
         return 0
     layout.show(console, f"{path}: {made.kind} for {made.target}, {readable(made.size)}, in {told['seconds']} s")
     if switched:
-        layout.show(console, layout.wrapped("The model was in training mode, and is compiled in evaluation mode.",
-                                            console.width))
-    rows = [(f"{kind[:-1]} {value['name']}", str(value["type"])) for kind in ("inputs", "outputs")
-            for value in told[kind]]
+        layout.show(
+            console,
+            layout.wrapped("The model was in training mode, and is compiled in evaluation mode.", console.width),
+        )
+    rows = [
+        (f"{kind[:-1]} {value['name']}", str(value["type"])) for kind in ("inputs", "outputs") for value in told[kind]
+    ]
     rows += [] if made.header is None else [("header", str(made.header))]
     layout.show(console, layout.definitions(rows, console.width))
     return 0
@@ -107,11 +136,19 @@ def _ended_by_signals() -> Generator[None]:
 def report(made: Deployed, seconds: float) -> dict[str, Any]:
     """What was written, for JSON."""
     about = made.interface
-    values = {"inputs": zip(about.input_names, about.input_types, strict=True),
-              "outputs": zip(about.output_names, about.output_types, strict=True)}
-    return {"path": str(made.path), "header": None if made.header is None else str(made.header), "kind": made.kind,
-            "target": made.target, "bytes": made.size, "seconds": round(seconds, 3),
-            **{kind: [{"name": n, "type": str(t)} for n, t in found] for kind, found in values.items()}}
+    values = {
+        "inputs": zip(about.input_names, about.input_types, strict=True),
+        "outputs": zip(about.output_names, about.output_types, strict=True),
+    }
+    return {
+        "path": str(made.path),
+        "header": None if made.header is None else str(made.header),
+        "kind": made.kind,
+        "target": made.target,
+        "bytes": made.size,
+        "seconds": round(seconds, 3),
+        **{kind: [{"name": n, "type": str(t)} for n, t in found] for kind, found in values.items()},
+    }
 
 
 def named(place: str) -> tuple[Path, str]:
@@ -126,12 +163,13 @@ def source(place: str, types: Sequence[str]) -> tuple[Program, bool]:
     """The program that a command line names, and whether its model was in training mode and is not any more."""
     if place.endswith(".safetensors"):
         if types:
-            raise ArgumentError("compile: types: none needed, because a saved program has its own; got "
-                                f"{', '.join(types)}; leave them out")
+            raise ArgumentError(
+                "compile: types: none needed, because a saved program has its own; got "
+                f"{', '.join(types)}; leave them out"
+            )
         return load_program(place), False
     function = load(place, "compile")
     on = given(function, types, "compile")
     switched = isinstance(function, Module) and any(m.training for m in function.modules())
     model = function.eval() if isinstance(function, Module) else function
     return freeze(model, *on.values, dynamic_shapes=on.dynamic_shapes), switched
-

@@ -57,8 +57,13 @@ def entries(command: Parser, commands: Mapping[str, Parser]) -> Iterator[Entry]:
         words = [str(choice) for choice in action.choices or ()]
         words += VALUES[metavar]() if metavar in VALUES else [*commands, *TOPICS] if metavar == "TOPIC" else []
         text = ((action.help or "") % {"default": action.default}).partition(";")[0]
-        yield Entry(tuple(action.option_strings), bool(action.option_strings) and action.nargs != 0, tuple(words),
-                    any(part.startswith(FILES) for part in metavar.split("|")), text)
+        yield Entry(
+            tuple(action.option_strings),
+            bool(action.option_strings) and action.nargs != 0,
+            tuple(words),
+            any(part.startswith(FILES) for part in metavar.split("|")),
+            text,
+        )
 
 
 def bash(commands: Mapping[str, Parser]) -> str:
@@ -67,20 +72,21 @@ def bash(commands: Mapping[str, Parser]) -> str:
     for name, command in commands.items():
         found = list(entries(command, commands))
         cases.append(f"    {name})")
-        cases.append(f"      words=\"{' '.join(_words(found))}\"")
+        cases.append(f'      words="{" ".join(_words(found))}"')
         cases.append(f"      files={int(any(e.files for e in found if not e.names))}")
         values = [e for e in found if e.takes_value]
         if values:
             cases.append("      case $before in")
-            cases += [f"        {'|'.join(e.names)}) words=\"{' '.join(e.words)}\"; files={int(e.files)} ;;"
-                      for e in values]
+            cases += [
+                f'        {"|".join(e.names)}) words="{" ".join(e.words)}"; files={int(e.files)} ;;' for e in values
+            ]
             cases.append("      esac")
         cases.append("      ;;")
     return f"""_nacre() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words files=0
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "{' '.join(commands)} --help --version" -- "$current"))
+    COMPREPLY=($(compgen -W "{" ".join(commands)} --help --version" -- "$current"))
     return
   fi
   case ${{COMP_WORDS[1]}} in
@@ -136,17 +142,19 @@ def _zsh(entry: Entry) -> list[str]:
     value = f"({' '.join(entry.words)})" if entry.words else "_files" if entry.files else " "
     if not entry.names:
         return [f"*:argument:{value}"] if entry.words or entry.files else []
-    return [f"*{name}[{_plain(entry.text)}]" + (f":value:{value}" if entry.takes_value else "")
-            for name in entry.names]
+    return [f"*{name}[{_plain(entry.text)}]" + (f":value:{value}" if entry.takes_value else "") for name in entry.names]
 
 
 def fish(commands: Mapping[str, Parser]) -> str:
     """The script for fish."""
     lines = ["complete -c nacre -f"]
-    lines += [f"complete -c nacre -n __fish_use_subcommand -l {name} -d 'show {text}'"
-              for name, text in (("help", "this help"), ("version", "the version"))]
-    lines += [f"complete -c nacre -n __fish_use_subcommand -a {name} -d {_quoted(c.summary)}"
-              for name, c in commands.items()]
+    lines += [
+        f"complete -c nacre -n __fish_use_subcommand -l {name} -d 'show {text}'"
+        for name, text in (("help", "this help"), ("version", "the version"))
+    ]
+    lines += [
+        f"complete -c nacre -n __fish_use_subcommand -a {name} -d {_quoted(c.summary)}" for name, c in commands.items()
+    ]
     for name, command in commands.items():
         for entry in entries(command, commands):
             line = [f"complete -c nacre -n '__fish_seen_subcommand_from {name}'"]

@@ -110,12 +110,23 @@ EXAMPLES = (
 def arguments(command: Parser) -> None:
     """Add this command's arguments."""
     command.add_output("--json", metavar="FILE", help="also write the results to a file")
-    command.add_argument("--epochs", type=_positive, default=digits.EPOCHS, metavar="N",
-                         help="passes over the training images (default: %(default)s)")
-    command.sections.append(("exit status", (
-        ("0", f"the accuracy is at least {REQUIRED_ACCURACY} and all bits agree"),
-        ("1", "the accuracy is too low, or bits differ"),
-        ("3", "some checks were skipped, such as the executable without a linker; all others passed"))))
+    command.add_argument(
+        "--epochs",
+        type=_positive,
+        default=digits.EPOCHS,
+        metavar="N",
+        help="passes over the training images (default: %(default)s)",
+    )
+    command.sections.append(
+        (
+            "exit status",
+            (
+                ("0", f"the accuracy is at least {REQUIRED_ACCURACY} and all bits agree"),
+                ("1", "the accuracy is too low, or bits differ"),
+                ("3", "some checks were skipped, such as the executable without a linker; all others passed"),
+            ),
+        )
+    )
 
 
 def _positive(text: str) -> int:
@@ -131,11 +142,17 @@ def run(given: argparse.Namespace, console: Console) -> int:
     report = Report(__version__, host_target().isa, get_threads(), given.epochs)
     training, held = digits.split()
     layout.show(console, f"Nacre {__version__} on {report.isa}, {_threads(report.threads)}", "bold")
-    layout.show(console, layout.wrapped(f"A convolutional network learns to read {len(training):,} handwritten digits.",
-                                        console.width))
+    layout.show(
+        console,
+        layout.wrapped(f"A convolutional network learns to read {len(training):,} handwritten digits.", console.width),
+    )
     console.print()
-    columns = (TextColumn("  {task.description}"), BarColumn(bar_width=BAR),
-               Seconds(), TextColumn("{task.fields[note]}"))
+    columns = (
+        TextColumn("  {task.description}"),
+        BarColumn(bar_width=BAR),
+        Seconds(),
+        TextColumn("{task.fields[note]}"),
+    )
     with tempfile.TemporaryDirectory(prefix="nacre-demo-") as folder, Progress(*columns, console=console) as progress:
         work = Demo(report, held, Path(folder), progress)
         work.steps()
@@ -220,8 +237,9 @@ class Demo:
     def _training(self, name: str, compiled: bool = True) -> Run:
         """A whole training under a bar."""
         move = self._task(name, 1)
-        made = ready(self.report.epochs, compiled=compiled,
-                     seen=lambda update, loss: move(update / total, f"loss {loss:.4f}"))
+        made = ready(
+            self.report.epochs, compiled=compiled, seen=lambda update, loss: move(update / total, f"loss {loss:.4f}")
+        )
         total = self.report.epochs * len(made.training)  # type: ignore[arg-type]
         return trained(made, self.report.epochs)
 
@@ -265,8 +283,10 @@ class Demo:
             answers = {"eager": _scores(model, self.images), "compiled": _scores(jit(model), self.images)}
         read = answers["compiled"].argmax(1)
         report.accuracy = float((read == self.classes).mean())
-        report.misread = [{"image": int(k), "is": int(self.classes[k]), "read_as": int(read[k])}
-                          for k in np.flatnonzero(read != self.classes)]
+        report.misread = [
+            {"image": int(k), "is": int(self.classes[k]), "read_as": int(read[k])}
+            for k in np.flatnonzero(read != self.classes)
+        ]
         start = time.perf_counter()
         try:
             made = demo_program.compiled(model, self.folder)
@@ -299,8 +319,12 @@ def _scores(model: Callable[..., Any], images: np.ndarray) -> np.ndarray:
 def measured_peak(run: Run, batch: Any) -> int:
     """The most memory that is in use while a step runs: the batch, the variables, and what the step allocates."""
     trainer = run.trainer
-    variables = [*trainer.model.parameters(), *trainer.model.buffers(), *trainer.optimizer.variables(),
-                 generator().state]
+    variables = [
+        *trainer.model.parameters(),
+        *trainer.model.buffers(),
+        *trainer.optimizer.variables(),
+        generator().state,
+    ]
     given = sum(int(t.nbytes) for t in (*(x.type for x in batch), *(v.type for v in variables)))
     buffer.reset_peak()
     before = buffer.statistics().allocated
@@ -328,27 +352,57 @@ def show(report: Report, console: Console) -> None:
     right = report.accuracy >= REQUIRED_ACCURACY
     read = f"{digits.HELD_BACK - len(report.misread)} of {digits.HELD_BACK} unseen digits are read correctly"
     rows: list[tuple[bool | None, str, str, str]] = [
-        (right, "test accuracy", f"{report.accuracy:.4f}", f"{read}; at least {REQUIRED_ACCURACY} is required")]
-    for name, verb, hashes in (("same weights", "trained", report.weights),
-                               ("same answers", "answered", report.scores)):
+        (right, "test accuracy", f"{report.accuracy:.4f}", f"{read}; at least {REQUIRED_ACCURACY} is required")
+    ]
+    for name, verb, hashes in (
+        ("same weights", "trained", report.weights),
+        ("same answers", "answered", report.scores),
+    ):
         agree = len(set(hashes.values())) == 1
-        rows.append((agree, name, "to the bit" if agree else "no", f"{verb} in {len(hashes)} ways: {', '.join(hashes)}"
-                     + (f"; SHA-256 {next(iter(hashes.values()))[:12]}" if agree else "")))
+        rows.append(
+            (
+                agree,
+                name,
+                "to the bit" if agree else "no",
+                f"{verb} in {len(hashes)} ways: {', '.join(hashes)}"
+                + (f"; SHA-256 {next(iter(hashes.values()))[:12]}" if agree else ""),
+            )
+        )
     for name, reason in report.not_checked.items():
         rows.append((None, name, "not checked", reason))
-    rows.append((True, "kill and resume", f"step {report.resumed_after_update:,}",
-                 f"killed by SIGKILL, resumed at this step of {report.updates:,}; the first step took "
-                 f"{report.second_process_first_step_ms:.0f} ms with kernels from the cache"))
+    rows.append(
+        (
+            True,
+            "kill and resume",
+            f"step {report.resumed_after_update:,}",
+            f"killed by SIGKILL, resumed at this step of {report.updates:,}; the first step took "
+            f"{report.second_process_first_step_ms:.0f} ms with kernels from the cache",
+        )
+    )
     _section(console, "Checks", rows)
     faster = report.eager_step_ms / report.jit_step_ms
-    told = [("step, eager", f"{report.eager_step_ms:.2f} ms", f"the first: {report.eager_first_step_ms:.0f} ms"),
-            ("step, compiled", f"{report.jit_step_ms:.2f} ms",
-             f"{faster:.1f} × as fast as eager; the first, with compilation: {report.jit_first_step_ms:.0f} ms"),
-            ("memory of a step", readable(report.predicted_peak_bytes),
-             f"known before the first run; measured: {readable(report.measured_peak_bytes)}")]
+    told = [
+        ("step, eager", f"{report.eager_step_ms:.2f} ms", f"the first: {report.eager_first_step_ms:.0f} ms"),
+        (
+            "step, compiled",
+            f"{report.jit_step_ms:.2f} ms",
+            f"{faster:.1f} × as fast as eager; the first, with compilation: {report.jit_first_step_ms:.0f} ms",
+        ),
+        (
+            "memory of a step",
+            readable(report.predicted_peak_bytes),
+            f"known before the first run; measured: {readable(report.measured_peak_bytes)}",
+        ),
+    ]
     if report.executable_bytes is not None:
-        told.append(("executable", readable(report.executable_bytes), f"needs no Python; compiled in "
-                     f"{report.compile_seconds:.1f} s; starts and reads a digit in {report.executable_ms:.1f} ms"))
+        told.append(
+            (
+                "executable",
+                readable(report.executable_bytes),
+                f"needs no Python; compiled in "
+                f"{report.compile_seconds:.1f} s; starts and reads a digit in {report.executable_ms:.1f} ms",
+            )
+        )
     told.append(("time", f"{report.total_seconds:.1f} s", f"of the demo; one training: {report.train_seconds:.1f} s"))
     console.print()
     _section(console, "Speed and size", [(None, *row) for row in told], marked=False)
@@ -360,8 +414,9 @@ def show(report: Report, console: Console) -> None:
                 layout.show(console, f"  {kind}, {name}:\n    {value}")
 
 
-def _section(console: Console, title: str, rows: Sequence[tuple[bool | None, str, str, str]],
-             marked: bool = True) -> None:
+def _section(
+    console: Console, title: str, rows: Sequence[tuple[bool | None, str, str, str]], marked: bool = True
+) -> None:
     """Rows of a mark, a name, a value and a remark, under a title; remarks wrap in their column."""
     layout.show(console, title, "bold")
     width = min(console.width, layout.WIDEST)

@@ -48,5 +48,7 @@ def milliseconds(program: Path, image: np.ndarray) -> float:
 def _run(program: Path, *files: Path) -> None:
     done = subprocess.run([program, *files], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise DeviceError(f"demo: an executable that runs is required; {program.name} ended with {done.returncode}: "
-                          f"{done.stderr.strip()[-500:]}")
+        raise DeviceError(
+            f"demo: an executable that runs is required; {program.name} ended with {done.returncode}: "
+            f"{done.stderr.strip()[-500:]}"
+        )

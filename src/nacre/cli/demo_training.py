@@ -66,11 +66,18 @@ class Watcher:
         """Does nothing."""
 
 
-def ready(epochs: int, *, compiled: bool = True, seen: Seen = lambda update, loss: None,
-          folder: Path | None = None) -> Run:
+def ready(
+    epochs: int, *, compiled: bool = True, seen: Seen = lambda update, loss: None, folder: Path | None = None
+) -> Run:
     """The training of the digits at its beginning; `seen` gets each update; a folder gets checkpoints."""
-    options = {"jit": compiled, "progress": False, "log_every": 1, "writers": [Watcher(seen)], "out": folder,
-               "save_every": None if folder is None else SAVE_EVERY}
+    options = {
+        "jit": compiled,
+        "progress": False,
+        "log_every": 1,
+        "writers": [Watcher(seen)],
+        "out": folder,
+        "save_every": None if folder is None else SAVE_EVERY,
+    }
     return digits.build(Settings(SEED, epochs, options))
 
 
@@ -99,11 +106,14 @@ def elsewhere(folder: Path, epochs: int, **environment: str) -> Trained:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-        raise DeviceError(f"demo: a training of at most {LONGEST:.0f} s in another process is required; it was "
-                          "ended; run it again when the machine has less to do") from None
+        raise DeviceError(
+            f"demo: a training of at most {LONGEST:.0f} s in another process is required; it was "
+            "ended; run it again when the machine has less to do"
+        ) from None
     if child.returncode:
-        raise DeviceError(f"demo: a training in another process is required; it failed ({child.returncode}):\n"
-                          f"{err.strip()[-800:]}")
+        raise DeviceError(
+            f"demo: a training in another process is required; it failed ({child.returncode}):\n{err.strip()[-800:]}"
+        )
     return Trained(**json.loads(out))
 
 
@@ -123,16 +133,23 @@ def killed(folder: Path, epochs: int, after: int, seen: Callable[[int], object])
         child.kill()
         _, err = child.communicate()
     if child.returncode != -signal.SIGKILL or _saved(kept) < after:
-        raise DeviceError(f"demo: a training that is killed after update {after} is required; it ended by itself "
-                          f"({child.returncode}) after update {_saved(kept)}:\n{err.strip()[-800:]}")
+        raise DeviceError(
+            f"demo: a training that is killed after update {after} is required; it ended by itself "
+            f"({child.returncode}) after update {_saved(kept)}:\n{err.strip()[-800:]}"
+        )
     return _saved(kept)
 
 
 def _started(folder: Path, epochs: int, environment: Mapping[str, str]) -> subprocess.Popen[str]:
     line = [sys.executable, "-m", "nacre.cli.demo_training", str(folder), str(epochs)]
     paths = os.pathsep.join(filter(None, sys.path))
-    return subprocess.Popen(line, env={**os.environ, "PYTHONPATH": paths, **environment}, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        line,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def _saved(kept: Checkpoints) -> int:

@@ -37,8 +37,10 @@ CACHE_EXAMPLES = (
 
 def arguments(command: Parser) -> None:
     """Add the arguments of `doctor`."""
-    command.about = ("The self-test runs the same computations in every way that this machine can, and compares bits. "
-                     "It takes about ten seconds, and longer at the first run.")
+    command.about = (
+        "The self-test runs the same computations in every way that this machine can, and compares bits. "
+        "It takes about ten seconds, and longer at the first run."
+    )
     command.add_argument("--json", action="store_true", help="print everything as JSON")
     command.sections.append(("exit status", (("0", "all bits agree"), ("1", "bits differ"))))
 
@@ -55,8 +57,17 @@ def run(given: argparse.Namespace, console: Console) -> int:
     taken = time.perf_counter() - start
     agree = all(check.passed for check in found)
     if given.json:
-        print(json.dumps({"facts": facts, "checks": [{**asdict(c), "passed": c.passed} for c in found],
-                          "seconds": round(taken, 3), "bits_agree": agree}, indent=2))
+        print(
+            json.dumps(
+                {
+                    "facts": facts,
+                    "checks": [{**asdict(c), "passed": c.passed} for c in found],
+                    "seconds": round(taken, 3),
+                    "bits_agree": agree,
+                },
+                indent=2,
+            )
+        )
         return 0 if agree else 1
     console.print(f"self-test: {taken:.1f} s")
     return 0 if agree else 1
@@ -92,8 +103,10 @@ def check_line(check: Check) -> str:
 
 def cache_arguments(command: Parser) -> None:
     """Add the arguments of `cache`."""
-    command.about = ("Nacre keeps compiled code on disk for the next process. nacre help environment explains how to "
-                     "choose the folder and its size limit.")
+    command.about = (
+        "Nacre keeps compiled code on disk for the next process. nacre help environment explains how to "
+        "choose the folder and its size limit."
+    )
     command.add_argument("--clear", action="store_true", help="remove all compiled code")
     command.add_argument("--json", action="store_true", help="print the contents (with --clear: before it) as JSON")
 

@@ -28,8 +28,10 @@ def gallery(images: Sequence[np.ndarray], captions: Sequence[str], width: int = 
         return ""
     each = max(images[0].shape[1] * ACROSS, *map(len, captions)) + GAP
     count = max(1, (width + GAP) // each)
-    return "\n\n".join("\n".join(_row(images[k:k + count], captions[k:k + count], each, blocks))
-                       for k in range(0, len(images), count))
+    return "\n\n".join(
+        "\n".join(_row(images[k : k + count], captions[k : k + count], each, blocks))
+        for k in range(0, len(images), count)
+    )
 
 
 def _row(images: Sequence[np.ndarray], captions: Sequence[str], each: int, blocks: bool) -> Iterator[str]:

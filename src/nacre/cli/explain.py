@@ -56,8 +56,11 @@ ABOUT = (
     ("general", "each kernel as it is for every size"),
     ("llvm", "each kernel as LLVM text"),
     ("assembly", "each kernel as assembly"),
-    ("work", "a table of all kernels: operations of products, and of kernels without one; what is fused behind a "
-     "product is not counted; a loop whose end is not known counts as one round"),
+    (
+        "work",
+        "a table of all kernels: operations of products, and of kernels without one; what is fused behind a "
+        "product is not counted; a loop whose end is not known counts as one round",
+    ),
     ("plan", "launches, barriers and memory"),
 )
 EXAMPLES = (
@@ -72,12 +75,19 @@ LISTINGS = {"clusters", "plan"}  # lists in words, which wrap; the other parts a
 def arguments(command: Parser) -> None:
     """Add this command's arguments."""
     command.add_argument("function", metavar="FILE.py:FUNCTION", help="a function or model of a file")
-    command.add_argument("types", nargs="*", default=[], metavar="TYPE",
-                         help=f"the type of each argument, such as {TYPES}")
-    command.add_argument("--show", metavar="PART", action="append", choices=[*PARTS, "all"],
-                         help=f"a part, or all; may be repeated (default: {', '.join(USUAL)})")
-    command.add_argument("--json", action="store_true", help="print JSON: the parts as text, the work and the memory "
-                         "as numbers")
+    command.add_argument(
+        "types", nargs="*", default=[], metavar="TYPE", help=f"the type of each argument, such as {TYPES}"
+    )
+    command.add_argument(
+        "--show",
+        metavar="PART",
+        action="append",
+        choices=[*PARTS, "all"],
+        help=f"a part, or all; may be repeated (default: {', '.join(USUAL)})",
+    )
+    command.add_argument(
+        "--json", action="store_true", help="print JSON: the parts as text, the work and the memory as numbers"
+    )
     command.sections.append(("parts", ABOUT))
 
 
@@ -97,8 +107,9 @@ def run(line: argparse.Namespace, console: Console) -> int:
         if name == "work":
             layout.show(console, work(told.steps).lines(console.width))
         else:
-            layout.show(console, fitted(part(told), console.width) if name in LISTINGS or console.is_terminal
-                        else part(told))
+            layout.show(
+                console, fitted(part(told), console.width) if name in LISTINGS or console.is_terminal else part(told)
+            )
         console.print()
     return 0
 
@@ -128,25 +139,38 @@ def compiled(function: Any, on: Given) -> Told:
 
 def document(told: Told, parts: dict[str, Callable[[Told], str]]) -> dict[str, Any]:
     """What was asked for, as JSON has it."""
-    return {"function": told.explanation.compiled.graph.name, "signature": told.explanation.signature,
-            "sizes": told.explanation.sizes, "parts": {name: part(told) for name, part in parts.items()},
-            "steps": [asdict(s) for s in told.steps], "flops": sum(s.flops for s in told.steps),
-            "bytes": sum(s.bytes for s in told.steps), "memory": {**asdict(told.memory), "peak": told.memory.peak}}
+    return {
+        "function": told.explanation.compiled.graph.name,
+        "signature": told.explanation.signature,
+        "sizes": told.explanation.sizes,
+        "parts": {name: part(told) for name, part in parts.items()},
+        "steps": [asdict(s) for s in told.steps],
+        "flops": sum(s.flops for s in told.steps),
+        "bytes": sum(s.bytes for s in told.steps),
+        "memory": {**asdict(told.memory), "peak": told.memory.peak},
+    }
 
 
 def _each(told: Told, part: Callable[[int], str]) -> str:
     """A part of each launch, under a line that names it and, where its kernel begins, the kernel's work."""
     counted = {s.first: f"; {s.flops:,} operations, {s.bytes:,} bytes" for s in told.steps}
-    return "\n\n".join(f"# step {k}: {s.label}{counted.get(k, '')}\n{part(k)}"
-                       for k, s in enumerate(told.explanation.stages))
+    return "\n\n".join(
+        f"# step {k}: {s.label}{counted.get(k, '')}\n{part(k)}" for k, s in enumerate(told.explanation.stages)
+    )
 
 
 def work(found: Sequence[Step]) -> Table:
     """A row for each kernel: the step where it begins, launches, operations, bytes, operations for each byte."""
     made = Table("work", "kernel", ("step", "launches", "operations", "bytes", "op/byte"))
     for s in found:
-        made.add(f"{s.label} ({s.dtype})", str(s.first), str(s.launches), f"{s.flops:,}", f"{s.bytes:,}",
-                 _ratio(s.flops, s.bytes))
+        made.add(
+            f"{s.label} ({s.dtype})",
+            str(s.first),
+            str(s.launches),
+            f"{s.flops:,}",
+            f"{s.bytes:,}",
+            _ratio(s.flops, s.bytes),
+        )
     flops, moved = sum(s.flops for s in found), sum(s.bytes for s in found)
     made.rule()
     made.add("all", "", str(sum(s.launches for s in found)), f"{flops:,}", f"{moved:,}", _ratio(flops, moved))
@@ -158,5 +182,7 @@ def _ratio(flops: int, moved: int) -> str:
 
 
 def _memory(memory: Memory) -> str:
-    return (f"memory of a call: {memory.peak:,} bytes ({readable(memory.peak)}): inputs {memory.inputs:,}, "
-            f"results {memory.outputs:,}, workspace {memory.workspace:,}")
+    return (
+        f"memory of a call: {memory.peak:,} bytes ({readable(memory.peak)}): inputs {memory.inputs:,}, "
+        f"results {memory.outputs:,}, workspace {memory.workspace:,}"
+    )

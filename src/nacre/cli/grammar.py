@@ -89,8 +89,9 @@ class Parser(argparse.ArgumentParser):
         """Raise ArgumentError, with a suggestion, for a value that is not among an argument's choices."""
         choices = [str(choice) for choice in action.choices or ()]
         if choices and value not in choices:
-            raise argparse.ArgumentError(action, f"one of {', '.join(choices)} is required; got {value!r}"
-                                         f"{nearest(str(value), choices)}")
+            raise argparse.ArgumentError(
+                action, f"one of {', '.join(choices)} is required; got {value!r}{nearest(str(value), choices)}"
+            )
 
     def format_usage(self) -> str:
         """The form of a command line, without its single options."""

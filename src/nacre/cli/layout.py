@@ -27,9 +27,14 @@ def wrapped(text: str, width: int, indent: int = 0, hanging: int | None = None) 
     following = indent if hanging is None else hanging
     lines: list[str] = []
     for line in text.splitlines():
-        lines += textwrap.wrap(line, max(width, following + 8), initial_indent=" " * indent,
-                               subsequent_indent=" " * following, break_long_words=False,
-                               break_on_hyphens=False) or [""]
+        lines += textwrap.wrap(
+            line,
+            max(width, following + 8),
+            initial_indent=" " * indent,
+            subsequent_indent=" " * following,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
     return lines
 
 

@@ -63,8 +63,10 @@ def _run(words: Sequence[str]) -> int:
         print(topics.overview(made), end="")
         return DONE if {"-h", "--help"} & set(words) else MISUSED
     if name not in made:
-        _complain(f"nacre: unknown {'option' if name.startswith('-') else 'command'} {name}"
-                  f"{nearest(name, [*made, '--version', '--help'])}\nRun nacre --help for the list of commands.")
+        _complain(
+            f"nacre: unknown {'option' if name.startswith('-') else 'command'} {name}"
+            f"{nearest(name, [*made, '--version', '--help'])}\nRun nacre --help for the list of commands."
+        )
         return MISUSED
     given = made[name].parse(rest)
     out: object = sys.stdout
@@ -93,7 +95,7 @@ def split(words: Sequence[str], known: Iterable[str]) -> tuple[str | None, list[
         return None, []
     known = set(known)
     at = 0 if not words[0].startswith("-") else next((k for k, word in enumerate(words) if word in known), 0)
-    return words[at], [*words[:at], *words[at + 1:]]
+    return words[at], [*words[:at], *words[at + 1 :]]
 
 
 def _flush() -> None:
@@ -113,8 +115,10 @@ def _complain(text: str) -> None:
     """Write to the error output; a terminal gets lines that fit."""
     if sys.stderr.isatty() or os.environ.get("COLUMNS"):
         width = layout.columns()
-        text = "\n".join(line if len(line) <= width or line.startswith("    ") else
-                         "\n".join(layout.wrapped(line, width)) for line in text.splitlines())
+        text = "\n".join(
+            line if len(line) <= width or line.startswith("    ") else "\n".join(layout.wrapped(line, width))
+            for line in text.splitlines()
+        )
     with suppress(OSError):  # there may be no room for this either
         print(text, file=sys.stderr)
 

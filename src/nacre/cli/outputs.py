@@ -42,8 +42,10 @@ def require_apart(outputs: Iterable[Path], others: Iterable[Path], command: str)
         if path == STANDARD:
             continue
         if any(is_same_file(path, other) for other in taken):
-            raise ArgumentError(f"{command}: each output must be a file of its own; got {path}, which is an input or "
-                                "another output; name another file with -o")
+            raise ArgumentError(
+                f"{command}: each output must be a file of its own; got {path}, which is an input or "
+                "another output; name another file with -o"
+            )
         taken.append(path)
 
 
@@ -88,5 +90,6 @@ def _fault(number: int) -> OSError:
 
 
 def _error(path: Path, command: str, option: str, fault: OSError) -> Exception:
-    return file_error(f"{command}: {option} must name a place that can be written; got {path}: {reason(fault)}; "
-                      "name another", fault)
+    return file_error(
+        f"{command}: {option} must name a place that can be written; got {path}: {reason(fault)}; name another", fault
+    )

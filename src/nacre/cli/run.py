@@ -33,13 +33,21 @@ EXAMPLES = (
 
 def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("program", type=Path, metavar="PROGRAM", help="an executable that nacre compile made, or a "
-                         "program that nc.save_program wrote")
-    command.add_argument("inputs", nargs="*", default=[], type=Path, metavar="INPUT.npy",
-                         help="the inputs, in order")
-    command.add_output("-o", "--output", action="append", default=[], metavar="FILE.npy",
-                       help="the file for an output; once for each output (without it, a saved program's outputs "
-                       "are printed)")
+    command.add_argument(
+        "program",
+        type=Path,
+        metavar="PROGRAM",
+        help="an executable that nacre compile made, or a program that nc.save_program wrote",
+    )
+    command.add_argument("inputs", nargs="*", default=[], type=Path, metavar="INPUT.npy", help="the inputs, in order")
+    command.add_output(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE.npy",
+        help="the file for an output; once for each output (without it, a saved program's outputs are printed)",
+    )
     command.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
@@ -66,19 +74,24 @@ def require_program(path: Path) -> None:
     if path.is_dir():
         raise ArgumentError(f"run: an executable or a .safetensors file is required; {path} is a folder")
     if not path.exists():
-        raise ArgumentError(f"run: an executable or a .safetensors file is required; {path} does not exist"
-                            f"{nearest(path.name, (p.name for p in path.absolute().parent.glob('*')))}")
+        raise ArgumentError(
+            f"run: an executable or a .safetensors file is required; {path} does not exist"
+            f"{nearest(path.name, (p.name for p in path.absolute().parent.glob('*')))}"
+        )
     if path.suffix == ".py":
-        raise ArgumentError(f"run: an executable or a .safetensors file is required; {path} is a Python file; make an "
-                            f"executable of its function first: nacre compile {path}:NAME TYPE ... -o FILE")
+        raise ArgumentError(
+            f"run: an executable or a .safetensors file is required; {path} is a Python file; make an "
+            f"executable of its function first: nacre compile {path}:NAME TYPE ... -o FILE"
+        )
 
 
 def saved(path: Path, inputs: Sequence[Path], files: Sequence[Path], console: Console | None) -> list[dict[str, Any]]:
     """Run a saved program; write its outputs, or print them."""
     program = load_program(path)
     if files and len(files) != len(program.outputs):
-        raise ArgumentError(f"run: a file for each output ({', '.join(program.outputs)}) is required, or none; got "
-                            f"{len(files)}")
+        raise ArgumentError(
+            f"run: a file for each output ({', '.join(program.outputs)}) is required, or none; got {len(files)}"
+        )
     found: list[Value] = tree.flatten(program(*map(_read, inputs)))[0]
     told: list[dict[str, Any]] = []
     for k, (name, x) in enumerate(zip(program.outputs, found, strict=True)):
@@ -98,8 +111,9 @@ def executable(path: Path, inputs: Sequence[Path], files: Sequence[Path]) -> int
     try:
         return subprocess.run([path.resolve(), *inputs, *files], check=False).returncode
     except OSError as fault:
-        raise DeviceError(f"run: an executable of this machine, or a .safetensors file, is required; {path}: "
-                          f"{fault.strerror}") from None
+        raise DeviceError(
+            f"run: an executable of this machine, or a .safetensors file, is required; {path}: {fault.strerror}"
+        ) from None
 
 
 def _read(path: Path) -> Value:

@@ -49,8 +49,10 @@ def load(place: str, command: str) -> Any:
     names = _run(path, command)
     if not callable(names.get(name)):
         known = sorted(k for k, v in names.items() if callable(v) and not k.startswith("_") and _made_there(v))
-        raise ArgumentError(f"{command}: a function or model of {path} is required; got {name!r}; there "
-                            f"are {', '.join(known) or 'none'}{nearest(name, known)}")
+        raise ArgumentError(
+            f"{command}: a function or model of {path} is required; got {name!r}; there "
+            f"are {', '.join(known) or 'none'}{nearest(name, known)}"
+        )
     return names[name]
 
 
@@ -80,8 +82,10 @@ def _run(path: str, command: str) -> dict[str, Any]:
     try:
         return runpy.run_path(path)
     except SystemExit as fault:
-        raise ArgumentError(f"{command}: a file that can be imported is required; {path} ended with "
-                            f"sys.exit({fault.code!r}); put that under if __name__ == \"__main__\"") from None
+        raise ArgumentError(
+            f"{command}: a file that can be imported is required; {path} ended with "
+            f'sys.exit({fault.code!r}); put that under if __name__ == "__main__"'
+        ) from None
 
 
 def _made_there(value: Any) -> bool:
@@ -98,13 +102,19 @@ def given(function: Callable[..., Any], types: Sequence[str], command: str) -> G
     names = [p.name for p in found]
     if len(types) > len(names):
         needed = f"{len(names)} ({', '.join(names)})" if names else "none"
-        raise ArgumentError(f"{command}: types: {needed} needed; got {', '.join(types)}; leave out "
-                            f"{', '.join(types[len(names):])}")
-    lacking = [p.name for p in found[len(types):]
-               if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        raise ArgumentError(
+            f"{command}: types: {needed} needed; got {', '.join(types)}; leave out {', '.join(types[len(names) :])}"
+        )
+    lacking = [
+        p.name
+        for p in found[len(types) :]
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
     if lacking:
-        raise ArgumentError(f"{command}: a TYPE for each argument ({', '.join(names)}) is required; there is none for "
-                            f"{', '.join(lacking)}; add such as {TYPES}")
+        raise ArgumentError(
+            f"{command}: a TYPE for each argument ({', '.join(names)}) is required; there is none for "
+            f"{', '.join(lacking)}; add such as {TYPES}"
+        )
     made = [argument(t, command) for t in types]
     dynamic = {name: axes for name, (_, axes) in zip(names, made, strict=False) if axes}
     return Given(tuple(x for x, _ in made), dynamic)
@@ -136,13 +146,17 @@ def argument(text: str, command: str) -> tuple[Tensor, dict[int, Dim]]:
     if found is not None and found[1] in BY_NAME and free is not None:
         name = FREE.match(free)[0]  # type: ignore[index]
         meant = ", ".join(f"{name}:{USUAL}" if s == free else s for s in sizes)
-        raise ArgumentError(f"{command}: a size with a name needs a maximum as NAME:MAX, or NAME:MIN:MAX; got {free!r} "
-                            f"in {text!r}; write such as {found[1]}[{meant}]")
+        raise ArgumentError(
+            f"{command}: a size with a name needs a maximum as NAME:MAX, or NAME:MIN:MAX; got {free!r} "
+            f"in {text!r}; write such as {found[1]}[{meant}]"
+        )
     if found is None or found[1] not in BY_NAME or not all(read):
         unknown = found is not None and found[1] not in BY_NAME
         advice = _meant(found[1], found[2]) if found is not None and unknown else ""
-        raise ArgumentError(f"{command}: a type such as f32[64, 784] or f32[batch:512, 784] is required, of "
-                            f"{', '.join(d.short for d in dtypes.ALL)}; got {text!r}{advice}")
+        raise ArgumentError(
+            f"{command}: a type such as f32[64, 784] or f32[batch:512, 784] is required, of "
+            f"{', '.join(d.short for d in dtypes.ALL)}; got {text!r}{advice}"
+        )
     if any(len(digits) > DIGITS for m in read if m is not None for digits in m.groups() if digits and m[2] != digits):
         raise ArgumentError(f"{command}: sizes of at most {DIGITS} digits are required; got {text[:40]!r}…")
     shape: list[int] = []

@@ -24,5 +24,6 @@ def require_known(names: Iterable[str], known: Iterable[str], subject: str, also
     known = list(known)
     for name in names:
         if name not in known:
-            raise ArgumentError(f"{subject} must be {also}one of {', '.join(known)}; got {name!r}"
-                                f"{nearest(name, known)}")
+            raise ArgumentError(
+                f"{subject} must be {also}one of {', '.join(known)}; got {name!r}{nearest(name, known)}"
+            )

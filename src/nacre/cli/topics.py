@@ -38,8 +38,12 @@ TOPICS = {"environment": "the environment variables that Nacre reads", "types": 
 
 def arguments(command: Parser) -> None:
     """Add the arguments of `help`."""
-    command.add_argument("topic", nargs="?", metavar="TOPIC",
-                         help=f"a command, or one of {', '.join(TOPICS)} (default: the list of commands)")
+    command.add_argument(
+        "topic",
+        nargs="?",
+        metavar="TOPIC",
+        help=f"a command, or one of {', '.join(TOPICS)} (default: the list of commands)",
+    )
 
 
 def run(given: argparse.Namespace, console: Console, commands: Mapping[str, Parser]) -> int:
@@ -58,8 +62,10 @@ def page(topic: str | None, commands: Mapping[str, Parser]) -> str:
         return environment()
     if topic == "types":
         return types()
-    raise ArgumentError(f"help: a command or one of {', '.join(TOPICS)} is required; got {topic!r}"
-                        f"{nearest(topic, [*commands, *TOPICS])}")
+    raise ArgumentError(
+        f"help: a command or one of {', '.join(TOPICS)} is required; got {topic!r}"
+        f"{nearest(topic, [*commands, *TOPICS])}"
+    )
 
 
 def overview(commands: Mapping[str, Parser]) -> str:
@@ -71,10 +77,18 @@ def overview(commands: Mapping[str, Parser]) -> str:
         lines += [*layout.wrapped(line, width, 2, 6), *layout.wrapped(text, width, 6)]
     lines += ["", "usage: nacre COMMAND [ARGUMENTS] [OPTIONS]", "", "commands:"]
     lines += layout.definitions([(name, made.summary) for name, made in commands.items()], width)
-    lines += ["", "help:", *layout.definitions([
-        ("nacre help COMMAND", "examples, arguments and options of a command"),
-        *((f"nacre help {topic}", text) for topic, text in TOPICS.items()),
-        ("nacre --version", "the version")], width)]
+    lines += [
+        "",
+        "help:",
+        *layout.definitions(
+            [
+                ("nacre help COMMAND", "examples, arguments and options of a command"),
+                *((f"nacre help {topic}", text) for topic, text in TOPICS.items()),
+                ("nacre --version", "the version"),
+            ],
+            width,
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -83,16 +97,26 @@ def environment() -> str:
     width = layout.columns()
     lines = ["examples:", "  NACRE_NUM_THREADS=1 nacre doctor", "  NACRE_CACHE_DIR=off nacre demo", "", "variables:"]
     for variable in VARIABLES:
-        lines += [f"  {variable.name}", *layout.wrapped(variable.effect, width, 6),
-                  *layout.wrapped(f"Values: {variable.values}. Default: {variable.default}.", width, 6)]
+        lines += [
+            f"  {variable.name}",
+            *layout.wrapped(variable.effect, width, 6),
+            *layout.wrapped(f"Values: {variable.values}. Default: {variable.default}.", width, 6),
+        ]
     return "\n".join(lines) + "\n"
 
 
 def types() -> str:
     """The page on types."""
     width = layout.columns()
-    lines = ["examples:", *layout.definitions(TYPES, width), "", *layout.wrapped(
-        "A type is an element type and the sizes of the axes. Quote it, because brackets mean something to the "
-        "shell. A name before a size makes the size free: one program then serves all sizes within the bounds.", width)]
+    lines = [
+        "examples:",
+        *layout.definitions(TYPES, width),
+        "",
+        *layout.wrapped(
+            "A type is an element type and the sizes of the axes. Quote it, because brackets mean something to the "
+            "shell. A name before a size makes the size free: one program then serves all sizes within the bounds.",
+            width,
+        ),
+    ]
     names = [f"{d.name} ({short})" if d.name != short else short for short, d in BY_NAME.items() if d.short == short]
     return "\n".join([*lines, "", "element types:", *layout.wrapped(", ".join(names), width, 2)]) + "\n"

@@ -32,17 +32,25 @@ EXAMPLES = (
 
 def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.add_argument("example", nargs="?", metavar="EXAMPLE",
-                         help=f"one of {', '.join(examples.names())} (without one: list them)")
+    command.add_argument(
+        "example", nargs="?", metavar="EXAMPLE", help=f"one of {', '.join(examples.names())} (without one: list them)"
+    )
     command.add_argument("--epochs", type=int, metavar="N", help="epochs in all (default: the example's)")
-    command.add_argument("--seed", type=int, default=0, metavar="N",
-                         help="the seed of all random numbers (default: %(default)s)")
-    command.add_output("--out", folder=True, metavar="DIR", help="the folder for checkpoints, logs and the report "
-                         "(default: runs/EXAMPLE)")
-    command.add_argument("--resume", action="store_true",
-                         help="continue from the last checkpoint in the folder, if there is one")
-    command.add_argument("--save-every", type=int, metavar="N", help="also save after every N updates (default: after "
-                         "every epoch only)")
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="the seed of all random numbers (default: %(default)s)"
+    )
+    command.add_output(
+        "--out",
+        folder=True,
+        metavar="DIR",
+        help="the folder for checkpoints, logs and the report (default: runs/EXAMPLE)",
+    )
+    command.add_argument(
+        "--resume", action="store_true", help="continue from the last checkpoint in the folder, if there is one"
+    )
+    command.add_argument(
+        "--save-every", type=int, metavar="N", help="also save after every N updates (default: after every epoch only)"
+    )
     command.add_argument("--tensorboard", action="store_true", help="also write events for TensorBoard into DIR/events")
     command.add_argument("--mlflow", metavar="NAME", help="also write to the MLflow experiment of this name")
     command.add_argument("--eager", action="store_true", help="run without compiling; the results are the same")
@@ -64,17 +72,30 @@ def run(given: argparse.Namespace, console: Console) -> int:
         raise ArgumentError(f"train: positive epochs and a seed in [0, 2^32) are required; got {epochs}, {given.seed}")
     out: Path = given.out or RUNS / given.example
     outputs.require(out, "train", "--out", folder=True)
-    options: dict[str, Any] = {"out": out, "jit": not given.eager, "progress": console, "save_every": given.save_every,
-                               "hint": again(given, out), "writers": writers(given, out)}
+    options: dict[str, Any] = {
+        "out": out,
+        "jit": not given.eager,
+        "progress": console,
+        "save_every": given.save_every,
+        "hint": again(given, out),
+        "writers": writers(given, out),
+    }
     ready = example.build(Settings(given.seed, epochs, options))
     history = ready.trainer.fit(ready.training, ready.validation, epochs, resume=given.resume)
     results = dict(ready.results())
     rows = [(name, f"{value:.4g}" if isinstance(value, float) else str(value)) for name, value in results.items()]
     layout.show(console, layout.definitions(rows, console.width, indent=0))
     if given.json is not None:
-        document = {"example": given.example, "seed": given.seed, "epochs": len(history), "out": str(out),
-                    "updates": ready.trainer.updates, "results": results, "history": history.rows,
-                    "seconds": round(time.perf_counter() - start, 3)}
+        document = {
+            "example": given.example,
+            "seed": given.seed,
+            "epochs": len(history),
+            "out": str(out),
+            "updates": ready.trainer.updates,
+            "results": results,
+            "history": history.rows,
+            "seconds": round(time.perf_counter() - start, 3),
+        }
         write(given.json, document)
     return 0
 
@@ -82,10 +103,14 @@ def run(given: argparse.Namespace, console: Console) -> int:
 def unknown(name: str) -> str:
     """The message for a name that no example has."""
     if name.endswith(".py") or ":" in name:
-        return (f"train: the name of an example is required: {', '.join(examples.names())}; got {name!r}; run a "
-                f"training of your own with python {name.partition(':')[0]}, and use nacre.train.Trainer in it")
-    return (f"train: the name of an example is required: {', '.join(examples.names())}; got {name!r}"
-            f"{nearest(name, examples.names())}")
+        return (
+            f"train: the name of an example is required: {', '.join(examples.names())}; got {name!r}; run a "
+            f"training of your own with python {name.partition(':')[0]}, and use nacre.train.Trainer in it"
+        )
+    return (
+        f"train: the name of an example is required: {', '.join(examples.names())}; got {name!r}"
+        f"{nearest(name, examples.names())}"
+    )
 
 
 def writers(given: argparse.Namespace, out: Path) -> list[Writer]:

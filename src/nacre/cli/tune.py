@@ -31,12 +31,23 @@ EXAMPLES = (
 
 def arguments(command: Parser) -> None:
     """Add this command's arguments."""
-    command.about = ("Kernels can be cut into tiles and shared among threads in several ways. The choices do not "
-                     "change results. This command measures them and keeps the best beside the code cache.")
-    command.add_argument("what", nargs="?", metavar="WORKLOAD|FILE.py:FUNCTION",
-                         help=f"a function of a file, or one of {', '.join(WORKLOADS)} (default: all workloads)")
-    command.add_argument("types", nargs="*", default=[], metavar="TYPE",
-                         help=f"the type of each argument of a function, such as {source.TYPES}")
+    command.about = (
+        "Kernels can be cut into tiles and shared among threads in several ways. The choices do not "
+        "change results. This command measures them and keeps the best beside the code cache."
+    )
+    command.add_argument(
+        "what",
+        nargs="?",
+        metavar="WORKLOAD|FILE.py:FUNCTION",
+        help=f"a function of a file, or one of {', '.join(WORKLOADS)} (default: all workloads)",
+    )
+    command.add_argument(
+        "types",
+        nargs="*",
+        default=[],
+        metavar="TYPE",
+        help=f"the type of each argument of a function, such as {source.TYPES}",
+    )
     command.add_argument("--tiny", action="store_true", help="use tiny sizes of the workloads")
     command.add_argument("--forget", action="store_true", help="delete all choices that were kept, and end")
 
@@ -58,8 +69,12 @@ def run(given: argparse.Namespace, console: Console) -> int:
         if found:
             show(console, table(name, found))
         else:
-            layout.show(console, layout.wrapped(f"{name}: nothing to choose; each kernel has one way to run, or was "
-                                                "tuned before", console.width))
+            layout.show(
+                console,
+                layout.wrapped(
+                    f"{name}: nothing to choose; each kernel has one way to run, or was tuned before", console.width
+                ),
+            )
     return 0
 
 
@@ -79,8 +94,13 @@ def table(name: str, found: list[Found]) -> Table:
     """The choices of a search; the first row gains most time."""
     made = Table(name, "choice", ("options", "usual µs", "best µs", "gain"))
     for f in sorted(found, key=lambda f: f.least[f.taken] - f.least[0]):
-        made.add(f.name, str(len(f.options)), f"{f.least[0] * 1e6:.1f}", f"{f.least[f.taken] * 1e6:.1f}",
-                     f"{f.gain:.2f}" if f.taken else "–")
+        made.add(
+            f.name,
+            str(len(f.options)),
+            f"{f.least[0] * 1e6:.1f}",
+            f"{f.least[f.taken] * 1e6:.1f}",
+            f"{f.gain:.2f}" if f.taken else "–",
+        )
     usual, best = sum(f.least[0] for f in found), sum(f.least[f.taken] for f in found)
     made.rule()
     made.add("all", "", f"{usual * 1e6:.1f}", f"{best * 1e6:.1f}", f"{usual / best:.2f}" if best else "–")

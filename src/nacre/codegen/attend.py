@@ -50,8 +50,15 @@ def forward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tu
     return written(isa, scores, results, name, FORWARD, forward_cut, Writer)
 
 
-def written(isa: Isa, scores: Scores, results: tuple[str, ...], name: str, cut_words: tuple[str, ...],
-            cut: Callable[[Bands, tuple[int, ...], int], Cut], writer: type[Writer]) -> tuple[Module, Attention]:
+def written(
+    isa: Isa,
+    scores: Scores,
+    results: tuple[str, ...],
+    name: str,
+    cut_words: tuple[str, ...],
+    cut: Callable[[Bands, tuple[int, ...], int], Cut],
+    writer: type[Writer],
+) -> tuple[Module, Attention]:
     """Write a forward kernel, given the words of its `Cut` and what gives that."""
     parts = parts_of(isa, scores)
     module = Module(name)
@@ -76,8 +83,16 @@ def parts_of(isa: Isa, scores: Scores) -> Parts:
 class Writer:
     """Writes the kernel function."""
 
-    def __init__(self, module: Module, isa: Isa, parts: Parts, scores: Scores, words: Words, wide: tuple[str, ...],
-                 rows: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        isa: Isa,
+        parts: Parts,
+        scores: Scores,
+        words: Words,
+        wide: tuple[str, ...],
+        rows: tuple[str, ...],
+    ) -> None:
         self.module, self.isa, self.parts, self.scores, self.words = module, isa, parts, scores, words
         self.wide, self.rows = wide, rows
         self.of = dict(zip("qkv", parts.sources, strict=True))
@@ -156,20 +171,45 @@ class Writer:
         size, keys = f.i64(n.bytes), v["keys"]
         if skips is not None:
             keys = f.select(skips, f.smin(f.add(i, rows), keys), keys)
-        parts.band(f, rows, (self.place("q"), v["q_row"], size), (self.place("k"), f.i64(0)), v["depth"],
-                   (self.place("s"), v["s_row"]), keys, held)
+        parts.band(
+            f,
+            rows,
+            (self.place("q"), v["q_row"], size),
+            (self.place("k"), f.i64(0)),
+            v["depth"],
+            (self.place("s"), v["s_row"]),
+            keys,
+            held,
+        )
         if skips is not None:
-            f.call("fill", "void", [self.place("s"), v["s_row"], rows, f.add(i, 1), keys,
-                                    f.const(n.wide, -math.inf)])
+            f.call("fill", "void", [self.place("s"), v["s_row"], rows, f.add(i, 1), keys, f.const(n.wide, -math.inf)])
         total = self.weigh(levels, i, rows, keys)
-        parts.band(f, rows, (self.place("s"), v["s_row"], size), (self.place("v"), v["v_row"]), keys,
-                   (self.place("c"), v["c_row"]), v["width"])
+        parts.band(
+            f,
+            rows,
+            (self.place("s"), v["s_row"], size),
+            (self.place("v"), v["v_row"]),
+            keys,
+            (self.place("c"), v["c_row"]),
+            v["width"],
+        )
         if skips is not None:
             stop = f.smin(f.and_(f.add(keys, BLOCK - 1), -BLOCK), v["keys"])
             more = f.cast("zext", f.icmp("slt", stop, v["keys"]), "i64")
             with f.when(f.icmp("slt", keys, v["keys"])):
-                parts.settle(f, self.of["v"], self.place("c"), v["c_row"], rows, v["width"], val, self.apart("v"),
-                             keys, stop, more)
+                parts.settle(
+                    f,
+                    self.of["v"],
+                    self.place("c"),
+                    v["c_row"],
+                    rows,
+                    v["width"],
+                    val,
+                    self.apart("v"),
+                    keys,
+                    stop,
+                    more,
+                )
         self.finished(levels, i, rows, self.place("c"), total)
 
     def finished(self, levels: list[Val], i: Val, rows: Val, c: Val, total: Val) -> None:

@@ -51,17 +51,22 @@ class _Few(Writer):
         f, v, of = self.f, self.values, self.of
         q, k, val = (self.words.at(f, name.upper(), levels, n.stored) for name, n in of.items())
         rows, keys = v["queries"], v["keys"]
-        self._product("dots", of["k"], (q, self.apart("q"), of["q"].stored_bytes), (k, self.apart("k")), "s", "depth",
-                      "keys")
+        self._product(
+            "dots", of["k"], (q, self.apart("q"), of["q"].stored_bytes), (k, self.apart("k")), "s", "depth", "keys"
+        )
         total = self.weigh(levels, first, rows, keys)
         weights = self.place("s"), v["s_row"], self.parts.numbers.bytes
         self._product("sweep", of["v"], weights, (val, self.apart("v")), "c", "keys", "width")
         self.finished(levels, first, rows, self.place("c"), total)
 
-    def _product(self, name: str, matrix: Numbers, a: tuple[Val, Val, int], b: tuple[Val, Val], c: str, depth: str,
-                 columns: str) -> None:
+    def _product(
+        self, name: str, matrix: Numbers, a: tuple[Val, Val, int], b: tuple[Val, Val], c: str, depth: str, columns: str
+    ) -> None:
         """C = A · B for addresses, rows in bytes, and the size of A's elements; the chains stand behind the sums."""
         f, v, row = self.f, self.values, self.values[f"{c}_row"]
         chains = f.gep(self.place(c), f.mul(v["queries"], row))
-        f.call(matrix.part(name), "void", [
-            *a[:2], f.i64(a[2]), *b, self.place(c), chains, row, v[depth], v["queries"], v[columns]])
+        f.call(
+            matrix.part(name),
+            "void",
+            [*a[:2], f.i64(a[2]), *b, self.place(c), chains, row, v[depth], v["queries"], v[columns]],
+        )

@@ -52,8 +52,15 @@ def _emit_join(module: Module, parts: Parts) -> None:
     `before` is 0 if there are none, 1 if they are where the result goes, 2 if they are zeros.
     """
     n = parts.numbers
-    params = {"from": "ptr", "from_row": "i64", "to": "ptr", "to_row": "i64", "rows": "i64", "columns": "i64",
-              "before": "i64"}
+    params = {
+        "from": "ptr",
+        "from_row": "i64",
+        "to": "ptr",
+        "to_row": "i64",
+        "rows": "i64",
+        "columns": "i64",
+        "before": "i64",
+    }
     f = module.function("join", "void", params, linkage="internal", attributes=n.isa.attributes)
     some, there = f.icmp("ne", f["before"], 0), f.icmp("eq", f["before"], 1)
     with f.loop("r", 0, f["rows"]) as loop:
@@ -92,8 +99,9 @@ class _Square:
 class _Writer:
     """Writes the kernel function."""
 
-    def __init__(self, module: Module, isa: Isa, parts: Parts, scores: Scores, words: Words,
-                 results: tuple[str, ...]) -> None:
+    def __init__(
+        self, module: Module, isa: Isa, parts: Parts, scores: Scores, words: Words, results: tuple[str, ...]
+    ) -> None:
         self.module, self.isa, self.parts, self.scores, self.words = module, isa, parts, scores, words
         self.results = results
         self.of = {**dict(zip("qkv", parts.sources, strict=True)), "g": parts.numbers}
@@ -149,8 +157,10 @@ class _Writer:
         bands = f.select(of_keys, f.i64(2 * self.parts.tall), f.i64(self.parts.tall))
         head = _Head(at, skips, f.or_(whole, of_queries), f.or_(whole, of_keys), bands)
         from_key, from_query = (f.select(chosen, first, f.i64(0)) for chosen in (of_keys, of_queries))
-        to_key, to_query = (f.select(chosen, f.smin(f.add(first, v["each"]), v[t]), v[t])
-                            for chosen, t in ((of_keys, "keys"), (of_queries, "queries")))
+        to_key, to_query = (
+            f.select(chosen, f.smin(f.add(first, v["each"]), v[t]), v[t])
+            for chosen, t in ((of_keys, "keys"), (of_queries, "queries"))
+        )
         if skips is not None:  # no key behind the last query has a part in what comes of queries
             to_key = f.select(f.and_(skips, of_queries), f.smin(to_key, to_query), to_key)
         with f.loop("key", from_key, to_key, BLOCK) as keys:
@@ -185,8 +195,16 @@ class _Writer:
         """One square: its weights and scores' cotangents band by band, then the sums over its queries."""
         f, v, parts = self.f, self.values, self.parts
         for name, columns in (("q", "depth"), ("g", "width")):
-            parts.copy(f, self.of[name], self.row(head, name, s.query), self.apart(name), self.place(name),
-                       v[f"{name}_row"], s.queries, v[columns])
+            parts.copy(
+                f,
+                self.of[name],
+                self.row(head, name, s.query),
+                self.apart(name),
+                self.place(name),
+                v[f"{name}_row"],
+                s.queries,
+                v[columns],
+            )
         with f.loop("band", 0, s.queries, parts.tall) as band:
             self.band(head, s, band.index, f.smin(f.sub(s.queries, band.index), parts.tall))
         if "k" not in self.results and "v" not in self.results:
@@ -207,8 +225,16 @@ class _Writer:
         p, d = (f.gep(self.place(name), f.mul(i, v["s_row"])) for name in "pd")
         for target, name, packed, depth in ((p, "q", "kt", "depth"), (d, "g", "vt", "width")):
             rows_of = f.gep(self.place(name), f.mul(i, v[f"{name}_row"]))
-            parts.band(f, rows, (rows_of, v[f"{name}_row"], self.size), (self.place(packed), f.i64(0)),
-                       v[depth], (target, v["s_row"]), keys, s.keys)
+            parts.band(
+                f,
+                rows,
+                (rows_of, v[f"{name}_row"], self.size),
+                (self.place(packed), f.i64(0)),
+                v[depth],
+                (target, v["s_row"]),
+                keys,
+                s.keys,
+            )
         behind = f.sub(f.add(f.add(s.query, i), 1), s.key)
         self.fill(p, rows, behind, keys, -math.inf)
         self.weigh(head, s, i, rows, keys, p, d)
@@ -216,8 +242,15 @@ class _Writer:
         if "q" not in self.results:
             return
         with f.when(f.and_(head.of_queries, f.icmp("sgt", keys, 0))):
-            parts.band(f, rows, (d, v["s_row"], self.size), (self.place("k"), v["q_row"]), keys,
-                       (self.place("c"), v["c_row"]), v["depth"])
+            parts.band(
+                f,
+                rows,
+                (d, v["s_row"], self.size),
+                (self.place("k"), v["q_row"]),
+                keys,
+                (self.place("c"), v["c_row"]),
+                v["depth"],
+            )
             before = f.cast("zext", f.icmp("ne", s.key, 0), "i64")
             dq = self.row(head, "dq", f.add(s.query, i))
             self.join(dq, self.apart("dq"), rows, v["depth"], before)
@@ -255,8 +288,19 @@ class _Writer:
         more = f.cast("zext", f.icmp("slt", end, v["keys"]), "i64")
         skipped = f.icmp("slt", f.add(s.key, keys), v["keys"])
         with f.when(f.and_(skipped, f.icmp("sle", reached, end))):
-            self.parts.settle(f, self.of["k"], dq, self.apart("dq"), rows, v["depth"], head.at["k"], self.apart("k"),
-                              f.add(s.key, keys), end, more)
+            self.parts.settle(
+                f,
+                self.of["k"],
+                dq,
+                self.apart("dq"),
+                rows,
+                v["depth"],
+                head.at["k"],
+                self.apart("k"),
+                f.add(s.key, keys),
+                end,
+                more,
+            )
 
     def columns(self, head: _Head, s: _Square, j: Val, before: Val) -> None:
         """The sums over a square's queries for one band of its keys, from column j."""
@@ -271,7 +315,14 @@ class _Writer:
                 continue
             a = f.gep(self.place(weights), f.add(f.mul(first, v["s_row"]), f.mul(j, self.size)))
             b = f.gep(self.place(other), f.mul(first, v[f"{other}_row"]))
-            parts.band(f, count, (a, self.size, v["s_row"]), (b, v[f"{other}_row"]),
-                       f.sub(s.queries, first), (self.place("c"), v["c_row"]), v[size])
+            parts.band(
+                f,
+                count,
+                (a, self.size, v["s_row"]),
+                (b, v[f"{other}_row"]),
+                f.sub(s.queries, first),
+                (self.place("c"), v["c_row"]),
+                v[size],
+            )
             name = f"d{result}"
             self.join(self.row(head, name, f.add(s.key, j)), self.apart(name), count, v[size], before)

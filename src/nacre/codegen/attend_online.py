@@ -95,8 +95,16 @@ class _Online(Writer):
         skips, keys = self.skips(levels, val, first, stop)
         rows = f.sub(stop, first)
         self.begin(rows)
-        parts.copy(f, of["q"], f.gep(q, f.mul(first, self.apart("q"))), self.apart("q"), self.place("q"), v["q_row"],
-                   rows, v["depth"])
+        parts.copy(
+            f,
+            of["q"],
+            f.gep(q, f.mul(first, self.apart("q"))),
+            self.apart("q"),
+            self.place("q"),
+            v["q_row"],
+            rows,
+            v["depth"],
+        )
         with f.loop("block", 0, keys, KEYS) as block:
             here, count = block.index, f.smin(f.sub(keys, block.index), KEYS)
             source = {x: f.gep(p, f.mul(here, self.apart(x))) for x, p in (("k", k), ("v", val))}
@@ -129,8 +137,16 @@ class _Online(Writer):
         i, size, keys, s = f.add(first, r), f.i64(n.bytes), count, self.place("s")
         if skips is not None:
             keys = f.select(skips, f.smin(f.sub(f.add(i, rows), here), count), count)
-        parts.band(f, rows, (f.gep(self.place("q"), f.mul(r, v["q_row"])), v["q_row"], size),
-                   (self.place("k"), f.i64(0)), v["depth"], (s, v["s_row"]), keys, count)
+        parts.band(
+            f,
+            rows,
+            (f.gep(self.place("q"), f.mul(r, v["q_row"])), v["q_row"], size),
+            (self.place("k"), f.i64(0)),
+            v["depth"],
+            (s, v["s_row"]),
+            keys,
+            count,
+        )
         if skips is not None:
             behind = f.sub(f.add(i, 1), here)
             f.call("fill", "void", [s, v["s_row"], rows, behind, keys, f.const(n.wide, -math.inf)])
@@ -145,8 +161,9 @@ class _Online(Writer):
         c = f.gep(self.place("c"), f.mul(r, v["c_row"]))
         wide = {"rows": rows, "columns": v["width"], "apart": self.elements("c_row")}
         self.run("attend_scaled", {"x": c, "p": c, "factor": factor}, wide, rows)
-        parts.band(f, rows, (s, v["s_row"], size), (self.place("v"), v["v_row"]), keys, (c, v["c_row"]), v["width"],
-                   adds=True)
+        parts.band(
+            f, rows, (s, v["s_row"], size), (self.place("v"), v["v_row"]), keys, (c, v["c_row"]), v["width"], adds=True
+        )
 
     def keep(self, levels: list[Val], first: Val, rows: Val) -> None:
         """Write the greatest scores and sums, where they are wanted."""

@@ -70,8 +70,9 @@ class Parts:
 
     # ---- calls
 
-    def copy(self, f: Function, n: Numbers, source: Val, apart: Val, target: Val, target_apart: Val, rows: Val,
-             count: Val) -> None:
+    def copy(
+        self, f: Function, n: Numbers, source: Val, apart: Val, target: Val, target_apart: Val, rows: Val, count: Val
+    ) -> None:
         """Copy rows of contiguous elements, and widen them; distances are in bytes."""
         f.call(n.part("copy"), "void", [source, apart, target, target_apart, rows, count])
 
@@ -91,8 +92,18 @@ class Parts:
         """Take chains at −0 through keys that were skipped; see `_emit_settle`."""
         f.call(n.part("settle"), "void", [*rest])
 
-    def band(self, f: Function, rows: Val, a: tuple[Val, Val, Val], b: tuple[Val, Val], depth: Val,
-             c: tuple[Val, Val], columns: Val, held: Val | None = None, adds: bool = False) -> None:
+    def band(
+        self,
+        f: Function,
+        rows: Val,
+        a: tuple[Val, Val, Val],
+        b: tuple[Val, Val],
+        depth: Val,
+        c: tuple[Val, Val],
+        columns: Val,
+        held: Val | None = None,
+        adds: bool = False,
+    ) -> None:
         """C (+)= A · B for `rows` of a band: A's address and strides, B's and C's addresses and rows, in bytes.
 
         A row of 0 bytes tells that B is packed, with `held` columns.
@@ -108,8 +119,20 @@ class Parts:
         See `pack` in `contract_pack` for the layout of a packed B: full panels, then strips.
         """
         n, vectors = self.numbers, self.shape.vectors
-        params = {"rows": "i64", "a": "ptr", "a_row": "i64", "a_k": "i64", "b": "ptr", "b_row": "i64", "held": "i64",
-                  "depth": "i64", "c": "ptr", "c_row": "i64", "columns": "i64", "adds": "i64"}
+        params = {
+            "rows": "i64",
+            "a": "ptr",
+            "a_row": "i64",
+            "a_k": "i64",
+            "b": "ptr",
+            "b_row": "i64",
+            "held": "i64",
+            "depth": "i64",
+            "c": "ptr",
+            "c_row": "i64",
+            "columns": "i64",
+            "adds": "i64",
+        }
         f = module.function("band", "void", params, linkage="internal", attributes=n.isa.attributes)
         panel = vectors * self.lanes
         full, panels = (f.mul(f.binary("udiv", f[c], panel), panel) for c in ("columns", "held"))
@@ -138,9 +161,21 @@ class Parts:
         tile = f.select(f.icmp("sgt", f["rows"], self.shape.few), tall, few)
         with f.loop("block", 0, blocks) as block:
             k = f.mul(block.index, BLOCK)
-            f.call_value(tile, "void", [
-                f.gep(f["a"], f.mul(k, f["a_k"])), f["a_row"], f["a_k"], f.gep(b, f.mul(k, b_k)), b_k,
-                c, f["c_row"], f.smin(f.sub(f["depth"], k), BLOCK), f.or_(block.index, f["adds"])])
+            f.call_value(
+                tile,
+                "void",
+                [
+                    f.gep(f["a"], f.mul(k, f["a_k"])),
+                    f["a_row"],
+                    f["a_k"],
+                    f.gep(b, f.mul(k, b_k)),
+                    b_k,
+                    c,
+                    f["c_row"],
+                    f.smin(f.sub(f["depth"], k), BLOCK),
+                    f.or_(block.index, f["adds"]),
+                ],
+            )
 
     def _emit_fill(self, module: Module) -> None:
         """@fill(to, row, rows, first, columns, value): in row r the columns from `first` + r on become the value."""
@@ -193,8 +228,17 @@ class Parts:
         These are rows `next` to `stop` of B in the chain that was left, and more chains if `more` is not 0.
         """
         n = self.numbers
-        params = {"c": "ptr", "c_row": "i64", "rows": "i64", "columns": "i64", "b": "ptr", "b_row": "i64",
-                  "next": "i64", "stop": "i64", "more": "i64"}
+        params = {
+            "c": "ptr",
+            "c_row": "i64",
+            "rows": "i64",
+            "columns": "i64",
+            "b": "ptr",
+            "b_row": "i64",
+            "next": "i64",
+            "stop": "i64",
+            "more": "i64",
+        }
         f = module.function(source.part("settle"), "void", params, linkage="internal", attributes=n.isa.attributes)
         bits = vec(f"i{8 * n.bytes}", self.lanes)
         low, zero = f.const(bits, -(1 << (8 * n.bytes - 1))), f.zero(n.vector)

@@ -16,8 +16,22 @@ WHOLE, APART = 5, 4 + 3  # products of a square of scores if all derivatives com
 
 FORWARD = ("chunk", "chunks", "k_at", "v_at", "q_at", "s_at", "c_at", "row_at", "v_row", "q_row", "s_row", "c_row")
 ONLINE = (*FORWARD, "row_apart")
-BACKWARD = ("each", "key_items", "kt_at", "vt_at", "k_at", "q_at", "g_at", "p_at", "d_at", "c_at", "q_row", "g_row",
-            "s_row", "c_row")
+BACKWARD = (
+    "each",
+    "key_items",
+    "kt_at",
+    "vt_at",
+    "k_at",
+    "q_at",
+    "g_at",
+    "p_at",
+    "d_at",
+    "c_at",
+    "q_row",
+    "g_row",
+    "s_row",
+    "c_row",
+)
 
 
 @dataclass(frozen=True)
@@ -54,8 +68,14 @@ def forward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
     heads, queries, keys, depth, width = sizes
     chunk = _chunk(heads, queries, threads)
     v_row, q_row, s_row = bands.row(width), bands.row(depth), bands.row(keys)
-    areas = (bands.packed(depth, keys), keys * v_row, bands.tall * q_row, bands.tall * s_row, bands.tall * v_row,
-             2 * line(bands.tall * bands.bytes))
+    areas = (
+        bands.packed(depth, keys),
+        keys * v_row,
+        bands.tall * q_row,
+        bands.tall * s_row,
+        bands.tall * v_row,
+        2 * line(bands.tall * bands.bytes),
+    )
     chunks = -(-queries // chunk)
     return Cut(heads * chunks, 1, sum(areas), (chunk, chunks, *_starts(areas), v_row, q_row, s_row, v_row))
 
@@ -66,8 +86,14 @@ def online_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
     chunk = _chunk(heads, queries, threads)
     columns, rows = min(keys, KEYS), min(queries, chunk) + bands.tall
     v_row, q_row, s_row = bands.row(width), bands.row(depth), bands.row(columns)
-    areas = (bands.packed(depth, columns), columns * v_row, rows * q_row, bands.tall * s_row, rows * v_row,
-             3 * line(rows * bands.bytes))
+    areas = (
+        bands.packed(depth, columns),
+        columns * v_row,
+        rows * q_row,
+        bands.tall * s_row,
+        rows * v_row,
+        3 * line(rows * bands.bytes),
+    )
     chunks = -(-queries // chunk)
     apart = line(rows * bands.bytes)
     return Cut(heads * chunks, 1, sum(areas), (chunk, chunks, *_starts(areas), v_row, q_row, s_row, v_row, apart))
@@ -98,8 +124,16 @@ def backward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
     columns, rows = min(keys, BLOCK), min(queries, BLOCK) + bands.tall
     q_row, g_row, s_row = bands.row(depth), bands.row(width), bands.row(columns)
     c_row = max(q_row, g_row)
-    areas = (bands.packed(depth, columns), bands.packed(width, columns), columns * q_row, rows * q_row, rows * g_row,
-             rows * s_row, rows * s_row, bands.tall * c_row)
+    areas = (
+        bands.packed(depth, columns),
+        bands.packed(width, columns),
+        columns * q_row,
+        rows * q_row,
+        rows * g_row,
+        rows * s_row,
+        rows * s_row,
+        bands.tall * c_row,
+    )
     return Cut(items, 1, sum(areas), (each, key_items, *_starts(areas), q_row, g_row, s_row, c_row))
 
 

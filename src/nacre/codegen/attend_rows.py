@@ -1,10 +1,10 @@
 """Attention's operations on rows of scores, as loop nests over a band of rows in scratch memory.
 
-    most        scores → the row's greatest
-    raised      scores → weights: exp(score − that greatest score)
-    total       weights → their sum
-    finish      products with the values → divided by the sum
-    gradients   scores and the weights' cotangents → weights and the scores' cotangents
+most        scores → the row's greatest
+raised      scores → weights: exp(score − that greatest score)
+total       weights → their sum
+finish      products with the values → divided by the sum
+gradients   scores and the weights' cotangents → weights and the scores' cotangents
 """
 
 from __future__ import annotations
@@ -159,8 +159,7 @@ def total(s: Scores) -> Kernel:
     if not s.shares:
         return Kernel("attend_total", (s.band("x"),), (s.column("total"),), (rows_of(body),))
     divided = Store("p", (I, J), apply("mul", s.element("x"), Local("u", s.dtype)))
-    body = (*body, Let("u", s.share(Load("b", (), s.dtype))),
-            For("j", COLUMNS, (divided,), vector=True))
+    body = (*body, Let("u", s.share(Load("b", (), s.dtype))), For("j", COLUMNS, (divided,), vector=True))
     return Kernel("attend_total", (s.band("x"),), (s.band("p"), s.column("total")), (rows_of(body),))
 
 
@@ -185,11 +184,16 @@ def gradients(s: Scores) -> Kernel:
     body: tuple[Stmt, ...] = (
         Let("m", s.row("most")),
         Let("a", s.row("shift")),
-        For("j", COLUMNS, (
-            Let("v", apply("exp", apply("sub", s(s.element("x")), Local("m", s.dtype)))),
-            Store("p", (I, J), raised),
-            Store("d", (I, J), s.back(moved)),
-        ), vector=True),
+        For(
+            "j",
+            COLUMNS,
+            (
+                Let("v", apply("exp", apply("sub", s(s.element("x")), Local("m", s.dtype)))),
+                Store("p", (I, J), raised),
+                Store("d", (I, J), s.back(moved)),
+            ),
+            vector=True,
+        ),
     )
     inputs = s.band("x"), s.band("g"), s.column("most"), s.column("shift"), *s.buffers
     return Kernel("attend_gradients", inputs, (s.band("p"), s.band("d")), (rows_of(body),))

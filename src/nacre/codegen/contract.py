@@ -69,9 +69,7 @@ class Contraction:
     slots: tuple[str, ...]
     tiling: Tiling
 
-    def plan(
-        self, m: int, n: int, k: int, batch: int = 1, threads: int = 1, axes: str = "kn"
-    ) -> Plan:
+    def plan(self, m: int, n: int, k: int, batch: int = 1, threads: int = 1, axes: str = "kn") -> Plan:
         """The number of work items, their grain and blocking, and the scratch bytes of a thread.
 
         `axes` names the contiguous axis of A ("m", "k", or "-" for none) and of B ("k", "n", "-").
@@ -147,9 +145,7 @@ def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | Non
 
 def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
     plain = numbers(isa, dtype)
-    return Layout(
-        plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None
-    )
+    return Layout(plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None)
 
 
 def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
@@ -163,9 +159,7 @@ def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") ->
 def _check(ending: Ending) -> None:
     for operand in ending.operands:
         if operand.kind not in KINDS:
-            raise ArgumentError(
-                f"contract: the operand kind must be one of {', '.join(KINDS)}; got {operand.kind!r}"
-            )
+            raise ArgumentError(f"contract: the operand kind must be one of {', '.join(KINDS)}; got {operand.kind!r}")
     if ending.epilogue is None and (ending.operands or len(ending.outputs) != 1):
         raise ArgumentError(
             "contract: without an epilogue there must be one output and no operands; got "

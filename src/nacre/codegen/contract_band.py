@@ -128,8 +128,7 @@ def make_bands(
 ) -> Bands:  # fmt: skip
     """Decide how a block of the given number of rows, columns and k takes A."""
     by_column = f.and_(f.icmp("eq", stride[0], 1), f.icmp("ne", stride[1], 1))
-    return Bands(f, layout, stride, rows, _copy_pays(f, layout, stride, columns, k), by_column, tiles, far,
-                 words)
+    return Bands(f, layout, stride, rows, _copy_pays(f, layout, stride, columns, k), by_column, tiles, far, words)
 
 
 def _copy_pays(f: Function, layout: Layout, stride: tuple[Val, Val], columns: Val, k: Val) -> Val:

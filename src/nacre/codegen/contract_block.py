@@ -122,9 +122,7 @@ def _blocks_of_k(block: _Block, a: Val, b: Val, k: Val, slots: Slots) -> None:
         block.waiting.finish(block.end.merge, block.home_row, f.cast("zext", f.icmp("sgt", blocks, 1), "i64"))
 
 
-def _factors(
-    f: Function, layout: Layout, slots: Slots, swap: Val
-) -> tuple[Val, Val, tuple[Val, Val], tuple[Val, Val]]:
+def _factors(f: Function, layout: Layout, slots: Slots, swap: Val) -> tuple[Val, Val, tuple[Val, Val], tuple[Val, Val]]:
     """A and B at this block's first row and column, and their strides; exchanged with `swap`."""
 
     def role(plain: Val, swapped: Val) -> Val:
@@ -162,9 +160,24 @@ def _prepare(
     fused = f.const("i1", False) if numbers.group > 1 or thin else f.and_(by_row, f.xor(single, f.const("i1", True)))
     m, n, k = (slots.load(f, s) for s in ("m", "n", "k"))
     block = _Block(
-        f, layout, rows, columns, _tile_count(f, layout, columns), depth, stride_a, stride_b, direct, fused, packed,
-        home, home_row, swap, is_far(f, numbers, m, n, k, thin=thin),
-        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None, end, None,
+        f,
+        layout,
+        rows,
+        columns,
+        _tile_count(f, layout, columns),
+        depth,
+        stride_a,
+        stride_b,
+        direct,
+        fused,
+        packed,
+        home,
+        home_row,
+        swap,
+        is_far(f, numbers, m, n, k, thin=thin),
+        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None,
+        end,
+        None,
     )
     return block, transposed_at
 
@@ -194,9 +207,7 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     a_m, a_k = (f.mul(s, numbers.stored_bytes) for s in block.stride_a)
     b_k, b_n = (f.mul(s, matrix.stored_bytes) for s in block.stride_b)
     by_row = f.icmp("eq", block.stride_b[1], 1)
-    pick = f.select(
-        by_row, Val(f"@{matrix.part('sweep')}", "ptr"), Val(f"@{matrix.part('dots')}", "ptr")
-    )
+    pick = f.select(by_row, Val(f"@{matrix.part('sweep')}", "ptr"), Val(f"@{matrix.part('dots')}", "ptr"))
     along = runs(numbers) if block.layout.narrow is None else None
     if along is not None:
         both = f.and_(f.icmp("eq", block.stride_a[1], 1), f.icmp("eq", block.stride_b[0], 1))
@@ -304,9 +315,7 @@ def _tiles(
 ) -> None:  # fmt: skip
     """Run the tiles of one band of rows: full panels, then strips."""
     f, layout, numbers = block.f, block.layout, block.layout.numbers
-    wide, narrow = (
-        _choose(block, rows, vectors) for vectors in (layout.shape.vectors, 1)
-    )
+    wide, narrow = (_choose(block, rows, vectors) for vectors in (layout.shape.vectors, 1))
     whole = f.binary("udiv", block.columns, layout.panel)
     home = f.gep(block.home, f.mul(row, block.home_row))
     later = f.cast("zext", f.icmp("ne", part.index, 0), "i64")

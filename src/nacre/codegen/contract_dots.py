@@ -39,8 +39,9 @@ class _Squares:
     def steps(self) -> tuple[int, ...]:
         """The numbers of k that can be read at once, greatest first."""
         piece = self.turn.piece
-        return tuple(sorted({max(piece, self.matrix.lanes // self.packed) * self.packed, piece * self.packed},
-                            reverse=True))
+        return tuple(
+            sorted({max(piece, self.matrix.lanes // self.packed) * self.packed, piece * self.packed}, reverse=True)
+        )
 
     def strip(self, index: Val) -> None:
         """Turn to a strip: those that are read together have numbers from 0 on."""

@@ -213,8 +213,10 @@ class Merge:
             if buffers is None:
                 store_edge(f, value, f.gep(home, strip.j, self.numbers.wide), strip.lanes(self.numbers.vector))
                 continue
-            loads = [strip.fixed[k] if start is None else strip.read(x, start)
-                     for k, (x, start) in enumerate(zip(inputs, starts, strict=True))]
+            loads = [
+                strip.fixed[k] if start is None else strip.read(x, start)
+                for k, (x, start) in enumerate(zip(inputs, starts, strict=True))
+            ]
             for result, y, target in zip(self.finished(value, loads), outputs, targets, strict=True):
                 strip.write(result, y, target)
 

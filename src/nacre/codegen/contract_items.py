@@ -58,14 +58,15 @@ def end_of(f: Function, stay: str, size: Val) -> End:
 def emit_kernel(module: Module, name: str, layout: Layout, ending: Ending, slots: Slots, thin: bool) -> None:
     """The kernel: what it hands to the function that all products of its type share."""
     numbers = layout.numbers
-    f = module.function(name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"},
-                        attributes=numbers.isa.attributes)
+    f = module.function(
+        name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, attributes=numbers.isa.attributes
+    )
     items, _, stay = shared_names(layout, thin)
     plain = ending.is_plain(numbers)
     functions = (stay if plain else "merge"), *(n if n in module.functions else "" for n in ("expect", "weave"))
     told = [Val(f"@{n}", "ptr") if n else f.const("ptr", 0) for n in functions]
     told += [f.i64(x) for x in (int(ending.in_place(numbers)), int(plain), expected(ending))]
-    told += [slots.load(f, n) for n in HOW.names[len(told):]]
+    told += [slots.load(f, n) for n in HOW.names[len(told) :]]
     how = f.alloca("i64", len(told), align=8)
     for k, value in enumerate(told):
         f.store(value, f.gep(how, k, "i64"))

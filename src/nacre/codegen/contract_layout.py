@@ -67,8 +67,17 @@ class Layout:
 
     def tiling(self, spills: bool, thin: bool) -> Tiling:
         """What of it decides plans."""
-        return Tiling(self.lanes, self.numbers.bytes, self.shape.tall, self.shape.short, self.panel,
-                      self.block_at, spills, thin, self.numbers.group)
+        return Tiling(
+            self.lanes,
+            self.numbers.bytes,
+            self.shape.tall,
+            self.shape.short,
+            self.panel,
+            self.block_at,
+            spills,
+            thin,
+            self.numbers.group,
+        )
 
 
 def _line(size: int) -> int:

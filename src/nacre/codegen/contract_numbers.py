@@ -103,9 +103,7 @@ class Numbers:
         if scalar == "half":
             return f.cast("fptrunc", value, "half")
         shrinks = bits_of(scalar) < bits_of(self.wide)
-        return f.cast(
-            "trunc" if shrinks else "sext" if self.dtype.is_signed else "zext", value, scalar
-        )
+        return f.cast("trunc" if shrinks else "sext" if self.dtype.is_signed else "zext", value, scalar)
 
     def multiply_add(self, f: Function, a: Val, b: Val, c: Val) -> Val:
         """a·b + c: rounded once for floating point, wrapping for integers."""

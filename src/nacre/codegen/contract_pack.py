@@ -39,9 +39,7 @@ def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> 
     size = turn.size
     rest = f.gep(f["from"], f.mul(whole, size))
     left, place = f.sub(f["length"], whole), loop.results[0]
-    f.call(
-        gather, "void", [rest, f.i64(size), f["stride"], place, f["to_stride"], left, f["count"]]
-    )
+    f.call(gather, "void", [rest, f.i64(size), f["stride"], place, f["to_stride"], left, f["count"]])
     f.ret()
 
 
@@ -96,9 +94,7 @@ def _concatenated(f: Function, pieces: Sequence[Val]) -> Val:
     current = list(pieces)
     while len(current) > 1:
         n = 2 * lanes_of(current[0].ty)
-        current = [
-            f.shuffle(a, b, range(n)) for a, b in zip(current[::2], current[1::2], strict=True)
-        ]
+        current = [f.shuffle(a, b, range(n)) for a, b in zip(current[::2], current[1::2], strict=True)]
     return current[0]
 
 
@@ -110,11 +106,7 @@ def _transposed_pieces(f: Function, rows: Sequence[Val]) -> list[Val]:
         following: list[Val] = []
         for i in range(n // 2):
             for half in (0, n // 2):
-                order = [
-                    start + half + j // 2 + (j % 2) * lanes
-                    for start in range(0, lanes, n)
-                    for j in range(n)
-                ]
+                order = [start + half + j // 2 + (j % 2) * lanes for start in range(0, lanes, n) for j in range(n)]
                 following.append(f.shuffle(result[i], result[i + n // 2], order))
         result = following
     return result
@@ -243,9 +235,7 @@ def _pack_strips(f: Function, numbers: Numbers, panel: int, full: Val) -> None:
         target = f.gep(f["to"], f.mul(f.add(first, within), size))
         source = f.gep(f["b"], f.mul(j, stride_n))
         with f.when(columns_contiguous):
-            f.call(
-                numbers.part("transpose"), "void", [source, stride_n, target, row, f["kc"], count]
-            )
+            f.call(numbers.part("transpose"), "void", [source, stride_n, target, row, f["kc"], count])
         with f.when(f.icmp("ne", f["b_k"], 1)):
             f.call(
                 numbers.part("gather"),
@@ -254,9 +244,7 @@ def _pack_strips(f: Function, numbers: Numbers, panel: int, full: Val) -> None:
             )
 
 
-def _move(
-    f: Function, numbers: Numbers, source: Val, target: Val, index: Val, lanes: Edge | None
-) -> None:
+def _move(f: Function, numbers: Numbers, source: Val, target: Val, index: Val, lanes: Edge | None) -> None:
     place = f.gep(source, index, numbers.stored)
     value = load_edge(f, place, vec(numbers.stored, numbers.lanes), lanes)
     f.store(numbers.widen(f, value), f.gep(target, index, numbers.wide))

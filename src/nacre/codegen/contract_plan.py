@@ -163,14 +163,10 @@ def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> floa
     return _up(k, tiling.group) * strips * (bands + packing) + m * strips * 3 + ITEM
 
 
-def _cuts(
-    tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool
-) -> Iterator[tuple[int, int]]:
+def _cuts(tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool) -> Iterator[tuple[int, int]]:
     """Block sizes worth weighing: even cuts of m and n, of whole tiles and panels or strips."""
     depth = max(1, _up(min(k, BLOCK), tiling.group) + (tiling.group > 1))
-    widest = max(
-        tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel
-    )
+    widest = max(tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel)
     tallest = 256 if spills and k > BLOCK else m
     fewest_n, fewest_m = _up(n, widest), _up(m, tallest)
     seen: set[tuple[int, int]] = set()
@@ -195,8 +191,11 @@ def _makespan(
     m, n, k = size
     rows, columns = min(cut[0], m), min(cut[1], n)
     down, across = _up(m, rows), _up(n, columns)
-    costs = {(r, c): _cost(tiling, r, c, k, rows_contiguous)
-             for r in (rows, m - (down - 1) * rows) for c in (columns, n - (across - 1) * columns)}
+    costs = {
+        (r, c): _cost(tiling, r, c, k, rows_contiguous)
+        for r in (rows, m - (down - 1) * rows)
+        for c in (columns, n - (across - 1) * columns)
+    }
     each = [costs[r, c] for c in _pieces(n, columns) for r in _pieces(m, rows)]
     if batch * len(each) > MANY * threads:
         return batch * sum(each) / threads + max(each)
@@ -231,8 +230,10 @@ def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
 
 def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
     """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
-    return choose(f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.thin:d} {sizes} {threads}",
-                  product_cuts(tiling, sizes, threads))
+    return choose(
+        f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.thin:d} {sizes} {threads}",
+        product_cuts(tiling, sizes, threads),
+    )
 
 
 @lru_cache(maxsize=4096)

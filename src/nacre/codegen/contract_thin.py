@@ -100,8 +100,16 @@ def factors_of(f: Function, numbers: Numbers, a: Val, count: int) -> list[Val]:
 class _Sweep:
     """Some rows of B, each times its element of a row of A, added to that row's chains."""
 
-    def __init__(self, f: Function, numbers: Numbers, matrix: Numbers, factors: list[Val], sources: list[Val],
-                 chains: Val, width: Val) -> None:
+    def __init__(
+        self,
+        f: Function,
+        numbers: Numbers,
+        matrix: Numbers,
+        factors: list[Val],
+        sources: list[Val],
+        chains: Val,
+        width: Val,
+    ) -> None:
         self.f, self.numbers, self.matrix, self.width = f, numbers, matrix, width
         self.factors, self.sources, self.chains = factors, sources, chains
 

@@ -130,9 +130,7 @@ def _packed(f: Function, numbers: Numbers, k: Val, b: Val, vectors: int) -> list
     return row
 
 
-def multiply(
-    f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], row: list[Val]
-) -> list[Val]:
+def multiply(f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], row: list[Val]) -> list[Val]:
     """One k: every chain gets a·b.  Rows are addressed as base, base + stride, base + 2·stride."""
     vectors = len(row)
     twice = f.mul(f["a_row"], 2)

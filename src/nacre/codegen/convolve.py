@@ -26,25 +26,43 @@ from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolve import Convolution
 
 
-def forward(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
-            operands: Sequence[str] = (), blocked: Blocked = PLANES) -> Steps:
+def forward(
+    isa: Isa,
+    scalar: str,
+    conv: Convolution,
+    *,
+    epilogue: Epilogue | None = None,
+    operands: Sequence[str] = (),
+    blocked: Blocked = PLANES,
+) -> Steps:
     """y = epilogue(conv(x, w)); buffers x, w, y and the operands that the epilogue reads."""
     if scalar in HALF_TYPES:
-        return through_float(isa, scalar, lambda s: forward(isa, s, conv),
-                             (_image(conv), _weights(conv, "w")), _result(conv, "y"),
-                             epilogue=epilogue is not None)
+        return through_float(
+            isa,
+            scalar,
+            lambda s: forward(isa, s, conv),
+            (_image(conv), _weights(conv, "w")),
+            _result(conv, "y"),
+            epilogue=epilogue is not None,
+        )
     c = forward_correlation(conv)
     strides = (c.inputs * conv.taps, conv.taps)
     return _correlate(isa, scalar, c, strides, ("x", "y"), epilogue, operands, blocked)
 
 
-def input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
-               operands: Sequence[str] = ()) -> Steps:
+def input_grad(
+    isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None, operands: Sequence[str] = ()
+) -> Steps:
     """dx = epilogue(gradient of conv by x); buffers dy, w, dx and the epilogue's operands."""
     if scalar in HALF_TYPES:
-        return through_float(isa, scalar, lambda s: input_grad(isa, s, conv),
-                             (_result(conv, "dy"), _weights(conv, "w")), _image(conv, "dx"),
-                             epilogue=epilogue is not None)
+        return through_float(
+            isa,
+            scalar,
+            lambda s: input_grad(isa, s, conv),
+            (_result(conv, "dy"), _weights(conv, "w")),
+            _image(conv, "dx"),
+            epilogue=epilogue is not None,
+        )
     c = gradient_correlation(conv)
     strides = (conv.taps, c.outputs * conv.taps)
     return _correlate(isa, scalar, c, strides, ("dy", "dx"), epilogue, operands)
@@ -56,8 +74,13 @@ def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4) -
     `threads` is how many threads the work is divided for; it does not change the result.
     """
     if scalar in HALF_TYPES:
-        return through_float(isa, scalar, lambda s: weight_grad(isa, s, conv, threads=threads),
-                             (_image(conv), _result(conv, "dy")), _weights(conv, "dw"))
+        return through_float(
+            isa,
+            scalar,
+            lambda s: weight_grad(isa, s, conv, threads=threads),
+            (_image(conv), _result(conv, "dy")),
+            _weights(conv, "dw"),
+        )
     return weight_steps(isa, scalar, conv, threads) if 0 not in conv.weight_shape else Steps(())
 
 
@@ -73,9 +96,16 @@ def _weights(conv: Convolution, name: str) -> Tensor:
     return Tensor(name, Count(conv.filters), conv.group_channels * conv.taps)
 
 
-def _correlate(isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
-               buffers: tuple[str, str], epilogue: Epilogue | None,
-               operands: Sequence[str], blocked: Blocked = PLANES) -> Steps:
+def _correlate(
+    isa: Isa,
+    scalar: str,
+    c: Correlation,
+    strides: tuple[int, int],
+    buffers: tuple[str, str],
+    epilogue: Epilogue | None,
+    operands: Sequence[str],
+    blocked: Blocked = PLANES,
+) -> Steps:
     """Pack the weights and correlate; where channels would leave lanes idle, use pixels instead.
 
     That is never so where a side is blocked, and the result has as many channels as a block at least.

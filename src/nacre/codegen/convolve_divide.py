@@ -144,8 +144,7 @@ class WeightPlan:
     def block_lines(self) -> int:
         """Input rows that a block of output rows reads, at most."""
         rows = self.conv.rows
-        return min(rows.size,
-                   (self.block_rows - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1)
+        return min(rows.size, (self.block_rows - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1)
 
     def segments(self, kw: int) -> list[Segment]:
         """The output columns by their taps among kw … kw + kw_chunk."""

@@ -32,8 +32,17 @@ class FewTiles:
             found = f.or_(found, f.icmp("eq", tiles, n))
         return found
 
-    def multiply(self, row: Val, stage: Val, following: Val, v: Val, step: Operand, spaces: tuple[Val, Val], tiles: Val,
-                 channels: tuple[Operand, Operand]) -> None:
+    def multiply(
+        self,
+        row: Val,
+        stage: Val,
+        following: Val,
+        v: Val,
+        step: Operand,
+        spaces: tuple[Val, Val],
+        tiles: Val,
+        channels: tuple[Operand, Operand],
+    ) -> None:
         """Multiply a block's tiles at a row of points with staged filters, of channels start … end of a chunk.
 
         `v` is for the first of the channels and points.  What is staged at `following` is prefetched.
@@ -54,9 +63,20 @@ class FewTiles:
     def _write(self, n: int, kind: str) -> None:
         """Write @few_kind_n(stage, numbers, following, v, step, before, sums, first, depth), of a vector of outputs."""
         w, k, plan = self.w, self.w.k, self.w.plan
-        f = k.internal(f"few_{kind}_{n}", {"stage": "ptr", "numbers": "ptr", "following": "ptr", "v": "ptr",
-                                           "step": "i64", "before": "ptr", "sums": "ptr", "first": "i1",
-                                           "depth": "i64"})
+        f = k.internal(
+            f"few_{kind}_{n}",
+            {
+                "stage": "ptr",
+                "numbers": "ptr",
+                "following": "ptr",
+                "v": "ptr",
+                "step": "i64",
+                "before": "ptr",
+                "sums": "ptr",
+                "first": "i1",
+                "depth": "i64",
+            },
+        )
         row = FilterRow(k, f, plan.width, plan.sides.turned, kind)
         at = [p * plan.sums_step + i * plan.width for p in range(PATCH) for i in range(n)]
         sums = [f.load(f.gep(f["before"], place, k.scalar), k.vector) for place in at]
@@ -77,4 +97,3 @@ class FewTiles:
             c.next(*following)
         store_sums(f, c.results, [f.gep(f["sums"], place, k.scalar) for place in at], f["first"])
         f.ret()
-

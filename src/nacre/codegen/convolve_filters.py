@@ -57,12 +57,17 @@ class FilterRow:
     def values(self, source: Val, numbers: list[Val]) -> list[Val]:
         """A vector of filters as values at the row, before scaling; at an edge they begin with the taps it reads."""
         k, f, vectors = self.k, self.f, Vectors(self.f, self.k.vector)
-        taps = [[f.load(f.gep(source, (i * 3 + j) * self.width, k.scalar), k.vector) for j in range(3)]
-                for i in range(1 if self.kind == "edge" else 3)]
+        taps = [
+            [f.load(f.gep(source, (i * 3 + j) * self.width, k.scalar), k.vector) for j in range(3)]
+            for i in range(1 if self.kind == "edge" else 3)
+        ]
         if self.turned:
             taps = [line[::-1] for line in taps[::-1]]
-        line = taps[0] if self.kind == "edge" else [
-            at_point(vectors, column, *numbers[:2]) for column in zip(*taps, strict=True)]
+        line = (
+            taps[0]
+            if self.kind == "edge"
+            else [at_point(vectors, column, *numbers[:2]) for column in zip(*taps, strict=True)]
+        )
         return of_filter(vectors, line)
 
     def scaled(self, values: list[Val], point: int, numbers: list[Val]) -> Val:
@@ -85,8 +90,9 @@ def rows_by_kind(k: Kernel, row: Val, stage: Val, width: int, turned: bool) -> d
     points = 0.0, *FILTER_POINTS, 0.0
     table = [x for p, scales in zip(points, FILTER_SCALE, strict=True) for x in (p, p * p, *scales)]
     text = ", ".join(f"{scalar} {literal(scalar, x)}" for x in table)
-    numbers = f.gep(k.module.constant("numbers", f"[{len(table)} x {scalar}]", f"[{text}]"),
-                    f.mul(row, NUMBERS), scalar)
+    numbers = f.gep(
+        k.module.constant("numbers", f"[{len(table)} x {scalar}]", f"[{text}]"), f.mul(row, NUMBERS), scalar
+    )
     first, end = f.icmp("eq", row, 0), f.icmp("eq", row, PATCH - 1)
     edge, later = f.or_(first, end), f.gep(stage, 6 * width, scalar)
     source = f.select(end if not turned else first, later, stage)

@@ -30,19 +30,32 @@ class Tensor:
         return Count(4 * self.rows.fixed * self.length, 4 * self.rows.per_image * self.length)
 
 
-def through_float(isa: Isa, scalar: str, steps: Callable[[str], Steps], inputs: tuple[Tensor, ...],
-                  output: Tensor, *, epilogue: bool = False) -> Steps:
+def through_float(
+    isa: Isa,
+    scalar: str,
+    steps: Callable[[str], Steps],
+    inputs: tuple[Tensor, ...],
+    output: Tensor,
+    *,
+    epilogue: bool = False,
+) -> Steps:
     """The steps of an operation in a half type, by those it has in float32.
 
     Raises ArgumentError with an epilogue, which would see results that are not rounded yet.
     """
     if epilogue:
-        raise ArgumentError("convolve: the results of an epilogue must be float32 or float64; got "
-                            f"{HALF_TYPES[scalar].name}; run it as a separate kernel")
+        raise ArgumentError(
+            "convolve: the results of an epilogue must be float32 or float64; got "
+            f"{HALF_TYPES[scalar].name}; run it as a separate kernel"
+        )
     half, wide = HALF_TYPES[scalar], steps("float")
     renamed = {t.name: f"{t.name}_wide" for t in (*inputs, output)}
-    inner = [replace(s, buffers=tuple(renamed.get(b, b) for b in s.buffers),
-                     writes=tuple(renamed.get(b, b) for b in s.writes)) for s in wide.steps]
+    inner = [
+        replace(
+            s, buffers=tuple(renamed.get(b, b) for b in s.buffers), writes=tuple(renamed.get(b, b) for b in s.writes)
+        )
+        for s in wide.steps
+    ]
     before = [_convert(isa, t, half, float32, t.name, renamed[t.name]) for t in inputs]
     after = _convert(isa, output, float32, half, renamed[output.name], output.name)
     spaces = {renamed[t.name]: t.bytes for t in (*inputs, output)}

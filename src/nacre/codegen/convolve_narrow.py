@@ -44,8 +44,16 @@ def is_narrow(c: Correlation, lanes: int) -> bool:
 class NarrowKernel:
     """Writes the kernel; `strides` are those of the output and the input channels in w."""
 
-    def __init__(self, k: Kernel, c: Correlation, strides: tuple[int, int], source: str, out: str,
-                 epilogue: Epilogue | None, operands: Sequence[str]) -> None:
+    def __init__(
+        self,
+        k: Kernel,
+        c: Correlation,
+        strides: tuple[int, int],
+        source: str,
+        out: str,
+        epilogue: Epilogue | None,
+        operands: Sequence[str],
+    ) -> None:
         self.k, self.c, self.strides, self.epilogue = k, c, strides, epilogue
         self.source, self.out = k.pointers[source], k.pointers[out]
         self.written = out
@@ -64,14 +72,12 @@ class NarrowKernel:
             planes, row = split(f, item.index, height)
             _, self.group = split(f, planes, c.groups)
             entry = f.gep(table, product(f, row, 3), "i64")
-            self.first, self.count, line = (
-                f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
+            self.first, self.count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
             at = total(f, product(f, planes, c.inputs * self.plane), f.mul(line, c.in_shape[1]))
             self.pixels = f.gep(self.source, at, k.scalar)
             weights = product(f, self.group, c.outputs * c.inputs * c.kernel[0] * c.kernel[1])
             self.weights = f.gep(k.pointers["w"], weights, k.scalar)
-            self.offset = total(f, product(f, planes, c.outputs * height * width),
-                                product(f, row, width))
+            self.offset = total(f, product(f, planes, c.outputs * height * width), product(f, row, width))
             for tile, times in tiles:
                 with f.loop("tile", 0, times) as t:
                     self._tile(tile, t.index)
@@ -79,8 +85,9 @@ class NarrowKernel:
                 self._write_lines()
         work = width * c.outputs * c.inputs * c.kernel[0] * c.kernel[1]
         scratch = self.lines * c.outputs * k.element if c.phase > 1 else 0
-        return k.finish([self.written], Count(0, height * c.groups if width else 0), scratch,
-                        grain=max(1, ROW_WORK // max(1, work)))
+        return k.finish(
+            [self.written], Count(0, height * c.groups if width else 0), scratch, grain=max(1, ROW_WORK // max(1, work))
+        )
 
     def _tile(self, tile: Tile, index: Val) -> None:
         """All output channels of one tile, or of the index-th of a run of equal tiles."""
@@ -93,8 +100,13 @@ class NarrowKernel:
                 column = total(f, product(f, index, tile.pixels), tile.column)
                 self._store(q, value, f.i64(column), mask)
             else:
-                place = total(f, product(f, index, tile.pixels), tile.column // c.phase,
-                              tile.column % c.phase * self.pitch, q * self.lines)
+                place = total(
+                    f,
+                    product(f, index, tile.pixels),
+                    tile.column // c.phase,
+                    tile.column % c.phase * self.pitch,
+                    q * self.lines,
+                )
                 f.store(value, f.gep(f["scratch"], place, k.scalar))
 
     def _chains(self, tile: Tile, pixels: Val) -> list[Val]:
@@ -108,8 +120,9 @@ class NarrowKernel:
             with f.loop("block", chain.index, end, carry=zeros) as block:
                 block.next(*self._block(tile, pixels, block.index, block.carried))
             first = f.icmp("eq", chain.index, 0)
-            chain.next(*[f.select(first, new, f.fadd(old, new))
-                         for old, new in zip(chain.carried, block.results, strict=True)])
+            chain.next(
+                *[f.select(first, new, f.fadd(old, new)) for old, new in zip(chain.carried, block.results, strict=True)]
+            )
         return chain.results
 
     def _block(self, tile: Tile, pixels: Val, block: Val, sums: list[Val]) -> list[Val]:
@@ -133,8 +146,9 @@ class NarrowKernel:
             kh.next(*current)
         return kh.results
 
-    def _products(self, tile: Tile, at: Val, weight: Val, present: Sequence[int], channel: Val,
-                  sums: Sequence[Val]) -> list[Val]:
+    def _products(
+        self, tile: Tile, at: Val, weight: Val, present: Sequence[int], channel: Val, sums: Sequence[Val]
+    ) -> list[Val]:
         """One channel of one tap: a vector of pixels times all output channels."""
         k, c, f = self.k, self.c, self.k.f
         source = f.gep(at, f.mul(channel, self.plane), k.scalar)
@@ -162,6 +176,7 @@ class NarrowKernel:
         """Interleave the lines of the phases into the output rows."""
         k, f = self.k, self.k.f
         for q in range(self.c.outputs):
+
             def store(value: Val, at: Val, mask: Val, q: int = q) -> None:
                 """Store the masked lanes of line q."""
                 self._store(q, value, at, mask)

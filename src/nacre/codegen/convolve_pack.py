@@ -47,12 +47,12 @@ def write_transpose(k: Kernel) -> str:
     """
     if "transpose" in k.module.functions:
         return "transpose"
-    f = k.internal("transpose", {"source": "ptr", "stride": "i64", "rows": "i64", "columns": "i64",
-                                 "target": "ptr", "step": "i64"})
+    f = k.internal(
+        "transpose", {"source": "ptr", "stride": "i64", "rows": "i64", "columns": "i64", "target": "ptr", "step": "i64"}
+    )
     size = 16 // k.element
     last = f.sub(f["rows"], 1)
-    rows = [f.gep(f["source"], f.mul(f.smin(i, last), f["stride"]), k.scalar)
-            for i in range(k.lanes)]
+    rows = [f.gep(f["source"], f.mul(f.smin(i, last), f["stride"]), k.scalar) for i in range(k.lanes)]
     whole = f.and_(f["columns"], -size)
     with f.loop("j", 0, whole, size) as j:
         pieces = [f.load(f.gep(row, j.index, k.scalar), f"<{size} x {k.scalar}>") for row in rows]
@@ -69,8 +69,9 @@ def write_transpose(k: Kernel) -> str:
     return "transpose"
 
 
-def transpose_matrix(k: Kernel, f: Function, source: Val, stride: Operand, rows: Operand,
-                     columns: Operand, target: Val, step: Operand) -> None:
+def transpose_matrix(
+    k: Kernel, f: Function, source: Val, stride: Operand, rows: Operand, columns: Operand, target: Val, step: Operand
+) -> None:
     """target[j · step + i] = source[i · stride + j] for i < rows, j < columns.
 
     The target's rows have room for `rows` rounded up to lanes.
@@ -78,9 +79,18 @@ def transpose_matrix(k: Kernel, f: Function, source: Val, stride: Operand, rows:
     name = write_transpose(k)
     with f.loop("part", 0, rows, k.lanes) as part:
         here = f.smin(f.sub(f.i64(rows), part.index), k.lanes)
-        f.call(name, "void", [
-            f.gep(source, product(f, part.index, stride), k.scalar), f.i64(stride), here,
-            f.i64(columns), f.gep(target, part.index, k.scalar), f.i64(step)])
+        f.call(
+            name,
+            "void",
+            [
+                f.gep(source, product(f, part.index, stride), k.scalar),
+                f.i64(stride),
+                here,
+                f.i64(columns),
+                f.gep(target, part.index, k.scalar),
+                f.i64(step),
+            ],
+        )
 
 
 @dataclass(frozen=True)
@@ -149,16 +159,29 @@ def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w
     return panels.transpose(0, 1, 3, 4, 5, 2).reshape(-1)
 
 
-def pack_channels(k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand,
-                  channels: tuple[Operand, Operand], target: Val) -> None:
+def pack_channels(
+    k: Kernel,
+    layout: PanelLayout,
+    strides: tuple[int, int],
+    panel: Operand,
+    channels: tuple[Operand, Operand],
+    target: Val,
+) -> None:
     """Copy the input channels start … end of one panel, of all groups' panels."""
     f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
     group, p = split(f, panel, layout.panels)
     lane = product(f, p, layout.width)
     first, end = channels
-    source = f.gep(k.pointers["w"], total(
-        f, product(f, group, layout.outputs * layout.inputs * taps),
-        product(f, lane, lane_stride), product(f, first, input_stride)), k.scalar)
+    source = f.gep(
+        k.pointers["w"],
+        total(
+            f,
+            product(f, group, layout.outputs * layout.inputs * taps),
+            product(f, lane, lane_stride),
+            product(f, first, input_stride),
+        ),
+        k.scalar,
+    )
     lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
     count = f.sub(f.i64(end), first)
     if lane_stride == 1:
@@ -197,8 +220,9 @@ def packed_room(k: Kernel, name: str) -> Room:
     return Room(kept, f.icmp("ne", state, 0), f.gep(place, READY))
 
 
-def ask_for(k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand, *,
-            to_write: bool = False) -> None:
+def ask_for(
+    k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand, *, to_write: bool = False
+) -> None:
     """Prefetch rows start … end of a matrix, whose elements are read or written soon; memory need not be there."""
     f, line = k.f, 64 // k.element
     with f.loop("ask", *rows) as row:
@@ -231,15 +255,23 @@ class Weights:
     length: Val
 
 
-def weights_of(k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand,
-               channels: tuple[Operand, Operand]) -> Weights:
+def weights_of(
+    k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand, channels: tuple[Operand, Operand]
+) -> Weights:
     """Where the input channels start … end of one panel lie, of all groups' panels."""
     f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
     group, p = split(f, panel, layout.panels)
     lane = product(f, p, layout.width)
-    source = f.gep(k.pointers["w"], total(
-        f, product(f, group, layout.outputs * layout.inputs * taps),
-        product(f, lane, lane_stride), product(f, channels[0], input_stride)), k.scalar)
+    source = f.gep(
+        k.pointers["w"],
+        total(
+            f,
+            product(f, group, layout.outputs * layout.inputs * taps),
+            product(f, lane, lane_stride),
+            product(f, channels[0], input_stride),
+        ),
+        k.scalar,
+    )
     lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
     count = f.sub(f.i64(channels[1]), channels[0])
     if input_stride == taps:
@@ -255,8 +287,9 @@ def ask_ahead(k: Kernel, about: Weights, part: Operand, parts: Operand) -> None:
     ask_for(k, about.source, about.stride, (first, f.smin(f.add(first, share), about.rows)), about.length)
 
 
-def _copy_lanes(k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val,
-                input_stride: int) -> None:
+def _copy_lanes(
+    k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val, input_stride: int
+) -> None:
     """Pack one block of a 1×1 kernel whose lanes are adjacent in w already."""
     f = k.f
     with f.loop("channel", 0, count) as c:

@@ -47,8 +47,7 @@ class Fold(Protocol):
         """The state before the first tap."""
         ...
 
-    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
-             tap: Operand) -> list[Val]:
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
         """The state after one more tap (kh · KW + kw), in the lanes of the mask."""
         ...
 
@@ -114,9 +113,18 @@ def spread_pointers(k: Kernel, f: Function, pointer: Val, reach: int) -> Val:
 class PlaneKernel:
     """Writes the loops over the rows and pixels of an output plane."""
 
-    def __init__(self, k: Kernel, c: Correlation, fold: Fold, *, descending: bool = False,
-                 scratch: int = 0, epilogue: Epilogue | None = None,
-                 operands: Sequence[str] = (), before: Before | None = None) -> None:
+    def __init__(
+        self,
+        k: Kernel,
+        c: Correlation,
+        fold: Fold,
+        *,
+        descending: bool = False,
+        scratch: int = 0,
+        epilogue: Epilogue | None = None,
+        operands: Sequence[str] = (),
+        before: Before | None = None,
+    ) -> None:
         self.k, self.c, self.fold, self.epilogue = k, c, fold, epilogue
         self.operands = tuple(k.pointers[name] for name in operands)
         self.tiles = pixel_tiles(c, k.lanes)
@@ -145,6 +153,7 @@ class PlaneKernel:
 
     def _computed_plane(self, bands: Bands, plane: Val, out: Val, offset: Val, channel: Operand) -> None:
         """Write one output plane of an input plane that is computed band by band."""
+
         def rows(source: Val, span: tuple[Operand, Operand]) -> None:
             """Write the rows of a band."""
             self.fold.read_from(source)
@@ -152,8 +161,9 @@ class PlaneKernel:
 
         bands.write(plane, channel, rows)
 
-    def plane(self, out: Val, offset: Operand, channel: Operand = 0,
-              rows: tuple[Operand, Operand] | None = None) -> None:
+    def plane(
+        self, out: Val, offset: Operand, channel: Operand = 0, rows: tuple[Operand, Operand] | None = None
+    ) -> None:
         """Write one output plane, which begins at the element `offset` of `out`, or some of its rows."""
         f = self.k.f
         self.out, self.channel = out, channel
@@ -175,7 +185,7 @@ class PlaneKernel:
                     self._tiles([(tile, f.add(t.index, i)) for i in range(TOGETHER)], start, first, count, offset)
             rest += [(tile, i) for i in range(whole, times)]
         for at in range(0, len(rest), TOGETHER):
-            self._tiles(rest[at:at + TOGETHER], start, first, count, offset)
+            self._tiles(rest[at : at + TOGETHER], start, first, count, offset)
         if c.phase > 1:
             self._write_line(offset)
 
@@ -196,12 +206,10 @@ class PlaneKernel:
             self._store(value, f.add(offset, f.i64(column)), mask)
         else:
             residue = tile.column % c.phase
-            at = total(f, product(f, index, tile.pixels), tile.column // c.phase,
-                       residue * self.pitch)
+            at = total(f, product(f, index, tile.pixels), tile.column // c.phase, residue * self.pitch)
             f.store(value, f.gep(f["scratch"], at, k.scalar))
 
-    def _fold_taps(self, tiles: Sequence[Tile], bases: Sequence[Operand], first: Val,
-                   count: Val) -> list[list[Val]]:
+    def _fold_taps(self, tiles: Sequence[Tile], bases: Sequence[Operand], first: Val, count: Val) -> list[list[Val]]:
         """Fold all taps of the tiles' pixels; `bases` are their places in the input plane."""
         c, f = self.c, self.k.f
         kh_step, row_step = c.row_step
@@ -214,10 +222,10 @@ class PlaneKernel:
             down = product(f, kh.index, row_step * c.in_shape[1])
             following: list[Val] = []
             for i, (tile, base) in enumerate(zip(tiles, bases, strict=True)):
-                state = kh.carried[i * size:(i + 1) * size]
+                state = kh.carried[i * size : (i + 1) * size]
                 following += self._fold_row(tile, total(f, base, down), tap_row, state)
             kh.next(*following)
-        return [kh.results[i * size:(i + 1) * size] for i in range(len(tiles))]
+        return [kh.results[i * size : (i + 1) * size] for i in range(len(tiles))]
 
     def _fold_row(self, tile: Tile, line: Operand, tap_row: Val, state: list[Val]) -> list[Val]:
         """Fold the taps of one row of the window, which begins at `line` of the input plane."""
@@ -252,14 +260,12 @@ class PlaneKernel:
         write_line(self.k, f["scratch"], self.pitch, self.c, store)
 
 
-def write_line(k: Kernel, lines: Val, pitch: int, c: Correlation,
-               store: Callable[[Val, Val, Val], None]) -> None:
+def write_line(k: Kernel, lines: Val, pitch: int, c: Correlation, store: Callable[[Val, Val, Val], None]) -> None:
     """Interleave the lines of the phases; `store` takes a vector, its column and its mask."""
     f, width = k.f, len(c.columns)
     with f.loop("at", 0, width, k.lanes * c.phase) as at:
         start = f.binary("udiv", at.index, c.phase)
-        parts = [f.load(f.gep(lines, f.add(start, p * pitch), k.scalar), k.vector)
-                 for p in range(c.phase)]
+        parts = [f.load(f.gep(lines, f.add(start, p * pitch), k.scalar), k.vector) for p in range(c.phase)]
         for part, value in enumerate(interleaved(f, parts)):
             here = f.add(at.index, part * k.lanes)
             store(value, here, f.lane_mask(f.sub(f.i64(width), here), k.lanes))
@@ -270,8 +276,7 @@ def interleaved(f: Function, lines: Sequence[Val]) -> list[Val]:
     n, lanes = len(lines), int(lines[0].ty[1:].split(" ")[0])
     if n == 2:
         pairs = [i // 2 + lanes * (i % 2) for i in range(2 * lanes)]
-        return [f.shuffle(lines[0], lines[1], pairs[:lanes]),
-                f.shuffle(lines[0], lines[1], pairs[lanes:])]
+        return [f.shuffle(lines[0], lines[1], pairs[:lanes]), f.shuffle(lines[0], lines[1], pairs[lanes:])]
     result: list[Val] = []
     for part in range(n):
         value = f.zero(lines[0].ty)
@@ -308,8 +313,7 @@ class DepthwiseFold:
         """The state before the first tap: zero."""
         return [f.zero(vector)]
 
-    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
-             tap: Operand) -> list[Val]:
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
         """The state after one tap; masked-off lanes keep theirs."""
         weight = f.load(f.gep(self.weights, tap, self.k.scalar), self.k.scalar)
         result = f.fma(load(self.plane), f.splat(weight, self.k.lanes), state[0])
@@ -320,8 +324,9 @@ class DepthwiseFold:
         return state[0]
 
 
-def write_depthwise(k: Kernel, c: Correlation, source: str, out: str, epilogue: Epilogue | None,
-                    operands: Sequence[str]) -> Step:
+def write_depthwise(
+    k: Kernel, c: Correlation, source: str, out: str, epilogue: Epilogue | None, operands: Sequence[str]
+) -> Step:
     """A correlation that reduces one channel, as a fold over planes; the weights lie as in w."""
     kernel = PlaneKernel(k, c, DepthwiseFold(c, source), epilogue=epilogue, operands=operands)
     return kernel.write(out, c.groups * c.outputs)

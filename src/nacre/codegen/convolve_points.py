@@ -217,13 +217,16 @@ class WinogradKernel:
         """Write @pixels(source, to, step): one vector of a tile's 36 pixels as values at the points."""
         k, plan = self.k, self.plan
         f = k.internal("pixels", {"source": "ptr", "to": "ptr", "step": "i64"})
-        grid = [[f.load(f.gep(f["source"], (i * plan.line + j) * k.lanes, k.scalar), k.vector)
-                 for j in range(PATCH)] for i in range(PATCH)]
+        grid = [
+            [f.load(f.gep(f["source"], (i * plan.line + j) * k.lanes, k.scalar), k.vector) for j in range(PATCH)]
+            for i in range(PATCH)
+        ]
         store_points(k, f, both_ways(Vectors(f, k.vector), of_input, grid), f["to"], f["step"])
         f.ret()
 
-    def band_pixels(self, image: Val, lines: Val, band: Operand, channels: tuple[Operand, Operand], to: Val,
-                    step: Operand) -> None:
+    def band_pixels(
+        self, image: Val, lines: Val, band: Operand, channels: tuple[Operand, Operand], to: Val, step: Operand
+    ) -> None:
         """Transform a band of tiles of channels start … end of an image [C,H,W]; `to` is for the band's first tile.
 
         `step` is from one point's values to the next one's.
@@ -244,9 +247,15 @@ class WinogradKernel:
             with f.loop("down", 0, rows) as y, f.loop("across", 0, across) as x:
                 at = f.add(f.mul(y.index, TILE * plan.line), f.mul(x.index, TILE))
                 tile = f.add(f.mul(y.index, across), x.index)
-                f.call("pixels", "void", [
-                    f.gep(lines, f.mul(at, k.lanes), k.scalar),
-                    f.gep(here, f.mul(tile, plan.chunk), k.scalar), f.i64(step)])
+                f.call(
+                    "pixels",
+                    "void",
+                    [
+                        f.gep(lines, f.mul(at, k.lanes), k.scalar),
+                        f.gep(here, f.mul(tile, plan.chunk), k.scalar),
+                        f.i64(step),
+                    ],
+                )
 
     def _channel(self, channel: Val, plane: int) -> Operand:
         """Where a channel of an image begins."""
@@ -272,8 +281,9 @@ class WinogradKernel:
             if self.blocked.source:
                 self._copy(f.gep(source, f.mul(at, CHANNEL_BLOCK), k.scalar), count, here)
             else:
-                transpose_matrix(k, f, f.gep(source, at, k.scalar), height * width, channels, f.i64(count), here,
-                                 k.lanes)
+                transpose_matrix(
+                    k, f, f.gep(source, at, k.scalar), height * width, channels, f.i64(count), here, k.lanes
+                )
         with f.when(f.xor(inside, f.const("i1", True))), f.loop("zero", 0, count * k.lanes, k.lanes) as at:
             f.store(f.zero(k.vector), f.gep(here, at.index, k.scalar))
 
@@ -296,8 +306,10 @@ class WinogradKernel:
         k, plan = self.k, self.plan
         for kind in KINDS:
             for first in range(0, PATCH, points):
-                f = k.internal(f"filters_{points}_{kind}_{first}", {
-                    "source": "ptr", "following": "ptr", "numbers": "ptr", "to": "ptr", "step": "i64", "count": "i64"})
+                f = k.internal(
+                    f"filters_{points}_{kind}_{first}",
+                    {"source": "ptr", "following": "ptr", "numbers": "ptr", "to": "ptr", "step": "i64", "count": "i64"},
+                )
                 row = FilterRow(k, f, plan.width, plan.sides.turned, kind)
                 numbers = row.numbers(f["numbers"])
                 with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
@@ -329,8 +341,9 @@ class WinogradKernel:
         for tap in range(0, 9, parts):
             ask_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
 
-    def transform_filters(self, point: Val, points: int, stage: Val, to: Val, step: int, count: Val,
-                          following: Val) -> None:
+    def transform_filters(
+        self, point: Val, points: int, stage: Val, to: Val, step: int, count: Val, following: Val
+    ) -> None:
         """Transform `count` staged filters at `points` points from one on; `to` is for the first of them.
 
         A share of as many that are staged at `following` is prefetched.
@@ -357,12 +370,28 @@ class WinogradKernel:
             each = n * plan.vectors
             fits = [g for g in (6, 3, 2) if points % g == 0 and g * (each + plan.vectors) < plan.registers]
             together = self.together[n] = max(fits, default=1)
-            f = k.internal(f"rows_{n}", {"v": "ptr", "step": "i64", "u": "ptr", "filter_step": "i64", "before": "ptr",
-                                         "sums": "ptr", "first": "i1", "depth": "i64"})
+            f = k.internal(
+                f"rows_{n}",
+                {
+                    "v": "ptr",
+                    "step": "i64",
+                    "u": "ptr",
+                    "filter_step": "i64",
+                    "before": "ptr",
+                    "sums": "ptr",
+                    "first": "i1",
+                    "depth": "i64",
+                },
+            )
             at = [p * plan.sums_step + i * k.lanes for p in range(together) for i in range(each)]
             sums = [f.load(f.gep(f["before"], place, k.scalar), k.vector) for place in at]
-            factors = [(f.gep(f["v"], product(f, f["step"], p), k.scalar),
-                        f.gep(f["u"], product(f, f["filter_step"], p), k.scalar)) for p in range(together)]
+            factors = [
+                (
+                    f.gep(f["v"], product(f, f["step"], p), k.scalar),
+                    f.gep(f["u"], product(f, f["filter_step"], p), k.scalar),
+                )
+                for p in range(together)
+            ]
             with f.loop("c", 0, f["depth"], carry=sums) as c:
                 following: list[Val] = []
                 for p, (tiles, filters) in enumerate(factors):
@@ -371,7 +400,7 @@ class WinogradKernel:
                     lanes = [f.load(f.gep(u, i * k.lanes, k.scalar), k.vector) for i in range(plan.vectors)]
                     for i in range(n):
                         spread = f.splat(f.load(f.gep(v, i * plan.chunk, k.scalar), k.scalar), k.lanes)
-                        held = c.carried[p * each + i * plan.vectors:]
+                        held = c.carried[p * each + i * plan.vectors :]
                         following += [f.fma(spread, x, a) for x, a in zip(lanes, held, strict=False)]
                 c.next(*following)
             store_sums(f, c.results, [f.gep(f["sums"], place, k.scalar) for place in at], f["first"])
@@ -382,8 +411,17 @@ class WinogradKernel:
         sums = self.scratch(POINTS * self.plan.sums_step)
         return sums, self.scratch(POINTS * self.plan.sums_step) if self.plan.sides.inputs > CHAIN else sums
 
-    def multiply(self, v: Val, step: Operand, u: Val, filter_step: int, spaces: tuple[Val, Val], tiles: Val,
-                 channels: tuple[Operand, Operand], points: tuple[Operand, Operand]) -> None:
+    def multiply(
+        self,
+        v: Val,
+        step: Operand,
+        u: Val,
+        filter_step: int,
+        spaces: tuple[Val, Val],
+        tiles: Val,
+        channels: tuple[Operand, Operand],
+        points: tuple[Operand, Operand],
+    ) -> None:
         """Multiply a block's tiles with a panel's filters over channels start … end of a chunk, at points start … end.
 
         `v` and `u` are for the first of the channels and points, and the steps from one point's values to the next
@@ -399,9 +437,18 @@ class WinogradKernel:
                 tile, number = f.add(at.index, row), f.sub(p.index, low)
                 place = f.add(f.mul(tile, plan.width), f.mul(p.index, plan.sums_step))
                 vp = f.gep(v, total(f, product(f, number, step), f.mul(tile, plan.chunk)), k.scalar)
-                f.call(f"rows_{n}", "void", [
-                    vp, f.i64(step), f.gep(u, f.mul(number, filter_step), k.scalar), f.i64(filter_step),
-                    *chain.at(place), f.sub(end, channel)])
+                f.call(
+                    f"rows_{n}",
+                    "void",
+                    [
+                        vp,
+                        f.i64(step),
+                        f.gep(u, f.mul(number, filter_step), k.scalar),
+                        f.i64(filter_step),
+                        *chain.at(place),
+                        f.sub(end, channel),
+                    ],
+                )
             taken = f.smax(f.sub(tiles, row), 0)
             row = f.add(f.mul(f.binary("udiv", taken, n), n), row)
 
@@ -413,8 +460,9 @@ class WinogradKernel:
         early = f.icmp("slt", channel, CHAIN)
         later = f.and_(done, f.xor(early, f.const("i1", True)))  # a chain that is added to those before it
         before = f.select(fresh, self.zeros(), f.select(early, sums, chain))
-        return Chain(self.k, fresh, before, f.select(f.or_(done, early), sums, chain),
-                     f.xor(later, f.const("i1", True)))
+        return Chain(
+            self.k, fresh, before, f.select(f.or_(done, early), sums, chain), f.xor(later, f.const("i1", True))
+        )
 
     def zeros(self) -> Val:
         """Sums of chains that begin, as far apart as others at a row of points."""
@@ -440,14 +488,17 @@ class WinogradKernel:
     def _results(self, f: Function, sums: Val) -> Iterator[tuple[int, int, Val]]:
         """The 4×4 pixels of one tile, with their rows and columns, one vector of channels each."""
         k, vectors = self.k, Vectors(f, self.k.vector)
-        grid = [[f.load(f.gep(sums, (i * PATCH + j) * self.plan.sums_step, k.scalar), k.vector)
-                 for j in range(PATCH)] for i in range(PATCH)]
+        grid = [
+            [f.load(f.gep(sums, (i * PATCH + j) * self.plan.sums_step, k.scalar), k.vector) for j in range(PATCH)]
+            for i in range(PATCH)
+        ]
         for i, row in enumerate(both_ways(vectors, of_product, grid)):
             for j, value in enumerate(row):
                 yield i, j, vectors.mul(value, RESULT_SCALE[i][j])
 
-    def band_results(self, finish: Finish, sums: Val, by_pixel: Val, planes: Operand, group: Operand, panel: Operand,
-                     band: Operand) -> None:
+    def band_results(
+        self, finish: Finish, sums: Val, by_pixel: Val, planes: Operand, group: Operand, panel: Operand, band: Operand
+    ) -> None:
         """Write a band of tiles of one image and group (`planes`) and panel to the result."""
         if self.blocked.result:
             self._results_to_blocks(finish, sums, planes, group, panel, band)
@@ -461,15 +512,21 @@ class WinogradKernel:
             tile = f.add(f.mul(y.index, across), x)
             pixel = f.add(f.mul(y.index, TILE * width), f.mul(x, TILE))
             with f.loop("lane", 0, plan.width, k.lanes) as at:
-                f.call("results", "void", [
-                    f.gep(sums, f.add(f.mul(tile, plan.width), at.index), k.scalar),
-                    f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar)])
+                f.call(
+                    "results",
+                    "void",
+                    [
+                        f.gep(sums, f.add(f.mul(tile, plan.width), at.index), k.scalar),
+                        f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar),
+                    ],
+                )
         channels, offset, count = self.place(finish, planes, panel, band)
         channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
         finish.write(by_pixel, count, channels, channel, offset)
 
-    def _results_to_blocks(self, finish: Finish, sums: Val, planes: Operand, group: Operand, panel: Operand,
-                           band: Operand) -> None:
+    def _results_to_blocks(
+        self, finish: Finish, sums: Val, planes: Operand, group: Operand, panel: Operand, band: Operand
+    ) -> None:
         """The same where the result is in blocks: pixels go there as they are made."""
         k, f, plan = self.k, self.k.f, self.plan
         (height, width), (down, across) = plan.sides.out_shape, plan.sides.tiles
@@ -485,8 +542,11 @@ class WinogradKernel:
             first = total(f, offset, in_block(f, lane.index, height * width), pixel)
             for i, j, value in self._results(f, f.gep(sums, f.add(f.mul(tile, plan.width), lane.index), k.scalar)):
                 here = total(f, (i * width + j) * CHANNEL_BLOCK, first)
-                inside = [f.icmp("sgt", end, at) for end, at, size in zip(ends, (i, j), (height, width), strict=True)
-                           if 0 < size % TILE <= at]
+                inside = [
+                    f.icmp("sgt", end, at)
+                    for end, at, size in zip(ends, (i, j), (height, width), strict=True)
+                    if 0 < size % TILE <= at
+                ]
                 with f.when(f.and_(inside[0], inside[-1])) if inside else nullcontext():
                     finish.write_vector(value, f.add(lane.index, channel), f.i64(here))
 
@@ -500,8 +560,9 @@ class WinogradKernel:
         count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.band), width)
         return channels, f.i64(finish.offset(planes, lane, f.mul(first, width))), count
 
-    def ask_results(self, finish: Finish, planes: Operand, panel: Operand, band: Operand, part: Val,
-                    parts: int) -> None:
+    def ask_results(
+        self, finish: Finish, planes: Operand, panel: Operand, band: Operand, part: Val, parts: int
+    ) -> None:
         """Prefetch one of several parts of what `band_results` will touch."""
         f = self.k.f
         channels, offset, count = self.place(finish, planes, panel, band)

@@ -105,16 +105,17 @@ class Kernel:
         self.vector = isa.vector(scalar)
         self.element = bits_of(scalar) // 8
         self.f = self.module.function(
-            name, "void", {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"},
-            attributes=isa.attributes)
+            name, "void", {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}, attributes=isa.attributes
+        )
         f, args = self.f, self.f["args"]
         self.pointers = {b: f.load(f.gep(args, i, "ptr"), "ptr") for i, b in enumerate(buffers)}
         self.batch = f.load(f.gep(args, len(buffers), "ptr"), "i64")
 
     def internal(self, name: str, params: dict[str, str]) -> Function:
         """Begin a function that only this module calls."""
-        return self.module.function(name, "void", params, linkage="internal",
-                                    attributes="noinline " + self.isa.attributes)
+        return self.module.function(
+            name, "void", params, linkage="internal", attributes="noinline " + self.isa.attributes
+        )
 
     def table(self, name: str, values: Sequence[int]) -> Val:
         """A constant array of i64; returns its address."""

@@ -81,18 +81,32 @@ def forward_correlation(conv: Convolution) -> Correlation:
     """The correlation that a forward convolution is."""
     rows, columns = conv.rows, conv.columns
     return Correlation(
-        conv.groups, conv.group_channels, conv.group_filters, (rows.size, columns.size),
-        (rows.kernel, columns.kernel), tuple(rows.taps(i) for i in range(rows.out)),
-        tuple(columns.taps(i) for i in range(columns.out)), 1, columns.stride)
+        conv.groups,
+        conv.group_channels,
+        conv.group_filters,
+        (rows.size, columns.size),
+        (rows.kernel, columns.kernel),
+        tuple(rows.taps(i) for i in range(rows.out)),
+        tuple(columns.taps(i) for i in range(columns.out)),
+        1,
+        columns.stride,
+    )
 
 
 def gradient_correlation(conv: Convolution) -> Correlation:
     """The correlation that gives the gradient of the input from that of the output."""
     rows, columns = conv.rows, conv.columns
     return Correlation(
-        conv.groups, conv.group_filters, conv.group_channels, (rows.out, columns.out),
-        (rows.kernel, columns.kernel), tuple(rows.hits(i) for i in range(rows.size)),
-        tuple(columns.hits(i) for i in range(columns.size)), columns.stride, 1)
+        conv.groups,
+        conv.group_filters,
+        conv.group_channels,
+        (rows.out, columns.out),
+        (rows.kernel, columns.kernel),
+        tuple(rows.hits(i) for i in range(rows.size)),
+        tuple(columns.hits(i) for i in range(columns.size)),
+        columns.stride,
+        1,
+    )
 
 
 def panel_layout(isa: Isa, scalar: str, c: Correlation) -> PanelLayout:
@@ -172,8 +186,7 @@ class TapRun:
     def step_to(self, kw: int, column: int) -> tuple[int, int]:
         """How far a tap's kw and input column are from those of the last one here."""
         done = self.count - 1
-        return (kw - self.kw - done * self.kw_step,
-                column - self.column - done * self.column_step)
+        return (kw - self.kw - done * self.kw_step, column - self.column - done * self.column_step)
 
 
 def tap_runs(taps: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[TapRun]:
@@ -184,8 +197,7 @@ def tap_runs(taps: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[TapRun]:
             run = runs[-1]
             steps = run.step_to(kw, column)
             if run.count == 1 or steps == (run.kw_step, run.column_step):
-                runs[-1] = replace(run, count=run.count + 1, kw_step=steps[0],
-                                   column_step=steps[1])
+                runs[-1] = replace(run, count=run.count + 1, kw_step=steps[0], column_step=steps[1])
                 continue
         runs.append(TapRun(kw, 1, 0, column, 0, pixels))
     return runs
@@ -198,9 +210,17 @@ class CorrelationKernel:
     from call to call; else they are packed before.
     """
 
-    def __init__(self, isa: Isa, scalar: str, c: Correlation, strides: tuple[int, int],
-                 buffers: tuple[str, str], operands: Sequence[str], epilogue: Epilogue | None,
-                 blocked: Blocked = PLANES) -> None:
+    def __init__(
+        self,
+        isa: Isa,
+        scalar: str,
+        c: Correlation,
+        strides: tuple[int, int],
+        buffers: tuple[str, str],
+        operands: Sequence[str],
+        epilogue: Epilogue | None,
+        blocked: Blocked = PLANES,
+    ) -> None:
         self.c, self.layout = c, panel_layout(isa, scalar, c)
         self.strides, self.blocked = strides, blocked
         size = bits_of(scalar) // 8
@@ -211,7 +231,8 @@ class CorrelationKernel:
         weights = ("w", "panels") if self.packs else ("panels",)
         self.k = k = Kernel(isa, scalar, f"conv_{out}", (source, *weights, out, *operands))
         self.source, self.panels, self.out, *self.operands = (
-            k.pointers[name] for name in (source, "panels", out, *operands))
+            k.pointers[name] for name in (source, "panels", out, *operands)
+        )
         self.room = packed_room(k, "panels") if self.packs else None
         self.written = out
         self.vectors = self.layout.width // self.k.lanes
@@ -220,8 +241,17 @@ class CorrelationKernel:
         self._plan_bands()
         self._plan_scratch()
         along = tuple(self.k.pointers[name] for name in read_along(epilogue))
-        self.finish = Finish(self.k, self.out, tuple(self.operands), epilogue, c.out_shape[0] * c.out_shape[1],
-                             c.outputs, self.layout.width, along, blocked.result)
+        self.finish = Finish(
+            self.k,
+            self.out,
+            tuple(self.operands),
+            epilogue,
+            c.out_shape[0] * c.out_shape[1],
+            c.outputs,
+            self.layout.width,
+            along,
+            blocked.result,
+        )
 
     def _plan_bands(self) -> None:
         """Choose the rows of a band, and whether panels are the outer or the inner loop."""
@@ -259,7 +289,7 @@ class CorrelationKernel:
 
     def _span(self, band: int) -> tuple[int, int]:
         """The input rows that a band reads."""
-        rows = self.c.rows[band * self.band_rows:(band + 1) * self.band_rows]
+        rows = self.c.rows[band * self.band_rows : (band + 1) * self.band_rows]
         read = [i for taps in rows for _, i in taps]
         return (min(read), max(read) + 1) if read else (0, 0)
 
@@ -270,8 +300,7 @@ class CorrelationKernel:
         k, c, f = self.k, self.c, self.k.f
         self.row_table = row_table(k, c.rows)
         if self.copies:
-            self.span_table = k.table(
-                "band_rows", [v for b in range(self.bands) for v in self._span(b)])
+            self.span_table = k.table("band_rows", [v for b in range(self.bands) for v in self._span(b)])
         for tile in self.tiles:
             self._micro_kernel(tile)
         with f.loop("item", f["lo"], f["hi"], carry=[f.i64(-1)] if self.packs else []) as item:
@@ -363,12 +392,14 @@ class CorrelationKernel:
                 self._rows(rows, weights, blocks, lambda row: self._ahead(room, index, panel, blocks[1], row, rows))
         else:
             weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
-            self._rows(rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))),
-                       lambda row: self._ask_results(panel, row))
+            self._rows(
+                rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))), lambda row: self._ask_results(panel, row)
+            )
         self._write_band(start, f.mul(f.sub(end, start), width), panel)
 
-    def _ahead(self, room: Room, index: Operand, panel: Operand, block: Val, row: Val,
-               rows: tuple[Operand, Val]) -> None:
+    def _ahead(
+        self, room: Room, index: Operand, panel: Operand, block: Val, row: Val, rows: tuple[Operand, Val]
+    ) -> None:
         """Prefetch a row's share of the weights of the next chain, so that nothing waits for them."""
         k, f = self.k, self.k.f
         last = f.icmp("eq", block, self.layout.blocks)
@@ -390,8 +421,13 @@ class CorrelationKernel:
         channels, _, offset = self._place(panel, row)
         self.finish.ask((0, channels), offset, self.k.f.i64(self.c.out_shape[1]))
 
-    def _rows(self, rows: tuple[Operand, Val], weights: Val, blocks: tuple[Val, Val],
-              beside: Callable[[Val], None] | None = None) -> None:
+    def _rows(
+        self,
+        rows: tuple[Operand, Val],
+        weights: Val,
+        blocks: tuple[Val, Val],
+        beside: Callable[[Val], None] | None = None,
+    ) -> None:
         """Some blocks of channels of all rows of a band."""
         k, c, f = self.k, self.c, self.k.f
         with f.loop("row", *rows) as row:
@@ -411,9 +447,17 @@ class CorrelationKernel:
             with f.loop("tile", 0, times) as t:
                 column = total(f, product(f, t.index, tile.pixels * self.c.phase), tile.column)
                 base = total(f, product(f, t.index, tile.pixels * self.c.reach), tile.base)
-                f.call(self.names[tile.shape], "void", [
-                    f.gep(a, product(f, base, self.pixel_step), k.scalar), b,
-                    f.gep(target, product(f, column, self.layout.width), k.scalar), count, *blocks])
+                f.call(
+                    self.names[tile.shape],
+                    "void",
+                    [
+                        f.gep(a, product(f, base, self.pixel_step), k.scalar),
+                        b,
+                        f.gep(target, product(f, column, self.layout.width), k.scalar),
+                        count,
+                        *blocks,
+                    ],
+                )
 
     # ---- the register tile
 
@@ -429,8 +473,12 @@ class CorrelationKernel:
             zeros = [f.zero(k.vector)] * (tile.pixels * self.vectors)
             end = f.smin(f.add(chain.index, span), layout.blocks)
             sums = self._blocks(f, tile, chain.index, end, zeros)
-            places = [f.gep(f["target"], i // self.vectors * self.c.phase * layout.width
-                            + i % self.vectors * k.lanes, k.scalar) for i in range(len(sums))]
+            places = [
+                f.gep(
+                    f["target"], i // self.vectors * self.c.phase * layout.width + i % self.vectors * k.lanes, k.scalar
+                )
+                for i in range(len(sums))
+            ]
             store_sums(f, sums, places, f.icmp("eq", chain.index, 0))
         f.ret()
 
@@ -456,8 +504,7 @@ class CorrelationKernel:
             block.next(*kh.results)
         return block.results
 
-    def _run(self, f: Function, run: TapRun, a: Val, b: Val, depth: Operand, unroll: int,
-             sums: list[Val]) -> list[Val]:
+    def _run(self, f: Function, run: TapRun, a: Val, b: Val, depth: Operand, unroll: int, sums: list[Val]) -> list[Val]:
         """Extend the chains by a run of taps, each over the channels of the block."""
         k, layout = self.k, self.layout
         channel = layout.taps * layout.width
@@ -485,8 +532,7 @@ class CorrelationKernel:
             result[i] = value
         return result
 
-    def _products(self, f: Function, pixels: Sequence[int], a: Val, b: Val,
-                  sums: Sequence[Val]) -> list[Val]:
+    def _products(self, f: Function, pixels: Sequence[int], a: Val, b: Val, sums: Sequence[Val]) -> list[Val]:
         """One channel of one tap: pixels times lanes."""
         k = self.k
         lanes = [f.load(f.gep(b, v * k.lanes, k.scalar), k.vector) for v in range(self.vectors)]
@@ -530,5 +576,8 @@ def tile_runs(tiles: Sequence[Tile], c: Correlation) -> list[tuple[Tile, int]]:
 def _follows(first: Tile, tile: Tile, distance: int, c: Correlation) -> bool:
     """Whether a tile continues a run of equal tiles that began `distance` tiles ago."""
     step = distance * first.pixels
-    return (tile.shape == first.shape and tile.column == first.column + step * c.phase
-            and tile.base == first.base + step * c.reach)
+    return (
+        tile.shape == first.shape
+        and tile.column == first.column + step * c.phase
+        and tile.base == first.base + step * c.reach
+    )

@@ -49,10 +49,8 @@ class WeightKernel:
         """Write the whole kernel."""
         k, f, plan = self.k, self.k.f, self.plan
         rows = self.conv.rows
-        valid = [[p for p in range(rows.out) if any(t == kh for t, _ in rows.taps(p))]
-                 for kh in range(rows.kernel)]
-        self.row_table = k.table(
-            "row_range", [v for at in valid for v in ((at[0], at[-1] + 1) if at else (0, 0))])
+        valid = [[p for p in range(rows.out) if any(t == kh for t, _ in rows.taps(p))] for kh in range(rows.kernel)]
+        self.row_table = k.table("row_range", [v for at in valid for v in ((at[0], at[-1] + 1) if at else (0, 0))])
         for kw in range(0, self.conv.columns.kernel, plan.kw_chunk):
             for channels in self._channel_counts():
                 self._micro_kernel(kw, channels)
@@ -61,8 +59,7 @@ class WeightKernel:
                 self._image(item.index)
             else:
                 self._owner(item.index)
-        items = Count(0, plan.panels) if plan.by_image else Count(
-            plan.panels * ceil_div(plan.units, plan.item_units))
+        items = Count(0, plan.panels) if plan.by_image else Count(plan.panels * ceil_div(plan.units, plan.item_units))
         return k.finish([self.out], items, self.scratch)
 
     def _channel_counts(self) -> list[int]:
@@ -93,11 +90,9 @@ class WeightKernel:
         size = plan.units * plan.unit_size
         with f.loop("block", 0, plan.blocks) as block:
             pixels = self._pack(image, panel, block.index)
-            index = total(f, product(f, total(f, product(f, image, plan.blocks), block.index),
-                                     plan.panels), panel)
+            index = total(f, product(f, total(f, product(f, image, plan.blocks), block.index), plan.panels), panel)
             sums = f.gep(k.pointers["sums"], product(f, index, size), k.scalar)
-            self._units(image, panel, block.index, (0, plan.units), pixels, sums,
-                        f.const("i1", True))
+            self._units(image, panel, block.index, (0, plan.units), pixels, sums, f.const("i1", True))
 
     def _pack(self, image: Operand, panel: Operand, block: Val) -> Val:
         """Transpose a block of rows of dy to [pixel][lane] in scratch."""
@@ -106,14 +101,12 @@ class WeightKernel:
         group, p = split(f, panel, plan.group_panels)
         lane = product(f, p, plan.width)
         lanes = f.smin(f.sub(f.i64(conv.group_filters), lane), plan.width)
-        channel = total(f, product(f, image, conv.filters),
-                        product(f, group, conv.group_filters), lane)
+        channel = total(f, product(f, image, conv.filters), product(f, group, conv.group_filters), lane)
         row = f.mul(block, plan.block_rows)
         rows = f.smin(f.sub(f.i64(height), row), plan.block_rows)
         at = total(f, product(f, channel, height * width), f.mul(row, width))
         source = f.gep(k.pointers["dy"], at, k.scalar)
-        transpose_matrix(k, f, source, height * width, lanes, f.mul(rows, width), f["scratch"],
-                         plan.width)
+        transpose_matrix(k, f, source, height * width, lanes, f.mul(rows, width), f["scratch"], plan.width)
         return f["scratch"]
 
     def _pack_lines(self, image: Operand, panel: Operand, start: Val) -> tuple[Val, Val]:
@@ -126,22 +119,29 @@ class WeightKernel:
         span = (plan.block_rows - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1
         count = f.smax(f.sub(f.smin(f.add(top, span), rows.size), first), 0)
         channel = total(f, product(f, image, conv.filters), lane)
-        source = f.gep(k.pointers["x"], total(
-            f, product(f, channel, plan.plane), f.mul(first, conv.columns.size)), k.scalar)
+        source = f.gep(
+            k.pointers["x"], total(f, product(f, channel, plan.plane), f.mul(first, conv.columns.size)), k.scalar
+        )
         target = f.gep(f["scratch"], self.lines_offset, k.scalar)
-        transpose_matrix(k, f, source, plan.plane, lanes, f.mul(count, conv.columns.size), target,
-                         plan.width)
+        transpose_matrix(k, f, source, plan.plane, lanes, f.mul(count, conv.columns.size), target, plan.width)
         return target, first
 
     # ---- the tiles of a block
 
-    def _units(self, image: Operand, panel: Operand, block: Val, units: tuple[Operand, Operand],
-               pixels: Val, sums: Val, first: Val) -> None:
+    def _units(
+        self,
+        image: Operand,
+        panel: Operand,
+        block: Val,
+        units: tuple[Operand, Operand],
+        pixels: Val,
+        sums: Val,
+        first: Val,
+    ) -> None:
         """Add one block's chains to the sums of the given units."""
         k, f, plan, conv = self.k, self.k.f, self.plan, self.conv
         group, _ = split(f, panel, plan.group_panels)
-        planes = total(f, product(f, image, conv.channels),
-                       product(f, group, conv.group_channels))
+        planes = total(f, product(f, image, conv.channels), product(f, group, conv.group_channels))
         start = f.mul(block, plan.block_rows)
         end = f.add(start, plan.block_rows)
         source = f.gep(k.pointers["x"], product(f, planes, plan.plane), k.scalar)
@@ -154,8 +154,7 @@ class WeightKernel:
             low = f.smax(f.load(entry, "i64"), start)
             high = f.smin(f.load(f.gep(entry, 1, "i64"), "i64"), end)
             rows = f.smax(f.sub(high, low), 0)
-            line = total(f, f.mul(low, conv.rows.stride), product(f, kh, conv.rows.dilation),
-                         -conv.rows.low)
+            line = total(f, f.mul(low, conv.rows.stride), product(f, kh, conv.rows.dilation), -conv.rows.low)
             skipped = f.mul(f.sub(line, first_line), conv.columns.size * plan.pixel)
             x = f.gep(source, skipped, k.scalar)
             d = f.gep(pixels, f.mul(f.sub(low, start), conv.columns.out * plan.width), k.scalar)
@@ -172,9 +171,17 @@ class WeightKernel:
         def call(kw: int, channels: int, c: Operand) -> None:
             """Call the function for the given number of kernel columns and channels at channel c."""
             at = product(f, f.sub(f.i64(c), begin), row)
-            f.call(f"pixels_{kw}_{channels}", "void", [
-                f.gep(x, product(f, c, plan.plane), k.scalar), d,
-                f.gep(sums, total(f, at, kw * plan.width), k.scalar), rows, first])
+            f.call(
+                f"pixels_{kw}_{channels}",
+                "void",
+                [
+                    f.gep(x, product(f, c, plan.plane), k.scalar),
+                    d,
+                    f.gep(sums, total(f, at, kw * plan.width), k.scalar),
+                    rows,
+                    first,
+                ],
+            )
 
         whole, *tail = self._channel_counts()
         for kw in range(0, conv.columns.kernel, plan.kw_chunk):
@@ -188,8 +195,7 @@ class WeightKernel:
     def _micro_kernel(self, kw: int, channels: int) -> None:
         """Write the chain of one tile: `channels` channels, the kw of a chunk, all lanes."""
         k, plan, conv = self.k, self.plan, self.conv
-        f = k.internal(f"pixels_{kw}_{channels}", {
-            "x": "ptr", "d": "ptr", "sums": "ptr", "rows": "i64", "first": "i1"})
+        f = k.internal(f"pixels_{kw}_{channels}", {"x": "ptr", "d": "ptr", "sums": "ptr", "rows": "i64", "first": "i1"})
         kws = range(kw, min(conv.columns.kernel, kw + plan.kw_chunk))
         rows = [(c, t) for c in range(channels) for t in kws]
         zeros = [f.zero(k.vector)] * (len(rows) * plan.vectors)
@@ -201,13 +207,17 @@ class WeightKernel:
             for segment in plan.segments(kw):
                 current = self._segment(f, segment, rows, x, d, current)
             row.next(*current)
-        places = [f.gep(f["sums"], (c * conv.columns.kernel + t - kw) * plan.width + v * k.lanes,
-                        k.scalar) for c, t in rows for v in range(plan.vectors)]
+        places = [
+            f.gep(f["sums"], (c * conv.columns.kernel + t - kw) * plan.width + v * k.lanes, k.scalar)
+            for c, t in rows
+            for v in range(plan.vectors)
+        ]
         store_sums(f, row.results, places, f["first"])
         f.ret()
 
-    def _segment(self, f: Function, segment: Segment, rows: list[tuple[int, int]], x: Val, d: Val,
-                 sums: list[Val]) -> list[Val]:
+    def _segment(
+        self, f: Function, segment: Segment, rows: list[tuple[int, int]], x: Val, d: Val, sums: list[Val]
+    ) -> list[Val]:
         """Extend the chains by the columns of a segment."""
         k, plan, axis = self.k, self.plan, self.conv.columns
         present = [i for i, (_, kw) in enumerate(rows) if kw in segment.kws]
@@ -221,8 +231,7 @@ class WeightKernel:
             result[i] = value
         return result
 
-    def _products(self, f: Function, rows: list[tuple[int, int]], x: Val, d: Val,
-                  sums: list[Val]) -> list[Val]:
+    def _products(self, f: Function, rows: list[tuple[int, int]], x: Val, d: Val, sums: list[Val]) -> list[Val]:
         """One pixel: (channel, kw) rows times lanes."""
         k, plan, axis = self.k, self.plan, self.conv.columns
         lanes = [f.load(f.gep(d, v * k.lanes, k.scalar), k.vector) for v in range(plan.vectors)]
@@ -253,11 +262,12 @@ class WeightKernel:
             kh, part = split(f, unit.index, plan.parts)
             begin = product(f, part, plan.part_channels)
             count = f.smin(f.sub(f.i64(channels), begin), plan.part_channels)
-            source = f.gep(sums, total(f, product(f, f.sub(unit.index, units[0]), plan.unit_size),
-                                       at.index), k.scalar)
-            target = f.gep(k.pointers["dw"], total(
-                f, f.mul(f.add(at.index, filt), filters), product(f, begin, conv.taps),
-                product(f, kh, kernel)), k.scalar)
+            source = f.gep(sums, total(f, product(f, f.sub(unit.index, units[0]), plan.unit_size), at.index), k.scalar)
+            target = f.gep(
+                k.pointers["dw"],
+                total(f, f.mul(f.add(at.index, filt), filters), product(f, begin, conv.taps), product(f, kh, kernel)),
+                k.scalar,
+            )
             with f.loop("c", 0, count) as c, f.loop("kw", 0, kernel) as kw:
                 row = f.add(f.mul(c.index, kernel), kw.index)
                 value = f.load(f.gep(source, f.mul(row, plan.width), k.scalar), k.scalar)
@@ -281,8 +291,9 @@ def write_total(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
     return k.finish(["dw"], Count(plan.panels * rows), plan.width * k.element, grain=8)
 
 
-def _total_row(k: Kernel, plan: WeightPlan, panel: Operand, row: Operand,
-               tap: tuple[Operand, Operand, Operand]) -> None:
+def _total_row(
+    k: Kernel, plan: WeightPlan, panel: Operand, row: Operand, tap: tuple[Operand, Operand, Operand]
+) -> None:
     """Add up one (channel, kh, kw) row of lanes and write it."""
     f, conv, size = k.f, plan.conv, plan.units * plan.unit_size
     at = total(f, product(f, panel, size), product(f, row, plan.width))

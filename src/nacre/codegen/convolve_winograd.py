@@ -52,8 +52,16 @@ class Call:
     blocked: Blocked
 
 
-def winograd(isa: Isa, scalar: str, sides: Sides, source: str, out: str, epilogue: Epilogue | None = None,
-             operands: Sequence[str] = (), blocked: Blocked = PLANES) -> Steps:
+def winograd(
+    isa: Isa,
+    scalar: str,
+    sides: Sides,
+    source: str,
+    out: str,
+    epilogue: Epilogue | None = None,
+    operands: Sequence[str] = (),
+    blocked: Blocked = PLANES,
+) -> Steps:
     """The steps of one correlation; buffers `source`, w, `out` and the operands."""
     if 0 in (sides.groups, sides.outputs, *sides.out_shape):
         return Steps(())
@@ -69,8 +77,17 @@ def _finish(call: Call, w: WinogradKernel) -> tuple[Finish, Val]:
     height, width = plan.sides.out_shape
     operands = tuple(k.pointers[name] for name in call.operands)
     along = tuple(k.pointers[name] for name in read_along(call.epilogue))
-    finish = Finish(k, k.pointers[call.out], operands, call.epilogue, height * width, plan.sides.outputs, plan.width,
-                    along, call.blocked.result)
+    finish = Finish(
+        k,
+        k.pointers[call.out],
+        operands,
+        call.epilogue,
+        height * width,
+        plan.sides.outputs,
+        plan.width,
+        along,
+        call.blocked.result,
+    )
     return finish, w.scratch(0 if call.blocked.result else plan.pixels * plan.width)
 
 
@@ -98,8 +115,15 @@ def _filters_step(call: Call, plan: Plan) -> Step:
         with f.loop("row", 0, PATCH) as row:
             point = f.mul(row.index, PATCH)
             place = f.add(f.mul(point, plan.filter_step), to)
-            w.transform_filters(point, PATCH, stage, f.gep(k.pointers["filters"], place, k.scalar), plan.filter_step,
-                                f.sub(end, start), stage)
+            w.transform_filters(
+                point,
+                PATCH,
+                stage,
+                f.gep(k.pointers["filters"], place, k.scalar),
+                plan.filter_step,
+                f.sub(end, start),
+                stage,
+            )
     return w.finish("filters", Count(plan.sides.groups * plan.panels * parts))
 
 
@@ -134,8 +158,16 @@ def _bands_step(call: Call, plan: Plan) -> Step:
                     with f.when(f.icmp("eq", c.index, plan.chunks - 1)):
                         w.ask_results(finish, planes, panel.index, band, p.index, POINTS)
                     up = f.gep(u, f.mul(p.index, plan.filter_step), k.scalar)
-                    w.multiply(f.gep(vc, f.mul(p.index, step), k.scalar), step, up, plan.filter_step, spaces,
-                               f.mul(rows, across), channels, (p.index, f.add(p.index, 1)))
+                    w.multiply(
+                        f.gep(vc, f.mul(p.index, step), k.scalar),
+                        step,
+                        up,
+                        plan.filter_step,
+                        spaces,
+                        f.mul(rows, across),
+                        channels,
+                        (p.index, f.add(p.index, 1)),
+                    )
             w.band_results(finish, spaces[0], by_pixel, planes, group, panel.index, band)
     return w.finish(call.out, Count(0, plan.bands * sides.groups))
 
@@ -147,8 +179,9 @@ def _by_panel(call: Call, plan: Plan) -> Steps:
     staged = plan.sides.groups * plan.panels * plan.sides.inputs * 9 * plan.width * plan.element
     filters = replace(plan.filters, depth=max(1, plan.sides.inputs))
     fills = {"staged": ("w", partial(packed_panels, filters, plan.sides.strides, plan.element))}
-    return Steps((_pixels_step(call, plan), _Panels(call, plan).write()), {"pixels": space}, {"staged": ("w", staged)},
-                 fills)
+    return Steps(
+        (_pixels_step(call, plan), _Panels(call, plan).write()), {"pixels": space}, {"staged": ("w", staged)}, fills
+    )
 
 
 def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, Val]:
@@ -244,8 +277,14 @@ class _Panels:
             sums = f.gep(self.spaces[0], f.mul(each.index, plan.image_tiles * plan.width), k.scalar)
             w.band_results(self.finish, sums, self.by_pixel, planes(each.index), group, panel, band)
 
-    def _part(self, item: Val, channels: tuple[Val, Val], following: tuple[Val, Val], block: tuple[Val, Val, Val],
-              ask: Callable[[Val, int], None]) -> None:
+    def _part(
+        self,
+        item: Val,
+        channels: tuple[Val, Val],
+        following: tuple[Val, Val],
+        block: tuple[Val, Val, Val],
+        ask: Callable[[Val, int], None],
+    ) -> None:
         """Multiply a block (its pixels' values, the step of points, its tiles) over channels start … end of a chunk.
 
         Filters from the item and channel `following` on are prefetched meanwhile.
@@ -268,7 +307,16 @@ class _Panels:
             chosen = f.and_(rest, many if points == PATCH else f.xor(many, f.const("i1", True)))
             with f.when(chosen), f.loop("point", 0, POINTS, points) as point:
                 ask(f.binary("udiv", point.index, points), POINTS // points)
-                w.transform_filters(point.index, points, staged, self.u, self.step_u, f.sub(channels[1], channels[0]),
-                                    ahead)
-                w.multiply(f.gep(v, f.mul(point.index, step), k.scalar), step, self.u, self.step_u, self.spaces, tiles,
-                           channels, (point.index, f.add(point.index, points)))
+                w.transform_filters(
+                    point.index, points, staged, self.u, self.step_u, f.sub(channels[1], channels[0]), ahead
+                )
+                w.multiply(
+                    f.gep(v, f.mul(point.index, step), k.scalar),
+                    step,
+                    self.u,
+                    self.step_u,
+                    self.spaces,
+                    tiles,
+                    channels,
+                    (point.index, f.add(point.index, points)),
+                )

@@ -137,11 +137,17 @@ def _sums_step(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
             done = f.smin(f.sub(f.i64(sides.tiles[0]), f.mul(band.index, plan.band)), plan.band)
             fresh = f.and_(f.icmp("eq", image.index, first), f.icmp("eq", band.index, 0))
             with f.loop("point", 0, POINTS) as p, f.loop("c", 0, plan.chunk, plan.tile_channels) as c:
-                f.call("products", "void", [
-                    f.gep(v, f.add(f.mul(p.index, v_step), c.index), k.scalar),
-                    f.gep(z, f.mul(p.index, z_step), k.scalar),
-                    f.gep(sums, f.mul(f.add(f.mul(p.index, plan.chunk), c.index), plan.width), k.scalar),
-                    f.mul(done, sides.tiles[1]), fresh])
+                f.call(
+                    "products",
+                    "void",
+                    [
+                        f.gep(v, f.add(f.mul(p.index, v_step), c.index), k.scalar),
+                        f.gep(z, f.mul(p.index, z_step), k.scalar),
+                        f.gep(sums, f.mul(f.add(f.mul(p.index, plan.chunk), c.index), plan.width), k.scalar),
+                        f.mul(done, sides.tiles[1]),
+                        fresh,
+                    ],
+                )
     return w.finish("sums", Count(0, plan.pairs), BLOCK_IMAGES)
 
 
@@ -154,21 +160,28 @@ def _write_gradients(k: Kernel, plan: WeightPlan) -> None:
     """Write @gradients(source, to, step): one vector of a tile's 16 pixels as values at the points."""
     f = k.internal("gradients", {"source": "ptr", "to": "ptr", "step": "i64"})
     vectors, line = Vectors(f, k.vector), TILE * plan.sides.tiles[1]
-    grid = [[vectors.mul(f.load(f.gep(f["source"], (i * line + j) * plan.width, k.scalar), k.vector),
-                         RESULT_SCALE[i][j]) for j in range(TILE)] for i in range(TILE)]
+    grid = [
+        [
+            vectors.mul(f.load(f.gep(f["source"], (i * line + j) * plan.width, k.scalar), k.vector), RESULT_SCALE[i][j])
+            for j in range(TILE)
+        ]
+        for i in range(TILE)
+    ]
     store_points(k, f, both_ways(vectors, of_gradient, grid), f["to"], f["step"])
     f.ret()
 
 
-def _band_gradients(w: WinogradKernel, plan: WeightPlan, rows: Val, at: tuple[Operand, Operand, Val], z: Val,
-                    step: int) -> None:
+def _band_gradients(
+    w: WinogradKernel, plan: WeightPlan, rows: Val, at: tuple[Operand, Operand, Val], z: Val, step: int
+) -> None:
     """Transform a band of the result's gradient, of (image and group, panel, band)."""
     k, f, (height, width), (down, across) = w.k, w.k.f, plan.sides.out_shape, plan.sides.tiles
     planes, panel, band = at
     lane = product(f, panel, plan.width)
     lanes = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
-    source = f.gep(k.pointers["dy"], f.mul(total(f, f.mul(f.i64(planes), plan.sides.outputs), lane), height * width),
-                   k.scalar)
+    source = f.gep(
+        k.pointers["dy"], f.mul(total(f, f.mul(f.i64(planes), plan.sides.outputs), lane), height * width), k.scalar
+    )
     start = f.mul(band, plan.band)
     count = f.smin(f.sub(f.i64(down), start), plan.band)
     line = TILE * across * plan.width
@@ -176,17 +189,31 @@ def _band_gradients(w: WinogradKernel, plan: WeightPlan, rows: Val, at: tuple[Op
         here, number = f.gep(rows, f.mul(row.index, line), k.scalar), f.add(f.mul(start, TILE), row.index)
         inside = f.icmp("slt", number, height)
         with f.when(inside):
-            transpose_matrix(k, f, f.gep(source, f.mul(number, width), k.scalar), height * width, lanes, f.i64(width),
-                             here, plan.width)
+            transpose_matrix(
+                k,
+                f,
+                f.gep(source, f.mul(number, width), k.scalar),
+                height * width,
+                lanes,
+                f.i64(width),
+                here,
+                plan.width,
+            )
         with f.when(f.xor(inside, f.const("i1", True))), f.loop("zero", 0, line, k.lanes) as zero:
             f.store(f.zero(k.vector), f.gep(here, zero.index, k.scalar))
     lane_parts = 0, plan.width, k.lanes
     with f.loop("down", 0, count) as y, f.loop("across", 0, across) as x, f.loop("lane", *lane_parts) as part:
         place = f.add(f.mul(y.index, TILE * line), f.mul(x.index, TILE * plan.width))
         tile = f.add(f.mul(y.index, across), x.index)
-        f.call("gradients", "void", [
-            f.gep(rows, f.add(place, part.index), k.scalar),
-            f.gep(z, f.add(f.mul(tile, plan.width), part.index), k.scalar), f.i64(step)])
+        f.call(
+            "gradients",
+            "void",
+            [
+                f.gep(rows, f.add(place, part.index), k.scalar),
+                f.gep(z, f.add(f.mul(tile, plan.width), part.index), k.scalar),
+                f.i64(step),
+            ],
+        )
 
 
 def _write_products(k: Kernel, plan: WeightPlan) -> None:
@@ -250,8 +277,13 @@ def _write_taps(k: Kernel) -> None:
     """Write @taps(source, to): one vector of sums at the points as 9 taps."""
     f = k.internal("taps", {"source": "ptr", "to": "ptr"})
     vectors = Vectors(f, k.vector)
-    grid = [[vectors.mul(f.load(f.gep(f["source"], (i * PATCH + j) * k.lanes, k.scalar), k.vector), FILTER_SCALE[i][j])
-             for j in range(PATCH)] for i in range(PATCH)]
+    grid = [
+        [
+            vectors.mul(f.load(f.gep(f["source"], (i * PATCH + j) * k.lanes, k.scalar), k.vector), FILTER_SCALE[i][j])
+            for j in range(PATCH)
+        ]
+        for i in range(PATCH)
+    ]
     for i, row in enumerate(both_ways(vectors, of_sums, grid)):
         for j, value in enumerate(row):
             f.store(value, f.gep(f["to"], (i * 3 + j) * k.lanes, k.scalar))

@@ -43,8 +43,12 @@ CLOCK = time.CLOCK_MONOTONIC
 class _Method(ctypes.Structure):
     """CPython's PyMethodDef."""
 
-    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
-                ("doc", ctypes.c_char_p))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
 
 
 def entry_text() -> str:
@@ -59,8 +63,13 @@ def step_text() -> str:
 
 
 def _numbered(text: str) -> str:
-    numbers = {"header": entry_call.HEADER_WORDS, "packed": PACKED_WORD, "small": entry_call.SMALL_WORKSPACE,
-               "clock": CLOCK, "serial": SERIAL_OFFSET}
+    numbers = {
+        "header": entry_call.HEADER_WORDS,
+        "packed": PACKED_WORD,
+        "small": entry_call.SMALL_WORKSPACE,
+        "clock": CLOCK,
+        "serial": SERIAL_OFFSET,
+    }
     for name, number in {**record.offsets(), **entry_step.offsets(), **numbers}.items():
         text = text.replace("{" + name + "}", str(number))
     return text
@@ -100,10 +109,12 @@ def _methods(target: Target, driver_text: str) -> _Methods:
     known = buffers.symbols()
     symbols |= {name: known[name] for name in ("nacre_buffer_new", "nacre_buffer_renew")}
     library = objects.library(entry_text(), target, symbols | record.symbols()).keep()
-    return _Methods(_method(library, "nacre_entry", "Run a program on tensors."),
-                    _method(library, "nacre_view", "A view of a tensor."),
-                    ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")),
-                    symbols | {name: library.address(name) for name in entry_step.SHARED})
+    return _Methods(
+        _method(library, "nacre_entry", "Run a program on tensors."),
+        _method(library, "nacre_view", "A view of a tensor."),
+        ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(library.address("nacre_forget")),
+        symbols | {name: library.address(name) for name in entry_step.SHARED},
+    )
 
 
 @once
@@ -196,9 +207,15 @@ def forget_packed() -> None:
         each.forget()
 
 
-def entry(executable: Executable, fallback: Callable[..., Any], nodes: bool | Recording = True,
-          donors: Mapping[int, int] | None = None, strided: bool = False, keeps: bool = False,
-          any_mode: bool = False) -> Callable[..., Any]:
+def entry(
+    executable: Executable,
+    fallback: Callable[..., Any],
+    nodes: bool | Recording = True,
+    donors: Mapping[int, int] | None = None,
+    strided: bool = False,
+    keeps: bool = False,
+    any_mode: bool = False,
+) -> Callable[..., Any]:
     """A native callable: tensors of the executable's input types in, its results out (one, or a tuple).
 
     Other calls go to `fallback` with the same arguments: other types, views and traced values.  Unless `nodes` is
@@ -212,32 +229,59 @@ def entry(executable: Executable, fallback: Callable[..., Any], nodes: bool | Re
     """
     bound = executable.bound({})
     inputs, outputs = executable.input_types, executable.output_types
-    words = [len(inputs), len(outputs), 0, int(not donors), id(fallback), id(public_class()), id(buffers.native().type),
-             int(bound.work > RELEASE_WORK), ctypes.addressof(INTERPRETING if any_mode else ACTIVE), _about(nodes), 0]
+    words = [
+        len(inputs),
+        len(outputs),
+        0,
+        int(not donors),
+        id(fallback),
+        id(public_class()),
+        id(buffers.native().type),
+        int(bound.work > RELEASE_WORK),
+        ctypes.addressof(INTERPRETING if any_mode else ACTIVE),
+        _about(nodes),
+        0,
+    ]
     for type in inputs:
         words += [id(type), type.dtype.itemsize if strided else 0]
     for k, (type, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True)):
         words += [id(type), nbytes, (donors or {}).get(k, -1)]
     methods = _methods(executable.target, executable.driver_text)
-    made = _Entry(np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable, keeps,
-                  release=methods.forget)
+    made = _Entry(
+        np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable, keeps, release=methods.forget
+    )
     made.bind()
     with _listing:
         _entries.add(made)
     return made.function(methods.call)
 
 
-def view_entry(type: TensorType, viewed: Value, fallback: Callable[..., Any],
-               nodes: bool | Recording = True) -> Callable[..., Any]:
+def view_entry(
+    type: TensorType, viewed: Value, fallback: Callable[..., Any], nodes: bool | Recording = True
+) -> Callable[..., Any]:
     """A native callable from a dense tensor of a type to a view of its memory like `viewed`; the rest as in `entry`."""
-    words = [id(type), id(viewed.type), id(viewed.layout), id(fallback), id(public_class()), id(buffers.native().type),
-             ctypes.addressof(ACTIVE), _about(nodes)]
+    words = [
+        id(type),
+        id(viewed.type),
+        id(viewed.layout),
+        id(fallback),
+        id(public_class()),
+        id(buffers.native().type),
+        ctypes.addressof(ACTIVE),
+        _about(nodes),
+    ]
     made = _Entry(np.array(words, np.int64), (fallback, nodes, type, viewed.type, viewed.layout))
     return made.function(_methods(host_target(), driver_text()).view)
 
 
-def step_entry(program: Callable[..., Any], results: int, around: Surroundings, holds: Callable[[], bool] | None,
-               finish: object, fallback: Callable[..., Any]) -> Callable[..., Any]:
+def step_entry(
+    program: Callable[..., Any],
+    results: int,
+    around: Surroundings,
+    holds: Callable[[], bool] | None,
+    finish: object,
+    fallback: Callable[..., Any],
+) -> Callable[..., Any]:
     """A native callable from a program's arguments to its first results, with all else that it reads and writes.
 
     `program` is what `entry` made, with donors for what is hidden (see `codegen/entry_step`).  `holds` says whether

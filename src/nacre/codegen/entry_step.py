@@ -687,8 +687,14 @@ def symbols() -> dict[str, int]:
     return {"nacre_updater": ctypes.addressof(UPDATER)}
 
 
-def words(program: np.ndarray, results: int, around: Surroundings, holds: Callable[[], bool] | None, finish: object,
-          fallback: Callable[..., Any]) -> tuple[np.ndarray, tuple[object, ...]]:
+def words(
+    program: np.ndarray,
+    results: int,
+    around: Surroundings,
+    holds: Callable[[], bool] | None,
+    finish: object,
+    fallback: Callable[..., Any],
+) -> tuple[np.ndarray, tuple[object, ...]]:
     """A record, and what it refers to, which must live as long.
 
     `program` is the program's record; `finish` is None for one result that is the answer, `tuple` for a tuple of all,
@@ -703,13 +709,31 @@ def words(program: np.ndarray, results: int, around: Surroundings, holds: Callab
     plain = int(program[0]) - len(around.read)
     hidden = [word for k, place in around.hidden.items() for word in (plain + k, id(place))]
     kept = [word for slot, held, was in around.kept for word in (address(slot), id(held), int(was))]
-    tables = [np.array(t or [0], np.int64) for t in (
-        [*map(id, around.captures), *map(address, around.read)], [*map(address, around.written)],
-        [len(around.hidden), *hidden], [len(around.cleared), *map(address, around.cleared)],
-        [len(around.kept), *kept])]
+    tables = [
+        np.array(t or [0], np.int64)
+        for t in (
+            [*map(id, around.captures), *map(address, around.read)],
+            [*map(address, around.written)],
+            [len(around.hidden), *hidden],
+            [len(around.cleared), *map(address, around.cleared)],
+            [len(around.kept), *kept],
+        )
+    ]
     functions = holds, UPDATES.acquire, UPDATES.release
     end = 0 if finish is None else id(None) if finish is tuple else id(finish)
-    record = np.array([program.ctypes.data, plain - len(around.captures), plain, results,
-                       *(t.ctypes.data for t in tables), 0 if holds is None else id(holds), end, id(fallback),
-                       id(functions[1]), id(functions[2])], np.int64)
+    record = np.array(
+        [
+            program.ctypes.data,
+            plain - len(around.captures),
+            plain,
+            results,
+            *(t.ctypes.data for t in tables),
+            0 if holds is None else id(holds),
+            end,
+            id(fallback),
+            id(functions[1]),
+            id(functions[2]),
+        ],
+        np.int64,
+    )
     return record, (program, around, *tables, *functions, finish, fallback)

@@ -38,8 +38,7 @@ class Isa:
         return f'nounwind "prefer-vector-width"="{self.vector_bits}"'
 
 
-AVX512 = Isa("avx512", 512, 32, True, "x86.avx512.pmaddw.d.512", "x86.avx512.mask.scalef",
-             "x86.avx512.mask.range")
+AVX512 = Isa("avx512", 512, 32, True, "x86.avx512.pmaddw.d.512", "x86.avx512.mask.scalef", "x86.avx512.mask.range")
 AVX2 = Isa("avx2", 256, 16, False, "x86.avx2.pmadd.wd")
 NEON = Isa("neon", 128, 32, False)
 
@@ -63,6 +62,9 @@ _OPTIONAL = (
 def isa_of(target: Target) -> Isa:
     """The instruction set of a target with all that its machine has of it, which changes no bit of a result."""
     features = set(target.features.split(","))
-    found = {field: intrinsic for name, feature, field, intrinsic in _OPTIONAL
-             if name == target.isa and f"+{feature}" in features}
+    found = {
+        field: intrinsic
+        for name, feature, field, intrinsic in _OPTIONAL
+        if name == target.isa and f"+{feature}" in features
+    }
     return replace(BY_NAME[target.isa], **found)

@@ -211,8 +211,15 @@ class Writer(Squares):
                 step = f.cast("zext", wraps, "i64")
         return found
 
-    def at(self, loops: Sequence[For], counters: Sequence[Val], body: Sequence[Stmt], last: For | None = None,
-           start: Val | None = None, end: Val | None = None) -> None:
+    def at(
+        self,
+        loops: Sequence[For],
+        counters: Sequence[Val],
+        body: Sequence[Stmt],
+        last: For | None = None,
+        start: Val | None = None,
+        end: Val | None = None,
+    ) -> None:
         """Write the body, or a stretch of the last loop, inside loops at the given indices."""
         if loops:
             with self.index(loops[0].index, counters[0], loops[0].extent):

@@ -56,7 +56,7 @@ class Bounds:
                 self._look(s.body, {**extents, s.index: s.extent})
             elif isinstance(s, Alloc) and s.buffer.name in self.once:
                 name = s.buffer.name
-                for t in body[k + 1:]:
+                for t in body[k + 1 :]:
                     if name in loaded((t,)):
                         break
                     found = _greatest(t, name, extents)
@@ -79,8 +79,12 @@ class Bounds:
 
     def _alike(self, a: Expr, b: Expr) -> bool:
         if isinstance(a, Apply) and isinstance(b, Apply):
-            return a.op == b.op and a.dtype is b.dtype and len(a.args) == len(b.args) \
+            return (
+                a.op == b.op
+                and a.dtype is b.dtype
+                and len(a.args) == len(b.args)
                 and all(map(self._same, a.args, b.args))
+            )
         if isinstance(a, Load) and isinstance(b, Load):
             return a.buffer == b.buffer and a.buffer in self.constant and all(map(self._same, a.index, b.index))
         return a == b and not isinstance(a, Local)

@@ -40,7 +40,6 @@ class Folds(Hoisting):
         """The kernel's buffers and the scratch buffers in use, by name."""
         return {**self.buffers, **{n: p.buffer for n, p in self.storage.items()}}
 
-
     def trees(self, s: For) -> list[Reduction]:
         """The reductions of a loop that go by the canonical tree."""
         outer = [n for n in written(s.body) if n in self.states and n in self.folds and self.folds[n].is_tree]
@@ -191,8 +190,7 @@ class Folds(Hoisting):
             start = whole
         self.span(s, start, extent, lanes, free, [], [])
 
-    def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int,
-               abreast: int) -> None:
+    def blocks(self, s: For, trees: Sequence[Reduction], free: Sequence[Reduction], lanes: int, abreast: int) -> None:
         """The canonical trees of a row: whole blocks of `BLOCK` elements, `abreast` at a time, then the rest."""
         f = self.f
         kept = [n for r in free for n in r.slots]
@@ -214,11 +212,16 @@ class Folds(Hoisting):
         self.span(s, whole, extent, lanes, free, trees, rows)
         rest = f.sub(extent, whole)
         for r, row, stack in zip(trees, rows, stacks, strict=True):
-            last = self.choose(f.icmp("sgt", rest, 0), lambda r=r, row=row: self.part_of_block(r, row, rest, lanes),
-                               lambda r=r: r.start(f, 1)[0])
+            last = self.choose(
+                f.icmp("sgt", rest, 0),
+                lambda r=r, row=row: self.part_of_block(r, row, rest, lanes),
+                lambda r=r: r.start(f, 1)[0],
+            )
             self.states[r.names[0]] = self.choose(
-                f.icmp("sgt", whole, 0), lambda stack=stack, last=last: stack.fold_with(last, top),
-                lambda r=r, last=last: f.select(f.icmp("sgt", rest, 0), last, r.nothing(f, 1)))
+                f.icmp("sgt", whole, 0),
+                lambda stack=stack, last=last: stack.fold_with(last, top),
+                lambda r=r, last=last: f.select(f.icmp("sgt", rest, 0), last, r.nothing(f, 1)),
+            )
 
     def choose(self, holds: Val, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
         """A value that is computed in one way or the other."""
@@ -234,8 +237,16 @@ class Folds(Hoisting):
         f.label(f"{stem}.end")
         return f.phi(arms[0][0].ty, arms)
 
-    def whole_block(self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction],
-                    free: Sequence[Reduction], rows: Sequence[Val]) -> list[Val]:
+    def whole_block(
+        self,
+        s: For,
+        start: Val,
+        lanes: int,
+        abreast: int,
+        trees: Sequence[Reduction],
+        free: Sequence[Reduction],
+        rows: Sequence[Val],
+    ) -> list[Val]:
         """The trees' sums of a whole block, by lanes: light rounds are written out, others go through memory."""
         f = self.f
         if abreast > lanes:
@@ -243,8 +254,10 @@ class Folds(Hoisting):
         if weight(s.body) > LIGHT:
             self.sweep_part(s, free, start, f.add(start, BLOCK), lanes, start, trees, rows, masked=False)
             count = BLOCK // lanes
-            return [self.tree(r, self.vectors(r, row, count, lanes), count).result()
-                    for r, row in zip(trees, rows, strict=True)]
+            return [
+                self.tree(r, self.vectors(r, row, count, lanes), count).result()
+                for r, row in zip(trees, rows, strict=True)
+            ]
         self.forget(s.body)
         leaves = [Lanes(f, r, lanes, BLOCK // lanes) for r in trees]
         for k in range(0, BLOCK, lanes):
@@ -256,8 +269,9 @@ class Folds(Hoisting):
         self.forget(s.body)
         return [sums.result() for sums in leaves]
 
-    def sums_abreast(self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction],
-                     rows: Sequence[Val]) -> list[Val]:
+    def sums_abreast(
+        self, s: For, start: Val, lanes: int, abreast: int, trees: Sequence[Reduction], rows: Sequence[Val]
+    ) -> list[Val]:
         """The trees' sums of a whole block, by lanes; a round adds one vector, which waits for the others in memory.
 
         Few of them wait in registers.
@@ -282,8 +296,15 @@ class Folds(Hoisting):
                 place = f.lshr(f.sub(loop.index, start), level)
                 for r, row, v in zip(trees, rows, sums, strict=True):
                     f.store(v, f.gep(row, place, register(r.dtype)))
-        return [self.tree(r, loop.results[k * held : (k + 1) * held] if held else self.vectors(r, row, rounds, lanes),
-                          BLOCK // lanes, level).result() for k, (r, row) in enumerate(zip(trees, rows, strict=True))]
+        return [
+            self.tree(
+                r,
+                loop.results[k * held : (k + 1) * held] if held else self.vectors(r, row, rounds, lanes),
+                BLOCK // lanes,
+                level,
+            ).result()
+            for k, (r, row) in enumerate(zip(trees, rows, strict=True))
+        ]
 
     def part_of_block(self, r: Reduction, row: Val, used: Val, lanes: int) -> Val:
         """The tree over the elements of a block that are there; a tree no larger than a few times that is written."""
@@ -319,15 +340,33 @@ class Folds(Hoisting):
             sums.add(v, level)
         return sums
 
-    def span(self, s: For, start: Val, end: Val, lanes: int, free: Sequence[Reduction],
-             trees: Sequence[Reduction], rows: Sequence[Val]) -> None:
+    def span(
+        self,
+        s: For,
+        start: Val,
+        end: Val,
+        lanes: int,
+        free: Sequence[Reduction],
+        trees: Sequence[Reduction],
+        rows: Sequence[Val],
+    ) -> None:
         """Rounds [start, end) of a row: trees' values go to rows in memory, the rest is folded at once."""
         at = self.f.add(start, self.f.and_(self.f.sub(end, start), -lanes))
         self.sweep_part(s, free, start, at, lanes, start, trees, rows, masked=False)
         self.sweep_part(s, free, at, end, lanes, start, trees, rows, masked=True)
 
-    def sweep_part(self, s: For, free: Sequence[Reduction], first: Val, end: Val, lanes: int, start: Val,
-                   trees: Sequence[Reduction], rows: Sequence[Val], masked: bool) -> None:
+    def sweep_part(
+        self,
+        s: For,
+        free: Sequence[Reduction],
+        first: Val,
+        end: Val,
+        lanes: int,
+        start: Val,
+        trees: Sequence[Reduction],
+        rows: Sequence[Val],
+        masked: bool,
+    ) -> None:
         """Rounds [first, end) of a row whose values in memory begin at `start`, whole vectors unless masked."""
         f = self.f
         kept = [n for r in free for n in r.slots]

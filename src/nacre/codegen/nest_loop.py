@@ -228,8 +228,9 @@ class Statements(Folds):
         self.forget(s.body)
         return True
 
-    def past_caches(self, s: For, stores: Sequence[Store], start: Val, end: Val, widths: Sequence[int],
-                    masked: bool) -> Val:
+    def past_caches(
+        self, s: For, stores: Sequence[Store], start: Val, end: Val, widths: Sequence[int], masked: bool
+    ) -> Val:
         """The aligned whole vectors of a loop, written past the caches, and the rounds before them."""
         f = self.f
         first, aligned = self.before_line(s, stores, start, end)

@@ -6,11 +6,30 @@ from nacre.base.dtypes import DType
 from nacre.codegen import vecmath
 from nacre.native.text import Function, Val, lanes_of, literal, scalar_of, vec
 
-CHEAP = frozenset((
-    *("add", "sub", "mul", "div", "fma", "minimum", "maximum", "neg", "abs", "sign", "copysign", "sqrt"),
-    *("floor", "ceil", "trunc", "round", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "shl", "shr"),
-    *("select", "cast", "bitcast", "isnan", "isinf", "isfinite"),
-))  # operations of a few instructions
+CHEAP = frozenset(
+    (
+        *("add", "sub", "mul", "div", "fma", "minimum", "maximum", "neg", "abs", "sign", "copysign", "sqrt"),
+        *(
+            "floor",
+            "ceil",
+            "trunc",
+            "round",
+            "eq",
+            "ne",
+            "lt",
+            "le",
+            "gt",
+            "ge",
+            "and",
+            "or",
+            "xor",
+            "not",
+            "shl",
+            "shr",
+        ),
+        *("select", "cast", "bitcast", "isnan", "isinf", "isfinite"),
+    )
+)  # operations of a few instructions
 
 
 def register(dtype: DType) -> str:

@@ -275,8 +275,9 @@ class Lanes(Leaves):
             return first, [k + 1 for k in first]
         if 1 << level < part:
             places = [start + k for start in range(0, n, part) for k in range(0, part, 2)]
-            first = [v * n + places[s * part // 2 + k]
-                     for s in range(n // part) for v in (0, 1) for k in range(part // 2)]
+            first = [
+                v * n + places[s * part // 2 + k] for s in range(n // part) for v in (0, 1) for k in range(part // 2)
+            ]
             return first, [k + 1 for k in first]
         first = [start + k for start in range(0, 2 * n, 2 * part) for k in range(part)]
         return first, [k + part for k in first]

@@ -35,8 +35,11 @@ def large_results(kernel: Kernel) -> frozenset[str]:
     for b in kernel.outputs:
         count = product(b.shape)
         row = (b.shape[-1] if b.shape else 1) * b.dtype.itemsize
-        if isinstance(count, int) and count * b.dtype.itemsize >= LARGE \
-                and (row >= LONG or (row >= SHORT and row % LINE == 0)):
+        if (
+            isinstance(count, int)
+            and count * b.dtype.itemsize >= LARGE
+            and (row >= LONG or (row >= SHORT and row % LINE == 0))
+        ):
             large.add(b.name)
     return frozenset(large - loaded(kernel.body)) if large else frozenset()
 

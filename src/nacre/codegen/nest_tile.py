@@ -65,8 +65,9 @@ class Tiles(Statements):
         step = stride(buffer, e.index, last.index, scope)
         return None if step in (0, 1, -1) else step
 
-    def tile(self, tiling: Tiling, last: For, rows: tuple[Val, Val], columns: tuple[Val, Val],
-             following: Sequence[Val]) -> None:
+    def tile(
+        self, tiling: Tiling, last: For, rows: tuple[Val, Val], columns: tuple[Val, Val], following: Sequence[Val]
+    ) -> None:
         """Write a tile: rounds `rows` (start, end) of the loop along, `columns` of the vector loop.
 
         `following` are the addresses at which the loads of the next tile begin.
@@ -76,8 +77,11 @@ class Tiles(Statements):
         for e, _ in tiling.loads:
             rooms.append(self.f.gep(self.scratch, self.size(self.scratch_size)))
             self.scratch_size = self.scratch_size + side * side * e.dtype.itemsize
-        with f.loop("across", *columns, tiling.lanes) as across, f.loop("down", *rows, tiling.lanes) as down, \
-                self.scope():
+        with (
+            f.loop("across", *columns, tiling.lanes) as across,
+            f.loop("down", *rows, tiling.lanes) as down,
+            self.scope(),
+        ):
             begun = self.beginnings(tiling, last, down.index, across.index)
             row, column = f.sub(down.index, rows[0]), f.sub(across.index, columns[0])
             ends = f.sub(rows[1], down.index), f.sub(columns[1], across.index)

@@ -46,8 +46,14 @@ ALONE = Around()
 def max_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
     """y = the largest tap of every window; buffers x, y."""
     if scalar in HALF_TYPES:
-        return through_float(isa, scalar, lambda s: max_forward(isa, s, window),
-                             (_image(window, "x"),), _result(window, "y"), epilogue=around != ALONE)
+        return through_float(
+            isa,
+            scalar,
+            lambda s: max_forward(isa, s, window),
+            (_image(window, "x"),),
+            _result(window, "y"),
+            epilogue=around != ALONE,
+        )
     k = around.kernel(isa, scalar, "max_window", "x", "y")
     if is_apart(window):
         return Steps((ApartMax(k, window, around.epilogue, around.operands, around.before).write(),))
@@ -74,8 +80,14 @@ def max_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> S
 def sum_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
     """y = the sum of every window; buffers x, y."""
     if scalar in HALF_TYPES:
-        return through_float(isa, scalar, lambda s: sum_forward(isa, s, window),
-                             (_image(window, "x"),), _result(window, "y"), epilogue=around != ALONE)
+        return through_float(
+            isa,
+            scalar,
+            lambda s: sum_forward(isa, s, window),
+            (_image(window, "x"),),
+            _result(window, "y"),
+            epilogue=around != ALONE,
+        )
     k = around.kernel(isa, scalar, "sum_window", "x", "y")
     if is_apart(window):
         return Steps((ApartSum(k, window, around.epilogue, around.operands, around.before).write(),))
@@ -86,8 +98,14 @@ def sum_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -
 def sum_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
     """dx = the sum of dy over the windows that hold a pixel; buffers dy, dx."""
     if scalar in HALF_TYPES:
-        return through_float(isa, scalar, lambda s: sum_grad(isa, s, window),
-                             (_result(window, "dy"),), _image(window, "dx"), epilogue=around != ALONE)
+        return through_float(
+            isa,
+            scalar,
+            lambda s: sum_grad(isa, s, window),
+            (_result(window, "dy"),),
+            _image(window, "dx"),
+            epilogue=around != ALONE,
+        )
     k = around.kernel(isa, scalar, "sum_window_dx", "dy", "dx")
     if is_apart(window):
         return Steps((ApartSumGrad(k, window, around.epilogue, around.operands, around.before).write(),))
@@ -95,10 +113,19 @@ def sum_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> S
     return Steps((_plane_kernel(k, _gradient(window), fold, around, descending=True).write("dx", window.channels),))
 
 
-def _plane_kernel(k: Kernel, c: Correlation, fold: Fold, around: Around, *, descending: bool = False,
-                  scratch: int = 0) -> PlaneKernel:
-    return PlaneKernel(k, c, fold, descending=descending, scratch=scratch, epilogue=around.epilogue,
-                       operands=around.operands, before=around.before)
+def _plane_kernel(
+    k: Kernel, c: Correlation, fold: Fold, around: Around, *, descending: bool = False, scratch: int = 0
+) -> PlaneKernel:
+    return PlaneKernel(
+        k,
+        c,
+        fold,
+        descending=descending,
+        scratch=scratch,
+        epilogue=around.epilogue,
+        operands=around.operands,
+        before=around.before,
+    )
 
 
 def _image(w: Window, name: str) -> Tensor:
@@ -113,18 +140,32 @@ def _forward(w: Window) -> Correlation:
     """The taps of every output pixel."""
     rows, columns = w.rows, w.columns
     return Correlation(
-        w.channels, 1, 1, (rows.size, columns.size), (rows.kernel, columns.kernel),
+        w.channels,
+        1,
+        1,
+        (rows.size, columns.size),
+        (rows.kernel, columns.kernel),
         tuple(rows.taps(i) for i in range(rows.out)),
-        tuple(columns.taps(i) for i in range(columns.out)), 1, columns.stride)
+        tuple(columns.taps(i) for i in range(columns.out)),
+        1,
+        columns.stride,
+    )
 
 
 def _gradient(w: Window) -> Correlation:
     """The windows of every input pixel."""
     rows, columns = w.rows, w.columns
     return Correlation(
-        w.channels, 1, 1, (rows.out, columns.out), (rows.kernel, columns.kernel),
+        w.channels,
+        1,
+        1,
+        (rows.out, columns.out),
+        (rows.kernel, columns.kernel),
         tuple(rows.hits(i) for i in range(rows.size)),
-        tuple(columns.hits(i) for i in range(columns.size)), columns.stride, 1)
+        tuple(columns.hits(i) for i in range(columns.size)),
+        columns.stride,
+        1,
+    )
 
 
 def _plane(k: Kernel, name: str, plane: Val, rows: int, columns: int) -> Val:
@@ -148,8 +189,7 @@ class MaxIndexFold:
     def start(self, f: Function, vector: str) -> list[Val]:
         return [f.const(vector, float("-inf")), f.const(vector, -1.0)]
 
-    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
-             tap: Operand) -> list[Val]:
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
         best, index = state
         value = load(self.x)
         greater = f.and_(f.fcmp("ugt", value, best), f.fcmp("ord", best, best))
@@ -181,8 +221,7 @@ class MaxGradFold:
     def start(self, f: Function, vector: str) -> list[Val]:
         return [f.zero(vector)]
 
-    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
-             tap: Operand) -> list[Val]:
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
         here = f.fcmp("oeq", load(self.chosen), tap_number(self.k, f, tap))
         if mask is not None:
             here = f.and_(here, mask)
@@ -208,8 +247,7 @@ class SumFold:
     def start(self, f: Function, vector: str) -> list[Val]:
         return [f.zero(vector)]
 
-    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None,
-             tap: Operand) -> list[Val]:
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
         result = f.fadd(state[0], load(self.x))
         return [result if mask is None else f.select(mask, result, state[0])]
 

@@ -22,15 +22,19 @@ MOST_ROWS = 4  # of a window
 def is_apart(w: Window) -> bool:
     """Whether this kernel serves a window: one or two columns, few rows, without gaps, margins or spread taps."""
     axes = w.rows, w.columns
-    return (w.columns.kernel <= 2 and w.rows.kernel <= MOST_ROWS
-            and all(a.stride == a.kernel and a.low == a.high == 0 and (a.dilation == 1 or a.kernel == 1) for a in axes))
+    return (
+        w.columns.kernel <= 2
+        and w.rows.kernel <= MOST_ROWS
+        and all(a.stride == a.kernel and a.low == a.high == 0 and (a.dilation == 1 or a.kernel == 1) for a in axes)
+    )
 
 
 class ApartKernel:
     """What the kernels of one window have in common; a work item is a plane."""
 
-    def __init__(self, k: Kernel, window: Window, epilogue: Epilogue | None, operands: Sequence[str],
-                 before: Before | None) -> None:
+    def __init__(
+        self, k: Kernel, window: Window, epilogue: Epilogue | None, operands: Sequence[str], before: Before | None
+    ) -> None:
         self.k, self.window, self.epilogue, self.before = k, window, epilogue, before
         self.operands = tuple(k.pointers[name] for name in operands)
         self.across = window.columns.kernel
@@ -85,8 +89,10 @@ class ApartForward(ApartKernel, ABC):
         """A vector of windows, `count` of them, which begin at an element of x, to an element of y."""
         k, f, columns = self.k, self.k.f, self.window.columns
         lines = [f.add(source, kh * columns.size) for kh in range(self.window.rows.kernel)]
-        rows = [[self._pixels(f.add(line, i * k.lanes), self._present(count * self.across, i))
-                 for i in range(self.across)] for line in lines]
+        rows = [
+            [self._pixels(f.add(line, i * k.lanes), self._present(count * self.across, i)) for i in range(self.across)]
+            for line in lines
+        ]
         self._store("y", self._value(rows), target, self._present(count))
 
     def _pixels(self, offset: Val, mask: Val | None) -> Val:
@@ -145,12 +151,17 @@ class ApartGrad(ApartKernel, ABC):
             gradients = f.gep(source, f.mul(row.index, columns.out), k.scalar)
             offset = f.add(self.start, f.mul(row.index, rows.kernel * columns.size))
             with f.loop("at", 0, whole, k.lanes) as at:
-                self._windows(f.gep(gradients, at.index, k.scalar), f.add(offset, f.mul(at.index, self.across)),
-                              k.lanes, k.lanes * self.across)
+                self._windows(
+                    f.gep(gradients, at.index, k.scalar),
+                    f.add(offset, f.mul(at.index, self.across)),
+                    k.lanes,
+                    k.lanes * self.across,
+                )
             left = columns.size - whole * self.across
             if left:
-                self._windows(f.gep(gradients, whole, k.scalar), f.add(offset, whole * self.across),
-                              columns.out - whole, left)
+                self._windows(
+                    f.gep(gradients, whole, k.scalar), f.add(offset, whole * self.across), columns.out - whole, left
+                )
 
     def _windows(self, gradients: Val, offset: Val, count: int, pixels: int) -> None:
         """A vector of `count` windows with `pixels` pixels in each row, from an offset in x."""
@@ -161,7 +172,7 @@ class ApartGrad(ApartKernel, ABC):
         lines = [f.add(offset, kh * self.window.columns.size) for kh in range(self.window.rows.kernel)]
         found = self._spread(g, lines, pixels)
         for kh, line in enumerate(lines):
-            parts = found[kh * self.across:(kh + 1) * self.across]
+            parts = found[kh * self.across : (kh + 1) * self.across]
             for i, value in enumerate(parts if self.across == 1 else interleaved(f, parts)):
                 if pixels > i * k.lanes:
                     self._store("dx", value, f.add(line, i * k.lanes), self._present(pixels, i))
@@ -196,8 +207,10 @@ class ApartMaxGrad(ApartGrad):
     def _pixels(self, line: Val, pixels: int) -> list[Val]:
         """The given number of pixels in one row of a vector of windows."""
         k, f = self.k, self.k.f
-        return [masked_load(k, f, f.gep(k.pointers["x"], f.add(line, i * k.lanes), k.scalar), self._present(pixels, i))
-                for i in range(self.across)]
+        return [
+            masked_load(k, f, f.gep(k.pointers["x"], f.add(line, i * k.lanes), k.scalar), self._present(pixels, i))
+            for i in range(self.across)
+        ]
 
     def _first(self, taps: Sequence[Val]) -> list[Val | None]:
         """For each tap where it is the first NaN, or the first that none exceeds; None for everywhere."""

@@ -44,7 +44,7 @@ class Bands:
         """The rows that each band reads: the first, and that behind the last."""
         found: list[tuple[int, int]] = []
         for start in range(0, len(self.rows), self.height):
-            read = [i for taps in self.rows[start:start + self.height] for _, i in taps]
+            read = [i for taps in self.rows[start : start + self.height] for _, i in taps]
             found.append((min(read), max(read) + 1) if read else (0, 0))
         return found
 

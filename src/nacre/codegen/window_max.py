@@ -26,8 +26,15 @@ class MaxKernel:
     together, of each pixel: one, or those of a block, which has nothing before or behind it.
     """
 
-    def __init__(self, k: Kernel, window: Window, epilogue: Epilogue | None = None, operands: Sequence[str] = (),
-                 before: Before | None = None, block: int = 1) -> None:
+    def __init__(
+        self,
+        k: Kernel,
+        window: Window,
+        epilogue: Epilogue | None = None,
+        operands: Sequence[str] = (),
+        before: Before | None = None,
+        block: int = 1,
+    ) -> None:
         self.k, self.window, self.epilogue, self.before, self.block = k, window, epilogue, before, block
         self.operands = tuple(k.pointers[name] for name in operands)
         columns = window.columns
@@ -93,8 +100,12 @@ class MaxKernel:
             here = f.gep(begin, product(f, kh.index, step), k.scalar)
             if self.block > 1:  # lines are longer than pages, so that nothing else asks for the next ones in time
                 self._ask(here, places)
-            kh.next(*[f.minmax("maximum", old, self._pixels(here, at, pixels))
-                      for old, at in zip(kh.carried, places, strict=True)])
+            kh.next(
+                *[
+                    f.minmax("maximum", old, self._pixels(here, at, pixels))
+                    for old, at in zip(kh.carried, places, strict=True)
+                ]
+            )
         to = f.gep(f.gep(f["scratch"], self.low, k.scalar), start, k.scalar)
         for at, value in zip(places, kh.results, strict=True):
             f.store(value, f.gep(to, at, k.scalar))

@@ -63,7 +63,7 @@ def trimmed(shape: Shape, run: Run) -> Run | None:
 
 def stretch(shape: Shape, run: Run, length: Size) -> Shape:
     """A shape with one axis of a length in the place of a run."""
-    return *shape[:run[0]], length, *shape[run[1]:]
+    return *shape[: run[0]], length, *shape[run[1] :]
 
 
 def stretched(e: Equation, run: Run, length: int) -> dict[str, Any]:
@@ -74,8 +74,10 @@ def stretched(e: Equation, run: Run, length: int) -> dict[str, Any]:
     wanted = needs(e, run)
     assert wanted is not None
     if e.primitive.name in PRODUCTS:
-        params["contract"] = tuple(tuple(axes if held is None else _moved(axes, held))
-                                   for axes, held in zip(params["contract"], wanted, strict=True))
+        params["contract"] = tuple(
+            tuple(axes if held is None else _moved(axes, held))
+            for axes, held in zip(params["contract"], wanted, strict=True)
+        )
     elif "axes" in params:
         held = run if e.primitive.name == "broadcast" else wanted[0]
         assert held is not None
@@ -133,7 +135,7 @@ def _neighbours(axes: Sequence[int]) -> Run | None:
 
 def _same_place(shape: Shape, run: Run, other: Shape) -> Run | None:
     """The run of a reshaped value that has the same elements at the same places."""
-    before, length = product(shape[:run[0]]), product(shape[slice(*run)])
+    before, length = product(shape[: run[0]]), product(shape[slice(*run)])
     for start in range(len(other)):
         if product(other[:start]) == before and other[start] != 1:
             for stop in range(start + 1, len(other) + 1):

@@ -27,16 +27,19 @@ def computed(q: TensorType) -> DType:
     return float32 if q.dtype.bits < 32 else q.dtype
 
 
-def _attend_type(q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...], out: DType,
-                 **_: object) -> tuple[TensorType, ...]:
+def _attend_type(
+    q: TensorType, k: TensorType, v: TensorType, *mask: TensorType, results: tuple[str, ...], out: DType, **_: object
+) -> tuple[TensorType, ...]:
     rows, wide = q.shape[:-1], computed(q)
     dtypes = {"out": out}
-    return tuple(TensorType((*rows, v.shape[-1]) if r in ("out", "mixed") else rows, dtypes.get(r, wide))
-                 for r in results)
+    return tuple(
+        TensorType((*rows, v.shape[-1]) if r in ("out", "mixed") else rows, dtypes.get(r, wide)) for r in results
+    )
 
 
-def _grads_type(q: TensorType, k: TensorType, v: TensorType, *rest: TensorType, results: tuple[str, ...],
-                **_: object) -> tuple[TensorType, ...]:
+def _grads_type(
+    q: TensorType, k: TensorType, v: TensorType, *rest: TensorType, results: tuple[str, ...], **_: object
+) -> tuple[TensorType, ...]:
     shapes = {"q": q.shape, "k": k.shape, "v": v.shape}
     return tuple(TensorType(shapes[r], computed(q)) for r in results)
 
@@ -130,11 +133,19 @@ def _equations(match: Match) -> list[Equation]:
     if match.mixes:
         out = match.results["out"].type.dtype if "out" in match.results else match.results["most"].type.dtype
         params = {**match.params, "online": match.online, "results": names, "out": out}
-        found.append(Equation(attend_p, (*match.stored, *masks), params, tuple(match.results[r] for r in names),
-                              match.source))
+        found.append(
+            Equation(attend_p, (*match.stored, *masks), params, tuple(match.results[r] for r in names), match.source)
+        )
     if match.grads:
         assert match.cotangent is not None and match.shift is not None
         inputs = (*match.stored, match.cotangent, match.results["most"], match.shift, *masks)
-        found.append(Equation(attend_grads_p, inputs, {**match.params, "results": tuple(match.grads)},
-                              tuple(match.grads.values()), match.source))
+        found.append(
+            Equation(
+                attend_grads_p,
+                inputs,
+                {**match.params, "results": tuple(match.grads)},
+                tuple(match.grads.values()),
+                match.source,
+            )
+        )
     return found

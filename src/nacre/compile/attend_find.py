@@ -59,8 +59,7 @@ class Match:
         scale = next((float(a.array) for s, a in self.chain if s in FACTORS and isinstance(a, Literal)), 1.0)
         steps = tuple(s for s, _ in self.chain if s != "causal")
         causal = any(s == "causal" for s, _ in self.chain)
-        return {"causal": causal, "scale": scale, "shares": self.shares, "empties": self.empties,
-                "steps": steps}
+        return {"causal": causal, "scale": scale, "shares": self.shares, "empties": self.empties, "steps": steps}
 
     @property
     def sound(self) -> bool:
@@ -308,8 +307,9 @@ class Finder:
         if divided and len(readers) == 2:
             match.shares = True
             match.taken.append(divided[0])
-            return self.only(divided[0].outputs[0], *self.readers.get(divided[0].outputs[0], [])[:1]) \
-                and self.meets(match, divided[0].outputs[0])
+            return self.only(divided[0].outputs[0], *self.readers.get(divided[0].outputs[0], [])[:1]) and self.meets(
+                match, divided[0].outputs[0]
+            )
         if not self.meets(match, match.p):
             return False
         self.divides(match)
@@ -388,8 +388,11 @@ class Finder:
         rest = [e for e in self.readers.get(match.p, []) if not any(e is t for t in match.taken)]
         if not rest:
             return match.p not in self.outputs
-        return match.p not in self.outputs and all(self.of_values(match, e) or self.of_scores(match, e) for e in rest) \
+        return (
+            match.p not in self.outputs
+            and all(self.of_values(match, e) or self.of_scores(match, e) for e in rest)
             and match.shift is not None
+        )
 
     def of_values(self, match: Match, e: Equation) -> bool:
         """Whether an equation is the product of weights and cotangents."""
@@ -443,8 +446,13 @@ class Finder:
         """Whether an equation is the transpose of a step on scores."""
         if name in FACTORS:
             factors = [self.constant(a) for a in e.inputs if a is not g]
-            return (e.primitive.name == FACTORS[name] == "mul" and len(factors) == 1 and factors[0] is not None
-                    and isinstance(operand, Literal) and factors[0].key == operand.key)
+            return (
+                e.primitive.name == FACTORS[name] == "mul"
+                and len(factors) == 1
+                and factors[0] is not None
+                and isinstance(operand, Literal)
+                and factors[0].key == operand.key
+            )
         if e.primitive.name != "select" or e.inputs[0] is not operand or e.inputs[1] is not g:
             return False
         zero = self.constant(e.inputs[2])

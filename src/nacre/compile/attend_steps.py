@@ -51,14 +51,17 @@ def attend_grads_steps(isa: Isa, e: Equation, views: list[View], result: View) -
     return _steps(e, views, result, ("Q", "K", "V", "G", "Most", "Shift"), GRADS, partial(_backward, isa))
 
 
-def _steps(e: Equation, views: list[View], result: View, names: tuple[str, ...], known: Sequence[str],
-           kernel: Kernel) -> list[TemplateStep] | list[int]:
+def _steps(
+    e: Equation, views: list[View], result: View, names: tuple[str, ...], known: Sequence[str], kernel: Kernel
+) -> list[TemplateStep] | list[int]:
     """The launch of a kernel whose operands have names, the mask's last."""
     names = (*names, "Mask")[: len(e.inputs)]
     batch = e.inputs[0].type.rank - 2
     results: tuple[str, ...] = e.params["results"]
-    places: dict[str, Place] = {**dict(zip(names, views, strict=True)),
-                                **{_address(r, known): v for r, v in zip(results, e.outputs, strict=True)}}
+    places: dict[str, Place] = {
+        **dict(zip(names, views, strict=True)),
+        **{_address(r, known): v for r, v in zip(results, e.outputs, strict=True)},
+    }
     laid = [(n, x.type.shape, v.strides, n == "Mask") for n, x, v in zip(names, e.inputs, views, strict=True)]
     for r, v in zip(results, e.outputs, strict=True):
         strides = result.strides if v is e.outputs[0] else row_major(v.type.shape)
@@ -85,8 +88,9 @@ def _lies(shape: Shape, strides: tuple[Size, ...], split: int, batch: int, repea
     return batch_strides(shape, strides, split, batch) if contiguous else None
 
 
-def _launch(e: Equation, split: int, places: dict[str, Place], strides: dict[str, Strides],
-            kernel: Kernel) -> TemplateStep:
+def _launch(
+    e: Equation, split: int, places: dict[str, Place], strides: dict[str, Strides], kernel: Kernel
+) -> TemplateStep:
     q, k, v = (x.type.shape for x in e.inputs[:3])
     batch = q[:-2]
     mask = e.inputs[-1].type if "Mask" in places else None
@@ -95,13 +99,28 @@ def _launch(e: Equation, split: int, places: dict[str, Place], strides: dict[str
     wide = computed(e.inputs[0].type)
     same = all(d is wide for d in operands)
     out: DType = e.params.get("out", wide)
-    scores = Scores(wide, e.params["steps"], e.params["scale"], mask.dtype if mask else None,
-                    0 if repeats else 1, e.params["causal"], e.params["shares"], e.params["empties"],
-                    e.params.get("online", False), () if same else operands, None if out is wide else out)
+    scores = Scores(
+        wide,
+        e.params["steps"],
+        e.params["scale"],
+        mask.dtype if mask else None,
+        0 if repeats else 1,
+        e.params["causal"],
+        e.params["shares"],
+        e.params["empties"],
+        e.params.get("online", False),
+        () if same else operands,
+        None if out is wide else out,
+    )
     code, about = kernel(scores, e.params["results"])
     sizes = heads, queries, keys, depth, width = product(batch), q[-2], k[-2], q[-1], v[-1]
-    values: dict[str, Size] = {"inner": product(batch[split:]), "queries": queries, "keys": keys, "depth": depth,
-                               "width": width}
+    values: dict[str, Size] = {
+        "inner": product(batch[split:]),
+        "queries": queries,
+        "keys": keys,
+        "depth": depth,
+        "width": width,
+    }
     for name, (outer, inner, rest) in strides.items():
         values |= {f"{name.lower()}.outer": outer, f"{name.lower()}.inner": inner}
         values |= {f"{name.lower()}.row": rest[0]} if len(rest) > 1 else {}

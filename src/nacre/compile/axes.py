@@ -23,8 +23,9 @@ def adjacent(group: Sequence[int], k: int, domain: Sequence[Size], strides: Sequ
     return merged_stride(group, domain, strides) == strides[k] * domain[k]
 
 
-def merged_axes(domain: Sequence[Size], reduced: tuple[int, ...], strides: Sequence[Sequence[Size]],
-                apart: bool) -> list[tuple[int, ...]]:
+def merged_axes(
+    domain: Sequence[Size], reduced: tuple[int, ...], strides: Sequence[Sequence[Size]], apart: bool
+) -> list[tuple[int, ...]]:
     """Axes in groups that act as one: kept or reduced alike, and adjacent in every buffer of the given strides."""
     groups: list[list[int]] = []
     for k in range(len(domain)):

@@ -273,7 +273,7 @@ class _Group:
         stacks = [_stacked(builder, c, rows, rounds) for c in cuts]
         params = {"body": body.finish([*wholes, *made]), "carries": len(fixed), "length": rounds, "reverse": False}
         loop = builder.add(primitive_named("scan"), [*fixed, *stacks], params, self.seed.source)
-        pieces = [[_reshape(builder, v, (rows * rounds, *v.type.shape[2:]))] for v in loop[len(fixed):]]
+        pieces = [[_reshape(builder, v, (rows * rounds, *v.type.shape[2:]))] for v in loop[len(fixed) :]]
         if rows * rounds < self.length:
             ends = [_slice(builder, c, rows * rounds, self.length) for c in cuts]
             for piece, v in zip(pieces, self.band(builder, self.length - rows * rounds, fixed, ends), strict=True):
@@ -337,8 +337,9 @@ def _reshape(builder: Builder, x: Atom, shape: Sequence[object]) -> Atom:
 def _slice(builder: Builder, x: Atom, start: int, stop: int) -> Var:
     """A stretch of the first axis."""
     others = x.type.shape[1:]
-    return _add(builder, "slice", x, starts=(start, *(0 for _ in others)), stops=(stop, *others),
-                steps=(1,) * x.type.rank)
+    return _add(
+        builder, "slice", x, starts=(start, *(0 for _ in others)), stops=(stop, *others), steps=(1,) * x.type.rank
+    )
 
 
 def _moved(builder: Builder, x: Atom, source: int, target: int) -> Atom:

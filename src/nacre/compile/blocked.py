@@ -110,8 +110,13 @@ def _saved_reading(e: Equation) -> float:
 
 def _is_maximum(e: Equation) -> bool:
     """Whether a maximum of windows has a kernel for blocks."""
-    return (e.primitive is window_max_p and e.inputs[0].type.dtype is float32 and is_image(e.inputs[0])
-            and is_image(e.outputs[0]) and max(e.params["size"][1], e.params["stride"][1]) <= WIDEST)
+    return (
+        e.primitive is window_max_p
+        and e.inputs[0].type.dtype is float32
+        and is_image(e.inputs[0])
+        and is_image(e.outputs[0])
+        and max(e.params["size"][1], e.params["stride"][1]) <= WIDEST
+    )
 
 
 def _is_pointwise(e: Equation) -> bool:
@@ -130,9 +135,9 @@ def _split_channels(e: Equation) -> tuple[Shape, tuple[int, ...]] | None:
     if 1 not in axes or x[axes.index(1)] == 1:
         return x, axes
     at = axes.index(1)
-    if any(n != 1 for n in x[at + 1:]):
+    if any(n != 1 for n in x[at + 1 :]):
         return None
-    return (*x[:at], x[at] // BLOCK, *x[at + 1:], BLOCK), (*axes, 4)
+    return (*x[:at], x[at] // BLOCK, *x[at + 1 :], BLOCK), (*axes, 4)
 
 
 def _is_made(e: Equation) -> bool:
@@ -263,8 +268,7 @@ class _Writer:
         if y in self.groups.read:
             self.planes(e, y)
 
-    def one(self, source: str, primitive: Primitive, inputs: tuple[Atom, ...], params: Any,
-            type: TensorType) -> Var:
+    def one(self, source: str, primitive: Primitive, inputs: tuple[Atom, ...], params: Any, type: TensorType) -> Var:
         """A new value of an equation."""
         found = Var(type)
         self.equations.append(Equation(primitive, inputs, params, (found,), source))

@@ -108,8 +108,9 @@ def _lean_branch(e: Equation, wanted: Sequence[int]) -> Equation:
 
 
 def _chosen(e: Equation, operands: Sequence[int], params: Mapping[str, Any], results: Sequence[int]) -> Equation:
-    return Equation(e.primitive, tuple(e.inputs[k] for k in operands), params, tuple(e.outputs[k] for k in results),
-                    e.source)
+    return Equation(
+        e.primitive, tuple(e.inputs[k] for k in operands), params, tuple(e.outputs[k] for k in results), e.source
+    )
 
 
 def _reads(graph: Graph, outputs: Iterable[int]) -> set[int]:

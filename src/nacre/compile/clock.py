@@ -47,9 +47,16 @@ class Clocked:
         self.places = [k for k, row in enumerate(rows) if row.kind is Kind.LAUNCH]
         walked = [rows[k] for k in self.places]
         self.steps = [row.step for row in walked]
-        self.barriers = np.array([self.team == 1, *(
-            b.inside[:1] != a.inside[:1] or (not b.inside and (self.team == 1 or a.epoch != b.epoch))
-            for a, b in pairwise(walked))][:len(walked)], bool)
+        self.barriers = np.array(
+            [
+                self.team == 1,
+                *(
+                    b.inside[:1] != a.inside[:1] or (not b.inside and (self.team == 1 or a.epoch != b.epoch))
+                    for a, b in pairwise(walked)
+                ),
+            ][: len(walked)],
+            bool,
+        )
 
     def run(self) -> Taken:
         """One run; it overwrites the buffers as the plan says."""

@@ -14,8 +14,9 @@ from nacre.base.types import Shape
 from nacre.ir.graph import Equation
 from nacre.ir.primitive import Template
 
-CONVOLUTIONS = frozenset(("convolve", "convolve_blocked", "convolve_input_grad", "winograd", "winograd_blocked",
-                          "winograd_input_grad"))
+CONVOLUTIONS = frozenset(
+    ("convolve", "convolve_blocked", "convolve_input_grad", "winograd", "winograd_blocked", "winograd_input_grad")
+)
 WINDOWS = frozenset(("window_max", "window_max_grad", "window_sum", "window_sum_grad"))
 FINISHED = CONVOLUTIONS | {"contract"}  # templates whose generators take an ending: a pointwise cluster
 
@@ -127,8 +128,11 @@ def ordered(nodes: set[Node]) -> list[Node]:
             elif n not in done:
                 done[n] = False
                 todo.append((n, True))
-                todo += [(m, False) for m in sorted(current(n.before), key=lambda m: -m.number)
-                         if m not in done and m is not n]
+                todo += [
+                    (m, False)
+                    for m in sorted(current(n.before), key=lambda m: -m.number)
+                    if m not in done and m is not n
+                ]
     return order
 
 

@@ -52,8 +52,16 @@ class Planner(Protocol):
         """A new value."""
         ...
 
-    def nest(self, kernel: Kernel, reads: Sequence[View], writes: Sequence[int], cost: int, label: str,
-             equations: Sequence[Equation], idle: bool = False) -> None:
+    def nest(
+        self,
+        kernel: Kernel,
+        reads: Sequence[View],
+        writes: Sequence[int],
+        cost: int,
+        label: str,
+        equations: Sequence[Equation],
+        idle: bool = False,
+    ) -> None:
         """Launch a nest."""
         ...
 
@@ -229,8 +237,11 @@ def _while(p: Planner, e: Equation) -> None:
     _results(asks, [cell])
     asks.write()
     outputs = tuple(body.outputs[k] for k in carries.moving)
-    child = p.within(lean(Graph(body.inputs, body.equations, outputs, body.name)),
-                     dict(zip(body.inputs, carries.places, strict=True)), False)
+    child = p.within(
+        lean(Graph(body.inputs, body.equations, outputs, body.name)),
+        dict(zip(body.inputs, carries.places, strict=True)),
+        False,
+    )
     _results(child, carries.made)
     child.write()
     ending = carries.end(child, body.inputs, e)

@@ -142,8 +142,14 @@ def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
     operands, others = [operand(kernel.inputs[k]) for k in read], [operand(kernel.outputs[k]) for k in beside]
     if any(o is None for o in (*operands, *others)):
         return None
-    ending = Ending(straight(kernel), kernel.inputs[mine[0]].name, tuple(o for o in operands if o),
-                    kernel.outputs[main[0]].name, tuple(o for o in others if o), keeps)
+    ending = Ending(
+        straight(kernel),
+        kernel.inputs[mine[0]].name,
+        tuple(o for o in operands if o),
+        kernel.outputs[main[0]].name,
+        tuple(o for o in others if o),
+        keeps,
+    )
     written = [lowered.writes[main[0]], *(lowered.writes[k] for k in beside), *([raw] if keeps else [])]
     return Ended(ending, tuple(lowered.reads[k] for k in read), tuple(written), lowered.cost)
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from nacre.base.dims import Size
 from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Kernel, Let, Load, Stmt, Store, While
 
-HEAVY = frozenset((
-    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "cbrt", "sigmoid", "erf", "erfc"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-))
+HEAVY = frozenset(
+    (
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "cbrt", "sigmoid", "erf", "erfc"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    )
+)
 
 UNKNOWN = 64  # rounds of a loop whose length is not known
 ACCESS = 4  # what a vector read or written costs: the time of so many instructions where it is in no near cache

@@ -74,8 +74,12 @@ def _is_product(node: Node, cluster: Node) -> bool:
         return False
     e = node.equations[0]
     low = e.primitive.lowering
-    return (isinstance(low, Template) and low.name in FINISHED and e.outputs[0].type.shape == cluster.domain
-            and e.outputs[0].type.dtype in (float32, float64, int32))
+    return (
+        isinstance(low, Template)
+        and low.name in FINISHED
+        and e.outputs[0].type.shape == cluster.domain
+        and e.outputs[0].type.dtype in (float32, float64, int32)
+    )
 
 
 def _is_window(node: Node) -> bool:
@@ -100,8 +104,9 @@ def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
     return found
 
 
-def build(fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool,
-          views: Sequence[View]) -> TemplateStep | None:
+def build(
+    fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool, views: Sequence[View]
+) -> TemplateStep | None:
     """The launch of a product with its cluster, or None if the two do not fit."""
     e = ending.equations[0]
     for split, a, b in readings(e, views):
@@ -117,12 +122,14 @@ def build(fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool,
 def _in_place(lowered: Lowered, result: Var, strides: tuple[Size, ...]) -> bool:
     """Whether a cluster's elements are made from a product's elements of the same place, not of a flip, say."""
     found = [b for v, b in zip(lowered.reads, lowered.kernel.inputs, strict=True) if v.base is result]
-    return all(b.strides is not None and all(n == 1 or s == raw for n, s, raw in
-                                             zip(b.shape, b.strides, (*strides, 1), strict=True)) for b in found)
+    return all(
+        b.strides is not None
+        and all(n == 1 or s == raw for n, s, raw in zip(b.shape, b.strides, (*strides, 1), strict=True))
+        for b in found
+    )
 
 
-def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor,
-              views: Sequence[View]) -> TemplateStep | None:
+def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor, views: Sequence[View]) -> TemplateStep | None:
     """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
     given, raw = ending.lowered.kernel, ending.product.outputs[0]
     kernel, numbers = apart(given)
@@ -135,8 +142,17 @@ def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor,
         return None
     kinds = tuple((kernel.inputs[k].name, str(kind), kernel.inputs[k].dtype) for k, kind in operands)
     results = tuple((b.name, b.dtype) for b in kernel.outputs)
-    code, plan = _contraction(isa, form, straight(kernel), kernel.inputs[mine[0]].name, kinds, results,
-                              ending.keeps is not None, bool(ending.over), _level(kernel, operands, ending.keeps))
+    code, plan = _contraction(
+        isa,
+        form,
+        straight(kernel),
+        kernel.inputs[mine[0]].name,
+        kinds,
+        results,
+        ending.keeps is not None,
+        bool(ending.over),
+        _level(kernel, operands, ending.keeps),
+    )
     written = [(v, b.strides) for v, b in zip(ending.lowered.writes, kernel.outputs, strict=True) if b.strides]
     if any(strides[3] != 1 and b.shape[3] != 1 for (_, strides), b in zip(written, kernel.outputs, strict=True)):
         return None
@@ -152,9 +168,12 @@ def _over(lowered: Lowered, views: Sequence[View], given: Collection[Atom]) -> t
     Each element is read by the work item that writes the same element, before that.
     """
     bases = [v.base for v in (*views, *lowered.reads)]
-    return tuple((view, v) for view, x in zip(lowered.reads, lowered.kernel.inputs, strict=True)
-                 for v, y in zip(lowered.writes, lowered.kernel.outputs, strict=True)
-                 if view.base in given and view.offset == 0 and bases.count(view.base) == 1 and alike(x, y))
+    return tuple(
+        (view, v)
+        for view, x in zip(lowered.reads, lowered.kernel.inputs, strict=True)
+        for v, y in zip(lowered.writes, lowered.kernel.outputs, strict=True)
+        if view.base in given and view.offset == 0 and bases.count(view.base) == 1 and alike(x, y)
+    )
 
 
 def _level(kernel: Kernel, operands: Sequence[tuple[int, str | None]], raw: tuple[Size, ...] | None) -> bool:
@@ -180,9 +199,17 @@ def _kind(b: Buffer) -> str | None:
 
 
 @lru_cache(maxsize=512)
-def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
-                 operands: tuple[tuple[str, str, DType], ...], results: tuple[tuple[str, DType], ...],
-                 keeps: bool, over: bool, level: bool) -> tuple[Code, Contraction]:
+def _contraction(
+    isa: Isa,
+    form: Form,
+    body: tuple[Stmt, ...],
+    mine: str,
+    operands: tuple[tuple[str, str, DType], ...],
+    results: tuple[tuple[str, DType], ...],
+    keeps: bool,
+    over: bool,
+    level: bool,
+) -> tuple[Code, Contraction]:
     def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
         values = {mine: sums}
         for (name, _, held), x in zip(operands, loads, strict=True):
@@ -192,5 +219,11 @@ def _contraction(isa: Isa, form: Form, body: tuple[Stmt, ...], mine: str,
         return [*found, sums] if keeps else found
 
     return product_code(
-        isa, form, outputs=[*(d for _, d in results), *([form.result] if keeps else [])],
-        operands=[Operand(kind, held) for _, kind, held in operands], epilogue=epilogue, over=over, level=level)
+        isa,
+        form,
+        outputs=[*(d for _, d in results), *([form.result] if keeps else [])],
+        operands=[Operand(kind, held) for _, kind, held in operands],
+        epilogue=epilogue,
+        over=over,
+        level=level,
+    )

@@ -54,8 +54,9 @@ class CompilingExecutor:
             types = tuple(x.type for x in inputs)
             self.turns.fill(NATIVE, key, REMEMBERED, lambda: self.quick(primitive, types, params))
 
-    def quick(self, primitive: Primitive, types: tuple[TensorType, ...],
-              params: Mapping[str, Any]) -> Callable[..., Any]:
+    def quick(
+        self, primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any]
+    ) -> Callable[..., Any]:
         """`bind` on operands of these types: native for plain dense tensors, and recorded there if they have nodes."""
 
         def general(*inputs: Value) -> Any:
@@ -83,6 +84,7 @@ class CompilingExecutor:
 
     def first(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """An operation not seen before, a view, a call, or operands that are views."""
+
         def again(*inputs: Value) -> Any:
             """The operation on other operands of these types."""
             return self.first(key, primitive, inputs, params)
@@ -110,19 +112,27 @@ class CompilingExecutor:
             self.kernels.clear()
         self.kernels[key] = kernel
 
-    def evaluate_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any],
-                         types: tuple[TensorType, ...]) -> Any:
+    def evaluate_strided(
+        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], types: tuple[TensorType, ...]
+    ) -> Any:
         """Operands that are views: their strides belong to what is compiled, their offsets to the call."""
-        key = (primitive, types, tuple([x.layout and x.layout.strides for x in inputs]), *params.items(),
-               STATE.numerics)
+        key = (
+            primitive,
+            types,
+            tuple([x.layout and x.layout.strides for x in inputs]),
+            *params.items(),
+            STATE.numerics,
+        )
         kernel = self.strided.get(key)
         if kernel is None:
             kernel = self.turns.fill(
-                self.strided, key, REMEMBERED, lambda: self.prepare_strided(primitive, inputs, params, types))
+                self.strided, key, REMEMBERED, lambda: self.prepare_strided(primitive, inputs, params, types)
+            )
         return kernel(*inputs)
 
-    def prepare_strided(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any],
-                        types: tuple[TensorType, ...]) -> Callable[..., Any]:
+    def prepare_strided(
+        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], types: tuple[TensorType, ...]
+    ) -> Callable[..., Any]:
         """A native callable for a primitive on operands of these types and strides."""
         executable = self.build(primitive, types, [layout_of(x).strides for x in inputs], params)
 
@@ -137,15 +147,26 @@ class CompilingExecutor:
 
         return _results(primitive, entry(executable, general, False, None, True))
 
-    def build(self, primitive: Primitive, types: Sequence[TensorType], strides: Sequence[tuple[int, ...]],
-              params: Mapping[str, Any]) -> Executable:
+    def build(
+        self,
+        primitive: Primitive,
+        types: Sequence[TensorType],
+        strides: Sequence[tuple[int, ...]],
+        params: Mapping[str, Any],
+    ) -> Executable:
         """The executable of one primitive for operands of these types and strides."""
         builder = Builder(primitive.name)
         results = builder.add(primitive, [builder.input(t) for t in types], params)
         return program(builder.finish(results), strides)
 
-    def prepare(self, primitive: Primitive, types: Sequence[TensorType], params: Mapping[str, Any],
-                nodes: bool | Recording = False, fallback: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    def prepare(
+        self,
+        primitive: Primitive,
+        types: Sequence[TensorType],
+        params: Mapping[str, Any],
+        nodes: bool | Recording = False,
+        fallback: Callable[..., Any] | None = None,
+    ) -> Callable[..., Any]:
         """A native callable for a primitive on dense operands of the given types; `fallback` serves all others."""
         strides = [row_major(t.shape) for t in types]
         executable = self.build(primitive, types, strides, params)  # type: ignore[arg-type]
@@ -230,4 +251,3 @@ def _fixed(type: TensorType, sizes: Mapping[str, int]) -> TensorType:
 
 EXECUTOR = CompilingExecutor()
 register_executor(EXECUTOR)
-

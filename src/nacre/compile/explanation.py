@@ -72,8 +72,10 @@ class Explanation:
         if isa is None or isa == executable.target.isa:
             return executable.codes[executable.plan.steps[step].code].text.rstrip()
         if stage.kernel is None:
-            raise ArgumentError(f"llvm: for another instruction set the step must have a kernel nest; step {step} "
-                                f"is the template {stage.label}; set NACRE_ISA={isa} and compile again")
+            raise ArgumentError(
+                f"llvm: for another instruction set the step must have a kernel nest; step {step} "
+                f"is the template {stage.label}; set NACRE_ISA={isa} and compile again"
+            )
         if isa not in BY_NAME:
             raise ArgumentError(f"llvm: isa must be one of {', '.join(BY_NAME)}; got {isa!r}")
         return generated(generalise(stage.kernel).kernel, BY_NAME[isa], large_results(stage.kernel)).text.rstrip()
@@ -95,8 +97,14 @@ class Explanation:
 
     def __str__(self) -> str:
         kernels = "\n\n".join(self.kernel(k) for k in range(len(self.stages)))
-        parts = {"signature": self.signature, "graph": self.graph, "simplified": self.simplified,
-                 "clusters": self.clusters, "kernels": kernels, "plan": self.plan}
+        parts = {
+            "signature": self.signature,
+            "graph": self.graph,
+            "simplified": self.simplified,
+            "clusters": self.clusters,
+            "kernels": kernels,
+            "plan": self.plan,
+        }
         return "\n\n".join(f"== {name} ==\n{text.rstrip()}" for name, text in parts.items())
 
 
@@ -180,5 +188,3 @@ def _read(step: Launch, names: dict[int, str]) -> str:
 
 def _written(step: Launch, names: dict[int, str]) -> str:
     return ", ".join(names[v] for v in step.writes)
-
-

@@ -79,8 +79,9 @@ class _Fuser:
         self.flat: dict[Var, Atom] = {}
         self.moved: dict[Var, Equation] = {}  # reshapes that are done by the copy that alone reads them
         self.uses = Counter(x for e in graph.equations for x in e.inputs)
-        self.copied = {e.inputs[0] for e in graph.equations
-                       if e.primitive.name == "copy" and e.outputs[0] not in self.strides}
+        self.copied = {
+            e.inputs[0] for e in graph.equations if e.primitive.name == "copy" and e.outputs[0] not in self.strides
+        }
         self.factors = {x for e in graph.equations if isinstance(e.primitive.lowering, Template) for x in e.inputs}
         self.count = 0
         self.at = 0  # the equation that is visited
@@ -143,8 +144,11 @@ class _Fuser:
                 return
             if low.view is not None and self.visit_view(e, low):
                 return
-            if e.inputs and e.inputs[0] not in self.inline and (
-                    e.primitive.name == "reshape" or e.inputs[0] in self.moved):
+            if (
+                e.inputs
+                and e.inputs[0] not in self.inline
+                and (e.primitive.name == "reshape" or e.inputs[0] in self.moved)
+            ):
                 self.flatten(e)
                 return
             self.cluster(e, e.outputs[0].type.shape, None)
@@ -159,9 +163,13 @@ class _Fuser:
         low = e.primitive.lowering
         assert isinstance(low, Element)
         small = low.cost <= INLINE_COST
-        return small and self.steps(e) <= INLINE_STEPS and all(
-            (isinstance(x, Literal) and not x.type.shape) or (isinstance(x, Var) and x in self.inline)
-            for x in e.inputs
+        return (
+            small
+            and self.steps(e) <= INLINE_STEPS
+            and all(
+                (isinstance(x, Literal) and not x.type.shape) or (isinstance(x, Var) and x in self.inline)
+                for x in e.inputs
+            )
         )
 
     def steps(self, e: Equation) -> int:
@@ -220,8 +228,12 @@ class _Fuser:
             return False
         x = e.inputs[0]
         kept = tuple(k for k in range(len(node.domain)) if k not in node.axes)
-        return (x.type.shape == node.row_shape and e.outputs[0].type.shape == node.domain
-                and tuple(e.params["axes"]) == kept and x not in self.source)
+        return (
+            x.type.shape == node.row_shape
+            and e.outputs[0].type.shape == node.domain
+            and tuple(e.params["axes"]) == kept
+            and x not in self.source
+        )
 
     # ---- clusters
 
@@ -266,8 +278,12 @@ class _Fuser:
         if len(node.equations) >= MOST_EQUATIONS or (axes is not None and node.reductions >= MOST_REDUCTIONS):
             return False
         if axes is not None:  # a reduction
-            return (node.domain == domain and node.axes in (None, axes) and self.reads_full(e, node)
-                    and not self.ends(node, e))
+            return (
+                node.domain == domain
+                and node.axes in (None, axes)
+                and self.reads_full(e, node)
+                and not self.ends(node, e)
+            )
         if self.broadcast_of_row(e, node):
             return True
         if domain == node.domain:
@@ -279,9 +295,18 @@ class _Fuser:
 
         That is how a bias's gradient is made: of what is also a factor of other products.
         """
-        return node.axes is None and reduction.inputs[0] in self.factors and any(
-            isinstance(x, Var) and x in self.producer and x.type.shape == node.domain and is_finished(self.producer[x])
-            for e in node.equations for x in e.inputs)
+        return (
+            node.axes is None
+            and reduction.inputs[0] in self.factors
+            and any(
+                isinstance(x, Var)
+                and x in self.producer
+                and x.type.shape == node.domain
+                and is_finished(self.producer[x])
+                for e in node.equations
+                for x in e.inputs
+            )
+        )
 
     def reads_full(self, e: Equation, node: Node) -> bool:
         """Whether what the node computes is read at the index of its domain."""
@@ -292,8 +317,7 @@ class _Fuser:
         """Whether every operand that the cluster computes is read at the index of the result."""
         if isinstance(e.primitive.lowering, Element) and not is_pointwise(e):
             return not any(self.node(x) is node for x in self.roots(e.inputs))
-        return all(x.type.shape == shape and x not in self.source
-                   for x in self.roots(e.inputs) if self.node(x) is node)
+        return all(x.type.shape == shape and x not in self.source for x in self.roots(e.inputs) if self.node(x) is node)
 
     def join(self, e: Equation, node: Node, axes: tuple[int, ...] | None) -> None:
         """Put the equation into the node, which takes on its reduced axes."""
@@ -405,7 +429,7 @@ class _Fuser:
                 continue
             reader = self.node(v) if v is not None else None
             opaque = reader is None or reader.opaque
-            for x in (e.inputs if opaque else self.roots(e.inputs)):
+            for x in e.inputs if opaque else self.roots(e.inputs):
                 if not isinstance(x, Var):
                     continue
                 elsewhere = inside.get(x) not in (None, reader)
@@ -497,6 +521,7 @@ def _reads_own_index(e: Equation) -> bool:
 
     def operand(k: int) -> Operand:
         """An operand that notes whether it is read at the loop's own index."""
+
         def read(at: tuple[Expr, ...]) -> Expr:
             """A load of the operand at an index, which is noted."""
             reads.append(at == index)
@@ -504,8 +529,9 @@ def _reads_own_index(e: Equation) -> bool:
 
         return read
 
-    low.rule(index, tuple(operand(k) for k in range(len(e.inputs))), tuple(x.type for x in e.inputs),
-             result, **e.params)
+    low.rule(
+        index, tuple(operand(k) for k in range(len(e.inputs))), tuple(x.type for x in e.inputs), result, **e.params
+    )
     return all(reads)
 
 

@@ -134,8 +134,9 @@ def splits(batch: int) -> range:
     return range(max(1, batch))
 
 
-def batch_strides(shape: Shape, strides: tuple[Size, ...], split: int,
-                  batch: int) -> tuple[Size, Size, tuple[Size, ...]] | None:
+def batch_strides(
+    shape: Shape, strides: tuple[Size, ...], split: int, batch: int
+) -> tuple[Size, Size, tuple[Size, ...]] | None:
     """The strides of outer and inner batch, and of what follows; None where a tensor does not lie that way."""
     levels = [run(shape, strides, tuple(axes)) for axes in (range(split), range(split, batch))]
     if levels[0] is None or levels[1] is None:

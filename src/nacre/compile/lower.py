@@ -277,8 +277,7 @@ class _Lowering:
 
     def later(self, v: Var, level: int) -> bool:
         """Whether some pass after `level` reads v."""
-        return any(v in e.inputs and (self.level.get(e.outputs[0], level) > level)
-                   for e in self.node.equations)
+        return any(v in e.inputs and (self.level.get(e.outputs[0], level) > level) for e in self.node.equations)
 
     def dear(self, v: Var) -> bool:
         """Whether v takes more to compute again than to read."""
@@ -309,8 +308,15 @@ class _Lowering:
             self.row_statements(k, body)
         for group in reversed(range(len(self.merge))):
             if not self.is_reduced(self.merge[group]):
-                body = [For(self.loop_index(group).name, self.extent(self.merge[group]), tuple(body),
-                            parallel=True, vector=group == self.vector_group())]
+                body = [
+                    For(
+                        self.loop_index(group).name,
+                        self.extent(self.merge[group]),
+                        tuple(body),
+                        parallel=True,
+                        vector=group == self.vector_group(),
+                    )
+                ]
         writes = tuple(self.outputs)
         kernel = Kernel(self.name, tuple(self.inputs.values()), tuple(self.outputs.values()), tuple(body))
         return Lowered(kernel, tuple(self.order), writes, max(1, total))
@@ -433,8 +439,12 @@ class _Lowering:
         axes: tuple[int, ...] = e.params["axes"]
         return self.identity[axes[0]]
 
-    def reduction_loops(self, inner: list[Stmt], updates: list[tuple[Equation, tuple[Expr, ...]]],
-                        targets: list[tuple[Equation, list[Buffer]]]) -> list[Stmt]:
+    def reduction_loops(
+        self,
+        inner: list[Stmt],
+        updates: list[tuple[Equation, tuple[Expr, ...]]],
+        targets: list[tuple[Equation, list[Buffer]]],
+    ) -> list[Stmt]:
         """Nested loops: runs of adjacent reduced axes, the innermost reduced first."""
         runs = self.reduced_runs()
         block: list[Stmt] = list(inner)
@@ -446,8 +456,7 @@ class _Lowering:
                 assert isinstance(low, Reduce)
                 names = tuple(f"{b.name}_at{depth}" if depth else b.name for b in final)
                 allocs += [Alloc(Buffer(n, b.dtype, ())) for n, b in zip(names, final, strict=True)]
-                folded = values if innermost else tuple(
-                    Load(f"{b.name}_at{depth + 1}", (), b.dtype) for b in final)
+                folded = values if innermost else tuple(Load(f"{b.name}_at{depth + 1}", (), b.dtype) for b in final)
                 block.append(Accumulate(low.op, names, folded))
             block = [*allocs, self.run_loop(runs[depth], block, innermost)]
         return block
@@ -525,4 +534,3 @@ def copy_kernel(type: TensorType, strides: tuple[Size, ...], dtype: DType, name:
     for k in reversed(range(type.rank)):
         body = (For(f"c{k}", type.shape[k], body, parallel=True, vector=k == type.rank - 1),)
     return Kernel(name, (source,), (target,), body)
-

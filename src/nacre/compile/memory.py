@@ -46,8 +46,12 @@ def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
 def alike(x: Buffer, y: Buffer) -> bool:
     """Whether two buffers have their elements in the same places, each in one of its own."""
     steps = zip(x.shape, x.strides or (), strict=False)
-    return (x.dtype is y.dtype and x.shape == y.shape and x.strides == y.strides
-            and all(step != 0 or size == 1 for size, step in steps))
+    return (
+        x.dtype is y.dtype
+        and x.shape == y.shape
+        and x.strides == y.strides
+        and all(step != 0 or size == 1 for size, step in steps)
+    )
 
 
 def _before(body: Sequence[Stmt], x: str, y: str) -> bool:
@@ -114,8 +118,14 @@ def _accesses(s: Stmt) -> _Accesses:
     return found
 
 
-def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int, outputs: int, tree: Tree = (),
-                carries: Sequence[Carry] = ()) -> Plan:
+def plan_memory(
+    values: Sequence[Storage],
+    steps: Sequence[Launch],
+    inputs: int,
+    outputs: int,
+    tree: Tree = (),
+    carries: Sequence[Carry] = (),
+) -> Plan:
     """A plan with barriers where they are needed and operands' memory passed on where that is allowed.
 
     Nothing is written over an input in a program with loops: it may be told to stop before it is done.
@@ -145,9 +155,14 @@ def plan_memory(values: Sequence[Storage], steps: Sequence[Launch], inputs: int,
                 continue
             if reused[a].kind == "input" and reused[b].kind == "output":
                 donations.append((b - inputs, a))
-            elif a not in taken and reused[b].reuses < 0 and reused[a].kind == "temporary" \
-                    and reused[b].kind == "temporary" and reused[a].nbytes == reused[b].nbytes \
-                    and life[b][0] == at[k]:
+            elif (
+                a not in taken
+                and reused[b].reuses < 0
+                and reused[a].kind == "temporary"
+                and reused[b].kind == "temporary"
+                and reused[a].nbytes == reused[b].nbytes
+                and life[b][0] == at[k]
+            ):
                 reused[b] = replace(reused[b], reuses=a)
                 taken.add(a)
     allowed = () if any(True for _ in loops(order)) else tuple(sorted(donations))
@@ -158,8 +173,9 @@ def _computed_in_results(values: list[Storage], steps: Sequence[Launch]) -> None
     """Give what is only read by a copy that begins a program's result the result's place; the copy then is idle."""
     for step in steps:
         for a, b in step.over if step.idle else ():
-            alone = sum(a in s.reads for s in steps) == 1 and not any(b in pair for s in steps if s is not step
-                                                                      for pair in s.over)
+            alone = sum(a in s.reads for s in steps) == 1 and not any(
+                b in pair for s in steps if s is not step for pair in s.over
+            )
             if alone and values[b].kind == "output" and values[a] == Storage("temporary", values[b].nbytes):
                 values[a] = Storage("part", values[b].nbytes, of=b)
 
@@ -198,7 +214,7 @@ def _updates(c: Carry, values: Sequence[Storage], steps: Sequence[Launch], tree:
     loop = rows[start].loop
     assert loop is not None
     end = next(k for k in range(start, len(rows)) if rows[k].kind is Kind.TURN and rows[k].loop is loop)
-    round_: list[Row] = list(rows[start + 1:end])
+    round_: list[Row] = list(rows[start + 1 : end])
     writers = [row for row in round_ if row.kind is Kind.LAUNCH and c.made in met[row.step][1]]
     if not writers or writers[0].step not in loop.body:
         return False
@@ -206,7 +222,14 @@ def _updates(c: Carry, values: Sequence[Storage], steps: Sequence[Launch], tree:
     pairs = {(_whole(values, a), _whole(values, b)) for a, b in steps[first.step].over}
     if (c.given, c.made) not in pairs:
         return False
-    readers = [row for row in round_ if row is not first and (
-        c.given == holder(values, row.cell) if row.kind is Kind.BRANCH else
-        row.kind is Kind.LAUNCH and c.given in met[row.step][0])]
+    readers = [
+        row
+        for row in round_
+        if row is not first
+        and (
+            c.given == holder(values, row.cell)
+            if row.kind is Kind.BRANCH
+            else row.kind is Kind.LAUNCH and c.given in met[row.step][0]
+        )
+    ]
     return all(row.epoch < first.epoch for row in readers)

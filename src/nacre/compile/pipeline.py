@@ -219,8 +219,16 @@ class _Planner:
 
     # ---- nests
 
-    def nest(self, kernel: Kernel, reads: Sequence[View], writes: Sequence[int], cost: int,
-             label: str, equations: Sequence[Equation], idle: bool = False) -> None:
+    def nest(
+        self,
+        kernel: Kernel,
+        reads: Sequence[View],
+        writes: Sequence[int],
+        cost: int,
+        label: str,
+        equations: Sequence[Equation],
+        idle: bool = False,
+    ) -> None:
         """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
         large, pairs = large_results(kernel), overwritable(kernel)
         kernel = kept_in_results(kernel, large.union(kernel.outputs[o].name for _, o in pairs))
@@ -234,12 +242,22 @@ class _Planner:
         slots += [Number(substitute(s, general.sizes)) for s in made.sizes]
         extent = substitute(made.extent, general.sizes)
         bases = [self.number(v.base) for v in reads]
-        over = tuple((bases[i], writes[o]) for i, o in pairs
-                     if reads[i].offset == 0 and bases.count(bases[i]) == 1)
-        self.launch(Launch(
-            self.code(Code(made.text, made.name)), label, tuple(slots), extent, self.per_item(kernel, cost, extent),
-            substitute(made.scratch, general.sizes), tuple(bases), tuple(writes), over=over, idle=idle and bool(over),
-        ), Stage(label, kernel, tuple(equations)))
+        over = tuple((bases[i], writes[o]) for i, o in pairs if reads[i].offset == 0 and bases.count(bases[i]) == 1)
+        self.launch(
+            Launch(
+                self.code(Code(made.text, made.name)),
+                label,
+                tuple(slots),
+                extent,
+                self.per_item(kernel, cost, extent),
+                substitute(made.scratch, general.sizes),
+                tuple(bases),
+                tuple(writes),
+                over=over,
+                idle=idle and bool(over),
+            ),
+            Stage(label, kernel, tuple(equations)),
+        )
 
     def per_item(self, kernel: Kernel, cost: int, extent: Size) -> int:
         """Work of one item of the parallel extent, in vector instructions."""
@@ -265,8 +283,9 @@ class _Planner:
             return
         self.nest(lowered.kernel, lowered.reads, writes, lowered.cost, label, node.equations)
 
-    def halves(self, blocks: Kernel, rest: Kernel, lowered: Lowered, writes: Sequence[int], label: str,
-               node: Node) -> None:
+    def halves(
+        self, blocks: Kernel, rest: Kernel, lowered: Lowered, writes: Sequence[int], label: str, node: Node
+    ) -> None:
         """A long reduction to few results: blocks of it side by side, then the tree of the blocks."""
         partial: list[View] = []
         for b in blocks.outputs:
@@ -289,8 +308,7 @@ class _Planner:
             held, start = e.inputs[low.onto].type, views.pop(low.onto)
             copy = copy_kernel(held, start.strides, held.dtype, "copy")
             self.nest(copy, [start], [self.number(e.outputs[0])], 2, "copy", [e], idle=True)
-        inputs = tuple(
-            type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
+        inputs = tuple(type(b)(b.name, b.dtype, b.shape, v.strides) for b, v in zip(kernel.inputs, views, strict=True))
         outputs = tuple(type(b)(b.name, b.dtype, b.shape, b.strides or row_major(b.shape)) for b in kernel.outputs)
         kernel = Kernel(kernel.name, inputs, outputs, kernel.body)
         cost = round_cost(kernel, self.isa.lanes("float"))
@@ -375,10 +393,24 @@ class _Planner:
             return Pointer(value(given[0]), given[1])
 
         slots = tuple(map(slot, s.slots))
-        self.launch(Launch(
-            self.code(s.code), label, slots, s.extent, s.cost, s.scratch, tuple(map(value, s.reads)),
-            tuple(map(value, s.writes)), s.grain, s.flops, s.cut, s.cut_sizes,
-            tuple((value(x), value(y)) for x, y in s.over)), Stage(label, None, (e,)))
+        self.launch(
+            Launch(
+                self.code(s.code),
+                label,
+                slots,
+                s.extent,
+                s.cost,
+                s.scratch,
+                tuple(map(value, s.reads)),
+                tuple(map(value, s.writes)),
+                s.grain,
+                s.flops,
+                s.cut,
+                s.cut_sizes,
+                tuple((value(x), value(y)) for x, y in s.over),
+            ),
+            Stage(label, None, (e,)),
+        )
 
     def packed(self, place: Standing) -> Slot:
         """The memory in which an operand stays packed; null for one that the program computes, or may not pack."""
@@ -425,8 +457,12 @@ def substitute(size: Size, sizes: dict[str, Size]) -> Size:
     return size.substitute(sizes)
 
 
-def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None,
-                  target: Target | None = None, begin: Callable[[str], None] | None = None) -> Compiled:
+def compile_graph(
+    graph: Graph,
+    layouts: Sequence[tuple[int, ...]] | None = None,
+    target: Target | None = None,
+    begin: Callable[[str], None] | None = None,
+) -> Compiled:
     """Take a graph through the pipeline.  `layouts` are the inputs' strides where they are not dense.
 
     A program for another `target` cannot run here.  `begin` gets the text of each kernel when
@@ -439,7 +475,13 @@ def compile_graph(graph: Graph, layouts: Sequence[tuple[int, ...]] | None = None
     planner.declare(simplified)
     planner.write()
     plan = planner.plan()
-    executable = Executable(tuple(planner.codes), plan, tuple(planner.constants), graph.input_types,
-                            graph.output_types, driver_text(), target)
+    executable = Executable(
+        tuple(planner.codes),
+        plan,
+        tuple(planner.constants),
+        graph.input_types,
+        graph.output_types,
+        driver_text(),
+        target,
+    )
     return Compiled(graph, simplified, fusion, planner.stages, executable)
-

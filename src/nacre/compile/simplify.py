@@ -23,8 +23,11 @@ _IDENTITIES = frozenset(("reshape", "broadcast", "permute", "slice", "cast", "co
 
 def simplify(graph: Graph) -> Graph:
     """The same function with fewer equations; every output is a value of its own."""
-    return own_outputs(own_constants(without_dead_code(widen_rows(turn_products(without_dead_code(share(
-        lean(without_calls(graph)))))))))
+    return own_outputs(
+        own_constants(
+            without_dead_code(widen_rows(turn_products(without_dead_code(share(lean(without_calls(graph)))))))
+        )
+    )
 
 
 def share(graph: Graph) -> Graph:
@@ -117,8 +120,11 @@ def _made_of_constants(graph: Graph) -> set[Var]:
     """Values computed from constants alone, which have no memory unless a copy gives it to them."""
     made: set[Var] = set()
     for e in graph.equations:
-        if isinstance(e.primitive.lowering, Element) and e.primitive is not copy_p \
-                and all(isinstance(a, Literal) or a in made for a in e.inputs):
+        if (
+            isinstance(e.primitive.lowering, Element)
+            and e.primitive is not copy_p
+            and all(isinstance(a, Literal) or a in made for a in e.inputs)
+        ):
             made.update(e.outputs)
     return made
 

@@ -105,8 +105,13 @@ def _package() -> str:
 def _encode(x: Executable) -> bytes:
     keys = [_keys(c, x.target) for c in x.codes]
     arrays = [np.ascontiguousarray(c) for c in x.constants]
-    kept = {"codes": keys, "plan": _plain(x.plan), "inputs": _plain(x.input_types), "outputs": _plain(x.output_types),
-            "constants": [[a.dtype.name, a.shape, a.nbytes] for a in arrays]}
+    kept = {
+        "codes": keys,
+        "plan": _plain(x.plan),
+        "inputs": _plain(x.input_types),
+        "outputs": _plain(x.output_types),
+        "constants": [[a.dtype.name, a.shape, a.nbytes] for a in arrays],
+    }
     text = json.dumps(kept, separators=(",", ":")).encode()
     return b"".join([len(text).to_bytes(8, "little"), text, *(a.tobytes() for a in arrays)])
 
@@ -141,7 +146,7 @@ def _decode(data: bytes, target: Target) -> Executable | None:
         return None
     constants: list[np.ndarray] = []
     for dtype, shape, size in kept["constants"]:
-        constants.append(np.frombuffer(data[at:at + size], _numpy(dtype)).reshape(shape))
+        constants.append(np.frombuffer(data[at : at + size], _numpy(dtype)).reshape(shape))
         at += size
     plan, inputs, outputs = (_object(kept[k]) for k in ("plan", "inputs", "outputs"))
     return Executable(codes, plan, tuple(constants), inputs, outputs, driver_text(), target)

@@ -150,8 +150,10 @@ def _factor(type: TensorType, view: View, axes: tuple[tuple[int, ...], ...], spl
 def _factors(e: Equation, views: Sequence[View]) -> list[tuple[Factor | None, ...]]:
     """Both factors, for every place at which the axes of the batch can be split into two levels."""
     axes = dot_axes(e)
-    return [tuple(_factor(x.type, v, ax, split) for x, v, ax in zip(e.inputs, views, axes, strict=True))
-            for split in range(max(1, len(axes[0][0])))]
+    return [
+        tuple(_factor(x.type, v, ax, split) for x, v, ax in zip(e.inputs, views, axes, strict=True))
+        for split in range(max(1, len(axes[0][0])))
+    ]
 
 
 def readings(e: Equation, views: Sequence[View]) -> list[tuple[int, Factor, Factor]]:
@@ -191,9 +193,17 @@ def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
     return is_thin(isa, dtype, m, n, k, contiguous(*strides))
 
 
-def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Factor, views: Sequence[View],
-                 outputs: Sequence[Written], operands: Sequence[tuple[View, Buffer]] = (),
-                 over: Sequence[tuple[View, Var]] = ()) -> TemplateStep:
+def product_step(
+    e: Equation,
+    code: Code,
+    plan: Contraction,
+    a: Factor,
+    b: Factor,
+    views: Sequence[View],
+    outputs: Sequence[Written],
+    operands: Sequence[tuple[View, Buffer]] = (),
+    over: Sequence[tuple[View, Var]] = (),
+) -> TemplateStep:
     """The launch of a product of two factors; an operand's buffer lies over outer and inner batch, rows, columns.
 
     So do the outputs' strides.  What is written `over` an operand is one of the outputs.
@@ -202,7 +212,8 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     n = b.sizes[2]
     batch = outer * inner
     pointers: dict[str, ArgSlot] = {
-        name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)}
+        name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)
+    }
     if "Packed" in plan.slots:
         pointers["Packed"] = _standing(plan, views[1], batch, (m, n, k), b.strides)
     given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
@@ -218,13 +229,24 @@ def product_step(e: Equation, code: Code, plan: Contraction, a: Factor, b: Facto
     assert plan.slots[-3:] == ("rows", "columns", "swap")
     slots = tuple(pointers[s] if s in pointers else given[s] for s in plan.slots[:-3])
     layout = (m, n, k, batch, a.strides[2], a.strides[3], b.strides[3], b.strides[2])
-    return TemplateStep(code, slots, product((batch, m, n)), k // 8 + 1 if isinstance(k, int) else k, 0,
-                        (*views, *(v for v, _ in operands)), tuple(v for v, _ in outputs), 2 * batch * m * n * k,
-                        partial(product_cut, plan.tiling), layout, over=tuple(over))
+    return TemplateStep(
+        code,
+        slots,
+        product((batch, m, n)),
+        k // 8 + 1 if isinstance(k, int) else k,
+        0,
+        (*views, *(v for v, _ in operands)),
+        tuple(v for v, _ in outputs),
+        2 * batch * m * n * k,
+        partial(product_cut, plan.tiling),
+        layout,
+        over=tuple(over),
+    )
 
 
-def _standing(plan: Contraction, view: View, batch: Size, size: tuple[Size, Size, Size],
-              strides: tuple[Size, ...]) -> ArgSlot:
+def _standing(
+    plan: Contraction, view: View, batch: Size, size: tuple[Size, Size, Size], strides: tuple[Size, ...]
+) -> ArgSlot:
     """Memory in which the second factor may stay packed; null where that does not pay."""
     nbytes = kept_bytes(plan.tiling, *size, strides[2] == 1)
     if batch != 1 or not nbytes:
@@ -239,8 +261,14 @@ def _axis(size: int, kernel: int, stride: int, padding: tuple[int, int], dilatio
     return Axis(size, kernel, stride, padding[0], padding[1], dilation)
 
 
-def convolution(x: TensorType, w: TensorType, stride: tuple[int, int], padding: tuple[tuple[int, int], ...],
-                dilation: tuple[int, int], groups: int) -> Convolution:
+def convolution(
+    x: TensorType,
+    w: TensorType,
+    stride: tuple[int, int],
+    padding: tuple[tuple[int, int], ...],
+    dilation: tuple[int, int],
+    groups: int,
+) -> Convolution:
     """The convolution of an image type and a kernel type (all but the batch must be numbers)."""
     _, c, height, width = x.shape
     o, _, kh, kw = w.shape
@@ -249,13 +277,21 @@ def convolution(x: TensorType, w: TensorType, stride: tuple[int, int], padding: 
     return Convolution(int(c), int(o), rows, columns, groups)
 
 
-def _winograd(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
-              operands: Sequence[str] = (), blocked: Blocked = PLANES) -> Steps:
+def _winograd(
+    isa: Isa,
+    scalar: str,
+    conv: Convolution,
+    *,
+    epilogue: Epilogue | None = None,
+    operands: Sequence[str] = (),
+    blocked: Blocked = PLANES,
+) -> Steps:
     return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands, blocked)
 
 
-def _winograd_input_grad(isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None,
-                         operands: Sequence[str] = ()) -> Steps:
+def _winograd_input_grad(
+    isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None, operands: Sequence[str] = ()
+) -> Steps:
     return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", epilogue, operands)
 
 
@@ -349,8 +385,9 @@ def _described(e: Equation) -> Described:
     return Described(e.outputs[0].type.dtype.memory, conv, Blocked(p.get("source", False), p.get("result", False)))
 
 
-def _convolution(e: Equation, conv: Convolution, steps: Steps, views: Sequence[View], result: Place,
-                 more: dict[str, Place]) -> list[TemplateStep]:
+def _convolution(
+    e: Equation, conv: Convolution, steps: Steps, views: Sequence[View], result: Place, more: dict[str, Place]
+) -> list[TemplateStep]:
     """The launches of a convolution's steps over its operands, its result, and what its ending reads."""
     _, names, name = _GENERATORS[e.primitive.name]
     products = conv.taps * conv.rows.out * conv.columns.out
@@ -366,10 +403,13 @@ def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, w
     """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
     fills = {name: (_viewed(places[operand]), fill) for name, (operand, fill) in steps.fills.items()}
     nothing = None, None
-    spaces = {name: Scratch(name, _count(count, batch), *fills.get(name, nothing))
-              for name, count in steps.workspaces.items()}
-    standing = {name: Standing(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
-                for name, (operand, nbytes) in steps.packed.items()}
+    spaces = {
+        name: Scratch(name, _count(count, batch), *fills.get(name, nothing)) for name, count in steps.workspaces.items()
+    }
+    standing = {
+        name: Standing(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
+        for name, (operand, nbytes) in steps.packed.items()
+    }
     places = places | spaces | standing
     found: list[TemplateStep] = []
     for s in steps.steps:
@@ -378,8 +418,19 @@ def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, w
         writes = tuple(places[b] for b in s.writes)
         reads = tuple(places[b] for b in s.buffers if b not in s.writes and b not in steps.packed)
         whole = flops if s is steps.steps[-1] else 0
-        found.append(TemplateStep(Code(s.text, s.name), (*slots, batch), extent, _share(work, extent), s.scratch,
-                                  reads, writes, whole, grain=s.grain))
+        found.append(
+            TemplateStep(
+                Code(s.text, s.name),
+                (*slots, batch),
+                extent,
+                _share(work, extent),
+                s.scratch,
+                reads,
+                writes,
+                whole,
+                grain=s.grain,
+            )
+        )
     return found
 
 

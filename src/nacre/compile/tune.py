@@ -73,9 +73,12 @@ def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: in
     for _ in range(rounds):
         for k, each in enumerate(bindings):
             runs[k].append(each.run().seconds)
-    found = [_decide(name, options, [[float(sum(seconds[s] for s in steps)) for seconds in runs[k]]
-                                     for k in range(len(options))])
-             for name, (steps, options) in choices.items()]
+    found = [
+        _decide(
+            name, options, [[float(sum(seconds[s] for s in steps)) for seconds in runs[k]] for k in range(len(options))]
+        )
+        for name, (steps, options) in choices.items()
+    ]
     choice.keep({f.name: f.options[f.taken] for f in found})
     return found
 
@@ -103,7 +106,7 @@ def _decide(name: str, options: tuple[Any, ...], seconds: Sequence[Sequence[floa
 def _buffers(executable: Executable, sizes: dict[str, int]) -> list[Buffer]:
     """Zeros for a program's inputs, and its outputs."""
     plan = executable.plan
-    made = [allocate(evaluate(v.nbytes, sizes)) for v in plan.values[:plan.inputs + plan.outputs]]
+    made = [allocate(evaluate(v.nbytes, sizes)) for v in plan.values[: plan.inputs + plan.outputs]]
     for buffer in made:
         ctypes.memset(buffer.address, 0, buffer.nbytes)
     return made

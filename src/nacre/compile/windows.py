@@ -51,8 +51,9 @@ def described(e: Equation) -> Window | None:
     if p["size"][1] > kernels.WIDEST or p["stride"][1] > kernels.WIDEST:
         return None
     channels, height, width = map(int, image.shape[1:])  # type: ignore[arg-type]
-    about = window(channels, height, width, p["size"], stride=p["stride"], padding=p["padding"],
-                   dilation=p.get("dilation", (1, 1)))
+    about = window(
+        channels, height, width, p["size"], stride=p["stride"], padding=p["padding"], dilation=p.get("dilation", (1, 1))
+    )
     if about.columns.out == 1 and e.primitive.name not in ("window_sum_grad", "window_max_blocked"):
         return None  # a nest has planes in its vectors
     return about
@@ -76,8 +77,9 @@ class Beginning:
 
     def __call__(self, f: Function, place: Place, lanes: int) -> Val:
         """Write the code for a vector of elements."""
-        loaded = {o.name: load(f, o, pointer, place, lanes)
-                  for o, pointer in zip(self.operands, place.operands, strict=True)}
+        loaded = {
+            o.name: load(f, o, pointer, place, lanes) for o, pointer in zip(self.operands, place.operands, strict=True)
+        }
         return computed(f, self.body, loaded, lanes)[self.output]
 
 
@@ -138,15 +140,17 @@ def ended(fusion: Fusion, cluster: Node, e: Equation, keeps: bool) -> Ended | No
 
 
 @lru_cache(maxsize=256)
-def _steps(isa: Isa, name: str, scalar: str, about: Window, beginning: Beginning | None,
-           ending: Ending | None) -> Steps:
+def _steps(
+    isa: Isa, name: str, scalar: str, about: Window, beginning: Beginning | None, ending: Ending | None
+) -> Steps:
     before = None if beginning is None else Before(beginning, beginning.names)
     around = kernels.Around(before, ending, ending.names if ending is not None else ())
     return _FORMS[name][0](isa, scalar, about, around)
 
 
-def window_steps(isa: Isa, e: Equation, views: list[View], result: View, before: Begun | None = None,
-                 behind: Ended | None = None) -> list[TemplateStep] | list[int] | None:
+def window_steps(
+    isa: Isa, e: Equation, views: list[View], result: View, before: Begun | None = None, behind: Ended | None = None
+) -> list[TemplateStep] | list[int] | None:
     """The launch of a window's maximum or sum or of its gradient, and of clusters around it; None for the nest."""
     about = described(e)
     if about is None:

@@ -158,9 +158,7 @@ class Subset(Dataset):
     def __init__(self, source: Dataset, indices: Sequence[int]) -> None:
         self.source, self.indices = source, indices
         if len(indices) and not (min(indices) >= 0 and max(indices) < len(source)):
-            raise ArgumentError(
-                f"Subset: indices must be in [0, {len(source)}); got {min(indices)} to {max(indices)}"
-            )
+            raise ArgumentError(f"Subset: indices must be in [0, {len(source)}); got {min(indices)} to {max(indices)}")
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -340,5 +338,3 @@ def _from_buffer(items: Iterator[Any], size: int, seed: int) -> Iterator[Any]:
 def has_state(dataset: Any) -> bool:
     """Whether a dataset can save its place and resume from it."""
     return hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict")
-
-

@@ -145,9 +145,7 @@ class DataLoader:
         first = 0 if resumed is None else int(resumed["batch"])  # others may iterate meanwhile, which moves `_batch`
         return self._given(crew, self._submitted(crew, source, resumed, first))
 
-    def _submitted(
-        self, crew: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int
-    ) -> Iterator[_Ahead]:
+    def _submitted(self, crew: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int) -> Iterator[_Ahead]:
         """The remaining batches of the epoch, each submitted to the workers on demand."""
         if not self.iterable:
             plan = self._plan(self.epoch)
@@ -213,8 +211,13 @@ class DataLoader:
 
     def _alike(self, epoch: int) -> dict[str, Any]:
         """The settings that determine an epoch's batches."""
-        return {"seed": self.seed, "batch_size": self.batch_size, "drop_last": self.drop_last,
-                "length": None if self.iterable else _length(self.dataset), "order": self._digest(epoch)}
+        return {
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "drop_last": self.drop_last,
+            "length": None if self.iterable else _length(self.dataset),
+            "order": self._digest(epoch),
+        }
 
     def _digest(self, epoch: int) -> str | None:
         """An epoch's order as a hash; None if there is none, or if computing it might change it."""

@@ -57,8 +57,11 @@ def told(text: str, item: int, cause: BaseException | None) -> ItemError:
     kind: Any = type(cause)
     try:
         plain = cause is None or issubclass(ItemError, kind) or isinstance(cause, StopIteration)  # that ends generators
-        both = ItemError if plain else cast(
-            "type[ItemError]", type("ItemError", (ItemError, kind), {"__module__": __name__}))
+        both = (
+            ItemError
+            if plain
+            else cast("type[ItemError]", type("ItemError", (ItemError, kind), {"__module__": __name__}))
+        )
         made: Any = kind.__new__(both) if both is not ItemError else ItemError("", item)
         made.args, made.item = (text,), item
     except Exception:  # a class that cannot be derived from, or made without arguments
@@ -91,16 +94,20 @@ class Fetch:
         Raises ItemError with the number of the failing item.
         """
         at_once = items is None and self.collate is None and not self.functions and hasattr(self.dataset, "batch")
-        found = [] if at_once else [
-            self._item(epoch, n, None if items is None else items[k]) for k, n in enumerate(numbers)]
+        found = (
+            []
+            if at_once
+            else [self._item(epoch, n, None if items is None else items[k]) for k, n in enumerate(numbers)]
+        )
         try:
             with item_randomness(self.seed, epoch, _COLLATING | numbers[0]):
                 return self.dataset.batch(numbers) if at_once else (self.collate or default_collate)(found)
         except ItemError:
             raise
         except Exception as fault:
-            raise _at_fault(f"the batch of the items {', '.join(map(str, numbers))} could not be made", numbers[0],
-                            fault) from fault
+            raise _at_fault(
+                f"the batch of the items {', '.join(map(str, numbers))} could not be made", numbers[0], fault
+            ) from fault
 
     def _item(self, epoch: int, number: int, item: Any) -> Any:
         try:
@@ -156,8 +163,13 @@ def _serve(asked: Connection, theirs: Connection | None, held: Any) -> None:
         except ItemError as fault:
             answer = _packed(fault)
         except Exception as fault:
-            answer = _packed(_at_fault(f"the batch of the items {', '.join(map(str, numbers))} could not be sent to "
-                                       "another process", numbers[0], fault))
+            answer = _packed(
+                _at_fault(
+                    f"the batch of the items {', '.join(map(str, numbers))} could not be sent to another process",
+                    numbers[0],
+                    fault,
+                )
+            )
         with suppress(OSError):  # the parent has gone
             asked.send_bytes(answer)
 

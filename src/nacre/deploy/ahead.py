@@ -32,9 +32,12 @@ def packed_ahead(executable: Executable) -> Executable:
         read |= {s.of for s in values if s.kind == "part"}
         constants = {v: a if v in read else np.zeros(0, np.uint8) for v, a in constants.items()}
     every = constants | made
-    return replace(executable, codes=tuple(executable.codes[k] for k in codes),
-                   plan=replace(plan, values=values, steps=steps, epochs=plan.epochs if plan.tree else epochs(steps)),
-                   constants=tuple(every[v] for v in sorted(every)))
+    return replace(
+        executable,
+        codes=tuple(executable.codes[k] for k in codes),
+        plan=replace(plan, values=values, steps=steps, epochs=plan.epochs if plan.tree else epochs(steps)),
+        constants=tuple(every[v] for v in sorted(every)),
+    )
 
 
 def _made(plan: Plan, value: int, constants: dict[int, np.ndarray]) -> np.ndarray | None:

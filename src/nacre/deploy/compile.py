@@ -30,10 +30,15 @@ from nacre.ir.rewrite import without_calls
 
 KINDS = ("executable", "shared", "object")
 COMPILED = (Element, Flow, Nest, Reduce, Template)  # lowerings that become kernels, or order them
-RESERVED_C = frozenset(re.findall(r"\w+", """
+RESERVED_C = frozenset(
+    re.findall(
+        r"\w+",
+        """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    workspace workspace_bytes"""))
+    workspace workspace_bytes""",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,16 @@ class Deployed:
         return self.path.stat().st_size
 
 
-def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.PathLike[str] = "",
-            kind: str = "executable", target: str = "host", *, dynamic_shapes: DynamicShapes | None = None,
-            static: bool = False) -> Deployed:
+def compile(
+    function: Any,
+    example_inputs: Sequence[Any] = (),
+    path: str | os.PathLike[str] = "",
+    kind: str = "executable",
+    target: str = "host",
+    *,
+    dynamic_shapes: DynamicShapes | None = None,
+    static: bool = False,
+) -> Deployed:
     """Compile a function, model or `Program` to a file that needs neither Python nor anything else of Nacre.
 
     `example_inputs` are tensors or arrays for all inputs; a `Program` needs none.  `kind` is `executable` (reads and
@@ -95,8 +107,16 @@ def compile(function: Any, example_inputs: Sequence[Any] = (), path: str | os.Pa
         return _compiled(function, example_inputs, place, kind, found, target, dynamic_shapes, static)
 
 
-def _compiled(function: Any, example_inputs: Sequence[Any], place: Path, kind: str, found: Aim, target: str,
-              dynamic_shapes: DynamicShapes | None, static: bool) -> Deployed:
+def _compiled(
+    function: Any,
+    example_inputs: Sequence[Any],
+    place: Path,
+    kind: str,
+    found: Aim,
+    target: str,
+    dynamic_shapes: DynamicShapes | None,
+    static: bool,
+) -> Deployed:
     """Compile a function to a file whose path and target are checked."""
     program = freeze(function, *example_inputs, dynamic_shapes=dynamic_shapes)
     stem = place.name.split(".")[0]
@@ -134,7 +154,8 @@ def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static:
             raise
         raise file_error(
             f"deploy: cannot write into the folder for temporary files, {tempfile.gettempdir()}: {reason(fault)}; "
-            "set TMPDIR to another", fault
+            "set TMPDIR to another",
+            fault,
         ) from None
 
 
@@ -167,8 +188,14 @@ def interface(program: Program, name: str) -> Interface:
     names = [_identifier(n, taken) for n in (*program.inputs, *program.outputs)]
     at = len(program.inputs)
     values = [v.type for e in _everything(program.graph) for v in e.outputs]
-    return Interface(name, tuple(names[:at]), tuple(names[at:]), program.input_types, program.output_types,
-                     ceiling([*program.graph.input_types, *values]))
+    return Interface(
+        name,
+        tuple(names[:at]),
+        tuple(names[at:]),
+        program.input_types,
+        program.output_types,
+        ceiling([*program.graph.input_types, *values]),
+    )
 
 
 def _identifier(text: str, taken: set[str]) -> str:

@@ -26,10 +26,14 @@ def folded(graph: Graph) -> Graph:
         return graph
     part = Graph((), tuple(_behind(graph.equations, found)), tuple(found))
     buffers = compile_graph(part).executable.run([], {})
-    known: dict[Atom, Atom] = {v: Literal(to_numpy(make(v.type, b)).copy(), v.type)
-                               for v, b in zip(found, buffers, strict=True)}
-    equations = [Equation(e.primitive, tuple(known.get(x, x) for x in e.inputs), e.params, e.outputs, e.source)
-                 for e in graph.equations if not any(v in known for v in e.outputs)]
+    known: dict[Atom, Atom] = {
+        v: Literal(to_numpy(make(v.type, b)).copy(), v.type) for v, b in zip(found, buffers, strict=True)
+    }
+    equations = [
+        Equation(e.primitive, tuple(known.get(x, x) for x in e.inputs), e.params, e.outputs, e.source)
+        for e in graph.equations
+        if not any(v in known for v in e.outputs)
+    ]
     return Graph(graph.inputs, tuple(_behind(equations, graph.outputs)), graph.outputs, graph.name)
 
 
@@ -39,8 +43,14 @@ def _foldable(graph: Graph) -> list[Var]:
     outputs = set(graph.outputs)
     for e in graph.equations:
         (v, *more), sizes = e.outputs, [_bytes(x, largest) for x in e.inputs]
-        if isinstance(e.primitive.lowering, Element | Reduce) and not more and v not in outputs and v.type.static \
-                and None not in sizes and _known(tuple(e.params.values())):
+        if (
+            isinstance(e.primitive.lowering, Element | Reduce)
+            and not more
+            and v not in outputs
+            and v.type.static
+            and None not in sizes
+            and _known(tuple(e.params.values()))
+        ):
             largest[v] = max((n for n in sizes if n is not None), default=0)
     needed: set[Atom] = set(outputs)
     found: list[Var] = []

@@ -172,8 +172,9 @@ def _run(module: Module, about: Interface, aim: Aim) -> None:
     """NAME_run: a pointer for each input and output, the sizes, a workspace or null."""
     pointers = {f"value{k}": "ptr" for k in range(len(about.types))}
     numbers = sizes_parameters(about.symbols)
-    f = module.function(f"{about.name}_run", "i32", pointers | numbers | {"workspace": "ptr", "bytes": "i64"},
-                        attributes=outermost(aim))
+    f = module.function(
+        f"{about.name}_run", "i32", pointers | numbers | {"workspace": "ptr", "bytes": "i64"}, attributes=outermost(aim)
+    )
     bases = f.alloca("ptr", len(pointers) + 1, 16)
     for k, name in enumerate(pointers):
         f.store(f[name], f.gep(bases, k, "ptr"))
@@ -218,32 +219,57 @@ def header(about: Interface, version: str) -> str:
     pointers = [f"const {_c_type(t.dtype)} *{n}" for n, t in zip(about.input_names, about.input_types, strict=True)]
     pointers += [f"{_c_type(t.dtype)} *{n}" for n, t in zip(about.output_names, about.output_types, strict=True)]
     arguments = ", ".join([*pointers, *sizes, "void *workspace", "int64_t workspace_bytes"])
-    values = [f"   {n}: {t}, {'in' if k < len(about.input_names) else 'out'}"
-              for k, (n, t) in enumerate(zip((*about.input_names, *about.output_names), about.types, strict=True))]
-    bounds = [f"   {s.name} is at least {s.low}{'' if s.high >= LIMIT else f' and at most {s.high}'}"
-              for s in about.symbols]
+    values = [
+        f"   {n}: {t}, {'in' if k < len(about.input_names) else 'out'}"
+        for k, (n, t) in enumerate(zip((*about.input_names, *about.output_names), about.types, strict=True))
+    ]
+    bounds = [
+        f"   {s.name} is at least {s.low}{'' if s.high >= LIMIT else f' and at most {s.high}'}" for s in about.symbols
+    ]
     codes = [f"  {upper}_{name} = {code}, /* {text} */" for code, (name, text) in ERRORS.items()]
-    return "\n".join([
-        f"/* {about.name}: compiled ahead of time by Nacre {version}.",
-        *values, *bounds,
-        "   Arrays are dense, in row-major order, aligned to their elements (64 bytes are fastest);",
-        "   outputs must not overlap anything.  float16 and bfloat16 are given by their bits, bool is 0 or 1. */",
-        f"#ifndef {upper}_H", f"#define {upper}_H", "", "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {',
-        "#endif", "",
-        f"enum {{ {upper}_OK = 0,", *codes, "};", "",
-        "/* Run the program; returns 0 or an error code.  Any number of threads may call it at the same time.",
-        f"   The workspace is {about.name}_workspace(...) bytes, aligned to 64, for one call at a time; with NULL,",
-        "   malloc allocates it. */",
-        f"int32_t {about.name}_run({arguments});", "",
-        "/* The bytes of the workspace for these sizes, or an error code as a negative number. */",
-        f"int64_t {about.name}_workspace({', '.join(sizes) or 'void'});", "",
-        "/* Set the number of threads of the following calls, 1 to 256.  The default is NACRE_NUM_THREADS, else one",
-        "   for each processor.  No call may be running.  Results have the same bits for any number. */",
-        f"int32_t {about.name}_threads(int32_t threads);", "",
-        "/* The message of an error code. */",
-        f"const char *{about.name}_error(int32_t code);", "",
-        "#ifdef __cplusplus", "}", "#endif", "#endif", "",
-    ])
+    return "\n".join(
+        [
+            f"/* {about.name}: compiled ahead of time by Nacre {version}.",
+            *values,
+            *bounds,
+            "   Arrays are dense, in row-major order, aligned to their elements (64 bytes are fastest);",
+            "   outputs must not overlap anything.  float16 and bfloat16 are given by their bits, bool is 0 or 1. */",
+            f"#ifndef {upper}_H",
+            f"#define {upper}_H",
+            "",
+            "#include <stdint.h>",
+            "",
+            "#ifdef __cplusplus",
+            'extern "C" {',
+            "#endif",
+            "",
+            f"enum {{ {upper}_OK = 0,",
+            *codes,
+            "};",
+            "",
+            "/* Run the program; returns 0 or an error code.  Any number of threads may call it at the same time.",
+            f"   The workspace is {about.name}_workspace(...) bytes, aligned to 64, for one call at a time; with NULL,",
+            "   malloc allocates it. */",
+            f"int32_t {about.name}_run({arguments});",
+            "",
+            "/* The bytes of the workspace for these sizes, or an error code as a negative number. */",
+            f"int64_t {about.name}_workspace({', '.join(sizes) or 'void'});",
+            "",
+            "/* Set the number of threads of the following calls, 1 to 256.  The default is "
+            "NACRE_NUM_THREADS, else one",
+            "   for each processor.  No call may be running.  Results have the same bits for any number. */",
+            f"int32_t {about.name}_threads(int32_t threads);",
+            "",
+            "/* The message of an error code. */",
+            f"const char *{about.name}_error(int32_t code);",
+            "",
+            "#ifdef __cplusplus",
+            "}",
+            "#endif",
+            "#endif",
+            "",
+        ]
+    )
 
 
 def _c_type(dtype: DType) -> str:

@@ -335,10 +335,24 @@ def main_text(about: Interface, aim: Aim, version: str) -> str:
     f.ret(f.call("core.call", "i32", [f["bases"], *_loaded(f, about), *nothing]))
     inputs, values = len(about.input_types), len(about.types)
     written = MAIN.format(
-        name=about.name, inputs=inputs, values=values, arguments=values + 1, symbols=max(1, len(about.symbols)),
-        axes=max(1, sum(t.rank for t in about.types)), attributes=outermost(aim), done=DONE, failed=FAILED,
-        misused=MISUSED, unsupported=UNSUPPORTED, processor=PROCESSOR, threads=THREADS, mode=MODES[aim.machine],
-        kinds=KINDS_OF_FILES, regular=REGULAR, large=TOO_LARGE)
+        name=about.name,
+        inputs=inputs,
+        values=values,
+        arguments=values + 1,
+        symbols=max(1, len(about.symbols)),
+        axes=max(1, sum(t.rank for t in about.types)),
+        attributes=outermost(aim),
+        done=DONE,
+        failed=FAILED,
+        misused=MISUSED,
+        unsupported=UNSUPPORTED,
+        processor=PROCESSOR,
+        threads=THREADS,
+        mode=MODES[aim.machine],
+        kinds=KINDS_OF_FILES,
+        regular=REGULAR,
+        large=TOO_LARGE,
+    )
     return module.text() + npy_text() + writer_text() + "declare i1 @nacre_supported()\n" + written
 
 
@@ -413,13 +427,23 @@ def _strings(module: Module, about: Interface, aim: Aim, version: str) -> None:
     files = " ".join(f"{n.upper()}.npy" for n in (*about.input_names, *about.output_names))
     usage = _lines(f"usage: {about.name} {files}", 7)
     texts = {
-        "name": about.name, "option.help": "--help", "option.h": "-h", "option.version": "--version",
+        "name": about.name,
+        "option.help": "--help",
+        "option.h": "-h",
+        "option.version": "--version",
         "shared": "each output must be a file of its own; this one is an input or another output; name another",
         "usage": usage + f"{about.name}: give {len(about.types)} files; see {about.name} --help\n",
         "version": f"{about.name} (compiled by Nacre {version} for {aim.name}: {aim.target.cpu}, {aim.target.isa})\n",
-        "help": usage + "\n" + "".join([*_described("reads", about.input_names, about.input_types),
-                                         *_described("writes", about.output_names, about.output_types), "\n",
-                                         *(_lines(text, 2) for text in HELP)]),
+        "help": usage
+        + "\n"
+        + "".join(
+            [
+                *_described("reads", about.input_names, about.input_types),
+                *_described("writes", about.output_names, about.output_types),
+                "\n",
+                *(_lines(text, 2) for text in HELP),
+            ]
+        ),
     }
     for name, text in texts.items():
         string(module, f"program.{name}", text)
@@ -439,5 +463,7 @@ def _described(verb: str, names: Sequence[str], types: Sequence[TensorType]) -> 
 
 def _lines(text: str, hanging: int) -> str:
     """A text as lines that fit a terminal; those after the first are `hanging` blanks in."""
-    return textwrap.fill(text, WIDTH, subsequent_indent=" " * hanging, break_long_words=False,
-                         break_on_hyphens=False) + "\n"
+    return (
+        textwrap.fill(text, WIDTH, subsequent_indent=" " * hanging, break_long_words=False, break_on_hyphens=False)
+        + "\n"
+    )

@@ -22,8 +22,9 @@ from nacre.native.text import Module
 from nacre.runtime.executable import Code, Executable
 
 
-def program_object(about: Interface, executable: Executable, aim: Aim, outer: Sequence[str] = (),
-                   public: Sequence[str] = ()) -> bytes | bytearray:
+def program_object(
+    about: Interface, executable: Executable, aim: Aim, outer: Sequence[str] = (), public: Sequence[str] = ()
+) -> bytes | bytearray:
     """The object of a compiled program; `outer` are further modules, `public` are the functions that stay visible."""
     executable = packed_ahead(executable)
     codes = [distinct(code) for code in executable.codes]

@@ -16,10 +16,13 @@ from nacre.native.text import Function, Module, Val
 BASELINE = '"target-cpu"="x86-64" "target-features"="+sse2"'
 THREADS = 7  # the error code of a wrong number of threads
 
-CPUID = ('call {{ i32, i32, i32, i32 }} asm sideeffect "cpuid", "={{ax}},={{bx}},={{cx}},={{dx}},{{ax}},{{cx}},'
-         '~{{dirflag}},~{{fpsr}},~{{flags}}"(i32 {leaf}, i32 {sub})')
-XGETBV = ('call { i32, i32 } asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}"'
-          "(i32 0)")
+CPUID = (
+    'call {{ i32, i32, i32, i32 }} asm sideeffect "cpuid", "={{ax}},={{bx}},={{cx}},={{dx}},{{ax}},{{cx}},'
+    '~{{dirflag}},~{{fpsr}},~{{flags}}"(i32 {leaf}, i32 {sub})'
+)
+XGETBV = (
+    'call { i32, i32 } asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}"(i32 0)'
+)
 
 TEXT = f"""
 @nacre.begun = internal global i32 0

@@ -75,8 +75,14 @@ class Layout:
 class Writer:
     """Writes the program of a plan into a module; kernels are called by the names in `kernels`."""
 
-    def __init__(self, module: Module, plan: Plan, inputs: Sequence[TensorType],
-                 kernels: Sequence[str], constants: Sequence[np.ndarray]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        plan: Plan,
+        inputs: Sequence[TensorType],
+        kernels: Sequence[str],
+        constants: Sequence[np.ndarray],
+    ) -> None:
         self.module, self.plan, self.kernels = module, plan, kernels
         self.symbols = symbols_of(inputs)
         self.single = [tables.table(s, 1) if s.cut is not None else None for s in plan.steps]
@@ -243,7 +249,8 @@ class _Start:
         self.writer, self.plan, self.a, self.f, self.at = writer, writer.plan, a, a.f, at
         self.workspace = self.f["workspace"]
         self.arguments, self.rows, self.moves, self.descriptor = (
-            self.f.gep(self.workspace, place) for place in (at.arguments, at.rows, at.moves, at.descriptor))
+            self.f.gep(self.workspace, place) for place in (at.arguments, at.rows, at.moves, at.descriptor)
+        )
         count = self.plan.inputs + self.plan.outputs
         self.bases = [self.f.load(self.f.gep(self.f["bases"], k, "ptr"), "ptr") for k in range(count)]
         self.words = 0
@@ -341,16 +348,25 @@ class _Start:
             return
         about = alone if row.kind is Kind.LEAVE else count
         first_move = self.writer.first_move[number]
-        self.fill(k, (turns[number], about, row.target, int(row.sync), int(row.kind), 0,
-                      self.moved[number] - first_move))
+        self.fill(
+            k, (turns[number], about, row.target, int(row.sync), int(row.kind), 0, self.moved[number] - first_move)
+        )
         self.f.store(self.f.gep(self.moves, 3 * first_move, "i64"), self.f.gep(self.rows, STEP_WORDS * k + 6, "i64"))
 
     def run(self) -> None:
         """Write the descriptor and call the driver."""
         f, at = self.f, self.at
         f.comment("the descriptor")
-        written = {1: self.words, 5: len(self.writer.rows), 6: at.arguments, 7: at.ends, 9: at.scratch, 10: at.stride,
-                   12: at.total, 14: at.team}
+        written = {
+            1: self.words,
+            5: len(self.writer.rows),
+            6: at.arguments,
+            7: at.ends,
+            9: at.scratch,
+            10: at.stride,
+            12: at.total,
+            14: at.team,
+        }
         for word in range(DESCRIPTOR_WORDS):
             self.put(self.descriptor, word, written.get(word, 0))
         for word, table in ((0, self.arguments), (2, self.arguments), (4, self.rows)):

@@ -95,7 +95,7 @@ def linear(size: Size) -> tuple[Symbol, int, int] | None:
     fixed = terms.pop((), 0)
     if len(terms) != 1:
         return None
-    (monomial, factor), = terms.items()
+    ((monomial, factor),) = terms.items()
     atom, power = monomial[0]
     if len(monomial) > 1 or power > 1 or not isinstance(atom, Symbol) or factor < 1:
         return None

@@ -23,8 +23,22 @@ FEATURES = {
     "avx512vpopcntdq": (7, 0, 2, 14), "avx512vp2intersect": (7, 0, 3, 8), "avx512fp16": (7, 0, 3, 23),
     "avxvnni": (7, 1, 0, 4), "avx512bf16": (7, 1, 0, 5), "lzcnt": (0x80000001, 0, 2, 5),
 }  # fmt: skip
-VERSION_3 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "movbe", "xsave", "avx", "f16c", "fma", "bmi", "bmi2",
-             "avx2", "lzcnt")
+VERSION_3 = (
+    "sse3",
+    "ssse3",
+    "sse4.1",
+    "sse4.2",
+    "popcnt",
+    "movbe",
+    "xsave",
+    "avx",
+    "f16c",
+    "fma",
+    "bmi",
+    "bmi2",
+    "avx2",
+    "lzcnt",
+)
 VERSION_4 = (*VERSION_3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 STATE_OF_AVX, STATE_OF_AVX512 = 0x06, 0xE6  # of the registers that the system keeps for a thread
 

@@ -60,7 +60,7 @@ def pages(text: str, size: int = PAGE) -> list[str]:
 
 def held_back(whole: list[str]) -> tuple[list[str], list[str]]:
     """Pages in two parts: every tenth page, and the others."""
-    return ([p for k, p in enumerate(whole) if k % HELD_BACK != HELD_BACK - 1], whole[HELD_BACK - 1::HELD_BACK])
+    return ([p for k, p in enumerate(whole) if k % HELD_BACK != HELD_BACK - 1], whole[HELD_BACK - 1 :: HELD_BACK])
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Windows(Dataset):
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         at = range(len(self))[index] * self.stride
-        piece = self.codes[at:at + self.length + 1]
+        piece = self.codes[at : at + self.length + 1]
         return piece[:-1], piece[1:]
 
 
@@ -205,7 +205,7 @@ class Gpt(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:
         """Characters [N, T] → scores of the next ones [N, T, alphabet]."""
-        x = self.characters(codes) + self.places.weight.value[:codes.shape[1]]
+        x = self.characters(codes) + self.places.weight.value[: codes.shape[1]]
         for block in self.blocks:
             x = block(x)
         return self.norm(x) @ self.characters.weight.value.T
@@ -224,7 +224,7 @@ def written(model: Gpt, alphabet: Alphabet, size: Size, start: str, length: int,
     model.eval()
     with nc.no_grad():
         for _ in range(length):
-            seen = codes[-size.context:]
+            seen = codes[-size.context :]
             padded = np.array([seen + [0] * (size.context - len(seen))], np.int32)  # what follows is not looked at
             last: np.ndarray = scores(nc.asarray(padded)).numpy()[0, len(seen) - 1].astype(np.float64) / TEMPERATURE
             odds = np.exp(last - last.max())
@@ -244,17 +244,24 @@ def build(settings: Settings, size: Size = Size(), text: str | None = None) -> R
     codes, unseen = alphabet.encode("".join(kept)), alphabet.encode("".join(held))
     nc.random.seed(settings.seed)
     model = Gpt(len(alphabet.characters), size)
-    batches = DataLoader(Windows(codes, size.context, size.context // 2), BATCH, shuffle=True, drop_last=True,
-                         seed=settings.seed)
+    batches = DataLoader(
+        Windows(codes, size.context, size.context // 2), BATCH, shuffle=True, drop_last=True, seed=settings.seed
+    )
     validation = DataLoader(Windows(unseen, size.context, size.context), BATCH)
     optimizer = optim.AdamW(model.parameters(), lr=PEAK_RATE, weight_decay=0.1, betas=(0.9, 0.99))
     updates = settings.epochs * len(batches)
     warm = max(1, round(WARM * updates))
-    schedule = optim.SequentialLR(optimizer, [
-        optim.LinearLR(optimizer, 0.01, total_iters=warm),
-        optim.CosineAnnealingLR(optimizer, max(1, updates - warm), eta_min=LAST_RATE)], [warm])
-    trainer = Trainer(model, optimizer, cross_entropy, clip_norm=1.0, schedule=schedule, schedule_every="step",
-                      **settings.trainer)
+    schedule = optim.SequentialLR(
+        optimizer,
+        [
+            optim.LinearLR(optimizer, 0.01, total_iters=warm),
+            optim.CosineAnnealingLR(optimizer, max(1, updates - warm), eta_min=LAST_RATE),
+        ],
+        [warm],
+    )
+    trainer = Trainer(
+        model, optimizer, cross_entropy, clip_norm=1.0, schedule=schedule, schedule_every="step", **settings.trainer
+    )
 
     def results() -> Mapping[str, Any]:
         """Both losses over the same characters, and a sample of the model's text."""
@@ -262,9 +269,13 @@ def build(settings: Settings, size: Size = Size(), text: str | None = None) -> R
         trigram = Trigram(alphabet.encode("".join(own)), alphabet.encode("".join(other)), len(alphabet.characters))
         whole = len(validation.dataset) * size.context  # type: ignore[arg-type]
         found = trainer.validate(validation)["loss"]
-        same = np.concatenate([codes[-1:], unseen[:whole + 1]])  # the first two are context
-        return {"validation_loss": found, "trigram_loss": trigram.loss(same),
-                "characters": whole, "parameters": sum(p.value.size for p in model.parameters()),
-                "text": written(model, alphabet, size, held[0][:START], SAMPLE, settings.seed)}
+        same = np.concatenate([codes[-1:], unseen[: whole + 1]])  # the first two are context
+        return {
+            "validation_loss": found,
+            "trigram_loss": trigram.loss(same),
+            "characters": whole,
+            "parameters": sum(p.value.size for p in model.parameters()),
+            "text": written(model, alphabet, size, held[0][:START], SAMPLE, settings.seed),
+        }
 
     return Run(trainer, batches, validation, results)

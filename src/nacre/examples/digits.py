@@ -62,8 +62,14 @@ def build(settings: Settings) -> Run:
     random.seed(settings.seed)
     model = network()
     optimizer = AdamW(model.parameters(), lr=5e-3)
-    trainer = Trainer(model, optimizer, cross_entropy, metrics={"accuracy": accuracy},
-                      schedule=CosineAnnealingLR(optimizer, settings.epochs, eta_min=1e-4), **settings.trainer)
+    trainer = Trainer(
+        model,
+        optimizer,
+        cross_entropy,
+        metrics={"accuracy": accuracy},
+        schedule=CosineAnnealingLR(optimizer, settings.epochs, eta_min=1e-4),
+        **settings.trainer,
+    )
     training, held = split()
     batches = DataLoader(training, BATCH, shuffle=True, drop_last=True, seed=settings.seed)
     test = DataLoader(held, HELD_BACK)

@@ -23,8 +23,9 @@ FIELDS = ("format", "version", "graph", "inputs", "outputs", "weights", "structu
 DEEPEST = 50
 
 
-def save_program(function: Any, path: str | os.PathLike[str], *examples: Any,
-                 dynamic_shapes: DynamicShapes | None = None) -> Program:
+def save_program(
+    function: Any, path: str | os.PathLike[str], *examples: Any, dynamic_shapes: DynamicShapes | None = None
+) -> Program:
     """Freeze a function or model on example arguments (or take a `Program`), write it to a file, and return the
     program.
 
@@ -36,8 +37,12 @@ def save_program(function: Any, path: str | os.PathLike[str], *examples: Any,
     <program Linear(x: f32[4, 3]) -> (output: f32[4, 2]), 2 weights>
     """
     program = freeze(function, *examples, dynamic_shapes=dynamic_shapes)
-    listed = {"inputs": program.inputs, "outputs": program.outputs, "weights": list(program.weights),
-              "structure": _described(program.structure)}
+    listed = {
+        "inputs": program.inputs,
+        "outputs": program.outputs,
+        "weights": list(program.weights),
+        "structure": _described(program.structure),
+    }
     texts = {name: json.dumps(value) for name, value in listed.items()}
     save(program.weights, path, {"format": FORMAT, "version": VERSION, "graph": print_graph(program.graph), **texts})
     return program
@@ -78,7 +83,7 @@ def _program(path: str | os.PathLike[str], file: File) -> Program:
     if len(outputs) != len(graph.outputs) or structure.leaves != len(outputs):
         raise _wrong(path, "its names differ from those of the graph's outputs")
     held = {name: file.tensor(name) for name in weights}
-    for name, v in zip(weights, graph.inputs[len(inputs):], strict=True):
+    for name, v in zip(weights, graph.inputs[len(inputs) :], strict=True):
         if held[name].type is not v.type:
             raise _wrong(path, f"the graph takes {v.type} for {name}, which is {held[name].type}")
     return Program(graph, inputs, outputs, held, structure)
@@ -125,5 +130,6 @@ def _structure(found: Any, depth: int) -> tree.Structure:
     items = cast("list[Any]", found) if isinstance(found, list) else []
     if not items or items[0] not in ("tuple", "list"):
         raise ValueError("its structure must consist of tuples, lists and dictionaries")
-    return tree.Structure({"tuple": tuple, "list": list}[items[0]], None,
-                          tuple(_structure(c, depth + 1) for c in items[1:]))
+    return tree.Structure(
+        {"tuple": tuple, "list": list}[items[0]], None, tuple(_structure(c, depth + 1) for c in items[1:])
+    )

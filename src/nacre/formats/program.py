@@ -47,7 +47,7 @@ class Program:
     @property
     def input_types(self) -> tuple[TensorType, ...]:
         """The types of the inputs, without the weights."""
-        return self.graph.input_types[:len(self.inputs)]
+        return self.graph.input_types[: len(self.inputs)]
 
     @property
     def output_types(self) -> tuple[TensorType, ...]:
@@ -57,7 +57,7 @@ class Program:
     @cached_property
     def closed(self) -> Graph:
         """The graph with its weights as constants."""
-        held = self.graph.inputs[len(self.inputs):]
+        held = self.graph.inputs[len(self.inputs) :]
         known = {v: Literal(np.array(to_numpy(x)), x.type) for v, x in zip(held, self.weights.values(), strict=True)}
         return substitute(self.graph, known)
 
@@ -86,12 +86,16 @@ class Program:
         """Raise an error for tensors that are traced, or whose gradient would be lost."""
         for name, x in zip(self.inputs, given, strict=True):
             if not is_concrete(x):
-                raise TraceError(f"{self.graph.name}: a program must be called outside of traced functions; got a "
-                                 f"traced tensor for {name}; call the function that the program was made from")
+                raise TraceError(
+                    f"{self.graph.name}: a program must be called outside of traced functions; got a "
+                    f"traced tensor for {name}; call the function that the program was made from"
+                )
             if x.node is not None and STATE.gradients:
-                raise GradientError(f"{self.graph.name}: a program has no derivative; got a tensor that requires a "
-                                    f"gradient for {name}; write x.detach(), or call the function that the program was "
-                                    "made from")
+                raise GradientError(
+                    f"{self.graph.name}: a program has no derivative; got a tensor that requires a "
+                    f"gradient for {name}; write x.detach(), or call the function that the program was "
+                    "made from"
+                )
 
     def __repr__(self) -> str:
         taken = ", ".join(f"{n}: {t}" for n, t in zip(self.inputs, self.input_types, strict=True))
@@ -128,8 +132,10 @@ def freeze(function: Any, *examples: Any, dynamic_shapes: DynamicShapes | None =
     name = name_of(function)
     names, leaves = _named_arguments(function, examples, name)
     dynamic = checked("freeze", name, _signature(function).parameters, dynamic_shapes)
-    types = [dynamic_type(name, path, x.type, dynamic.get(path.partition(".")[0]))
-             for path, x in zip(names, leaves, strict=True)]
+    types = [
+        dynamic_type(name, path, x.type, dynamic.get(path.partition(".")[0]))
+        for path, x in zip(names, leaves, strict=True)
+    ]
     _, structure = tree.flatten(examples)
     results: list[tree.Structure] = []
     outputs: list[str] = []

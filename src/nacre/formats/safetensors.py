@@ -75,8 +75,10 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
         if not _representable(x.type.shape, x.type.dtype):
             raise ArgumentError(f"save: the product of sizes must fit into 63 bits; {name!r} is {x.type}")
         held[name] = np.asarray(to_numpy(x), order="C")
-    specs = {name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
-             for name, a in held.items()}
+    specs = {
+        name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
+        for name, a in held.items()
+    }
     with replacing(Path(path)) as made:
         try:
             serialize_file(specs, made, metadata=dict(metadata) if metadata else None)
@@ -143,8 +145,11 @@ class File:
     def tensor(self, name: str) -> Value:
         """A tensor, its bytes copied from the file."""
         e = self.entries[name]
-        array = np.frombuffer(self.data, e.dtype.numpy, prod(e.shape), self.begin + e.start) if prod(e.shape) else \
-            np.zeros(0, e.dtype.numpy)
+        array = (
+            np.frombuffer(self.data, e.dtype.numpy, prod(e.shape), self.begin + e.start)
+            if prod(e.shape)
+            else np.zeros(0, e.dtype.numpy)
+        )
         if e.dtype is dtypes.bool_ and (array.view(np.uint8) > 1).any():
             raise self._wrong(f"{name} has bools that are neither 0 nor 1")
         return from_numpy(array.reshape(e.shape))
@@ -158,8 +163,10 @@ class File:
         if first.startswith(MAGIC):
             return "; read it with nc.asarray(np.load(path))"
         if first.startswith(PICKLED) or (first.startswith(ZIPPED) and b"data.pkl" in first):
-            return ("; torch.save writes such pickles, which can run code; convert it where torch is installed: "
-                    "safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)")
+            return (
+                "; torch.save writes such pickles, which can run code; convert it where torch is installed: "
+                "safetensors.torch.save_file(torch.load(path, weights_only=True), new_path)"
+            )
         if first.startswith(ZIPPED) and b".npy" in first:
             return "; read it with {name: nc.asarray(x) for name, x in np.load(path).items()}"
         return ""
@@ -170,7 +177,7 @@ class File:
             first = self.data[:SHOWN_BYTES]
             raise self._wrong(f"its header is longer than the file, which begins with {first!r}{self._advice()}")
         try:
-            header = json.loads(self.data[8:8 + length].decode(), object_pairs_hook=_once)
+            header = json.loads(self.data[8 : 8 + length].decode(), object_pairs_hook=_once)
         except (ValueError, RecursionError) as fault:
             raise self._wrong(f"its header is not JSON: {fault}") from None
         if not isinstance(header, dict):
@@ -288,14 +295,18 @@ def replaceable(path: Path, operation: str, mode: int = 0o666) -> int:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise IsADirectoryError("it is a folder") if stat.S_ISDIR(status.st_mode) else OSError(
-                "it is not a regular file")
+            raise (
+                IsADirectoryError("it is a folder")
+                if stat.S_ISDIR(status.st_mode)
+                else OSError("it is not a regular file")
+            )
     except FileNotFoundError:  # nothing is there, or a link that leads to nothing
         return mode & ~_umask()
     except (OSError, ValueError) as fault:
         raise file_error(
             f"{operation}: the path must be a regular file or the name of a new one; got {os.fspath(path)!r}: "
-            f"{reason(fault)}", fault
+            f"{reason(fault)}",
+            fault,
         ) from None
     return status.st_mode & 0o777 | (status.st_mode & 0o444) >> 2 & mode
 

@@ -158,8 +158,15 @@ def _arithmetic(isa: Isa, scalar: str, bits: int, threads: int) -> float:
     steps = [f"%b{k} = call {ty} @llvm.fma.v{lanes}f{bits}({ty} %a{k}, {ty} %x, {ty} %x)" for k in range(chains)]
     sums = [f"%s{k} = fadd {ty} %{'x' if k == 0 else f's{k - 1}'}, %a{k}" for k in range(chains)]
     sums[-1] = sums[-1].replace(f"%s{chains - 1} =", "%sum =")
-    text = ARITHMETIC.format(lanes=lanes, scalar=scalar, bits=bits, attributes=isa.attributes,
-                             phis="\n  ".join(phis), steps="\n  ".join(steps), sums="\n  ".join(sums))
+    text = ARITHMETIC.format(
+        lanes=lanes,
+        scalar=scalar,
+        bits=bits,
+        attributes=isa.attributes,
+        phis="\n  ".join(phis),
+        steps="\n  ".join(steps),
+        sums="\n  ".join(sums),
+    )
     items = 4 * threads
     program = _program(Code(text, "multiply"), (Pointer(0), Number(MULTIPLIES)), items, 1, (64 * items,))
     return 2.0 * items * MULTIPLIES * chains * lanes / _best(program, [allocate(64 * items)])
@@ -199,8 +206,9 @@ def _moving(isa: Isa, kind: str, size: int, threads: int) -> float:
     return times * nbytes * (2 if kind == "copy" else 1) / _best(program, buffers)
 
 
-def _program(code: Code, slots: tuple[Pointer | Number, ...], extent: int, grain: int,
-             buffers: Sequence[int]) -> Executable:
+def _program(
+    code: Code, slots: tuple[Pointer | Number, ...], extent: int, grain: int, buffers: Sequence[int]
+) -> Executable:
     """An executable of one launch, whose buffers are all inputs."""
     launch = Launch(0, code.name, slots, extent, ENOUGH, 64, (), tuple(range(len(buffers))), grain)
     values = tuple(Storage("input", n) for n in buffers)

@@ -1,10 +1,10 @@
 """`explain`: every stage of a function's compilation as text, for jitted and other functions.
 
-    >>> import nacre as nc
-    >>> f = nc.jit(lambda x: nc.exp(x) * 2 + 1)
-    >>> told = explain(f, nc.ones((2, 3)))
-    >>> print(told.clusters)
-    1  exp, mul, add  over [2, 3]
+>>> import nacre as nc
+>>> f = nc.jit(lambda x: nc.exp(x) * 2 + 1)
+>>> told = explain(f, nc.ones((2, 3)))
+>>> print(told.clusters)
+1  exp, mul, add  over [2, 3]
 """
 
 from __future__ import annotations

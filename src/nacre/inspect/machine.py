@@ -23,8 +23,21 @@ from nacre.native.pool import pool
 from nacre.runtime.buffer import readable
 
 PACKAGES = ("numpy", "llvmlite", "ml-dtypes", "safetensors", "rich", "scikit-learn", "pyarrow", "ziglang")
-SHOWN_FEATURES = ("avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16",
-                  "avx512vnni", "neon", "bf16", "dotprod")
+SHOWN_FEATURES = (
+    "avx2",
+    "fma",
+    "f16c",
+    "bmi2",
+    "avx512f",
+    "avx512bw",
+    "avx512dq",
+    "avx512vl",
+    "avx512bf16",
+    "avx512vnni",
+    "neon",
+    "bf16",
+    "dotprod",
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,8 @@ def facts() -> dict[str, str]:
         "instruction set": f"{target.isa} (has {', '.join(f for f in SHOWN_FEATURES if f in features)})",
         "threads": f"{pool().threads} of {len(limits.allowed_processors())} allowed processors",
         "memory": readable(limits.memory()),
-        "code cache": "off (NACRE_CACHE_DIR)" if kept.directory is None
+        "code cache": "off (NACRE_CACHE_DIR)"
+        if kept.directory is None
         else f"{kept.directory}: {kept} of at most {readable(kept.limit)}",
     }
 
@@ -100,8 +114,9 @@ def cached() -> Kept:
     chosen = objects.default_directory()
     directory = chosen and trust.folder(chosen)
     kernels, programs = (_sizes(folder) for folder in _folders(directory))
-    return Kept(directory, len(kernels), len(programs), sum(kernels.values()) + sum(programs.values()),
-                objects.default_size())
+    return Kept(
+        directory, len(kernels), len(programs), sum(kernels.values()) + sum(programs.values()), objects.default_size()
+    )
 
 
 def clear_cache() -> Kept:
@@ -112,8 +127,9 @@ def clear_cache() -> Kept:
             try:
                 path.unlink(missing_ok=True)
             except OSError as fault:
-                raise file_error(f"cache: the files must be removable; got {path}: {reason(fault)}; "
-                                 "remove it yourself", fault) from None
+                raise file_error(
+                    f"cache: the files must be removable; got {path}: {reason(fault)}; remove it yourself", fault
+                ) from None
     return before
 
 
@@ -180,8 +196,13 @@ def _other_isa(reference: dict[str, str]) -> Check:
 
 def elsewhere(isa: str) -> dict[str, str]:
     """The probes' hashes from another process, which uses the given instruction set."""
-    run = subprocess.run([sys.executable, "-m", "nacre.inspect.bits"], capture_output=True, text=True, check=False,
-                         env={**os.environ, "NACRE_ISA": isa, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    run = subprocess.run(
+        [sys.executable, "-m", "nacre.inspect.bits"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NACRE_ISA": isa, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
     if run.returncode:
         raise DeviceError(f"doctor: the process with NACRE_ISA={isa} failed: {run.stderr.strip()[-300:]}")
     return bits.parse(run.stdout)

@@ -20,8 +20,13 @@ UNDER = 52  # for the marks and the name of the axis across
 LINE, LETTER, SWATCH = 20, 7.5, 30  # of the legend: a line's height, a letter's and a coloured square's width
 LIGHT = ("#2f6db5", "#c8502f", "#3f8f4f", "#8a56ac", "#a87800", "#1f8a8a", "#c2447e", "#6b6b6b", "#7a5230", "#4c4c9c")
 DARK = ("#6ea8e8", "#f08c66", "#6fc283", "#bf92e2", "#dfb23c", "#5cc8c8", "#f083b4", "#a8a8a8", "#c49a78", "#9a9aea")
-SHADES = {"ground": ("#ffffff", "#131519"), "ink": ("#1f2328", "#e4e6ea"), "faint": ("#5b6570", "#9aa4af"),
-          "panel": ("#f3f5f8", "#1f232a"), "grid": ("#d9dee4", "#343a44")}  # in light and in dark
+SHADES = {
+    "ground": ("#ffffff", "#131519"),
+    "ink": ("#1f2328", "#e4e6ea"),
+    "faint": ("#5b6570", "#9aa4af"),
+    "panel": ("#f3f5f8", "#1f232a"),
+    "grid": ("#d9dee4", "#343a44"),
+}  # in light and in dark
 
 
 def _rules(dark: bool) -> str:
@@ -30,8 +35,10 @@ def _rules(dark: bool) -> str:
     return "".join(f".nacre .f-{name}{{fill:{c}}}.nacre .s-{name}{{stroke:{c}}}" for name, c in shades.items())
 
 
-STYLE = (f"<style>{_rules(False)}@media (prefers-color-scheme: dark){{{_rules(True)}}}"
-         "@media (max-width: 430px){.nacre{font-size:15px}}</style>")  # where a picture is shown small
+STYLE = (
+    f"<style>{_rules(False)}@media (prefers-color-scheme: dark){{{_rules(True)}}}"
+    "@media (max-width: 430px){.nacre{font-size:15px}}</style>"
+)  # where a picture is shown small
 
 
 def document(title: str, width: float, height: float, body: Iterable[str]) -> str:
@@ -42,10 +49,21 @@ def document(title: str, width: float, height: float, body: Iterable[str]) -> st
     >>> print(document("dot", 20, 20, ['<circle cx="10" cy="10" r="5" class="f-0"/>'])[:4])
     <svg
     """
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" class="nacre" width="{width:g}" height="{height:g}" '
-            f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="sans-serif" font-size="13">')
-    return "\n".join([head, f"<title>{escape(title)}</title>", STYLE,
-                      f'<rect width="{width:g}" height="{height:g}" class="f-ground"/>', *body, "</svg>", ""])
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="nacre" width="{width:g}" height="{height:g}" '
+        f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="sans-serif" font-size="13">'
+    )
+    return "\n".join(
+        [
+            head,
+            f"<title>{escape(title)}</title>",
+            STYLE,
+            f'<rect width="{width:g}" height="{height:g}" class="f-ground"/>',
+            *body,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 def heading(title: str, x: float = 16) -> str:
@@ -104,8 +122,10 @@ def _legend(names: Sequence[str], top: float) -> tuple[list[str], float]:
         wide = SWATCH + LETTER * len(name)
         if x > LEFT and x + wide > WIDTH:
             x, y = float(LEFT), y + LINE
-        lines += [f'<rect x="{x:.1f}" y="{y - 10:.1f}" width="11" height="11" class="f-{k % len(LIGHT)}"/>',
-                  f'<text x="{x + 16:.1f}" y="{y:.1f}" class="f-ink">{escape(name)}</text>']
+        lines += [
+            f'<rect x="{x:.1f}" y="{y - 10:.1f}" width="11" height="11" class="f-{k % len(LIGHT)}"/>',
+            f'<text x="{x + 16:.1f}" y="{y:.1f}" class="f-ink">{escape(name)}</text>',
+        ]
         x += wide
     return lines, y + 14
 
@@ -187,10 +207,14 @@ class _Frame:
             y = bottom - self.y.place(value) * PLOT
             yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" class="s-grid"/>'
             yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="f-faint">{text}</text>'
-        yield (f'<text x="{(LEFT + right) / 2}" y="{bottom + 40}" text-anchor="middle" class="f-ink">{escape(across)}'
-               "</text>")
-        yield (f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})" class="f-ink">'
-               f"{escape(up)}</text>")
+        yield (
+            f'<text x="{(LEFT + right) / 2}" y="{bottom + 40}" text-anchor="middle" class="f-ink">{escape(across)}'
+            "</text>"
+        )
+        yield (
+            f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})" class="f-ink">'
+            f"{escape(up)}</text>"
+        )
 
 
 def _drawn(frame: _Frame, s: Series, colour: int) -> Iterator[str]:
@@ -202,8 +226,10 @@ def _drawn(frame: _Frame, s: Series, colour: int) -> Iterator[str]:
     for k, (x, y) in enumerate(placed if s.radii or not s.joined else ()):
         radius = s.radii[k] if s.radii else 4.0
         tip = f"<title>{escape(s.tips[k])}</title>" if s.tips else ""
-        yield (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill-opacity="0.55" '
-               f'class="f-{colour} s-{colour}">{tip}</circle>')
+        yield (
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill-opacity="0.55" '
+            f'class="f-{colour} s-{colour}">{tip}</circle>'
+        )
 
 
 def _power(power: int) -> str:

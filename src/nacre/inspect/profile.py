@@ -127,16 +127,23 @@ def measured(name: str, prepared: Prepared, rounds: int) -> Profile:
     typical = np.median([taken.seconds for taken in runs], axis=0)
     rows = tuple(_row(step, best, typical, bench.clocked.team) for step in counted)
     moved, limits = traffic(prepared.compiled, prepared.sizes), ceilings()
-    told = Profile(name, rows, sum(r.seconds for r in rows), best.whole, min(plain), median(plain), moved, 0.0,
-                   limits)
+    told = Profile(name, rows, sum(r.seconds for r in rows), best.whole, min(plain), median(plain), moved, 0.0, limits)
     return told.under(limits)
 
 
 def _row(step: Step, best: Taken, typical: np.ndarray, team: int) -> Row:
     mine = slice(step.first, step.first + step.launches)
     spent, worked = float(best.seconds[mine].sum()), float(best.busy[mine].sum())
-    return Row(step.label, step.dtype, step.launches, step.flops, step.bytes, spent, float(typical[mine].sum()),
-               worked / (team * spent) if spent else 0.0)
+    return Row(
+        step.label,
+        step.dtype,
+        step.launches,
+        step.flops,
+        step.bytes,
+        spent,
+        float(typical[mine].sum()),
+        worked / (team * spent) if spent else 0.0,
+    )
 
 
 class _Bench:
@@ -149,8 +156,10 @@ class _Bench:
         inputs = [x.content for x in prepared.inputs]
         for k in prepared.in_place.values():
             inputs[k] = _copied(inputs[k])
-        outputs = [inputs[prepared.in_place[k]] if k in prepared.in_place else allocate(n)
-                   for k, n in enumerate(self.bound.output_bytes)]
+        outputs = [
+            inputs[prepared.in_place[k]] if k in prepared.in_place else allocate(n)
+            for k, n in enumerate(self.bound.output_bytes)
+        ]
         self.held += [*inputs, *outputs]
         self.clocked = Clocked(self.executable, prepared.sizes, [b.address for b in (*inputs, *outputs)])
 

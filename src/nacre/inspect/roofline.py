@@ -27,15 +27,21 @@ def chart(profiles: Sequence[Profile], title: str = "Roofline") -> Chart:
     '<svg'
     """
     limits = profiles[0].ceilings
-    return Chart(f"{title}: {limits.isa}, {limits.threads} thread{'s' if limits.threads > 1 else ''}",
-                 "operations for each byte", "GFLOP/s", (*_roofs(limits), *map(_points, profiles)))
+    return Chart(
+        f"{title}: {limits.isa}, {limits.threads} thread{'s' if limits.threads > 1 else ''}",
+        "operations for each byte",
+        "GFLOP/s",
+        (*_roofs(limits), *map(_points, profiles)),
+    )
 
 
 def _roofs(limits: Ceilings) -> tuple[Series, ...]:
     peak = limits.flops["f32"] / GIGA
     cache = limits.bandwidth(limits.bandwidths[0][0])
-    return (_roof("roof: memory, float32", limits.memory / GIGA, peak, False),
-            _roof("roof: first cache, float32", cache / GIGA, peak, True))
+    return (
+        _roof("roof: memory, float32", limits.memory / GIGA, peak, False),
+        _roof("roof: first cache, float32", cache / GIGA, peak, True),
+    )
 
 
 def _roof(name: str, bandwidth: float, peak: float, dashed: bool) -> Series:
@@ -46,11 +52,17 @@ def _roof(name: str, bandwidth: float, peak: float, dashed: bool) -> Series:
 
 def _points(told: Profile) -> Series:
     rows = [r for r in told.rows if r.flops and r.bytes and r.seconds > SHOWN * told.walked]
-    return Series(told.name, tuple((min(max(r.intensity, LOWEST), HIGHEST), r.flops / r.seconds / GIGA) for r in rows),
-                  joined=False, radii=tuple(3 + 12 * math.sqrt(r.seconds / told.walked) for r in rows),
-                  tips=tuple(_tip(r) for r in rows))
+    return Series(
+        told.name,
+        tuple((min(max(r.intensity, LOWEST), HIGHEST), r.flops / r.seconds / GIGA) for r in rows),
+        joined=False,
+        radii=tuple(3 + 12 * math.sqrt(r.seconds / told.walked) for r in rows),
+        tips=tuple(_tip(r) for r in rows),
+    )
 
 
 def _tip(row: Row) -> str:
-    return (f"{row.label}: {row.seconds * 1e6:.1f} µs, {row.flops / row.seconds / GIGA:.1f} GFLOP/s, "
-            f"{row.bytes / row.seconds / GIGA:.1f} GB/s, {row.share:.0%} of the roof")
+    return (
+        f"{row.label}: {row.seconds * 1e6:.1f} µs, {row.flops / row.seconds / GIGA:.1f} GFLOP/s, "
+        f"{row.bytes / row.seconds / GIGA:.1f} GB/s, {row.share:.0%} of the roof"
+    )

@@ -75,9 +75,14 @@ def work(compiled: Compiled, sizes: Mapping[str, int]) -> Work:
     """
     counted = steps(compiled, sizes)
     executable = compiled.executable
-    return Work(sum(s.flops for s in counted), sum(s.bytes for s in counted), len(executable.plan.steps),
-                len(executable.codes), sum(instructions(c.text) for c in executable.codes),
-                arena(executable.plan, sizes)[1])
+    return Work(
+        sum(s.flops for s in counted),
+        sum(s.bytes for s in counted),
+        len(executable.plan.steps),
+        len(executable.codes),
+        sum(instructions(c.text) for c in executable.codes),
+        arena(executable.plan, sizes)[1],
+    )
 
 
 def traffic(compiled: Compiled, sizes: Mapping[str, int]) -> int:
@@ -97,11 +102,12 @@ def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[Step]:
     times = plan.times(sizes)
     found: list[Step] = []
     for first, stages in _together(compiled.stages):
-        launches = plan.steps[first:first + len(stages)]
-        often = times[first:first + len(stages)]
+        launches = plan.steps[first : first + len(stages)]
+        often = times[first : first + len(stages)]
         flops = sum(n * evaluate(s.flops, sizes) for n, s in zip(often, launches, strict=True))
-        moved = sum(n * _bytes(plan, launch, stage, sizes)
-                    for n, launch, stage in zip(often, launches, stages, strict=True))
+        moved = sum(
+            n * _bytes(plan, launch, stage, sizes) for n, launch, stage in zip(often, launches, stages, strict=True)
+        )
         if stages[0].kernel is not None:
             flops += often[0] * operations(stages[0].kernel, sizes)
         found.append(Step(first, len(stages), launches[-1].label, _dtype(stages[0]), flops, moved))
@@ -140,7 +146,7 @@ def _bytes(plan: Plan, launch: Launch, stage: Stage, sizes: Mapping[str, int]) -
     if stage.kernel is not None:
         return moved(stage.kernel, sizes)
     given = [evaluate(plan.values[v].nbytes, sizes) for v in launch.reads]
-    for k, x in enumerate(stage.equations[0].inputs[:len(given)]):  # a view reads a part of what it lies in
+    for k, x in enumerate(stage.equations[0].inputs[: len(given)]):  # a view reads a part of what it lies in
         given[k] = min(given[k], evaluate(x.type.nbytes, sizes))
     return sum(given) + sum(evaluate(plan.values[v].nbytes, sizes) for v in launch.writes)
 

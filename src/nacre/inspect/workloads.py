@@ -88,8 +88,11 @@ class Block(nn.Module):
         self.bn1 = nn.BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
-        self.downsample = nn.Identity() if stride == 1 else nn.Sequential(
-            nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        self.downsample = (
+            nn.Identity()
+            if stride == 1
+            else nn.Sequential(nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, channels, H, W] → [N, width, H / stride, W / stride]."""
@@ -99,8 +102,12 @@ class Block(nn.Module):
 
 def resnet18(first: int = 64, classes: int = 1000) -> nn.Module:
     """ResNet-18, whose first stage is `first` channels wide."""
-    layers: list[nn.Module] = [nn.Conv2d(3, first, 7, 2, 3, bias=False), nn.BatchNorm2d(first), nn.ReLU(),
-                               nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, first, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(first),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+    ]
     channels = first
     for stage in range(4):
         width = first << stage
@@ -115,9 +122,19 @@ class Gpt(nn.Module):
     def __init__(self, layers: int, width: int, heads: int, vocabulary: int, context: int) -> None:
         linear, self.heads = self.linear, heads
         self.tokens, self.positions = self.table(vocabulary, width), nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(nn.ModuleList((
-            nn.LayerNorm(width), linear(width, 3 * width), linear(width, width),
-            nn.LayerNorm(width), linear(width, 4 * width), linear(4 * width, width))) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            nn.ModuleList(
+                (
+                    nn.LayerNorm(width),
+                    linear(width, 3 * width),
+                    linear(width, width),
+                    nn.LayerNorm(width),
+                    linear(width, 4 * width),
+                    linear(4 * width, width),
+                )
+            )
+            for _ in range(layers)
+        )
         self.norm = nn.LayerNorm(width)
 
     def table(self, vocabulary: int, width: int) -> Any:
@@ -138,7 +155,7 @@ class Gpt(nn.Module):
 
     def hidden(self, ids: Tensor) -> Tensor:
         """[N, T] → [N, T, width]."""
-        x = self.tokens(ids) + self.positions.weight.value[:ids.shape[1]]
+        x = self.tokens(ids) + self.positions.weight.value[: ids.shape[1]]
         for block in self.blocks:
             x = self.mixed(block, x, lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
         return self.norm(x)
@@ -233,10 +250,21 @@ def _mlp(tiny: bool) -> Made:
 def _convnet(tiny: bool) -> Made:
     side, batch, first = (10, 4, 16) if tiny else (28, 64, 32)
     flat = 2 * first * ((side - 4) // 2) ** 2
-    model = nn.Sequential(nn.Conv2d(1, first, 3), nn.ReLU(), nn.Conv2d(first, 2 * first, 3), nn.ReLU(),
-                          nn.MaxPool2d(2), nn.Flatten(), nn.Linear(flat, 128), nn.ReLU(), nn.Linear(128, 10))
-    return (_training(model, optim.Adam(model.parameters(), lr=1e-3)),
-            (_floats(batch, 1, side, side), _whole(10, batch)))
+    model = nn.Sequential(
+        nn.Conv2d(1, first, 3),
+        nn.ReLU(),
+        nn.Conv2d(first, 2 * first, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(flat, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
+    return (
+        _training(model, optim.Adam(model.parameters(), lr=1e-3)),
+        (_floats(batch, 1, side, side), _whole(10, batch)),
+    )
 
 
 def _resnet(batch: int) -> Callable[[bool], Made]:
@@ -250,8 +278,10 @@ def _resnet(batch: int) -> Callable[[bool], Made]:
 def _gpt(tiny: bool) -> Made:
     layers, width, heads, batch, length = (2, 32, 2, 2, 12) if tiny else (6, 384, 6, 8, 256)
     model = Gpt(layers, width, heads, 65, length)
-    return (_training(model, optim.AdamW(model.parameters(), lr=1e-3)),
-            (_whole(65, batch, length), _whole(65, batch, length, seed=3)))
+    return (
+        _training(model, optim.AdamW(model.parameters(), lr=1e-3)),
+        (_whole(65, batch, length), _whole(65, batch, length, seed=3)),
+    )
 
 
 def _gpt2(tiny: bool, kind: type[Gpt] = Gpt) -> Gpt:
@@ -325,32 +355,73 @@ def _rows(function: Callable[..., Any], *shape: int) -> Callable[[bool], Made]:
     return lambda tiny: (function, (_floats(*((n // 64 + 3 for n in shape) if tiny else shape)),))
 
 
-WORKLOADS: dict[str, Workload] = {w.name: w for w in (
-    Workload("mlp", "training step of a 784-512-512-10 MLP, batch 128, Adam",
-             "training step of a 20-24-16-10 MLP, batch 8, Adam", _mlp),
-    Workload("convnet", "training step of a small convnet, batch 64, Adam",
-             "training step of a tiny convnet, batch 4, Adam", _convnet),
-    Workload("resnet18", "ResNet-18 inference, batch 1", "narrow ResNet-18 inference, 32 × 32 pixels, batch 1",
-             _resnet(1)),
-    Workload("resnet18-8", "ResNet-18 inference, batch 8", "narrow ResNet-18 inference, 32 × 32 pixels, batch 8",
-             _resnet(8)),
-    Workload("gpt", "training step of a 6-layer GPT, 8 × 256 tokens, AdamW",
-             "training step of a 2-layer GPT, 2 × 12 tokens, AdamW", _gpt),
-    Workload("prefill", "GPT-2-small prefill, 256 tokens", "2-layer GPT prefill, 24 tokens", _prefill),
-    Workload("decode", "GPT-2-small, one token after 256", "2-layer GPT, one token after 24", partial(_decode, Gpt)),
-    Workload("decode-int8", "GPT-2-small, one token after 256, int8 weights",
-             "2-layer GPT, one token after 24, int8 weights", partial(_decode, RoundedGpt)),
-    Workload("chain", "ten pointwise operations on 10 M elements", "ten pointwise operations on 156253 elements",
-             _rows(_chain, 10_000_000)),
-    Workload("softmax", "softmax 4096 × 1024", "softmax 67 × 19", _rows(F.softmax, 4096, 1024)),
-    Workload("layernorm", "layer norm 4096 × 768", "layer norm 67 × 15", _rows(_layer_norm, 4096, 768)),
-    Workload("matmul-1024", "matrix product 1024³", "matrix product 32³", _matmul(1024)),
-    Workload("matmul-2048", "matrix product 2048³", "matrix product 64³", _matmul(2048)),
-    Workload("attention", "causal attention, 8 × 6 heads, 256 × 64", "causal attention, 2 × 2 heads, 20 × 16",
-             _attention(False)),
-    Workload("attention-gradient", "causal attention, 8 × 6 heads, 256 × 64, forward and backward",
-             "causal attention, 2 × 2 heads, 20 × 16, forward and backward", _attention(True)),
-)}
+WORKLOADS: dict[str, Workload] = {
+    w.name: w
+    for w in (
+        Workload(
+            "mlp",
+            "training step of a 784-512-512-10 MLP, batch 128, Adam",
+            "training step of a 20-24-16-10 MLP, batch 8, Adam",
+            _mlp,
+        ),
+        Workload(
+            "convnet",
+            "training step of a small convnet, batch 64, Adam",
+            "training step of a tiny convnet, batch 4, Adam",
+            _convnet,
+        ),
+        Workload(
+            "resnet18",
+            "ResNet-18 inference, batch 1",
+            "narrow ResNet-18 inference, 32 × 32 pixels, batch 1",
+            _resnet(1),
+        ),
+        Workload(
+            "resnet18-8",
+            "ResNet-18 inference, batch 8",
+            "narrow ResNet-18 inference, 32 × 32 pixels, batch 8",
+            _resnet(8),
+        ),
+        Workload(
+            "gpt",
+            "training step of a 6-layer GPT, 8 × 256 tokens, AdamW",
+            "training step of a 2-layer GPT, 2 × 12 tokens, AdamW",
+            _gpt,
+        ),
+        Workload("prefill", "GPT-2-small prefill, 256 tokens", "2-layer GPT prefill, 24 tokens", _prefill),
+        Workload(
+            "decode", "GPT-2-small, one token after 256", "2-layer GPT, one token after 24", partial(_decode, Gpt)
+        ),
+        Workload(
+            "decode-int8",
+            "GPT-2-small, one token after 256, int8 weights",
+            "2-layer GPT, one token after 24, int8 weights",
+            partial(_decode, RoundedGpt),
+        ),
+        Workload(
+            "chain",
+            "ten pointwise operations on 10 M elements",
+            "ten pointwise operations on 156253 elements",
+            _rows(_chain, 10_000_000),
+        ),
+        Workload("softmax", "softmax 4096 × 1024", "softmax 67 × 19", _rows(F.softmax, 4096, 1024)),
+        Workload("layernorm", "layer norm 4096 × 768", "layer norm 67 × 15", _rows(_layer_norm, 4096, 768)),
+        Workload("matmul-1024", "matrix product 1024³", "matrix product 32³", _matmul(1024)),
+        Workload("matmul-2048", "matrix product 2048³", "matrix product 64³", _matmul(2048)),
+        Workload(
+            "attention",
+            "causal attention, 8 × 6 heads, 256 × 64",
+            "causal attention, 2 × 2 heads, 20 × 16",
+            _attention(False),
+        ),
+        Workload(
+            "attention-gradient",
+            "causal attention, 8 × 6 heads, 256 × 64, forward and backward",
+            "causal attention, 2 × 2 heads, 20 × 16, forward and backward",
+            _attention(True),
+        ),
+    )
+}
 
 
 def chosen(names: list[str]) -> list[Workload]:

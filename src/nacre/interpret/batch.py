@@ -58,9 +58,7 @@ class Batch(Changes):
         if axis is None:
             return value
         shape = value.type.shape
-        return make(
-            value.type.with_shape(shape[:axis] + shape[axis + 1 :]), Batched(self, value, axis)
-        )
+        return make(value.type.with_shape(shape[:axis] + shape[axis + 1 :]), Batched(self, value, axis))
 
     def split(self, x: Value) -> tuple[Value, Axis]:
         """A value as it is one level down, and its batch axis."""
@@ -69,15 +67,10 @@ class Batch(Changes):
             return data.value, data.axis
         return x, None
 
-    def process(
-        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]
-    ) -> Any:
+    def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Apply the primitive's batching rule; TraceError once the vmap has ended."""
         if self.ended:
-            raise TraceError(
-                f"{primitive.name}: the value must belong to an active vmap; got one of a vmap that "
-                "ended"
-            )
+            raise TraceError(f"{primitive.name}: the value must belong to an active vmap; got one of a vmap that ended")
         pairs = [self.split(x) for x in inputs]
         xs, axes = [x for x, _ in pairs], [a for _, a in pairs]
         if isinstance(primitive.derivative, Structural):
@@ -87,9 +80,7 @@ class Batch(Changes):
             )
             return tuple(self.wrap(y, 0 if m else None) for y, m in zip(results, mask, strict=True))
         if primitive.batch is None:
-            raise ArgumentError(
-                f"vmap: the primitive must have a batch rule; {primitive.name} has none"
-            )
+            raise ArgumentError(f"vmap: the primitive must have a batch rule; {primitive.name} has none")
         results, places = primitive.batch(xs, axes, **params)
         if primitive.multiple:
             return tuple(map(self.wrap, results, places))
@@ -165,18 +156,13 @@ def batch_graph(graph: Graph, mask: Mask, size: Size, forced: Mask | None = None
         found[:] = [a is not None or k for a, k in zip(axes, keep, strict=True)]
         return [to_front(y, a, size) if m else y for y, a, m in zip(ys, axes, found, strict=True)]
 
-    types = [
-        batched_type(t, size) if m else t for t, m in zip(graph.input_types, mask, strict=True)
-    ]
+    types = [batched_type(t, size) if m else t for t, m in zip(graph.input_types, mask, strict=True)]
     return BatchedGraph(derived(f, types, f"{graph.name}.batched"), tuple(found))
 
 
 def _as_masked(xs: Sequence[Value], mask: Mask, wanted: Mask, size: Size) -> list[Value]:
     """Values, batched in front where `mask`, repeated where they have to be."""
-    return [
-        to_front(x, None, size) if w and not m else x
-        for x, m, w in zip(xs, mask, wanted, strict=True)
-    ]
+    return [to_front(x, None, size) if w and not m else x for x, m, w in zip(xs, mask, wanted, strict=True)]
 
 
 # ---- control flow: (primitive, xs with batch axes in front, mask, params, size) → (results, mask)
@@ -185,24 +171,16 @@ Flowed = tuple[Sequence[Value], Mask]
 Params = Mapping[str, Any]
 
 
-def _call(
-    primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size
-) -> Flowed:
+def _call(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:
     batched = batch_graph(params["graph"], mask, size)
     return bind(primitive, *xs, graph=as_kind(params["graph"], batched.graph)), batched.mask
 
 
-def _cond(
-    primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size
-) -> Flowed:
+def _cond(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:
     then, orelse, inner = params["then"], params["orelse"], mask[1:]
     if mask[0]:
-        yes, no = (
-            batch_graph(g, inner, size, (True,) * len(g.outputs)).graph for g in (then, orelse)
-        )
-        results = [
-            _choose(xs[0], a, b) for a, b in zip(run(yes, xs[1:]), run(no, xs[1:]), strict=True)
-        ]
+        yes, no = (batch_graph(g, inner, size, (True,) * len(g.outputs)).graph for g in (then, orelse))
+        results = [_choose(xs[0], a, b) for a, b in zip(run(yes, xs[1:]), run(no, xs[1:]), strict=True)]
         return results, (True,) * len(results)
     either = union(batch_graph(then, inner, size).mask, batch_graph(orelse, inner, size).mask)
     yes, no = (batch_graph(g, inner, size, either).graph for g in (then, orelse))
@@ -214,17 +192,13 @@ def _choose(condition: Value, yes: Value, no: Value) -> Value:
     return select(broadcast(condition, yes.type.shape, (0,)), yes, no)
 
 
-def _while(
-    primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size
-) -> Flowed:
+def _while(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:
     cond, body = params["cond"], params["body"]
     start = mask
     mask = carried(lambda m: batch_graph(body, m, size).mask, start)
     if batch_graph(cond, mask, size).mask[0]:
         mask = (True,) * len(xs)
-        whole = _while_all(
-            batch_graph(cond, mask, size).graph, batch_graph(body, mask, size, mask).graph
-        )
+        whole = _while_all(batch_graph(cond, mask, size).graph, batch_graph(body, mask, size, mask).graph)
     else:
         whole = batch_graph(cond, mask, size).graph, batch_graph(body, mask, size, mask).graph
     results = bind(primitive, *_as_masked(xs, start, mask, size), cond=whole[0], body=whole[1])
@@ -247,9 +221,7 @@ def _while_all(cond: Graph, body: Graph) -> tuple[Graph, Graph]:
     return derived(goes_on, types, cond.name), derived(step, types, body.name)
 
 
-def _scan(
-    primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size
-) -> Flowed:
+def _scan(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:
     body, n = params["body"], params["carries"]
     start, rows = mask[:n], mask[n:]
     carries = carried(lambda m: batch_graph(body, m + rows, size).mask[:n], start)

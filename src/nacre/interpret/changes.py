@@ -45,9 +45,11 @@ class Changes:
 
     def from_outside(self, type: TensorType) -> TraceError:
         """The error for a tensor that is not an argument of the interpreter's function."""
-        return TraceError(explain(
-            f"x[i] = v: x must be created inside the function of {self.name}; got one of type {type} from "
-            "outside",
-            f"seen = nc.zeros(3)\ndef f(x):\n    seen[0] = x.sum()\n    return x\nnc.{self.name}(f)",
-            "Inside the function, values are batched or have tangents; outside they have no meaning.",
-            f"def f(x):\n    seen = nc.zeros(3)\n    seen[0] = x.sum()\n    return x, seen\nnc.{self.name}(f)"))
+        return TraceError(
+            explain(
+                f"x[i] = v: x must be created inside the function of {self.name}; got one of type {type} from outside",
+                f"seen = nc.zeros(3)\ndef f(x):\n    seen[0] = x.sum()\n    return x\nnc.{self.name}(f)",
+                "Inside the function, values are batched or have tangents; outside they have no meaning.",
+                f"def f(x):\n    seen = nc.zeros(3)\n    seen[0] = x.sum()\n    return x, seen\nnc.{self.name}(f)",
+            )
+        )

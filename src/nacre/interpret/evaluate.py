@@ -53,13 +53,14 @@ def to_numpy(x: Value) -> np.ndarray:
         array = flat[: int(x.type.size)].reshape(shape)
     else:
         steps = tuple(s * dtype.itemsize for s in x.layout.strides)
-        array = np.lib.stride_tricks.as_strided(flat[x.layout.offset:], shape, steps)
+        array = np.lib.stride_tricks.as_strided(flat[x.layout.offset :], shape, steps)
     array.flags.writeable = False
     return array
 
 
-def view(primitive: Primitive, inputs: tuple[Value, ...] | list[Value], params: Mapping[str, Any],
-         result: TensorType) -> Value | None:
+def view(
+    primitive: Primitive, inputs: tuple[Value, ...] | list[Value], params: Mapping[str, Any], result: TensorType
+) -> Value | None:
     """The result as a view of the operand's memory, or None if it has to be computed."""
     low = primitive.lowering
     if not isinstance(low, Element) or low.view is None:

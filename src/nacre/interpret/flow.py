@@ -39,9 +39,7 @@ Params = Mapping[str, Any]
 # ---- call
 
 
-def _recompute(
-    primitive: Primitive, params: Params, types: Types, active: Positions
-) -> Rule | None:
+def _recompute(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
     graph: Graph = params["graph"]
     back = reverse(graph, active)
     if not back.traced:
@@ -101,9 +99,7 @@ def _call(primitive: Primitive, params: Params, types: Types, active: Positions)
 # ---- cond
 
 
-def _slots(
-    first: Sequence[Var], second: Sequence[Var]
-) -> tuple[list[TensorType], Positions, Positions]:
+def _slots(first: Sequence[Var], second: Sequence[Var]) -> tuple[list[TensorType], Positions, Positions]:
     """Shared places for the residuals of two branches: their types, and where each residual
     lies."""
     types = [v.type for v in first]
@@ -126,14 +122,9 @@ def _cond(primitive: Primitive, params: Params, types: Types, active: Positions)
     traced = tuple(sorted({*backs[0].traced, *backs[1].traced}))
     if not traced:
         return None
-    residuals = [
-        [v for v in r.needed if v not in r.graph.inputs and v not in r.graph.outputs] for r in backs
-    ]
+    residuals = [[v for v in r.needed if v not in r.graph.inputs and v not in r.graph.outputs] for r in backs]
     slots, *places = _slots(*residuals)
-    forward = [
-        _padded(r.graph, kept, at, slots)
-        for r, kept, at in zip(backs, residuals, places, strict=True)
-    ]
+    forward = [_padded(r.graph, kept, at, slots) for r, kept, at in zip(backs, residuals, places, strict=True)]
     results = types_of(backs[0].graph.outputs)
     known = types[1:] + results + tuple(slots)
 
@@ -146,19 +137,11 @@ def _cond(primitive: Primitive, params: Params, types: Types, active: Positions)
             b = Builder(f"{r.graph.name}.pull")
             inputs = [b.input(t) for t in known]
             cotangents = {k: b.input(results[k]) for k in present}
-            values: dict[Atom, Var] = dict(
-                zip((*r.graph.inputs, *r.graph.outputs), inputs, strict=False)
-            )
-            values |= {
-                v: inputs[len(types) - 1 + len(results) + p] for v, p in zip(kept, at, strict=True)
-            }
+            values: dict[Atom, Var] = dict(zip((*r.graph.inputs, *r.graph.outputs), inputs, strict=False))
+            values |= {v: inputs[len(types) - 1 + len(results) + p] for v, p in zip(kept, at, strict=True)}
             given = [cotangents[k] for k in present if k in r.traced]
-            found = dict(
-                zip(mine, inline(b, pull, [*(values[v] for v in r.needed), *given]), strict=True)
-            )
-            branches.append(
-                b.finish([found[k] if k in found else fill_zeros(b, types[k + 1]) for k in targets])
-            )
+            found = dict(zip(mine, inline(b, pull, [*(values[v] for v in r.needed), *given]), strict=True))
+            branches.append(b.finish([found[k] if k in found else fill_zeros(b, types[k + 1]) for k in targets]))
         return _cond_graph(primitive, types[0], branches), tuple(k + 1 for k in targets)
 
     n, m = len(types), len(results)
@@ -166,9 +149,7 @@ def _cond(primitive: Primitive, params: Params, types: Types, active: Positions)
     return Rule(primitive, chosen, n, m, n + m + len(slots), traced, active, make).prepare()
 
 
-def _padded(
-    graph: Graph, residuals: Sequence[Var], places: Positions, slots: Sequence[TensorType]
-) -> Graph:
+def _padded(graph: Graph, residuals: Sequence[Var], places: Positions, slots: Sequence[TensorType]) -> Graph:
     """The branch with its residuals in their slots, zeros in the others."""
     b = Builder(graph.name)
     b.inputs, b.equations = list(graph.inputs), list(graph.equations)
@@ -185,15 +166,11 @@ def _cond_graph(primitive: Primitive, predicate: TensorType, branches: Sequence[
         _, live = live_equations(g.equations, g.outputs)
         used.update(k for k, v in enumerate(g.inputs) if v in live)
     kept = sorted(used)
-    then, orelse = (
-        Graph(tuple(g.inputs[k] for k in kept), g.equations, g.outputs, g.name) for g in branches
-    )
+    then, orelse = (Graph(tuple(g.inputs[k] for k in kept), g.equations, g.outputs, g.name) for g in branches)
     b = Builder("cond.pull")
     chosen = b.input(predicate)
     inputs = [b.input(t) for t in branches[0].input_types]
-    return b.finish(
-        b.add(primitive, [chosen, *(inputs[k] for k in kept)], {"then": then, "orelse": orelse})
-    )
+    return b.finish(b.add(primitive, [chosen, *(inputs[k] for k in kept)], {"then": then, "orelse": orelse}))
 
 
 # ---- while
@@ -208,8 +185,7 @@ def _while(primitive: Primitive, params: Params, types: Types, active: Positions
         """Refuse reverse mode through a while loop."""
         raise no_derivative(
             primitive,
-            "reverse mode needs the values of all iterations, and their number is not known in "
-            "advance",
+            "reverse mode needs the values of all iterations, and their number is not known in advance",
             "use scan, which has a fixed length, or forward mode (jvp)",
         )
 
@@ -242,9 +218,7 @@ class _Scan:
         graph = self.graph = self.back.graph
         self.traced = self.moving + tuple(k for k in self.back.traced if k >= self.n)
         self.results = len(graph.outputs)
-        invariant = {
-            v for v, a in zip(graph.inputs[: self.n], graph.outputs, strict=False) if v is a
-        }
+        invariant = {v for v, a in zip(graph.inputs[: self.n], graph.outputs, strict=False) if v is a}
         inputs = {v: k for k, v in enumerate(graph.inputs)}
         outputs = {a: k for k, a in enumerate(graph.outputs) if k >= self.n}
         # where pullbacks find what they need: operands of the scan, its stacked results, or stacked
@@ -275,18 +249,14 @@ class _Scan:
         """The types of operands and of all results of the scan."""
         return self.types + primitive.result_types(self.types, forward)
 
-    def pull(
-        self, primitive: Primitive, known: Types, present: Positions
-    ) -> tuple[Graph, Positions]:
+    def pull(self, primitive: Primitive, known: Types, present: Positions) -> tuple[Graph, Positions]:
         """The scan that goes back, as a graph of (operands, results, cotangents of `present`)."""
         ys = tuple(k for k in present if k >= self.n)
         back = self.backward_body(ys)
         b = Builder("scan.pull")
         inputs = [b.input(t) for t in known]
         cotangents = {k: b.input(known[len(self.types) + k]) for k in present}
-        carries = [
-            cotangents[k] if k in cotangents else fill_zeros(b, self.types[k]) for k in self.moving
-        ]
+        carries = [cotangents[k] if k in cotangents else fill_zeros(b, self.types[k]) for k in self.moving]
         carries += [inputs[k] for k in self.fixed.values()]
         rows: list[Atom] = [inputs[k] for k in self.rows.values()]
         rows += [cotangents[k] for k in ys]
@@ -339,9 +309,7 @@ class _Scan:
                 """Whether what must be stacked for a term is no larger than what it adds to."""
                 fresh = [a.type.size for a in term.operands if a not in stacked]
                 known = all(isinstance(n, int) for n in (*fresh, room))
-                return fixed.isdisjoint(term.operands) and (
-                    not fresh or (known and sum(fresh) <= room)
-                )
+                return fixed.isdisjoint(term.operands) and (not fresh or (known and sum(fresh) <= room))
 
             stay, late = together.apart(b.equations, cotangents[k], incoming[k], small)
             if late:
@@ -349,9 +317,7 @@ class _Scan:
                 terms[k] = late
                 staying |= {k} if stay else set()
                 stacked.update(dict.fromkeys(a for t in late for a in t.operands))
-        outputs: list[Atom] = [
-            cotangents[k] if k in cotangents else fill_zeros(b, self.types[k]) for k in self.moving
-        ]
+        outputs: list[Atom] = [cotangents[k] if k in cotangents else fill_zeros(b, self.types[k]) for k in self.moving]
         outputs += [values[v] for v in self.fixed]
         body = b.finish([*outputs, *(cotangents[k] for k in targets), *list(stacked)[already:]])
         return _Back(without_dead_code(body), targets, own, terms, staying)

@@ -59,14 +59,11 @@ class Forward(Changes):
             return data.primal, data.tangent
         return x, None
 
-    def process(
-        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]
-    ) -> Any:
+    def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Apply the primitive's tangent rule; TraceError once the jvp has ended."""
         if self.ended:
             raise TraceError(
-                f"{primitive.name}: the value must belong to an active jvp; got one of a jvp that "
-                "has ended"
+                f"{primitive.name}: the value must belong to an active jvp; got one of a jvp that has ended"
             )
         pairs = [self.split(x) for x in inputs]
         xs, ts = [p for p, _ in pairs], [t for _, t in pairs]
@@ -173,10 +170,7 @@ def _push_linear(
         t = ts[i]
         assert t is not None
         return [_ABSENT[primitive.name][i](t)]
-    operands = [
-        x if not m else zeros(x.type) if t is None else t
-        for x, t, m in zip(xs, ts, moved, strict=True)
-    ]
+    operands = [x if not m else zeros(x.type) if t is None else t for x, t, m in zip(xs, ts, moved, strict=True)]
     found = bind(primitive, *operands, **params)
     return list(found) if primitive.multiple else [found]
 
@@ -218,14 +212,9 @@ def jvp_graph(graph: Graph, active: Mask, forced: Mask | None = None) -> Pushed:
     def f(*values: Value) -> list[Value]:
         """The graph's outputs and their tangents, from inputs and tangents."""
         xs, rest = values[: len(active)], iter(values[len(active) :])
-        ys, ts = jvp(
-            lambda *inner: run(graph, inner), xs, [next(rest) if a else None for a in active]
-        )
+        ys, ts = jvp(lambda *inner: run(graph, inner), xs, [next(rest) if a else None for a in active])
         if forced is not None:
-            ts = [
-                zeros(y.type) if t is None and force else t
-                for y, t, force in zip(ys, ts, forced, strict=True)
-            ]
+            ts = [zeros(y.type) if t is None and force else t for y, t, force in zip(ys, ts, forced, strict=True)]
         found[:] = [t is not None for t in ts]
         return [*ys, *(t for t in ts if t is not None)]
 
@@ -267,18 +256,14 @@ def _given(ts: Sequence[Value | None]) -> list[Value]:
 Flowed = tuple[Sequence[Value], Tangents]
 
 
-def _call(
-    primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]
-) -> Flowed:
+def _call(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]) -> Flowed:
     pushed = jvp_graph(params["graph"], _present(ts))
     n = len(pushed.active)
     results = bind(primitive, *xs, *_given(ts), graph=as_kind(params["graph"], pushed.graph))
     return results[:n], spread(results[n:], pushed.active)
 
 
-def _cond(
-    primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]
-) -> Flowed:
+def _cond(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]) -> Flowed:
     then, orelse, moving = params["then"], params["orelse"], _present(ts[1:])
     either = union(jvp_graph(then, moving).active, jvp_graph(orelse, moving).active)
     branches = [jvp_graph(g, moving, either).graph for g in (then, orelse)]
@@ -298,9 +283,7 @@ def _instantiated(xs: Sequence[Value], ts: Sequence[Value | None], mask: Mask) -
     return [zeros(x.type) if t is None else t for x, t, m in zip(xs, ts, mask, strict=True) if m]
 
 
-def _while(
-    primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]
-) -> Flowed:
+def _while(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]) -> Flowed:
     cond, body = params["cond"], params["body"]
     moving = carried(lambda mask: jvp_graph(body, mask).active, _present(ts))
     pushed = jvp_graph(body, moving, moving).graph
@@ -312,14 +295,10 @@ def _while(
 
 def _with_inputs(graph: Graph, types: Sequence[TensorType]) -> Graph:
     """The graph with more inputs, which it does not read."""
-    return derived(
-        lambda *xs: run(graph, xs[: len(graph.inputs)]), (*graph.input_types, *types), graph.name
-    )
+    return derived(lambda *xs: run(graph, xs[: len(graph.inputs)]), (*graph.input_types, *types), graph.name)
 
 
-def _scan(
-    primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]
-) -> Flowed:
+def _scan(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]) -> Flowed:
     body, n = params["body"], params["carries"]
     rows = _present(ts[n:])
     moving = carried(lambda mask: jvp_graph(body, mask + rows).active[:n], _present(ts[:n]))
@@ -363,6 +342,4 @@ FLOWS: Final[dict[str, Callable[..., Flowed]]] = {
 
 def no_derivative(primitive: Primitive, reason: str, remedy: str) -> GradientError:
     """The error for a primitive that cannot be differentiated as asked."""
-    return GradientError(
-        f"{primitive.name}: the derivative does not exist; {reason}; {remedy}"
-    )
+    return GradientError(f"{primitive.name}: the derivative does not exist; {reason}; {remedy}")

@@ -223,9 +223,7 @@ def _equation(
     return Rule(primitive, params, n, len(results), total, outputs, active, make).prepare()
 
 
-def transpose(
-    graph: Graph, known: Sequence[Value], cotangents: Sequence[Value | None]
-) -> list[Value | None]:
+def transpose(graph: Graph, known: Sequence[Value], cotangents: Sequence[Value | None]) -> list[Value | None]:
     """Cotangents of the inputs that follow the known ones, in which the graph is linear; None where
     zero.
 
@@ -271,8 +269,7 @@ def _transposed(
     e: Equation, gs: list[Value | None], values: Mapping[Var, Value], linear: set[Atom]
 ) -> Iterable[tuple[int, Value]]:
     operands: list[Any] = [
-        LinearInput(a.type) if a in linear else values[a] if isinstance(a, Var) else constant(a)
-        for a in e.inputs
+        LinearInput(a.type) if a in linear else values[a] if isinstance(a, Var) else constant(a) for a in e.inputs
     ]
     g: Any = tuple(gs) if e.primitive.multiple else gs[0]
     for i, a in enumerate(e.inputs):
@@ -392,9 +389,7 @@ class Reverse:
         found = [seen.setdefault(a, n + k) for k, a in enumerate(self.outputs)]
         return tuple(None if at == n + k else at for k, at in enumerate(found))
 
-    def pull(
-        self, present: Positions, groups: Positions = (), held: Positions = ()
-    ) -> tuple[Graph, Positions]:
+    def pull(self, present: Positions, groups: Positions = (), held: Positions = ()) -> tuple[Graph, Positions]:
         """(needed values, cotangents of the outputs `present`, those that the active inputs `held`
         have received) → cotangents of the inputs that have one.
 
@@ -433,9 +428,7 @@ class Reverse:
             for i, c in zip(pull.targets, found, strict=True):
                 put(step.inputs[i], c)
         targets = tuple(k for k in self.active if self.graph.inputs[k] in pending)
-        return without_dead_code(
-            b.finish([pending[self.graph.inputs[k]] for k in targets])
-        ), targets
+        return without_dead_code(b.finish([pending[self.graph.inputs[k]] for k in targets])), targets
 
 
 ADD = primitive_named("add")
@@ -452,9 +445,7 @@ def reverse(graph: Graph, active: Positions) -> Reverse:
     steps: list[_Step] = []
     for e in graph.equations:
         mine = tuple(k for k, a in enumerate(e.inputs) if a in moving)
-        rule = (
-            rule_for(e.primitive, e.params, tuple(a.type for a in e.inputs), mine) if mine else None
-        )
+        rule = rule_for(e.primitive, e.params, tuple(a.type for a in e.inputs), mine) if mine else None
         if rule is None:
             equations.append(e)
             continue
@@ -468,9 +459,7 @@ def reverse(graph: Graph, active: Positions) -> Reverse:
         steps.append(_Step(rule, inputs, results, tuple(atoms[k] for k in rule.saved)))
         moving.update(results[k] for k in rule.traced)
         same.update(
-            (v, (*inputs, *results)[at])
-            for v, at in zip(results, rule.aliases, strict=False)
-            if at is not None
+            (v, (*inputs, *results)[at]) for v, at in zip(results, rule.aliases, strict=False) if at is not None
         )
     traced = tuple(k for k, a in enumerate(graph.outputs) if a in moving)
     outputs = tuple(same.get(a, a) for a in graph.outputs)
@@ -528,14 +517,10 @@ def positions(mask: Sequence[bool]) -> Positions:
 def fill_zeros(b: Builder, type: TensorType) -> Var:
     """Append zeros of a type."""
     zero = {"f": 0.0, "b": False}.get(type.dtype.kind, 0)
-    return b.add(
-        primitive_named("fill"), (), {"value": zero, "shape": type.shape, "dtype": type.dtype}
-    )[0]
+    return b.add(primitive_named("fill"), (), {"value": zero, "shape": type.shape, "dtype": type.dtype})[0]
 
 
-FLOWS: dict[
-    str, Callable[..., Rule | None]
-] = {}  # `interpret.flow` puts the rules of control flow here
+FLOWS: dict[str, Callable[..., Rule | None]] = {}  # `interpret.flow` puts the rules of control flow here
 
 
 def types_of(atoms: Iterable[Atom]) -> tuple[TensorType, ...]:

@@ -78,13 +78,9 @@ class VariableRecord:
         self.gradient_known = False  # `gradient` is what `.gradient` holds now
         self.gradient: Value | None = None
         self.gradient_was_none: bool | None = None  # at entry; None if that was never asked
-        self.gradient_input: Var | None = (
-            None  # its gradient at entry, if that was read and there was one
-        )
+        self.gradient_input: Var | None = None  # its gradient at entry, if that was read and there was one
         self.gradient_written = False
-        self.gradient_output: Atom | None = (
-            None  # the gradient at the end, if written; None if it was cleared
-        )
+        self.gradient_output: Atom | None = None  # the gradient at the end, if written; None if it was cleared
 
 
 @dataclass(frozen=True)
@@ -121,18 +117,12 @@ class Trace:
     @property
     def gradient_outputs(self) -> list[Variable]:
         """The variables whose gradient at the end is an output, in order."""
-        return [
-            r.variable
-            for r in self.variables
-            if r.gradient_written and r.gradient_output is not None
-        ]
+        return [r.variable for r in self.variables if r.gradient_written and r.gradient_output is not None]
 
     @property
     def gradients_cleared(self) -> list[Variable]:
         """The variables whose gradient is None at the end and was set so inside, in order."""
-        return [
-            r.variable for r in self.variables if r.gradient_written and r.gradient_output is None
-        ]
+        return [r.variable for r in self.variables if r.gradient_written and r.gradient_output is None]
 
 
 class Staging(Changes):
@@ -156,9 +146,7 @@ class Staging(Changes):
 
     # ---- equations
 
-    def process(
-        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]
-    ) -> Any:
+    def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Record an equation; its results are staged values."""
         if self.ended:
             raise _leaked(self.name, primitive.name, *(x.content for x in inputs))
@@ -428,9 +416,7 @@ def run(graph: Graph, inputs: Sequence[Value], source: str = "") -> list[Value]:
             if recording is not None:
                 recording.source = e.source or source or line
             results = bind(e.primitive, *map(value, e.inputs), **e.params)
-            known.update(
-                zip(e.outputs, results if e.primitive.multiple else (results,), strict=True)
-            )
+            known.update(zip(e.outputs, results if e.primitive.multiple else (results,), strict=True))
     finally:
         if recording is not None:
             recording.source = line
@@ -483,8 +469,7 @@ def _leaked(name: str, where: str, *given: Any) -> TraceError:
             "kept = []\n@nc.jit\ndef f(x):\n    kept.append(x * 2)      # x * 2 has no numbers "
             "yet\n    return x\n"
             "f(x); kept[0] + 1",
-            "While a function is traced, its values are placeholders without numbers; they "
-            "mean nothing outside.",
+            "While a function is traced, its values are placeholders without numbers; they mean nothing outside.",
             "@nc.jit\ndef f(x):\n    return x, x * 2\nx, doubled = f(x); doubled + 1",
         )
     )

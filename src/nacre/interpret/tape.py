@@ -133,8 +133,9 @@ def changed(x: Value) -> None:
 def require_no_leaf(x: Value) -> None:
     """Raise GradientError if `x[i] = v` would change a leaf that accumulates a gradient."""
     if isinstance(x.node, Leaf):
-        raise GradientError("x[i] = v: x must not be a leaf with requires_grad; "
-                            "write into `x.detach()` or assign to a variable")
+        raise GradientError(
+            "x[i] = v: x must not be a leaf with requires_grad; write into `x.detach()` or assign to a variable"
+        )
 
 
 def rebind(x: Value, held: Value) -> None:
@@ -174,9 +175,7 @@ class Recorder:
     def __init__(self) -> None:
         self.rules: dict[object, Rule | None] = {}
 
-    def record(
-        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int
-    ) -> Any:
+    def record(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any], level: int) -> Any:
         """Apply a primitive to operands of which some have nodes of a level, and record it."""
         parents: list[Any] = []
         mask, bit = 0, 1
@@ -205,9 +204,7 @@ class Recorder:
         return attach(rule, inputs, results, parents)
 
 
-_bare_node = (
-    object.__new__
-)  # nodes are made for every eager operation; their slots are set in place
+_bare_node = object.__new__  # nodes are made for every eager operation; their slots are set in place
 
 
 def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]) -> Value:
@@ -225,9 +222,7 @@ def attach(rule: Rule, inputs: Sequence[Value], y: Value, parents: Sequence[Any]
     return noded
 
 
-def _rule(
-    primitive: Primitive, params: Mapping[str, Any], inputs: Sequence[Value], mask: int
-) -> Rule | None:
+def _rule(primitive: Primitive, params: Mapping[str, Any], inputs: Sequence[Value], mask: int) -> Rule | None:
     active = tuple(k for k in range(len(inputs)) if mask >> k & 1)
     return rule_for(primitive, params, tuple(x.type for x in inputs), active)
 
@@ -364,9 +359,7 @@ def retained(node: AnyNode) -> Value | None:
 class _Sweep:
     """One backward pass: cotangents on their way from the outputs to the leaves."""
 
-    def __init__(
-        self, level: int, retain_graph: bool, create_graph: bool, targets: Sequence[AnyNode]
-    ) -> None:
+    def __init__(self, level: int, retain_graph: bool, create_graph: bool, targets: Sequence[AnyNode]) -> None:
         self.level, self.create = level, create_graph
         self.keep = retain_graph or create_graph
         self.wanted = {id(t) for t in targets}
@@ -463,10 +456,7 @@ class _Sweep:
         if not self.create:
             return [lowered(x, self.level) for x in held]
         n = node.rule.operands
-        return [
-            x if k < n else _with_node(x, node, k - n)
-            for k, x in zip(node.rule.saved, held, strict=True)
-        ]
+        return [x if k < n else _with_node(x, node, k - n) for k, x in zip(node.rule.saved, held, strict=True)]
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: compiled as a whole for plain values, else equation by equation."""
@@ -541,9 +531,7 @@ def gradients_of(
     level = _level(outputs)
     for x in inputs:
         if x.node is None or x.node.level != level:
-            raise GradientError(
-                "gradient: inputs must have been tracked when the outputs were computed"
-            )
+            raise GradientError("gradient: inputs must have been tracked when the outputs were computed")
     sweep = _Sweep(level, retain_graph, create_graph, [x.node for x in inputs])
     for y, c in zip(outputs, cotangents, strict=True):
         sweep.put(y.node, c)
@@ -574,9 +562,7 @@ class TapeScope:
     def __init__(self) -> None:
         self.level = next_level()
 
-    def process(
-        self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]
-    ) -> Any:
+    def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Any:
         """Raise an error: the tape records at nodes and never interprets payloads."""
         raise StateError(f"{primitive.name}: values of a tape have nodes, not payloads")
 
@@ -614,15 +600,10 @@ class Pullback:
 
     def __init__(self, ends: Sequence[AnyNode | None], outputs: Sequence[Value], level: int) -> None:
         self.inputs = [n if isinstance(n, Alias) and n.level == level else None for n in ends]
-        self.outputs = [
-            (y.type, y.node if y.node is not None and y.node.level == level else None)
-            for y in outputs
-        ]
+        self.outputs = [(y.type, y.node if y.node is not None and y.node.level == level else None) for y in outputs]
         self.level = level
 
-    def __call__(
-        self, cotangents: Sequence[Value | None], retain_graph: bool = True
-    ) -> list[Value | None]:
+    def __call__(self, cotangents: Sequence[Value | None], retain_graph: bool = True) -> list[Value | None]:
         targets = [n for n in self.inputs if n is not None]
         sweep = _Sweep(self.level, retain_graph, False, targets)
         for (type, node), c in zip(self.outputs, cotangents, strict=True):

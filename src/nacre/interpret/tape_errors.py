@@ -9,8 +9,7 @@ def released() -> StateError:
     """The error for a backward pass through nodes that an earlier one freed."""
     return StateError(
         explain(
-            "backward: the recorded computation is gone; it was released by an earlier "
-            "backward",
+            "backward: the recorded computation is gone; it was released by an earlier backward",
             "loss.backward()\nloss.backward()",
             "backward frees the values that it has used, to return memory early.",
             "loss.backward(retain_graph=True)\nloss.backward()",

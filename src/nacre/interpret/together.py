@@ -38,8 +38,9 @@ class Term:
             axes: tuple[int, ...] = e.params["axes"]
             params: Mapping[str, Any] = {**e.params, "axes": _after_rounds(axes)}
         else:
-            sides = [_side_by_side(b, x, _after_rounds(axes))
-                     for x, axes in zip(stacked, e.params["contract"], strict=True)]
+            sides = [
+                _side_by_side(b, x, _after_rounds(axes)) for x, axes in zip(stacked, e.params["contract"], strict=True)
+            ]
             stacked = [x for x, _ in sides]
             params = {**e.params, "contract": tuple(axes for _, axes in sides)}
         (found,) = b.add(e.primitive, stacked, params, e.source)

@@ -31,8 +31,11 @@ def _size(x: Any) -> bool:
 
 def _several(kind: Kind, count: int | None = None) -> Kind:
     """A test for tuples of a kind, of any length or of one length."""
-    return lambda x: isinstance(x, tuple) and count in (None, len(cast("tuple[Any, ...]", x))) and \
-        all(map(kind, cast("tuple[Any, ...]", x)))
+    return lambda x: (
+        isinstance(x, tuple)
+        and count in (None, len(cast("tuple[Any, ...]", x)))
+        and all(map(kind, cast("tuple[Any, ...]", x)))
+    )
 
 
 _PAIR = _several(_integer, 2)
@@ -59,8 +62,9 @@ NAMED = {  # by the name of a parameter whose rule does not say: those of window
 }  # fmt: skip
 
 
-def declared_types(primitive: Primitive, types: tuple[TensorType, ...],
-                   params: Mapping[str, Any]) -> tuple[TensorType, ...]:
+def declared_types(
+    primitive: Primitive, types: tuple[TensorType, ...], params: Mapping[str, Any]
+) -> tuple[TensorType, ...]:
     """The result types of an equation.  Raises GraphError for operands or parameters that the type rule does not
     declare.
 
@@ -82,8 +86,10 @@ def declared_types(primitive: Primitive, types: tuple[TensorType, ...],
     except Error:
         raise
     except Exception as fault:
-        raise GraphError(f"{primitive.name}: its type rule must accept the operands and parameters; got "
-                         f"{', '.join(map(str, types))} and {str(dict(params))[:80]}: {fault}") from None
+        raise GraphError(
+            f"{primitive.name}: its type rule must accept the operands and parameters; got "
+            f"{', '.join(map(str, types))} and {str(dict(params))[:80]}: {fault}"
+        ) from None
 
 
 @cache

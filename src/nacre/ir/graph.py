@@ -200,8 +200,9 @@ class Builder:
         self.inputs.append(v)
         return v
 
-    def add(self, primitive: Primitive, inputs: Sequence[Atom], params: Mapping[str, Any] | None = None,
-            source: str = "") -> tuple[Var, ...]:
+    def add(
+        self, primitive: Primitive, inputs: Sequence[Atom], params: Mapping[str, Any] | None = None, source: str = ""
+    ) -> tuple[Var, ...]:
         """Append an equation; its results' types come from the type rule."""
         held = dict(params or {})
         types = primitive.result_types(tuple(a.type for a in inputs), held)
@@ -217,5 +218,3 @@ class Builder:
 def scalar(value: float | int | bool, type: TensorType) -> Literal:
     """A rank-0 literal."""
     return Literal(element(value, type.dtype), TensorType((), type.dtype))
-
-

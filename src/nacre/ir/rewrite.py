@@ -30,8 +30,7 @@ def substitute(graph: Graph, known: Substitution) -> Graph:
         return known.get(a, a) if isinstance(a, Var) else a
 
     equations = tuple(
-        Equation(e.primitive, tuple(map(atom, e.inputs)), e.params, e.outputs, e.source)
-        for e in graph.equations
+        Equation(e.primitive, tuple(map(atom, e.inputs)), e.params, e.outputs, e.source) for e in graph.equations
     )
     inputs = tuple(v for v in graph.inputs if v not in known)
     return Graph(inputs, equations, tuple(map(atom, graph.outputs)), graph.name)
@@ -47,9 +46,7 @@ def uses(graph: Graph) -> dict[Var, list[Equation]]:
     return found
 
 
-def live_equations(
-    equations: Sequence[Equation], outputs: Iterable[Atom]
-) -> tuple[list[Equation], set[Var]]:
+def live_equations(equations: Sequence[Equation], outputs: Iterable[Atom]) -> tuple[list[Equation], set[Var]]:
     """The equations that outputs need or that have effects, in order, and every value that is read."""
     live = {a for a in outputs if isinstance(a, Var)}
     kept: list[Equation] = []

@@ -34,9 +34,7 @@ from nacre.ir.graph import PRINT, Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import primitive_named, registered
 
 DTYPES: Final = frozenset(d.short for d in ALL)
-WORDS: Final = frozenset(
-    ("True", "False", "None", "inf", "nan", "true", "false", "return", "graph", "where", "in")
-)
+WORDS: Final = frozenset(("True", "False", "None", "inf", "nan", "true", "false", "return", "graph", "where", "in"))
 RESERVED: Final = DTYPES | WORDS
 INDENT: Final = "  "
 DEEPEST, LARGEST_POWER, MOST_TERMS = 64, 16, 4096  # what the parser takes
@@ -93,11 +91,7 @@ def _graph_lines(graph: Graph, head: str, sources: bool = True) -> Iterator[str]
 
 
 def _name_text(name: str) -> str:
-    return (
-        name
-        if re.fullmatch(r"[A-Za-z_][\w.]*", name, re.ASCII) and name not in RESERVED
-        else json.dumps(name)
-    )
+    return name if re.fullmatch(r"[A-Za-z_][\w.]*", name, re.ASCII) and name not in RESERVED else json.dumps(name)
 
 
 def _source_text(source: str) -> str:
@@ -115,9 +109,7 @@ def _symbols(graph: Graph) -> dict[str, Symbol]:
         if isinstance(x, Dim):
             for s in x.symbols():
                 if found.setdefault(s.name, s) != s:
-                    raise GraphError(
-                        f"print: each symbolic size must have one range; {s.name} has two"
-                    )
+                    raise GraphError(f"print: each symbolic size must have one range; {s.name} has two")
         elif isinstance(x, tuple):
             for y in cast("tuple[Any, ...]", x):
                 visit(y)
@@ -136,9 +128,7 @@ def _where(graph: Graph) -> str:
     symbols = sorted(_symbols(graph).values(), key=lambda s: s.name)
     if not symbols:
         return ""
-    return " where " + ", ".join(
-        f"{s.name} in {s.low}..{'' if s.high == LIMIT else s.high}" for s in symbols
-    )
+    return " where " + ", ".join(f"{s.name} in {s.low}..{'' if s.high == LIMIT else s.high}" for s in symbols)
 
 
 def param_text(p: Any) -> str:
@@ -157,8 +147,7 @@ def param_text(p: Any) -> str:
         items = cast("tuple[Any, ...]", p)
         return f"({', '.join(map(param_text, items))}{',' if len(items) == 1 else ''})"
     raise GraphError(
-        "print: parameters must consist of numbers, strings, dtypes, sizes and tuples; got "
-        f"{type(p).__name__}"
+        f"print: parameters must consist of numbers, strings, dtypes, sizes and tuples; got {type(p).__name__}"
     )
 
 
@@ -216,9 +205,7 @@ class _Line:
         while at < end:
             found = _token().match(text, at)
             if found is None:
-                raise GraphError(
-                    f"line {number}: expected a word, number or sign; got {text[at : at + 20]!r}"
-                )
+                raise GraphError(f"line {number}: expected a word, number or sign; got {text[at : at + 20]!r}")
             kind = found.lastgroup or ""
             if kind == "comment":
                 self.comment = found["comment"][1:].strip()
@@ -229,9 +216,7 @@ class _Line:
     def fail(self, wanted: str) -> NoReturn:
         """Raise GraphError that names the expected token and the actual one."""
         got = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end of the line"
-        raise GraphError(
-            f"line {self.number}: expected {wanted}; got {got}\n  {self.text.strip()[:200]}"
-        )
+        raise GraphError(f"line {self.number}: expected {wanted}; got {got}\n  {self.text.strip()[:200]}")
 
     def next_is(self, text: str) -> bool:
         """Whether the next token is the sign or name `text`."""
@@ -298,11 +283,7 @@ class _Values:
         return left
 
     def _combine(self, line: _Line, left: Size, right: Size, times: bool) -> Size:
-        if (
-            isinstance(left, Dim)
-            and isinstance(right, Dim)
-            and len(left.terms) * len(right.terms) > MOST_TERMS
-        ):
+        if isinstance(left, Dim) and isinstance(right, Dim) and len(left.terms) * len(right.terms) > MOST_TERMS:
             line.fail("a simpler size")
         if times:
             return left * right
@@ -421,11 +402,7 @@ class _Values:
         bits = line.kind() == "hex" and not minus
         text = line.word("hex", "bits") if bits else line.word(line.kind(), "a constant")
         line.expect(":")
-        dtype = (
-            dtype_named(name)
-            if (name := line.word("name", "a dtype")) in DTYPES
-            else line.fail("a dtype")
-        )
+        dtype = dtype_named(name) if (name := line.word("name", "a dtype")) in DTYPES else line.fail("a dtype")
         array = _from_bits(text, dtype) if bits else _from_text(text, minus, dtype)
         if array is None:
             line.fail(f"a constant of dtype {dtype.short}")
@@ -452,9 +429,7 @@ def _from_bits(text: str, dtype: DType) -> np.ndarray | None:
     value = int(text, 16) if len(text) <= 18 else 1 << 64
     if dtype.kind != "f" or value >> dtype.bits:
         return None
-    return (
-        np.frombuffer(value.to_bytes(dtype.itemsize, sys.byteorder), dtype.numpy).reshape(()).copy()
-    )
+    return np.frombuffer(value.to_bytes(dtype.itemsize, sys.byteorder), dtype.numpy).reshape(()).copy()
 
 
 def _from_text(text: str, minus: bool, dtype: DType) -> np.ndarray | None:
@@ -498,11 +473,7 @@ class _Parser:
         if depth > DEEPEST:
             head.fail("a graph that is nested less deeply")
         values = _Values(_declared(head))
-        name = (
-            values.string(head)
-            if head.kind() == "string"
-            else head.word("name", "the graph's name")
-        )
+        name = values.string(head) if head.kind() == "string" else head.word("name", "the graph's name")
         known: dict[str, Var] = {}
         inputs = self._declarations(head, values, known)
         if not head.take("where"):
@@ -536,9 +507,7 @@ class _Parser:
         known[name] = Var(values.type(line))
         return known[name]
 
-    def _equation(
-        self, line: _Line, values: _Values, known: dict[str, Var], depth: int
-    ) -> Equation:
+    def _equation(self, line: _Line, values: _Values, known: dict[str, Var], depth: int) -> Equation:
         defined: dict[str, Var] = {}
         start = line.at
         if line.next_is("("):
@@ -573,9 +542,7 @@ class _Parser:
                 params[key] = values.param(line)
         return params
 
-    def _operands(
-        self, line: _Line, values: _Values, known: dict[str, Var], close: str | None
-    ) -> tuple[Atom, ...]:
+    def _operands(self, line: _Line, values: _Values, known: dict[str, Var], close: str | None) -> tuple[Atom, ...]:
         found: list[Atom] = []
         while not (line.take(close) if close else line.kind() == "end"):
             if found:
@@ -638,8 +605,7 @@ def _check(e: Equation, line: _Line) -> None:
     found = tuple(v.type for v in e.outputs)
     if types != found:
         raise GraphError(
-            f"line {line.number}: {e.primitive.name} has results {list(types)}; the text declares "
-            f"{list(found)}"
+            f"line {line.number}: {e.primitive.name} has results {list(types)}; the text declares {list(found)}"
         )
 
 

@@ -30,8 +30,9 @@ class Const:
     dtype: DType
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Const) and self.dtype is other.dtype
-                and _identity(self.value) == _identity(other.value))
+        return (
+            isinstance(other, Const) and self.dtype is other.dtype and _identity(self.value) == _identity(other.value)
+        )
 
     def __hash__(self) -> int:
         return hash((_identity(self.value), self.dtype))

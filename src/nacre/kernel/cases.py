@@ -94,15 +94,15 @@ def _long_lanes(loops: list[For]) -> list[For]:
     return [*outer, replace(before, vector=True), replace(last, vector=False, parallel=False)]
 
 
-def _cases(body: Sequence[Stmt], cuts: Sequence[tuple[For, list[Size]]], ranges: Ranges,
-           scope: Scope) -> tuple[Stmt, ...]:
+def _cases(
+    body: Sequence[Stmt], cuts: Sequence[tuple[For, list[Size]]], ranges: Ranges, scope: Scope
+) -> tuple[Stmt, ...]:
     """The body for each stretch of the first loop's rounds, and within it of the others'."""
     if not cuts:
         return _resolved(body, ranges, scope)
     (loop, own), *rest = cuts
     edges = [0, *own, loop.extent]
-    stretches = [_cases(body, rest, {**ranges, loop.index: (low, high)}, scope)
-                 for low, high in pairwise(edges)]
+    stretches = [_cases(body, rest, {**ranges, loop.index: (low, high)}, scope) for low, high in pairwise(edges)]
     found = stretches[-1]
     for cut, case in zip(reversed(own), reversed(stretches[:-1]), strict=True):
         if case != found:
@@ -160,7 +160,7 @@ def _compared(e: Expr, scope: Scope) -> tuple[str, int, Size] | None:
     difference = a.plus(b, -1)
     if len(difference.terms) != 1:
         return None
-    (atom, factor), = difference.terms
+    ((atom, factor),) = difference.terms
     if not isinstance(atom, Index) or factor not in (1, -1) or atom.name not in scope.extents:
         return None
     return (atom.name, 1, -difference.constant) if factor == 1 else (atom.name, -1, difference.constant)
@@ -258,7 +258,7 @@ def _plain(e: Expr, scope: Scope) -> Expr:
     form: Affine = affine(e, scope)
     if len(form.terms) != 1 or form.constant == 0 or not isinstance(e, Apply):
         return e
-    (atom, factor), = form.terms
+    ((atom, factor),) = form.terms
     if not isinstance(atom, Index) or factor != 1:
         return e
     negative = not isinstance(form.constant, int) or form.constant < 0

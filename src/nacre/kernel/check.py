@@ -95,8 +95,10 @@ class _Checker:
 
     def buffer(self, b: Buffer) -> None:
         """Check one buffer and declare it."""
-        _require(b.strides is None or len(b.strides) == len(b.shape),
-                 f"{b.name} must have a stride for each of its {len(b.shape)} axes")
+        _require(
+            b.strides is None or len(b.strides) == len(b.shape),
+            f"{b.name} must have a stride for each of its {len(b.shape)} axes",
+        )
         self.buffers[b.name] = b
 
     def block(self, body: Sequence[Stmt]) -> None:
@@ -157,6 +159,7 @@ class _Checker:
 
     def _gathers(self, s: For) -> bool:
         """Whether it stores at loaded positions, whose independence only the kernel's author knows."""
+
         def loaded(e: Expr) -> bool:
             """Whether the expression contains a load."""
             return isinstance(e, Load) or any(map(loaded, children(e)))
@@ -171,16 +174,21 @@ class _Checker:
         _require(fits, f"{s.op} must have {count} accumulators and {count} values")
         types = [self.value(v) for v in s.values]
         for a, t in zip(s.accumulators, types, strict=True):
-            _require(a in self.buffers and a in self.depth, "an accumulator must be allocated in an outer scope; "
-                                                            f"got {a}")
+            _require(
+                a in self.buffers and a in self.depth, f"an accumulator must be allocated in an outer scope; got {a}"
+            )
             b = self.buffers[a]
-            _require(b.shape == () and b.dtype is t, f"the accumulator must have type {t.short}[]; got {b.dtype.short}"
-                     f"[{', '.join(map(str, b.shape))}] {a}")
+            _require(
+                b.shape == () and b.dtype is t,
+                f"the accumulator must have type {t.short}[]; got {b.dtype.short}[{', '.join(map(str, b.shape))}] {a}",
+            )
             _require(self.folded[a] == 1, f"an accumulator must have one Accumulate; {a} has {self.folded[a]}")
             around = len(self.loops) - self.depth[a]
             _require(around >= 1, f"a loop must separate the Alloc and the Accumulate of {a}")
-            _require(around == 1 or in_any_order(s.op, b.dtype),
-                     f"{s.op} must be directly in the one loop of its accumulator; {a} has {around} loops")
+            _require(
+                around == 1 or in_any_order(s.op, b.dtype),
+                f"{s.op} must be directly in the one loop of its accumulator; {a} has {around} loops",
+            )
         if count == 2:
             _require(types[1] is int64, f"the index of {s.op} must have dtype int64; got {types[1].short}")
 
@@ -199,15 +207,17 @@ class _Checker:
                 _require(e.name in self.extents, f"an index must belong to an enclosing loop; got {e.name}")
             case Local():
                 _require(e.name in self.locals, f"a name must be defined before its use; got {e.name}")
-                _require(self.locals[e.name].dtype is e.dtype, f"{e.name} must have dtype "
-                                                               f"{self.locals[e.name].dtype.short}; "
-                         f"got {e.dtype.short}")
+                _require(
+                    self.locals[e.name].dtype is e.dtype,
+                    f"{e.name} must have dtype {self.locals[e.name].dtype.short}; got {e.dtype.short}",
+                )
             case Load():
                 self.access(e.buffer, e.index, e.dtype)
                 if e.buffer in self.folded:
                     inside = len(self.loops) > self.depth.get(e.buffer, 0) and any(
                         isinstance(s, Accumulate) and e.buffer in s.accumulators
-                        for s in statements(self.loops[self.depth[e.buffer]].body))
+                        for s in statements(self.loops[self.depth[e.buffer]].body)
+                    )
                     _require(not inside, f"accumulator {e.buffer} must be loaded after its loop")
             case Apply():
                 _require(e.op in OPERATIONS, f"unknown operation {e.op}")
@@ -243,5 +253,3 @@ class _Checker:
             "test": first.is_float and e.dtype is bool_,
         }
         _require(fits[kind], f"operand dtypes of {e.op} do not match; got {shown}")
-
-

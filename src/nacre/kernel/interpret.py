@@ -57,8 +57,9 @@ def run(kernel: Kernel, inputs: Sequence[Array], sizes: Mapping[str, int], opera
     for b, x in zip(kernel.inputs, inputs, strict=True):
         shape = machine.shape(b)
         if x.shape != shape or x.dtype != b.dtype.numpy:
-            raise ArgumentError(f"kernel: {b.name} must have shape {shape} and dtype {b.dtype.name}; "
-                                f"got {x.shape} and {x.dtype}")
+            raise ArgumentError(
+                f"kernel: {b.name} must have shape {shape} and dtype {b.dtype.name}; got {x.shape} and {x.dtype}"
+            )
         machine.memory[b.name] = x
     outputs = [np.zeros(machine.shape(b), b.dtype.numpy) for b in kernel.outputs]
     machine.memory.update((b.name, y) for b, y in zip(kernel.outputs, outputs, strict=True))
@@ -155,8 +156,11 @@ class _Machine:
                 values[a].append(self.private[a].copy())
         for a, fold in sums.items():
             dtype = self.dtypes[a]
-            found = tree(np.stack(values[a]), lambda x, y, d=dtype, op=fold.op: self.combined(op, x, y, d)) \
-                if values[a] else np.full(self.active.shape, empty(fold.op, dtype), dtype.numpy)
+            found = (
+                tree(np.stack(values[a]), lambda x, y, d=dtype, op=fold.op: self.combined(op, x, y, d))
+                if values[a]
+                else np.full(self.active.shape, empty(fold.op, dtype), dtype.numpy)
+            )
             self.private[a] = found.copy()
 
     def _is_tree(self, accumulator: str) -> bool:
@@ -241,8 +245,9 @@ class _Machine:
             result[self.active] = source[tuple(p[self.active] for p in place)]
         return result
 
-    def place(self, buffer: str, index: Sequence[Expr], done: dict[int, Array] | None = None) -> tuple[
-            Array, list[Array]]:
+    def place(
+        self, buffer: str, index: Sequence[Expr], done: dict[int, Array] | None = None
+    ) -> tuple[Array, list[Array]]:
         """An array, and the index of each lane's element in it."""
         places = [np.broadcast_to(self._value(i, {} if done is None else done), self.active.shape) for i in index]
         private = self.private.get(buffer)

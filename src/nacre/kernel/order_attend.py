@@ -38,14 +38,14 @@ def forward(scores: Array, v: Array, exp: Callable[[Array], Array]) -> tuple[Arr
     mixed = np.zeros((*rows, v.shape[-1]), scores.dtype)
     with np.errstate(all="ignore"):
         for start in range(0, scores.shape[-1], KEYS):
-            block, values = scores[..., start:start + KEYS], v[..., start:start + KEYS, :]
+            block, values = scores[..., start : start + KEYS], v[..., start : start + KEYS, :]
             before, most = most, maximum(most, _greatest(block))
             base = np.where(most == -np.inf, zero, most)
             factor, weights = exp(before - base), exp(block - base[..., None])
             total = total * factor + tree(np.moveaxis(weights, -1, 0), np.add)
             mixed = mixed * factor[..., None]
             for k in range(0, block.shape[-1], CHAIN):
-                mixed = mixed + _chain(weights[..., k:k + CHAIN], values[..., k:k + CHAIN, :])
+                mixed = mixed + _chain(weights[..., k : k + CHAIN], values[..., k : k + CHAIN, :])
         return mixed + zero, most, total
 
 

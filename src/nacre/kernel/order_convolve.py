@@ -61,8 +61,9 @@ class Axis:
     def hits(self, index: int) -> Taps:
         """The (tap, window position) pairs that touch an input index, taps ascending."""
         pairs = ((k, index + self.low - k * self.dilation) for k in range(self.kernel))
-        return tuple((k, p // self.stride) for k, p in pairs
-                     if p % self.stride == 0 and 0 <= p // self.stride < self.out)
+        return tuple(
+            (k, p // self.stride) for k, p in pairs if p % self.stride == 0 and 0 <= p // self.stride < self.out
+        )
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,22 @@ class Convolution:
         return self.filters, self.group_channels, self.rows.kernel, self.columns.kernel
 
 
-def convolution(channels: int, height: int, width: int, filters: int, kernel: tuple[int, int], *,
-                stride: tuple[int, int] = (1, 1),
-                padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0)),
-                dilation: tuple[int, int] = (1, 1), groups: int = 1) -> Convolution:
+def convolution(
+    channels: int,
+    height: int,
+    width: int,
+    filters: int,
+    kernel: tuple[int, int],
+    *,
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0)),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+) -> Convolution:
     """Describe a convolution by its sizes; padding is ((top, bottom), (left, right))."""
     rows, columns = (
-        Axis(size, kernel[a], stride[a], *padding[a], dilation[a])
-        for a, size in enumerate((height, width)))
+        Axis(size, kernel[a], stride[a], *padding[a], dilation[a]) for a, size in enumerate((height, width))
+    )
     return Convolution(channels, filters, rows, columns, groups)
 
 
@@ -154,8 +163,7 @@ def forward(conv: Convolution, x: Array, w: Array) -> Array:
     rows = [conv.rows.taps(p) for p in range(conv.rows.out)]
     columns = [conv.columns.taps(p) for p in range(conv.columns.out)]
     c, o = conv.group_channels, conv.group_filters
-    parts = [_chains(x[:, g * c:(g + 1) * c], w[g * o:(g + 1) * o], rows, columns)
-             for g in range(conv.groups)]
+    parts = [_chains(x[:, g * c : (g + 1) * c], w[g * o : (g + 1) * o], rows, columns) for g in range(conv.groups)]
     return np.concatenate(parts, 1)
 
 
@@ -164,8 +172,10 @@ def input_grad(conv: Convolution, dy: Array, w: Array) -> Array:
     rows = [conv.rows.hits(i) for i in range(conv.rows.size)]
     columns = [conv.columns.hits(i) for i in range(conv.columns.size)]
     o = conv.group_filters
-    parts = [_chains(dy[:, g * o:(g + 1) * o], w[g * o:(g + 1) * o].transpose(1, 0, 2, 3), rows,
-                     columns) for g in range(conv.groups)]
+    parts = [
+        _chains(dy[:, g * o : (g + 1) * o], w[g * o : (g + 1) * o].transpose(1, 0, 2, 3), rows, columns)
+        for g in range(conv.groups)
+    ]
     return np.concatenate(parts, 1)
 
 
@@ -194,4 +204,4 @@ def _add_pixel(conv: Convolution, chain: Array, x: Array, dy: Array, row: int, c
     for g in range(conv.groups):
         at = np.ix_(range(g * o, (g + 1) * o), range(c), kh, kw)
         pixels = x[np.ix_(range(g * c, (g + 1) * c), ih, iw)]
-        chain[at] = fma(dy[g * o:(g + 1) * o, None, None, None], pixels[None], chain[at])
+        chain[at] = fma(dy[g * o : (g + 1) * o, None, None, None], pixels[None], chain[at])

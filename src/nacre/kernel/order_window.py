@@ -44,19 +44,30 @@ class Window:
         """(row, column, [(tap, input row, input column)]) of every output position, ascending."""
         for row in range(self.rows.out):
             for column in range(self.columns.out):
-                yield row, column, [
-                    (kh * self.columns.kernel + kw, i, j)
-                    for kh, i in self.rows.taps(row) for kw, j in self.columns.taps(column)]
+                yield (
+                    row,
+                    column,
+                    [
+                        (kh * self.columns.kernel + kw, i, j)
+                        for kh, i in self.rows.taps(row)
+                        for kw, j in self.columns.taps(column)
+                    ],
+                )
 
 
-def window(channels: int, height: int, width: int, kernel: tuple[int, int], *,
-           stride: tuple[int, int] | None = None,
-           padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0)),
-           dilation: tuple[int, int] = (1, 1)) -> Window:
+def window(
+    channels: int,
+    height: int,
+    width: int,
+    kernel: tuple[int, int],
+    *,
+    stride: tuple[int, int] | None = None,
+    padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0)),
+    dilation: tuple[int, int] = (1, 1),
+) -> Window:
     """Describe a pooling window by its sizes; the stride is the kernel's size unless given."""
     step = stride or kernel
-    rows, columns = (Axis(size, kernel[a], step[a], *padding[a], dilation[a])
-                     for a, size in enumerate((height, width)))
+    rows, columns = (Axis(size, kernel[a], step[a], *padding[a], dilation[a]) for a, size in enumerate((height, width)))
     return Window(channels, rows, columns)
 
 

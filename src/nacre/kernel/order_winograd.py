@@ -139,8 +139,9 @@ def chain_rows(across: int) -> int:
     return max(1, CHAIN_TILES // max(1, across))
 
 
-def both_ways(k: Arithmetic[T], line: Callable[[Arithmetic[T], Sequence[T]], list[T]],
-              grid: Sequence[Sequence[T]]) -> list[list[T]]:
+def both_ways(
+    k: Arithmetic[T], line: Callable[[Arithmetic[T], Sequence[T]], list[T]], grid: Sequence[Sequence[T]]
+) -> list[list[T]]:
     """A transform of the columns of a grid [row][column], then of its rows."""
     columns = [line(k, column) for column in zip(*grid, strict=True)]
     return [line(k, row) for row in zip(*columns, strict=True)]
@@ -173,15 +174,31 @@ class Sides:
 def forward_sides(conv: Convolution) -> Sides:
     """The forward convolution."""
     rows, columns = conv.rows, conv.columns
-    return Sides(conv.groups, conv.group_channels, conv.group_filters, (rows.size, columns.size),
-                 (rows.out, columns.out), (rows.low, columns.low), (conv.group_channels * 9, 9), False)
+    return Sides(
+        conv.groups,
+        conv.group_channels,
+        conv.group_filters,
+        (rows.size, columns.size),
+        (rows.out, columns.out),
+        (rows.low, columns.low),
+        (conv.group_channels * 9, 9),
+        False,
+    )
 
 
 def gradient_sides(conv: Convolution) -> Sides:
     """The gradient of the image."""
     rows, columns = conv.rows, conv.columns
-    return Sides(conv.groups, conv.group_filters, conv.group_channels, (rows.out, columns.out),
-                 (rows.size, columns.size), (2 - rows.low, 2 - columns.low), (9, conv.group_channels * 9), True)
+    return Sides(
+        conv.groups,
+        conv.group_filters,
+        conv.group_channels,
+        (rows.out, columns.out),
+        (rows.size, columns.size),
+        (2 - rows.low, 2 - columns.low),
+        (9, conv.group_channels * 9),
+        True,
+    )
 
 
 class _Arrays:
@@ -208,8 +225,13 @@ def _patches(sides: Sides, x: Array) -> list[list[Array]]:
     inside = [np.flatnonzero((p >= 0) & (p < n)) for p, n in zip(at, sides.in_shape, strict=True)]
     rows, columns = inside
     held[:, :, rows[:, None], columns] = x[:, :, at[0][rows][:, None], at[1][columns]]
-    return [[held[:, :, i:i + TILE * down:TILE, j:j + TILE * across:TILE][:, :, :down, :across]
-             for j in range(PATCH)] for i in range(PATCH)]
+    return [
+        [
+            held[:, :, i : i + TILE * down : TILE, j : j + TILE * across : TILE][:, :, :down, :across]
+            for j in range(PATCH)
+        ]
+        for i in range(PATCH)
+    ]
 
 
 def _sums(v: Array, u: Array) -> Array:
@@ -237,14 +259,14 @@ def _correlate(sides: Sides, x: Array, w: Array) -> Array:
     for i in range(TILE):
         for j in range(TILE):
             y[:, :, i::TILE, j::TILE] = k.mul(pixels[i][j], RESULT_SCALE[i][j])
-    return y[:, :, :sides.out_shape[0], :sides.out_shape[1]]
+    return y[:, :, : sides.out_shape[0], : sides.out_shape[1]]
 
 
 def forward(conv: Convolution, x: Array, w: Array) -> Array:
     """y [N,O,OH,OW] of x [N,C,H,W] and w [O,C/groups,3,3]."""
     c, o, sides = conv.group_channels, conv.group_filters, forward_sides(conv)
     with np.errstate(all="ignore"):
-        parts = [_correlate(sides, x[:, g * c:(g + 1) * c], w[g * o:(g + 1) * o]) for g in range(conv.groups)]
+        parts = [_correlate(sides, x[:, g * c : (g + 1) * c], w[g * o : (g + 1) * o]) for g in range(conv.groups)]
     return np.concatenate(parts, 1)
 
 
@@ -252,8 +274,10 @@ def input_grad(conv: Convolution, dy: Array, w: Array) -> Array:
     """dx [N,C,H,W] of dy [N,O,OH,OW] and w [O,C/groups,3,3]."""
     o, sides = conv.group_filters, gradient_sides(conv)
     with np.errstate(all="ignore"):
-        parts = [_correlate(sides, dy[:, g * o:(g + 1) * o], w[g * o:(g + 1) * o].transpose(1, 0, 2, 3))
-                 for g in range(conv.groups)]
+        parts = [
+            _correlate(sides, dy[:, g * o : (g + 1) * o], w[g * o : (g + 1) * o].transpose(1, 0, 2, 3))
+            for g in range(conv.groups)
+        ]
     return np.concatenate(parts, 1)
 
 
@@ -261,7 +285,7 @@ def weight_grad(conv: Convolution, x: Array, dy: Array) -> Array:
     """dw [O,C/groups,3,3] of x [N,C,H,W] and dy [N,O,OH,OW]."""
     c, o, sides = conv.group_channels, conv.group_filters, forward_sides(conv)
     with np.errstate(all="ignore"):
-        parts = [_weights(sides, x[:, g * c:(g + 1) * c], dy[:, g * o:(g + 1) * o]) for g in range(conv.groups)]
+        parts = [_weights(sides, x[:, g * c : (g + 1) * c], dy[:, g * o : (g + 1) * o]) for g in range(conv.groups)]
     return np.concatenate(parts)
 
 
@@ -269,7 +293,7 @@ def _weights(sides: Sides, x: Array, dy: Array) -> Array:
     """One group: [Q,R,3,3] of x [N,R,·,·] and dy [N,Q,·,·]."""
     k, (down, across) = _Arrays(), sides.tiles
     held = np.zeros((*dy.shape[:2], TILE * down, TILE * across), dy.dtype)
-    held[:, :, :dy.shape[2], :dy.shape[3]] = dy
+    held[:, :, : dy.shape[2], : dy.shape[3]] = dy
     tiles = [[k.mul(held[:, :, i::TILE, j::TILE], RESULT_SCALE[i][j]) for j in range(TILE)] for i in range(TILE)]
     v, z = both_ways(k, of_input, _patches(sides, x)), both_ways(k, of_gradient, tiles)
     u = [[k.mul(_total(v[i][j], z[i][j]), FILTER_SCALE[i][j]) for j in range(PATCH)] for i in range(PATCH)]

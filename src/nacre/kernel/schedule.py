@@ -281,8 +281,11 @@ class _Plan:
 
 def _folds_below(s: For) -> bool:
     """Whether a loop inside accumulates into accumulators from outside a loop."""
-    return any(accumulated(t.body) for t in statements(s.body) if isinstance(t, For) and
-               set(accumulated(t.body)) & set(accumulated(s.body)))
+    return any(
+        accumulated(t.body)
+        for t in statements(s.body)
+        if isinstance(t, For) and set(accumulated(t.body)) & set(accumulated(s.body))
+    )
 
 
 def _accesses(body: Sequence[Stmt]) -> list[tuple[str, tuple[Expr, ...], bool]]:

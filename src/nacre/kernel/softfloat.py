@@ -316,8 +316,7 @@ class Arrays:
         """The bits read as a type of the same width."""
         return Lanes(np.ascontiguousarray(a.array).view(NUMPY[ty]).reshape(a.array.shape), ty)
 
-    def intrinsic(self, name: str, ret: str, args: Sequence[Lanes], *,
-                  overload: Sequence[str] | None = None) -> Lanes:
+    def intrinsic(self, name: str, ret: str, args: Sequence[Lanes], *, overload: Sequence[str] | None = None) -> Lanes:
         """fabs sqrt floor ceil trunc roundeven copysign, fma, and saturating fptosi and fptoui."""
         if name in UNARY:
             return self.apply(UNARY[name], args[0])

@@ -62,7 +62,8 @@ def split(kernel: Kernel, block: int = BLOCK) -> tuple[Kernel, Kernel] | None:
     if isinstance(loops[0].extent, int) and loops[0].extent < 2 * block:
         return None
     return _Split(kernel, chain, loops[0], [s.buffer for s in before if isinstance(s, Alloc)], folds, block).kernels(
-        body[body.index(loops[0]) + 1 :])
+        body[body.index(loops[0]) + 1 :]
+    )
 
 
 def _only_folds(s: For) -> bool:
@@ -71,8 +72,15 @@ def _only_folds(s: For) -> bool:
 
 
 class _Split:
-    def __init__(self, kernel: Kernel, chain: Sequence[For], loop: For, scalars: Sequence[Buffer],
-                 folds: Sequence[Accumulate], block: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        chain: Sequence[For],
+        loop: For,
+        scalars: Sequence[Buffer],
+        folds: Sequence[Accumulate],
+        block: int,
+    ) -> None:
         self.kernel, self.chain, self.loop, self.block = kernel, chain, loop, block
         self.scalars, self.ops = scalars, {s.accumulators[0]: s.op for s in folds}
         self.blocks: Size = loop.extent // block
@@ -87,8 +95,10 @@ class _Split:
         name, outputs = self.kernel.name, tuple(self.parts.values())
         first = self.around(self.of_block(), For(self.number.name, self.blocks, (), parallel=True))
         second = self.around((*self.finish(), *after))
-        return (Kernel(f"{name}_blocks", self.kernel.inputs, outputs, first),
-                Kernel(f"{name}_rest", (*self.kernel.inputs, *outputs), self.kernel.outputs, second))
+        return (
+            Kernel(f"{name}_blocks", self.kernel.inputs, outputs, first),
+            Kernel(f"{name}_rest", (*self.kernel.inputs, *outputs), self.kernel.outputs, second),
+        )
 
     def around(self, body: Sequence[Stmt], *outer: For) -> tuple[Stmt, ...]:
         """A body inside the parallel loops."""
@@ -112,13 +122,19 @@ class _Split:
         sums = {b.name: replace(b, name=f"{b.name}_sum") for b in self.scalars}
         rests = {b.name: replace(b, name=f"{b.name}_rest") for b in self.scalars}
         rest = self.folding(self.rest, size_expr(self.blocks * self.block))
-        renamed = tuple(replace(s, accumulators=tuple(rests[a].name for a in s.accumulators))
-                        if isinstance(s, Accumulate) else s for s in rest.body)
-        parts = tuple(Accumulate(self.ops[b.name], (sums[b.name].name,), (self.leaf(b, _scalar(rests[b.name])),))
-                      for b in self.scalars)
+        renamed = tuple(
+            replace(s, accumulators=tuple(rests[a].name for a in s.accumulators)) if isinstance(s, Accumulate) else s
+            for s in rest.body
+        )
+        parts = tuple(
+            Accumulate(self.ops[b.name], (sums[b.name].name,), (self.leaf(b, _scalar(rests[b.name])),))
+            for b in self.scalars
+        )
         return (
-            *map(Alloc, rests.values()), replace(rest, body=renamed),
-            *map(Alloc, sums.values()), For(self.number.name, self.blocks + 1, parts, vector=self.loop.vector),
+            *map(Alloc, rests.values()),
+            replace(rest, body=renamed),
+            *map(Alloc, sums.values()),
+            For(self.number.name, self.blocks + 1, parts, vector=self.loop.vector),
             *map(Alloc, self.scalars),
             *(Store(b.name, (), self.result(b, _scalar(sums[b.name]))) for b in self.scalars),
         )

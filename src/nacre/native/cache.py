@@ -72,8 +72,10 @@ def default_size() -> int:
     except (ValueError, OverflowError):  # no number, or no finite one
         size = -1
     if size < 0:
-        trust.warn(f"NACRE_CACHE_SIZE: the value must be a number of bytes such as 200M; got {given!r}; "
-                   "correct it (the default of 512M is used)")
+        trust.warn(
+            f"NACRE_CACHE_SIZE: the value must be a number of bytes such as 200M; got {given!r}; "
+            "correct it (the default of 512M is used)"
+        )
         return DEFAULT_SIZE
     return size
 
@@ -108,9 +110,14 @@ class DiskCache:
         if len(data) < HEADER.size:
             return None
         magic, form, _, length, name, digest = HEADER.unpack_from(data)
-        payload = data[HEADER.size:]
-        sound = (magic == MAGIC and form == FORMAT and length == len(payload) and name == key
-                 and digest == hashlib.sha256(payload).digest())
+        payload = data[HEADER.size :]
+        sound = (
+            magic == MAGIC
+            and form == FORMAT
+            and length == len(payload)
+            and name == key
+            and digest == hashlib.sha256(payload).digest()
+        )
         if not sound:
             return None
         if time.time() - status.st_mtime > REFRESH_SECONDS:
@@ -128,8 +135,10 @@ class DiskCache:
             trust.replace(self.path(key), head + payload)
         except OSError as fault:
             self._writable = False
-            trust.warn(f"cache: the directory must be writable to keep code between processes; could not "
-                       f"write {self.directory}: {fault}; set NACRE_CACHE_DIR to another, or to off")
+            trust.warn(
+                f"cache: the directory must be writable to keep code between processes; could not "
+                f"write {self.directory}: {fault}; set NACRE_CACHE_DIR to another, or to off"
+            )
             return
         self._unmeasured += len(payload)
         self._trim_sometimes()
@@ -234,8 +243,7 @@ class ObjectCache:
         crew.help_out()
         return [self.compile(text, target) for text in work]
 
-    def library(self, text: str, target: Target,
-                symbols: Mapping[str, int] | None = None) -> Library:
+    def library(self, text: str, target: Target, symbols: Mapping[str, int] | None = None) -> Library:
         """The loaded library of a text; the same one for the same text, target and symbols.
 
         It is unloaded when it is unreferenced and other libraries have been requested since.
@@ -263,8 +271,10 @@ class ObjectCache:
             if known is None:
                 image = self._objects.get(key) or self.disk.read(key)
                 if image is None:
-                    raise CompileError("load: the object must be in memory or on disk; its file is missing "
-                                       f"from {self.disk.directory}; run again")
+                    raise CompileError(
+                        "load: the object must be in memory or on disk; its file is missing "
+                        f"from {self.disk.directory}; run again"
+                    )
                 made = engine.load(image, symbols)
                 with self._lock:
                     known = self._libraries.setdefault(name, made)

@@ -57,13 +57,17 @@ def host_target(isa: str | None = None) -> Target:
 @cache
 def _host_target(isa: str | None) -> Target:
     if isa not in (None, "avx512", "avx2", "neon"):
-        raise ArgumentError("host_target: isa must be avx512, avx2 or neon; "
-                            f"got {isa!r}; correct the argument or NACRE_ISA")
+        raise ArgumentError(
+            f"host_target: isa must be avx512, avx2 or neon; got {isa!r}; correct the argument or NACRE_ISA"
+        )
     triple, cpu, features = llvm.process_triple(), llvm.host_cpu(), llvm.host_features()
     if platform.machine().lower() in ("aarch64", "arm64"):
         return Target(_require(isa or "neon", ["neon"], cpu), triple, cpu, _flatten(features))
-    able = [name for name, needs in (("avx512", AVX512_NEEDS + AVX2_NEEDS), ("avx2", AVX2_NEEDS))
-            if all(features.get(need) for need in needs)]
+    able = [
+        name
+        for name, needs in (("avx512", AVX512_NEEDS + AVX2_NEEDS), ("avx2", AVX2_NEEDS))
+        if all(features.get(need) for need in needs)
+    ]
     isa = _require(isa or (able[0] if able else "avx2"), able, cpu)
     if isa == "avx2":
         features = {k: on and not k.startswith(BEYOND_AVX2) for k, on in features.items()}
@@ -72,9 +76,11 @@ def _host_target(isa: str | None) -> Target:
 
 def _require(isa: str, able: Iterable[str], cpu: str) -> str:
     if isa not in able:
-        raise DeviceError(f"host_target: the machine must support {isa}; this one ({cpu}) supports "
-                          f"{', '.join(able) or 'none of avx512, avx2 and neon'}; "
-                          "set NACRE_ISA to a supported one, or use a machine with AVX2 and FMA")
+        raise DeviceError(
+            f"host_target: the machine must support {isa}; this one ({cpu}) supports "
+            f"{', '.join(able) or 'none of avx512, avx2 and neon'}; "
+            "set NACRE_ISA to a supported one, or use a machine with AVX2 and FMA"
+        )
     return isa
 
 
@@ -90,8 +96,7 @@ def cross_target(isa: str) -> Target:
         "neon": Target("neon", "aarch64-unknown-linux-gnu", "generic", "+fp-armv8,+neon"),
     }
     if isa not in linux:
-        raise ArgumentError(f"cross_target: isa must be one of {', '.join(linux)}; "
-                            f"got {isa!r}; choose one of these")
+        raise ArgumentError(f"cross_target: isa must be one of {', '.join(linux)}; got {isa!r}; choose one of these")
     return linux[isa]
 
 
@@ -121,12 +126,20 @@ def _explain(text: str, fault: str) -> str:
     lines = text.splitlines()
     found = re.search(r"<string>:(\d+):", fault)
     where = int(found[1]) - 1 if found else _line_of(lines, fault)
-    shown = "" if where is None else "\n" + "\n".join(
-        f"{'>' if n == where else ' '} {n + 1:5} | {lines[n]}"
-        for n in range(max(0, where - 4), min(len(lines), where + 3)))
+    shown = (
+        ""
+        if where is None
+        else "\n"
+        + "\n".join(
+            f"{'>' if n == where else ' '} {n + 1:5} | {lines[n]}"
+            for n in range(max(0, where - 4), min(len(lines), where + 3))
+        )
+    )
     complaint = fault.removeprefix("LLVM IR parsing error\n").strip()
-    return ("compile: generated code must be valid LLVM text; LLVM refused it; "
-            f"this is a fault of Nacre, please report it\n{complaint}{shown}")
+    return (
+        "compile: generated code must be valid LLVM text; LLVM refused it; "
+        f"this is a fault of Nacre, please report it\n{complaint}{shown}"
+    )
 
 
 def _line_of(lines: list[str], fault: str) -> int | None:
@@ -159,8 +172,9 @@ def _emit_module(module: llvm.Module, machine: llvm.Machine, target: Target, as_
     try:
         return machine.emit(module, as_object)
     except llvm.Refused as fault:
-        raise CompileError(f"compile: LLVM failed for {target.isa} ({target.cpu}); "
-                           f"it says: {fault}; please report it") from None
+        raise CompileError(
+            f"compile: LLVM failed for {target.isa} ({target.cpu}); it says: {fault}; please report it"
+        ) from None
 
 
 def compile_together(texts: Iterable[str], target: Target, public: Collection[str]) -> bytes:
@@ -210,9 +224,11 @@ class Library:
                 with crew.under_way():
                     known, held = _linker().find(self.name, name)
             except llvm.Refused as fault:
-                raise CompileError(f"load: the object must define @{name} and all symbols that it "
-                                   f"calls; {str(fault).strip()}; pass the missing ones (LLVM "
-                                   "names it on standard error) in `symbols`") from None
+                raise CompileError(
+                    f"load: the object must define @{name} and all symbols that it "
+                    f"calls; {str(fault).strip()}; pass the missing ones (LLVM "
+                    "names it on standard error) in `symbols`"
+                ) from None
             self._held.append(held)
             self._addresses[name] = known
         return known
@@ -244,11 +260,14 @@ def load(image: bytes, symbols: Mapping[str, int] | None = None) -> Library:
     # The linker itself would take another machine's code.
     machine = int.from_bytes(image[18:20], "little")
     if image[:4] == b"\x7fELF" and machine != ELF_MACHINES.get(platform.machine(), machine):
-        raise CompileError(f"load: the code must be for this machine ({platform.machine()}); the "
-                           f"object is for ELF machine {machine}; compile it for host_target()")
+        raise CompileError(
+            f"load: the code must be for this machine ({platform.machine()}); the "
+            f"object is for ELF machine {machine}; compile it for host_target()"
+        )
     library = f"nacre.{next(_numbers)}"
     try:
         return Library(library, _linker().link(library, image, symbols or {}))
     except llvm.Refused as fault:
-        raise CompileError(f"load: the object must be code for this machine; {str(fault).strip()}; "
-                           "please report it") from None
+        raise CompileError(
+            f"load: the object must be code for this machine; {str(fault).strip()}; please report it"
+        ) from None

@@ -65,8 +65,9 @@ class _Functions:
         self.host_cpu = _typed(short.LLVMPY_GetHostCPUName, None, OUT)
         self.host_features = _typed(short.LLVMPY_GetHostCPUFeatures, NUMBER, OUT)
         self.target = _typed(short.LLVMPY_GetTargetFromTriple, AT, TEXT, OUT)
-        self.new_machine = _typed(short.LLVMPY_CreateTargetMachine, AT, AT, TEXT, TEXT, TEXT, NUMBER, TEXT, TEXT,
-                                  NUMBER, NUMBER, TEXT)
+        self.new_machine = _typed(
+            short.LLVMPY_CreateTargetMachine, AT, AT, TEXT, TEXT, TEXT, NUMBER, TEXT, TEXT, NUMBER, NUMBER, TEXT
+        )
         self.drop_machine = _typed(short.LLVMPY_DisposeTargetMachine, None, AT)
         self.new_layout = _typed(short.LLVMPY_CreateTargetMachineData, AT, AT)
         self.layout_text = _typed(short.LLVMPY_CopyStringRepOfTargetData, None, AT, OUT)
@@ -83,10 +84,14 @@ class _Functions:
         # the library itself
         self.drop_text = _typed(short.LLVMPY_DisposeString, None, AT)
         self.version = _typed(short.LLVMPY_GetVersionInfo, ctypes.c_uint)
-        self.initialise = [_typed(getattr(short, f"LLVMPY_Initialize{what}"), None)
-                           for what in ("NativeTarget", "NativeAsmPrinter", "NativeAsmParser")]
-        self.initialise_all = [_typed(getattr(short, f"LLVMPY_InitializeAll{what}"), None)
-                               for what in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters")]
+        self.initialise = [
+            _typed(getattr(short, f"LLVMPY_Initialize{what}"), None)
+            for what in ("NativeTarget", "NativeAsmPrinter", "NativeAsmParser")
+        ]
+        self.initialise_all = [
+            _typed(getattr(short, f"LLVMPY_InitializeAll{what}"), None)
+            for what in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters")
+        ]
 
 
 def _typed(function: Any, result: Any, *arguments: Any) -> Any:
@@ -143,7 +148,7 @@ def version() -> str:
     """What decides the bytes of an object besides its text and target: the versions of llvmlite and LLVM."""
     number, parts = _llvm().version(), list[str]()
     while number:
-        parts.append(str(number & 0xff))
+        parts.append(str(number & 0xFF))
         number >>= 8
     return f"llvmlite {importlib.import_module('llvmlite').__version__}, LLVM {'.'.join(reversed(parts))}"
 
@@ -237,8 +242,9 @@ class Machine:
         target = llvm.target(triple.encode(), told.at)
         if not target:
             raise Refused(told.text())
-        self.at = llvm.new_machine(target, triple.encode(), cpu.encode(), features.encode(), optimisation,
-                                   b"pic", b"small", 0, 0, b"")
+        self.at = llvm.new_machine(
+            target, triple.encode(), cpu.encode(), features.encode(), optimisation, b"pic", b"small", 0, 0, b""
+        )
         if not self.at:
             raise Refused(f"LLVM has no target machine for {triple}, {cpu}")
         layout = llvm.new_layout(self.at)

@@ -23,8 +23,7 @@ from nacre.native.region import MAX_THREADS, PROCESSORS, pool_text
 __all__ = ["MAX_THREADS", "Pool", "default_threads", "pool"]
 
 LINUX = sys.platform.startswith("linux")
-OFFERED = ("nacre_pool_enter", "nacre_pool_share", "nacre_pool_leave", "nacre_pool_run",
-           "nacre_pool_threads")
+OFFERED = ("nacre_pool_enter", "nacre_pool_share", "nacre_pool_leave", "nacre_pool_run", "nacre_pool_threads")
 
 
 def default_threads() -> int:
@@ -32,8 +31,9 @@ def default_threads() -> int:
     chosen = os.environ.get("NACRE_NUM_THREADS", "").strip()
     if chosen:
         if not chosen.isdigit() or not 1 <= int(chosen) <= MAX_THREADS:
-            raise ArgumentError(f"NACRE_NUM_THREADS: the value must be from 1 to {MAX_THREADS}; "
-                                f"got {chosen!r}; correct or unset it")
+            raise ArgumentError(
+                f"NACRE_NUM_THREADS: the value must be from 1 to {MAX_THREADS}; got {chosen!r}; correct or unset it"
+            )
         return int(chosen)
     bound = limits.processor_time()
     count = len(limits.allowed_processors())
@@ -77,9 +77,12 @@ def _warn_of_more(threads: int, processors: int) -> None:
     """Say, once in a process, that threads have to share processors."""
     if not _said():
         _said().append(threads)
-        warnings.warn(f"set_threads: at most {processors} threads are advised, one for each processor of this process; "
-                      f"got {threads}, which wait for each other; set fewer, or NACRE_NUM_THREADS", RuntimeWarning,
-                      stacklevel=4)
+        warnings.warn(
+            f"set_threads: at most {processors} threads are advised, one for each processor of this process; "
+            f"got {threads}, which wait for each other; set fewer, or NACRE_NUM_THREADS",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 class Pool:
@@ -112,8 +115,9 @@ class Pool:
         processor, so that the system can move one whose processor is busy.
         """
         if not 1 <= threads <= MAX_THREADS:
-            raise ArgumentError(f"set_threads: count must be from 1 to {MAX_THREADS}; got "
-                                f"{threads}; choose one in that range")
+            raise ArgumentError(
+                f"set_threads: count must be from 1 to {MAX_THREADS}; got {threads}; choose one in that range"
+            )
         processors = limits.allowed_processors()
         if threads > len(processors):
             _warn_of_more(threads, len(processors))

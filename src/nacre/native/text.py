@@ -126,18 +126,29 @@ class Module:
 
     def section(self, name: str, nbytes: int, section: str, align: int = 64) -> Val:
         """A constant in a section of its own, zeros until the object file is finished; returns its address."""
-        self.globals[name] = (f"@{name} = internal externally_initialized constant [{nbytes} x i8] zeroinitializer, "
-                              f'section "{section}", align {align}')
+        self.globals[name] = (
+            f"@{name} = internal externally_initialized constant [{nbytes} x i8] zeroinitializer, "
+            f'section "{section}", align {align}'
+        )
         return Val(f"@{name}", "ptr")
 
-    def variable(self, name: str, ty: str, text: str = "zeroinitializer", align: int = 64,
-                 linkage: str = "internal") -> Val:
+    def variable(
+        self, name: str, ty: str, text: str = "zeroinitializer", align: int = 64, linkage: str = "internal"
+    ) -> Val:
         """A module variable; returns its address."""
         self.globals[name] = f"@{name} = {linkage} global {ty} {text}, align {align}".replace("  ", " ")
         return Val(f"@{name}", "ptr")
 
-    def function(self, name: str, ret: str, params: dict[str, str], *, linkage: str = "",
-                 attributes: str = "nounwind", noalias: Sequence[str] = ()) -> Function:
+    def function(
+        self,
+        name: str,
+        ret: str,
+        params: dict[str, str],
+        *,
+        linkage: str = "",
+        attributes: str = "nounwind",
+        noalias: Sequence[str] = (),
+    ) -> Function:
         """Begin a function; parameters are read back as `f["name"]`."""
         f = Function(self, name, ret, params, linkage, attributes, noalias)
         self.functions[name] = f
@@ -178,8 +189,16 @@ class Module:
 class Function:
     """One LLVM function, written instruction by instruction."""
 
-    def __init__(self, module: Module, name: str, ret: str, params: dict[str, str], linkage: str,
-                 attributes: str, noalias: Sequence[str]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        ret: str,
+        params: dict[str, str],
+        linkage: str,
+        attributes: str,
+        noalias: Sequence[str],
+    ) -> None:
         self.module, self.name, self.return_type, self.attributes = module, name, ret, attributes
         self.params = {k: Val(f"%{k}", ty) for k, ty in params.items()}
         shown = ", ".join(f"{ty}{' noalias' if k in noalias else ''} %{k}" for k, ty in params.items())
@@ -499,8 +518,9 @@ class Function:
     # ---- control
 
     @contextmanager
-    def loop(self, name: str, start: Operand, end: Operand, step: Operand = 1,
-             carry: Sequence[Val] = ()) -> Generator[Loop]:
+    def loop(
+        self, name: str, start: Operand, end: Operand, step: Operand = 1, carry: Sequence[Val] = ()
+    ) -> Generator[Loop]:
         """`for name in range(start, end, step)`, carrying values; `loop.results` after it."""
         start, end = self.i64(start), self.i64(end)
         stem = self.fresh(name)
@@ -523,8 +543,10 @@ class Function:
         latch = self.block
         self.jump(head)
         phis = [f"  {index.text} = phi i64 [ {start.text}, %{before} ], [ {advanced.text}, %{latch} ]"]
-        phis += [f"  {c.text} = phi {c.ty} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
-                 for c, a, b in zip(carried, carry, following, strict=True)]
+        phis += [
+            f"  {c.text} = phi {c.ty} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
+            for c, a, b in zip(carried, carry, following, strict=True)
+        ]
         self.lines[place:place] = phis
         self.label(done)
         loop.results = carried

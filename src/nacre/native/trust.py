@@ -30,20 +30,25 @@ def folder(path: str) -> str | None:
     path = os.path.abspath(path)
     try:
         there = _deepest(path)
-        flaw = next(filter(None, (_flaw(at, among_others=there != path) for at in (there, os.path.realpath(there)))),
-                    None)
+        flaw = next(
+            filter(None, (_flaw(at, among_others=there != path) for at in (there, os.path.realpath(there)))), None
+        )
         made = path if flaw else _made(path)  # nothing is made in what is another's
         flaw = flaw or _flaw(path) or _flaw(made)
     except (OSError, ValueError) as fault:
-        warn(f"cache: the directory must be writable to keep code between processes; could not use "
-             f"{path}: {fault}; set NACRE_CACHE_DIR to another, or to off")
+        warn(
+            f"cache: the directory must be writable to keep code between processes; could not use "
+            f"{path}: {fault}; set NACRE_CACHE_DIR to another, or to off"
+        )
         return None
     if flaw is None:
         return made
     private = _private(os.path.basename(path))
     instead = f"{private} is used instead" if private else "nothing is kept between processes"
-    warn(f"cache: only you may have write access to the directory, because its code is run; {flaw}; {instead}; remove "
-         "others' write access, or set NACRE_CACHE_DIR to another directory, or to off")
+    warn(
+        f"cache: only you may have write access to the directory, because its code is run; {flaw}; {instead}; remove "
+        "others' write access, or set NACRE_CACHE_DIR to another directory, or to off"
+    )
     return private
 
 
@@ -152,8 +157,7 @@ def _shared(status: os.stat_result) -> bool:
     """Whether others than its owner may write a file; the group of this user alone is no other."""
     if not hasattr(os, "geteuid"):
         return False
-    return bool(status.st_mode & stat.S_IWOTH) or (bool(status.st_mode & stat.S_IWGRP)
-                                                   and not _alone_in(status.st_gid))
+    return bool(status.st_mode & stat.S_IWOTH) or (bool(status.st_mode & stat.S_IWGRP) and not _alone_in(status.st_gid))
 
 
 @cache
@@ -210,5 +214,8 @@ def _is_private(path: str) -> bool:
         status = os.lstat(path)
     except OSError:
         return False
-    return (stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-            and stat.S_IMODE(status.st_mode) == PRIVATE_FOLDER)
+    return (
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and stat.S_IMODE(status.st_mode) == PRIVATE_FOLDER
+    )

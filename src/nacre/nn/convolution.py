@@ -23,9 +23,7 @@ class _Convolution(Module):
     def _sizes(self, value: Sizes, what: str) -> tuple[int, ...]:
         return sizes(value, self.rank, type(self).__name__, what)
 
-    def _fill(
-        self, channels: tuple[int, int], kernel_size: Sizes, stride: Sizes, dilation: Sizes, groups: int
-    ) -> None:
+    def _fill(self, channels: tuple[int, int], kernel_size: Sizes, stride: Sizes, dilation: Sizes, groups: int) -> None:
         """The settings of both kinds."""
         if groups < 1 or channels[0] % groups or channels[1] % groups:
             raise ArgumentError(

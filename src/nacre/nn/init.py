@@ -165,9 +165,7 @@ FARTHEST = 10.0  # standard deviations from the mean; the chance of more is belo
 BLOCK = 1 << 14
 
 
-def trunc_normal_(
-    tensor: _Filled, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
-) -> _Filled:
+def trunc_normal_(tensor: _Filled, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> _Filled:
     """Fill with normal random numbers within [a, b]; numbers outside are drawn again.
 
     Raises ArgumentError for an empty interval, or for one too far from the mean.
@@ -189,10 +187,11 @@ def trunc_normal_(
         found = block.astype(drawn.dtype)
         found = found[_within(found, a, b)]
         if not len(found):
-            raise ArgumentError(f"trunc_normal_: the interval must contain a number of dtype {tensor.dtype.name}; "
-                                f"got [{a}, {b}]")
-        drawn.reshape(-1)[places[:len(found)]] = found[:len(places)]
-        places = places[len(found):]
+            raise ArgumentError(
+                f"trunc_normal_: the interval must contain a number of dtype {tensor.dtype.name}; got [{a}, {b}]"
+            )
+        drawn.reshape(-1)[places[: len(found)]] = found[: len(places)]
+        places = places[len(found) :]
     return _fill(tensor, drawn)
 
 
@@ -251,9 +250,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound)
 
 
-def kaiming_normal_(
-    tensor: _Filled, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
-) -> _Filled:
+def kaiming_normal_(tensor: _Filled, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> _Filled:
     """Fill with normal random numbers of variance gain² / fan (He et al. 2015).
 
     Raises ShapeError for fewer than two axes, ArgumentError for another mode or nonlinearity.

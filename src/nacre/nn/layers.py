@@ -139,9 +139,7 @@ class Unflatten(Module):
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
-def _table(
-    operation: str, rows: int, width: int, padding: int | None, dtype: Any
-) -> tuple[Parameter, int | None]:
+def _table(operation: str, rows: int, width: int, padding: int | None, dtype: Any) -> tuple[Parameter, int | None]:
     """A table of normal random numbers with zeros at the padding, and the index of the padding."""
     if padding is not None and not -rows <= padding < rows:
         raise ArgumentError(f"{operation}: padding_idx must be below {rows}; got {padding}")
@@ -170,9 +168,7 @@ class Embedding(Module):
         self.weight, self.padding_idx = _table("Embedding", num_embeddings, embedding_dim, padding_idx, dtype)
 
     @classmethod
-    def from_pretrained(
-        cls, embeddings: TensorLike, freeze: bool = True, padding_idx: int | None = None
-    ) -> Embedding:
+    def from_pretrained(cls, embeddings: TensorLike, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
         """An embedding with a given table; with `freeze` it is not trained."""
         table = as_tensor(embeddings)
         made = cls(*table.type.shape, padding_idx=padding_idx, dtype=table.type.dtype)

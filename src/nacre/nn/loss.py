@@ -128,9 +128,7 @@ class BCEWithLogitsLoss(_Criterion):
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
-        return pair_losses.binary_cross_entropy_with_logits(
-            input, target, self.weight, self.reduction, self.pos_weight
-        )
+        return pair_losses.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)
 
 
 class KLDivLoss(_Criterion):
@@ -160,9 +158,7 @@ class PoissonNLLLoss(_Criterion):
     Tensor(0.35914087, f32[])
     """
 
-    def __init__(
-        self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.log_input, self.full, self.eps = log_input, full, eps
 
@@ -200,9 +196,7 @@ class NLLLoss(_Criterion):
     Tensor(0.49041462, f32[])
     """
 
-    def __init__(
-        self, weight: TensorLike | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, weight: TensorLike | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.weight, self.ignore_index = _held(weight), ignore_index
 
@@ -234,9 +228,7 @@ class CrossEntropyLoss(_Criterion):
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the target's shape without reduction."""
-        return losses.cross_entropy(
-            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
-        )
+        return losses.cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
 
 
 class CTCLoss(_Criterion):

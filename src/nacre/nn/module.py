@@ -351,8 +351,11 @@ class Module:
         >>> {k: v.shape for k, v in nn.Linear(3, 2).state_dict().items()}
         {'weight': (2, 3), 'bias': (2,)}
         """
-        found = ((k, v if isinstance(v, Value) else v.data) for k, v in _stateful(self, prefix.removesuffix("."))
-                 if v is not None)
+        found = (
+            (k, v if isinstance(v, Value) else v.data)
+            for k, v in _stateful(self, prefix.removesuffix("."))
+            if v is not None
+        )
         return {k: cast("Tensor", v) for k, v in found}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
@@ -370,10 +373,13 @@ class Module:
                 f"unexpected {unexpected}; pass strict=False to load what fits"
             )
         found = {k: _contents(k, state[k], own[k].dtype) for k in own if k in state}
-        wrong = [f"{k}: {list(own[k].shape)}, got {list(v.type.shape)}" for k, v in found.items()
-                 if v.type.shape != own[k].shape]
+        wrong = [
+            f"{k}: {list(own[k].shape)}, got {list(v.type.shape)}"
+            for k, v in found.items()
+            if v.type.shape != own[k].shape
+        ]
         if wrong:
-            raise ShapeError(f'load_state_dict: shapes must match: {"; ".join(wrong)}')
+            raise ShapeError(f"load_state_dict: shapes must match: {'; '.join(wrong)}")
         for k, v in found.items():
             own[k].assign(v)
         return IncompatibleKeys(missing, unexpected)
@@ -425,8 +431,11 @@ def assigned(module: Module, name: str, held: Any, value: Any) -> Any:
     if value is None or isinstance(value, Variable | Module):
         return value
     kind = next(k.__name__ for k in (Parameter, Buffer, Variable, Module) if isinstance(held, k))
-    how = f"assign to its data, as in `module.{name}.data = x`, or `del module.{name}` first" \
-        if isinstance(held, Variable) else f"`del module.{name}` first"
+    how = (
+        f"assign to its data, as in `module.{name}.data = x`, or `del module.{name}` first"
+        if isinstance(held, Variable)
+        else f"`del module.{name}` first"
+    )
     raise DTypeError(
         f"{full}: a {kind.lower()} can only be replaced by a {kind.lower()} or None; got {type(value).__name__}; {how}"
     )
@@ -588,4 +597,3 @@ def _rebuild(frame: Any, children: Sequence[Any]) -> Module:
 
 
 register(Module, _flatten, _rebuild)
-

@@ -166,8 +166,21 @@ def _in_place(method: str, symbol: str) -> Callable[..., Any]:
     return operator
 
 
-SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
-           "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+    "matmul": "@",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+}
 
 
 def _install_operators() -> None:

@@ -42,9 +42,7 @@ class _MaxPool(_Pool):
     def forward(self, x: TensorLike) -> Any:
         """[N, C, …] → [N, C, windows …]; with return_indices also the positions of the maxima."""
         f = getattr(functional, self.function)
-        return f(
-            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+        return f(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices)
 
 
 class MaxPool1d(_MaxPool):

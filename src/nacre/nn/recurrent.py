@@ -158,7 +158,7 @@ class _Recurrent(Module):
         if [h.shape for h in given] != shapes:
             raise ShapeError(
                 f"{type(self).__name__}: states must have shape {' and '.join(str(list(s)) for s in shapes)}; got "
-                f'{", ".join(str(list(h.shape)) for h in given)}'
+                f"{', '.join(str(list(h.shape)) for h in given)}"
             )
         return tuple(given)
 
@@ -224,9 +224,7 @@ class RNN(_Recurrent):
     ) -> None:
         _check_nonlinearity("RNN", nonlinearity)
         self.nonlinearity = nonlinearity
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype
-        )
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
 
     @property
     def _step(self) -> Any:
@@ -278,9 +276,7 @@ class GRU(_Recurrent):
         bidirectional: bool = False,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype
-        )
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
 
     @property
     def _step(self) -> Any:

@@ -36,6 +36,7 @@ WEIGHT, SPECTRAL = "weight norm", "spectral norm"
 @functools.cache
 def _derived(base: type[Module], norms: Norms) -> type[Module]:
     """The derived class of modules with computed weights."""
+
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         """The computation of the module; in training, spectral norms take a step first."""
         for name, kind in norms:
@@ -88,8 +89,9 @@ def _taken(operation: str, module: Module, name: str) -> Parameter:
 def _removed(operation: str, module: M, name: str, kind: str, names: tuple[str, ...]) -> M:
     """A module whose weight is a parameter again, with its current value."""
     if (name, kind) not in _norms(module):
-        raise StateError(f"{operation}: the module must have a {kind} of {name!r}; got {type(module).__name__} "
-                         "without one")
+        raise StateError(
+            f"{operation}: the module must have a {kind} of {name!r}; got {type(module).__name__} without one"
+        )
     with gradients(False):
         value = stripped(getattr(module, name))
     for word in (*names, f"{name} settings"):

@@ -42,6 +42,8 @@ __all__ = [
 OWN: dict[Primitive, Lowering] = {
     p: p.lowering
     for p in registered().values()
-    if all(getattr(rule, "__module__", "").startswith("nacre.")
-           for rule in (p.type_rule, getattr(p.lowering, "rule", p.type_rule)))
+    if all(
+        getattr(rule, "__module__", "").startswith("nacre.")
+        for rule in (p.type_rule, getattr(p.lowering, "rule", p.type_rule))
+    )
 }

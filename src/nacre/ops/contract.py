@@ -86,9 +86,7 @@ def _check(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> None:
             require_axis("dot", i, a)
             require_axis("dot", j, b)
             if a.shape[i] != b.shape[j]:
-                raise ShapeError(
-                    f"dot: {what} axes {i} and {j} must have equal sizes; got {a} and {b}"
-                )
+                raise ShapeError(f"dot: {what} axes {i} and {j} must have equal sizes; got {a} and {b}")
     for x, used in ((a, (*contract[0], *batch[0])), (b, (*contract[1], *batch[1]))):
         if len(set(used)) != len(used):
             raise ShapeError(f"dot: each axis of {x} may be used once; got {used}")
@@ -106,9 +104,7 @@ def _dot_type(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> Te
     return a.with_shape([*shared, *(a.shape[k] for k in left), *(b.shape[k] for k in right)])
 
 
-def _transpose(
-    g: Value, x: TensorType, other: Value, mine: Axes, theirs: Axes, batch: Pairs, first: bool
-) -> Value:
+def _transpose(g: Value, x: TensorType, other: Value, mine: Axes, theirs: Axes, batch: Pairs, first: bool) -> Value:
     """The cotangent of the operand of type x, given the other one.
 
     `mine` and `theirs` are the contracted axes, `batch` the batch axes, of x and of the other

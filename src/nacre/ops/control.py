@@ -51,9 +51,7 @@ def cond(pred: Value, then: Graph, orelse: Graph, *xs: Value) -> tuple[Value, ..
 
 def _require_condition(what: str, found: TensorType) -> None:
     if found is not CONDITION:
-        raise DTypeError(
-            f"{what} must have type {CONDITION}; got {found}; compare or reduce first"
-        )
+        raise DTypeError(f"{what} must have type {CONDITION}; got {found}; compare or reduce first")
 
 
 def _cond_type(pred: TensorType, *xs: TensorType, then: Graph, orelse: Graph) -> Types:
@@ -89,9 +87,7 @@ def scan(
     return bind(scan_p, *carry, *xs, body=body, carries=len(carry), length=length, reverse=reverse)
 
 
-def _scan_type(
-    *operands: TensorType, body: Graph, carries: int, length: Size, reverse: bool
-) -> Types:
+def _scan_type(*operands: TensorType, body: Graph, carries: int, length: Size, reverse: bool) -> Types:
     if not 0 <= carries <= len(operands):
         raise ArgumentError(f"scan: the number of carried operands must be from 0 to {len(operands)}; got {carries}")
     carry, xs = operands[:carries], operands[carries:]

@@ -89,9 +89,7 @@ def convolve_weight_grad(
 # ---- types
 
 
-def window_count(
-    operation: str, size: Size, kernel: Size, stride: int, pad: Pair, dilation: int
-) -> Size:
+def window_count(operation: str, size: Size, kernel: Size, stride: int, pad: Pair, dilation: int) -> Size:
     """The number of positions of a window along an axis."""
     if stride < 1 or dilation < 1 or min(pad) < 0:
         raise ArgumentError(
@@ -113,8 +111,7 @@ def result_shape(
 ) -> Shape:
     if len(x) != 4 or len(w) != 4:
         raise ShapeError(
-            f"{operation}: images must be [N, C, H, W] and filters [O, C/groups, kh, kw]; "
-            f"got {show(x)} and {show(w)}"
+            f"{operation}: images must be [N, C, H, W] and filters [O, C/groups, kh, kw]; got {show(x)} and {show(w)}"
         )
     if groups < 1 or w[0] % groups != 0:
         raise ShapeError(
@@ -126,10 +123,7 @@ def result_shape(
             f"{operation}: input channels must match: {x[1]} and {w[1] * groups} (images {show(x)}, filters {show(w)}, "
             f"groups {groups}); axis 1 of images is the channels"
         )
-    spatial = (
-        window_count(operation, x[k + 2], w[k + 2], stride[k], padding[k], dilation[k])
-        for k in (0, 1)
-    )
+    spatial = (window_count(operation, x[k + 2], w[k + 2], stride[k], padding[k], dilation[k]) for k in (0, 1))
     return (x[0], w[0], *spatial)
 
 
@@ -141,8 +135,7 @@ def _require_small(operation: str, **numbers: Sequence[Any]) -> None:
     for what, given in numbers.items():
         if any(isinstance(n, int) and n > LARGEST[what] for n in given):
             raise ArgumentError(
-                f"{operation}: {what} must be at most {LARGEST[what]}; got {max(given)}; "
-                "cut the work into smaller ones"
+                f"{operation}: {what} must be at most {LARGEST[what]}; got {max(given)}; cut the work into smaller ones"
             )
 
 
@@ -210,9 +203,7 @@ def _weight_grad_of_g(h: Value, x: Value, g: Source, shape: Shape, **params: Any
 # ---- batching: an example becomes an image, a channel or a group, which are never summed together
 
 Place = tuple[int, bool]  # an axis to merge the batch into, and whether inside each group
-Places = tuple[
-    Place | None, Place | None, Place
-]  # of the operands (None: not batched) and of the result
+Places = tuple[Place | None, Place | None, Place]  # of the operands (None: not batched) and of the result
 
 
 @dataclass(frozen=True)
@@ -227,9 +218,7 @@ class _Merge:
 OUTER_0, OUTER_1, INNER_0, INNER_1 = (0, False), (1, False), (0, True), (1, True)
 FORWARD = _Merge((OUTER_1, OUTER_0, OUTER_1), (OUTER_0, None, OUTER_0), (None, INNER_0, INNER_1))
 INPUT_GRAD = _Merge((OUTER_1, OUTER_0, OUTER_1), (OUTER_0, None, OUTER_0), (None, OUTER_1, INNER_1))
-WEIGHT_GRAD = _Merge(
-    (OUTER_1, OUTER_1, OUTER_0), (INNER_1, None, OUTER_1), (None, INNER_1, INNER_0)
-)
+WEIGHT_GRAD = _Merge((OUTER_1, OUTER_1, OUTER_0), (INNER_1, None, OUTER_1), (None, INNER_1, INNER_0))
 
 
 def _merged(x: Value, axis: int, place: int, groups: int) -> Value:
@@ -251,9 +240,7 @@ def _unmerged(y: Value, size: Size, place: int, groups: int) -> Value:
 
 
 def batch_rule(primitive: Callable[[], Primitive], merge: _Merge) -> BatchRule:
-    def rule(
-        inputs: Sequence[Value], axes: Sequence[int | None], groups: int, **params: Any
-    ) -> tuple[Value, int]:
+    def rule(inputs: Sequence[Value], axes: Sequence[int | None], groups: int, **params: Any) -> tuple[Value, int]:
         """Merge batch axes into a batch, channel or group axis and convolve once."""
         size = batch_size(inputs, axes)
         together = None not in axes
@@ -276,10 +263,7 @@ def batch_rule(primitive: Callable[[], Primitive], merge: _Merge) -> BatchRule:
 
 def _group_count(groups: int, size: Size) -> int:
     if not isinstance(size, int):
-        raise ShapeError(
-            "convolve: the batch must have a fixed size if images and filters are batched; "
-            f"got {size}"
-        )
+        raise ShapeError(f"convolve: the batch must have a fixed size if images and filters are batched; got {size}")
     return groups * size
 
 

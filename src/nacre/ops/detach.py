@@ -14,8 +14,7 @@ from nacre.trace.value import Payload, Value, stripped
 detach_p = Primitive(
     "detach",
     type_rule=lambda x: x,
-    lowering=Element(lambda index, operands, types, result: operands[0](index),
-                     view=lambda layout, x, result: layout),
+    lowering=Element(lambda index, operands, types, result: operands[0](index), view=lambda layout, x, result: layout),
     derivative=Constant(),
     batch=lambda inputs, axes: (detach(inputs[0]), axes[0]),
 )

@@ -95,9 +95,7 @@ def _signed(index: Expr) -> Expr:
 
 def _require_elements(operation: str, x: TensorType, indices: TensorType, axis: int) -> None:
     if x.shape[axis] == 0 and indices.size != 0:
-        raise ShapeError(
-            f"{operation}: axis {axis} must not be empty; got {x}"
-        )
+        raise ShapeError(f"{operation}: axis {axis} must not be empty; got {x}")
 
 
 def _in_float32(add_in: Any, x: Value, indices: Value, updates: Value, axis: int) -> Value:
@@ -130,9 +128,7 @@ def _take_type(x: TensorType, indices: TensorType, axis: int) -> TensorType:
     return x.with_shape(_taken(x, indices, axis))
 
 
-def _take_element(
-    index: tuple[Expr, ...], operands: Operands, types: Types, result: TensorType, axis: int
-) -> Expr:
+def _take_element(index: tuple[Expr, ...], operands: Operands, types: Types, result: TensorType, axis: int) -> Expr:
     x, indices = types
     if x.shape[axis] == 0:
         return Const(0, x.dtype)
@@ -181,9 +177,7 @@ def _stacked(x: Value, indices: Value, axis: int, clamped: bool) -> tuple[Value,
 
 def number(size: Size, shape: Shape) -> Value:
     """A size, symbolic or not, broadcast to a shape."""
-    return (
-        fill(size, shape, int64) if isinstance(size, int) else broadcast(dimension(size), shape, ())
-    )
+    return fill(size, shape, int64) if isinstance(size, int) else broadcast(dimension(size), shape, ())
 
 
 # ---- take_add: the transpose of take
@@ -196,9 +190,7 @@ def take_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
     return bind(take_add_p, x, indices, updates, axis=axis)
 
 
-def _take_add_type(
-    x: TensorType, indices: TensorType, updates: TensorType, axis: int
-) -> TensorType:
+def _take_add_type(x: TensorType, indices: TensorType, updates: TensorType, axis: int) -> TensorType:
     require_kind("take_add", x, "iuf")
     require_axis("take_add", axis, x)
     require_kind("take_add: indices", indices, "iu")
@@ -217,9 +209,7 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
     size = x.shape[axis]
     end = axis + indices.rank
     if axis == x.rank - 1:
-        return _adding(
-            "take_add", types, axis, indices.shape, lambda place: (tuple(place[axis:end]), tuple(place))
-        )
+        return _adding("take_add", types, axis, indices.shape, lambda place: (tuple(place[axis:end]), tuple(place)))
     place = [Index(f"i{k}") for k in range(x.rank)]
     before, part, after = place[:axis], Index("part"), place[axis + 1 :]
     length = (size + (PARTS - 1)) // PARTS
@@ -246,12 +236,15 @@ def _take_add_kernel(types: Types, results: Types, axis: int) -> Kernel:
         *note,
         Alloc(Buffer("done", int64, ())),
         Store("done", (), const(0)),
-        While(apply("lt", done, count), (
-            *_named(steps, indices.shape, chosen(done)),
-            *aim(steps),
-            *addition,
-            Store("done", (), apply("add", done, const(1))),
-        )),
+        While(
+            apply("lt", done, count),
+            (
+                *_named(steps, indices.shape, chosen(done)),
+                *aim(steps),
+                *addition,
+                Store("done", (), apply("add", done, const(1))),
+            ),
+        ),
     )
     nest = loops([*before, part], [*x.shape[:axis], PARTS], body, lanes=False)
     inputs = tuple(Buffer(b, t.dtype, t.shape) for b, t in zip("ku", types[1:], strict=True))
@@ -299,9 +292,7 @@ def _named(steps: Sequence[Local], shape: Shape, number: Expr) -> tuple[Stmt, ..
     return tuple(found)
 
 
-def _adding(
-    name: str, types: Types, axis: int, counted: Shape, place: Callable[[Sequence[Index]], _Place]
-) -> Kernel:
+def _adding(name: str, types: Types, axis: int, counted: Shape, place: Callable[[Sequence[Index]], _Place]) -> Kernel:
     """A kernel that adds updates to x one after another; the other axes are independent.
 
     `counted` are the axes of the updates along which they follow each other, `place` tells from the
@@ -342,9 +333,7 @@ def _take_add_batch(inputs: Sequence[Value], batched: Batched, axis: int) -> tup
     rows, at = _stacked(x, indices, axis, clamped=False)
     rank = indices.type.rank - 1
     end = 1 + axis + rank
-    turned = permute(
-        updates, (0, *range(1 + axis, end), *range(1, 1 + axis), *range(end, updates.type.rank))
-    )
+    turned = permute(updates, (0, *range(1 + axis, end), *range(1, 1 + axis), *range(end, updates.type.rank)))
     found = take_add(rows, at, turned, 0)
     sizes = x.type.shape
     rest = [k for k in range(1, x.type.rank) if k != axis + 1]
@@ -405,8 +394,7 @@ def _require_beside(operation: str, x: TensorType, indices: TensorType, axis: in
     beside = [k for k in range(x.rank) if k != axis]
     if indices.rank != x.rank or any(indices.shape[k] != x.shape[k] for k in beside):
         raise ShapeError(
-            f"{operation}: indices must have the sizes of {x} outside axis {axis}; "
-            f"got {show(indices.shape)}"
+            f"{operation}: indices must have the sizes of {x} outside axis {axis}; got {show(indices.shape)}"
         )
 
 
@@ -416,9 +404,7 @@ def _gather_type(x: TensorType, indices: TensorType, axis: int) -> TensorType:
     return x.with_shape(indices.shape)
 
 
-def _gather_element(
-    index: tuple[Expr, ...], operands: Operands, types: Types, result: TensorType, axis: int
-) -> Expr:
+def _gather_element(index: tuple[Expr, ...], operands: Operands, types: Types, result: TensorType, axis: int) -> Expr:
     if types[0].shape[axis] == 0:
         return Const(0, types[0].dtype)
     at = _position(operands[1](index), types[0].shape[axis])
@@ -432,9 +418,7 @@ def scatter_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
     return bind(scatter_add_p, x, indices, updates, axis=axis)
 
 
-def _scatter_add_type(
-    x: TensorType, indices: TensorType, updates: TensorType, axis: int
-) -> TensorType:
+def _scatter_add_type(x: TensorType, indices: TensorType, updates: TensorType, axis: int) -> TensorType:
     require_kind("scatter_add", x, "iuf")
     _require_beside("scatter_add", x, indices, axis)
     require_dtype("scatter_add", "updates", updates, x.dtype)

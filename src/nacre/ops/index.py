@@ -51,22 +51,17 @@ def dynamic_update_slice(x: Value, update: Value, starts: Sequence[Value]) -> Va
     return bind(dynamic_update_slice_p, x, update, *starts)
 
 
-def _require_starts(
-    operation: str, x: TensorType, starts: Sequence[TensorType], sizes: Sizes
-) -> None:
+def _require_starts(operation: str, x: TensorType, starts: Sequence[TensorType], sizes: Sizes) -> None:
     if len(starts) != x.rank or len(sizes) != x.rank:
         raise ShapeError(
-            f"{operation}: each axis of {x} needs a start and a size; "
-            f"got {len(starts)} starts and sizes {show(sizes)}"
+            f"{operation}: each axis of {x} needs a start and a size; got {len(starts)} starts and sizes {show(sizes)}"
         )
     for s in starts:
         require_dtype(operation, "starts", s, int64)
         if s.rank:
             raise ShapeError(f"{operation}: starts must have rank 0; got {s}")
     if any(not (n >= 0 and n <= m) for n, m in zip(sizes, x.shape, strict=True)):
-        raise ShapeError(
-            f"{operation}: sizes must be within {show(x.shape)}; got {show(sizes)}"
-        )
+        raise ShapeError(f"{operation}: sizes must be within {show(x.shape)}; got {show(sizes)}")
 
 
 def _slice_type(x: TensorType, *starts: TensorType, sizes: Sizes) -> TensorType:
@@ -151,9 +146,7 @@ def _update_batch(inputs: Sequence[Value], batched: Batched) -> tuple[Value, int
         x, update = all_to_front(inputs[:2], batched[:2])
         return dynamic_update_slice(x, update, (fill(0, (), int64), *inputs[2:])), 0
     count = batch_size(inputs, batched)
-    x, update = (
-        batched_to_front(v, a, count) for v, a in zip(inputs[:2], batched[:2], strict=True)
-    )
+    x, update = (batched_to_front(v, a, count) for v, a in zip(inputs[:2], batched[:2], strict=True))
     if any(isinstance(s, int) and s == 0 for s in update.type.shape):
         return x, 0
     inside: Value | None = None

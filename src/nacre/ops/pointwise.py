@@ -49,9 +49,7 @@ DIVISION_COST, ELEMENTARY_COST = 8, 20  # instructions, roughly
 
 
 def _batch(name: str) -> BatchRule:
-    def rule(
-        inputs: Sequence[Value], axes: Sequence[int | None], **params: Any
-    ) -> tuple[Value, int]:
+    def rule(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, int]:
         """Line the batch axes up and apply the operation once."""
         lined, place = line_up(inputs, axes)
         return bind(primitive_named(name), *lined, **params), place
@@ -75,9 +73,7 @@ def _type_rule(name: str, kinds: str) -> Callable[..., TensorType]:
 
 
 def _element(name: str) -> Callable[..., Expr]:
-    def rule(
-        index: tuple[Expr, ...], operands: tuple[Operand, ...], types: Any, result: TensorType
-    ) -> Expr:
+    def rule(index: tuple[Expr, ...], operands: tuple[Operand, ...], types: Any, result: TensorType) -> Expr:
         """The operation on the operands' elements at the index."""
         return apply(name, *(operand(index) for operand in operands))
 
@@ -85,9 +81,7 @@ def _element(name: str) -> Callable[..., Expr]:
 
 
 def _primitive(name: str, kinds: str, derivative: Derivative, cost: int) -> Primitive:
-    return Primitive(
-        name, _type_rule(name, kinds), Element(_element(name), cost=cost), derivative, _batch(name)
-    )
+    return Primitive(name, _type_rule(name, kinds), Element(_element(name), cost=cost), derivative, _batch(name))
 
 
 def _unary(name: str, kinds: str, derivative: Derivative, cost: int = 1) -> Unary:
@@ -111,13 +105,12 @@ def _elementary(name: str, partial: Callable[[Value, Value], Value]) -> Unary:
 
 # ---- constants
 
+
 def fill(value: Number, shape: Shape, dtype: DType) -> Value:
     """A tensor of one number."""
     value = number(value, dtype, "fill")
     if dtype.kind == "f":
-        if (
-            value == 0 and str(value) == "-0.0"
-        ):  # parameters are compared by ==, which does not tell it from 0
+        if value == 0 and str(value) == "-0.0":  # parameters are compared by ==, which does not tell it from 0
             return neg(fill(0.0, shape, dtype))
         value = nan if value != value else value  # one object, as NaN is not == NaN
     return bind(fill_p, value=value, shape=tuple(shape), dtype=dtype)
@@ -191,9 +184,7 @@ def cast(x: Value, dtype: DType) -> Value:
     """
     if x.type.dtype is dtype:
         return x
-    return bind(
-        truncate_p if x.type.dtype.is_float and not dtype.is_float else cast_p, x, dtype=dtype
-    )
+    return bind(truncate_p if x.type.dtype.is_float and not dtype.is_float else cast_p, x, dtype=dtype)
 
 
 def _cast(name: str, derivative: Derivative) -> Primitive:
@@ -207,9 +198,7 @@ def _cast(name: str, derivative: Derivative) -> Primitive:
 
 
 cast_p = _cast("cast", Linear((lambda g, x, dtype: cast(g, x.type.dtype),)))
-truncate_p = _cast(
-    "truncate", CONSTANT
-)  # from floats to integers or bool, whose derivative is zero
+truncate_p = _cast("truncate", CONSTANT)  # from floats to integers or bool, whose derivative is zero
 
 
 def bitcast(x: Value, dtype: DType) -> Value:
@@ -219,18 +208,14 @@ def bitcast(x: Value, dtype: DType) -> Value:
 
 def _bitcast_type(x: TensorType, dtype: DType) -> TensorType:
     if x.dtype.bits != dtype.bits:
-        raise DTypeError(
-            f"bitcast: the dtype for {x} must have {x.dtype.bits} bits; got {dtype.name}"
-        )
+        raise DTypeError(f"bitcast: the dtype for {x} must have {x.dtype.bits} bits; got {dtype.name}")
     return x.with_dtype(dtype)
 
 
 bitcast_p = Primitive(
     "bitcast",
     _bitcast_type,
-    Element(
-        lambda index, operands, types, result, dtype: Apply("bitcast", (operands[0](index),), dtype)
-    ),
+    Element(lambda index, operands, types, result, dtype: Apply("bitcast", (operands[0](index),), dtype)),
     CONSTANT,
     _batch("bitcast"),
 )
@@ -310,19 +295,13 @@ def _wins(first: Value, second: Value) -> Value:
     return select(eq(first, second), half, select(lt(first, second), one, zero))
 
 
-minimum = _binary(
-    "minimum", "biuf", Pointwise((lambda m, x, y: _wins(x, y), lambda m, x, y: _wins(y, x)))
-)
-maximum = _binary(
-    "maximum", "biuf", Pointwise((lambda m, x, y: _wins(y, x), lambda m, x, y: _wins(x, y)))
-)
+minimum = _binary("minimum", "biuf", Pointwise((lambda m, x, y: _wins(x, y), lambda m, x, y: _wins(y, x))))
+maximum = _binary("maximum", "biuf", Pointwise((lambda m, x, y: _wins(y, x), lambda m, x, y: _wins(x, y))))
 
 # ---- powers and roots
 
 sqrt = _unary("sqrt", "f", Pointwise((lambda y, x: div(full_like(y, 0.5), y),)), DIVISION_COST)
-rsqrt = _unary(
-    "rsqrt", "f", Pointwise((lambda y, x: scale(mul(y, mul(y, y)), -0.5),)), 2 * DIVISION_COST
-)
+rsqrt = _unary("rsqrt", "f", Pointwise((lambda y, x: scale(mul(y, mul(y, y)), -0.5),)), 2 * DIVISION_COST)
 cbrt = _elementary("cbrt", lambda y, x: reciprocal(scale(mul(y, y), 3)))
 
 
@@ -444,9 +423,7 @@ def select(condition: Value, yes: Value, no: Value) -> Value:
 
 def _select_type(condition: TensorType, yes: TensorType, no: TensorType) -> TensorType:
     if condition.dtype is not bool_:
-        raise DTypeError(
-            f"select: the condition must have dtype bool; got {condition}; compare with 0 first"
-        )
+        raise DTypeError(f"select: the condition must have dtype bool; got {condition}; compare with 0 first")
     x = require_same("select", (yes, no))
     require_shape("select", "the condition", condition.shape, x.shape)
     return x

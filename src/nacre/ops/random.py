@@ -95,9 +95,7 @@ class _Words:
         return a, b
 
 
-def _random_kernel(
-    types: Sequence[TensorType], results: Sequence[TensorType], shape: Shape, dtype: DType
-) -> Kernel:
+def _random_kernel(types: Sequence[TensorType], results: Sequence[TensorType], shape: Shape, dtype: DType) -> Kernel:
     key, result = types[0], results[0]
     ahead = key.rank - 1
     place = [Index(f"i{k}") for k in range(result.rank)]
@@ -121,9 +119,7 @@ def _random_kernel(
     return Kernel("random_bits", *buffers, loops(place, result.shape, body))
 
 
-def _random_batch(
-    inputs: Sequence[Value], axes: Sequence[int], shape: Shape, dtype: DType
-) -> tuple[Value, int]:
+def _random_batch(inputs: Sequence[Value], axes: Sequence[int], shape: Shape, dtype: DType) -> tuple[Value, int]:
     return random_bits(front(inputs[0], axes[0]), shape, dtype), 0
 
 

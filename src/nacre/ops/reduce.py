@@ -58,25 +58,20 @@ def _reduction(name: str, kinds: str, derivative: Derivative) -> Reduction:
 # ---- products
 
 
-def _prod_tangent(
-    y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]
-) -> Value:
+def _prod_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]) -> Value:
     """The product rule at each node of the tree of products: right for zeros, to any order."""
     x, t = (_flat_last(v, axes) for v in (xs[0], ts[0]))
     size = x.type.shape[-1]
     if isinstance(size, Dim):
         raise GradientError(
-            f"prod: its derivative needs a fixed number of factors; got {size}; "
-            "give the reduced axes fixed sizes"
+            f"prod: its derivative needs a fixed number of factors; got {size}; give the reduced axes fixed sizes"
         )
     if size == 0:
         return fill(0, y.type.shape, y.type.dtype)
     last = x.type.rank - 1
     while size > 1:
         even = size - size % 2
-        (a, ta), (b, tb) = (
-            (slice_axis(x, last, k, even, 2), slice_axis(t, last, k, even, 2)) for k in (0, 1)
-        )
+        (a, ta), (b, tb) = ((slice_axis(x, last, k, even, 2), slice_axis(t, last, k, even, 2)) for k in (0, 1))
         product, tangent = mul(a, b), add(mul(ta, b), mul(a, tb))
         if size % 2:
             product = concatenate([product, slice_axis(x, last, even, size)], last)
@@ -100,9 +95,7 @@ prod = _reduction("prod", "iuf", Jvp(_prod_tangent))
 # ---- extrema
 
 
-def _extremum_tangent(
-    y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]
-) -> Value:
+def _extremum_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: tuple[int, ...]) -> Value:
     """The mean of the tangents of the elements that are the extremum."""
     (x,), (t,) = xs, ts
     hit = cast(eq(x, spread(y, x.type.shape, axes)), x.type.dtype)
@@ -129,9 +122,7 @@ def _position(name: str) -> Callable[[Value, int], Value]:
             raise ShapeError(f"{name}: exactly one axis must be given; got {axes}; flatten the operand first")
         require_axis(name, axes[0], x)
         if x.shape[axes[0]] == 0:
-            raise ShapeError(
-                f"{name}: axis {axes[0]} must not be empty; got {x}"
-            )
+            raise ShapeError(f"{name}: axis {axes[0]} must not be empty; got {x}")
         return TensorType(without(x.shape, axes), int64)
 
     def find(x: Value, axis: int) -> Value:
@@ -200,14 +191,10 @@ def _cumsum_kernel(types: tuple[TensorType, ...], results: Any, axis: int, rever
     )
     others = [k for k in range(x.rank) if k != axis]
     nest = loops([place[k] for k in others], [x.shape[k] for k in others], body)
-    return Kernel(
-        "cumsum", (Buffer("x", x.dtype, x.shape),), (Buffer("y", x.dtype, x.shape),), nest
-    )
+    return Kernel("cumsum", (Buffer("x", x.dtype, x.shape),), (Buffer("y", x.dtype, x.shape),), nest)
 
 
-def _cumsum_batch(
-    inputs: Sequence[Value], batched: Sequence[int], axis: int, reverse: bool
-) -> tuple[Value, int]:
+def _cumsum_batch(inputs: Sequence[Value], batched: Sequence[int], axis: int, reverse: bool) -> tuple[Value, int]:
     return cumsum(front(inputs[0], batched[0]), axis + 1, reverse), 0
 
 

@@ -17,18 +17,13 @@ def require_kind(operation: str, x: TensorType, kinds: str) -> None:
     """Raise DTypeError unless the dtype is of one of the kinds (letters of `DType.kind`)."""
     if x.dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
-        raise DTypeError(
-            f"{operation}: the dtype must be {wanted}; got {x}; convert with `astype`"
-        )
+        raise DTypeError(f"{operation}: the dtype must be {wanted}; got {x}; convert with `astype`")
 
 
 def require_dtype(operation: str, what: str, x: TensorType, dtype: DType) -> None:
     """Raise DTypeError unless x, described by `what`, has the dtype."""
     if x.dtype is not dtype:
-        raise DTypeError(
-            f"{operation}: {what} must have dtype {dtype.name}; got {x}; "
-            "convert it with `astype`"
-        )
+        raise DTypeError(f"{operation}: {what} must have dtype {dtype.name}; got {x}; convert it with `astype`")
 
 
 def require_same(operation: str, types: Sequence[TensorType]) -> TensorType:
@@ -39,8 +34,7 @@ def require_same(operation: str, types: Sequence[TensorType]) -> TensorType:
             error = ShapeError if t.dtype is first.dtype else DTypeError
             shown = ", ".join(map(str, types))
             raise error(
-                f"{operation}: operands must have one type; got {shown}; "
-                "the public functions broadcast and promote"
+                f"{operation}: operands must have one type; got {shown}; the public functions broadcast and promote"
             )
     return first
 
@@ -48,17 +42,13 @@ def require_same(operation: str, types: Sequence[TensorType]) -> TensorType:
 def require_shape(operation: str, what: str, found: Shape, wanted: Shape) -> None:
     """Raise ShapeError unless `what` has the wanted shape."""
     if found != wanted:
-        raise ShapeError(
-            f"{operation}: {what} must have shape {show(wanted)}; got {show(found)}"
-        )
+        raise ShapeError(f"{operation}: {what} must have shape {show(wanted)}; got {show(found)}")
 
 
 def require_axes(operation: str, axes: Sequence[int], rank: int) -> None:
     """Raise ShapeError unless axes are increasing, distinct and within [0, rank)."""
     if list(axes) != sorted(set(axes)) or any(not 0 <= a < rank for a in axes):
-        raise ShapeError(
-            f"{operation}: axes must be increasing and in [0, {rank}); got {tuple(axes)}"
-        )
+        raise ShapeError(f"{operation}: axes must be increasing and in [0, {rank}); got {tuple(axes)}")
 
 
 def require_some_axes(operation: str, axes: Sequence[int], rank: int) -> None:

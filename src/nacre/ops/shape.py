@@ -31,9 +31,7 @@ def permute(x: Value, axes: Sequence[int]) -> Value:
 
 def _permute_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
     if sorted(axes) != list(range(x.rank)):
-        raise ShapeError(
-            f"permute: axes must name each of the {x.rank} axes of {x} once; got {axes}"
-        )
+        raise ShapeError(f"permute: axes must name each of the {x.rank} axes of {x} once; got {axes}")
     return x.with_shape([x.shape[a] for a in axes])
 
 
@@ -52,9 +50,7 @@ def _permute_element(
     return operands[0](tuple(index[k] for k in inverse(axes)))
 
 
-def _permute_batch(
-    inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]
-) -> tuple[Value, int]:
+def _permute_batch(inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]) -> tuple[Value, int]:
     return permute(front(inputs[0], batched[0]), (0, *(a + 1 for a in axes))), 0
 
 
@@ -63,9 +59,7 @@ permute_p = Primitive(
     _permute_type,
     Element(
         _permute_element,
-        view=lambda layout, x, result, axes: Layout(
-            layout.offset, tuple(layout.strides[a] for a in axes)
-        ),
+        view=lambda layout, x, result, axes: Layout(layout.offset, tuple(layout.strides[a] for a in axes)),
     ),
     Linear((lambda g, x, axes: permute(g, inverse(axes)),)),
     _permute_batch,
@@ -95,8 +89,7 @@ def reshape(x: Value, shape: Shape) -> Value:
 def _reshape_type(x: TensorType, shape: Shape) -> TensorType:
     if product(shape) != x.size:
         raise ShapeError(
-            f"reshape: the shape for {x} must have {x.size} elements; "
-            f"got {show(shape)} with {product(shape)}"
+            f"reshape: the shape for {x} must have {x.size} elements; got {show(shape)} with {product(shape)}"
         )
     return x.with_shape(shape)
 
@@ -208,14 +201,11 @@ def broadcast(x: Value, shape: Shape, axes: Sequence[int]) -> Value:
 def _broadcast_type(x: TensorType, shape: Shape, axes: tuple[int, ...]) -> TensorType:
     require_axes("broadcast", axes, len(shape))
     if len(axes) != x.rank:
-        raise ShapeError(
-            f"broadcast: axes must name an axis of the result for each axis of {x}; got {axes}"
-        )
+        raise ShapeError(f"broadcast: axes must name an axis of the result for each axis of {x}; got {axes}")
     for k, a in enumerate(axes):
         if x.shape[k] != shape[a] and x.shape[k] != 1:
             raise ShapeError(
-                f"broadcast: axis {k} must have size 1 or {shape[a]} to become axis {a} "
-                f"of {show(shape)}; got {x}"
+                f"broadcast: axis {k} must have size 1 or {shape[a]} to become axis {a} of {show(shape)}; got {x}"
             )
     return x.with_shape(shape)
 
@@ -237,9 +227,7 @@ def _broadcast_element(
     return operands[0](tuple(const(0) if k in grown else index[a] for k, a in enumerate(axes)))
 
 
-def _broadcast_view(
-    layout: Layout, x: TensorType, result: TensorType, shape: Shape, axes: tuple[int, ...]
-) -> Layout:
+def _broadcast_view(layout: Layout, x: TensorType, result: TensorType, shape: Shape, axes: tuple[int, ...]) -> Layout:
     grown = _stretched(x, shape, axes)
     strides = [0] * len(shape)
     for k, a in enumerate(axes):
@@ -249,9 +237,7 @@ def _broadcast_view(
 
 def _broadcast_transpose(g: Value, x: Source, shape: Shape, axes: tuple[int, ...]) -> Value:
     grown = {axes[k] for k in _stretched(x.type, shape, axes)}
-    return reshape(
-        sum_(g, [k for k in range(len(shape)) if k not in axes or k in grown]), x.type.shape
-    )
+    return reshape(sum_(g, [k for k in range(len(shape)) if k not in axes or k in grown]), x.type.shape)
 
 
 def _broadcast_batch(
@@ -292,9 +278,7 @@ def spread(g: Value, shape: Shape, axes: Sequence[int]) -> Value:
 def reduce_batch(reduce: Any) -> Any:
     """The batch rule of a reduction over `axes`, which must not be merged with the batch axis."""
 
-    def rule(
-        inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]
-    ) -> tuple[Value, int]:
+    def rule(inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]) -> tuple[Value, int]:
         """Reduce past a leading batch axis."""
         return reduce(front(inputs[0], batched[0]), tuple(a + 1 for a in axes)), 0
 

@@ -142,8 +142,9 @@ def _argsort_kernel(types: tuple[TensorType, ...], results: Any, axis: int, desc
     few = isinstance(size, int) and size <= FEW
     body = list((_ranked if few else _by_bytes)(size, KEYS[x.dtype.bits], element, place))
     extents = [s for k, s in enumerate(x.shape) if k != axis]
-    return Kernel("argsort", (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, x.shape),),
-                  loops(others, extents, body))
+    return Kernel(
+        "argsort", (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, x.shape),), loops(others, extents, body)
+    )
 
 
 def _ranked(size: Size, dtype: DType, element: At, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
@@ -153,12 +154,16 @@ def _ranked(size: Size, dtype: DType, element: At, place: Callable[[Expr], tuple
     before = apply("or", apply("lt", other, own), apply("and", apply("eq", other, own), apply("lt", j, i)))
     yield Alloc(Buffer("keys", dtype, (size,)))
     yield For("e", size, (Store("keys", (Index("e"),), element(Index("e"))),))
-    yield For("i", size, (
-        Alloc(Buffer("rank", int64, ())),
-        For("j", size, (Accumulate("sum", ("rank",), (convert(before, int64),)),), vector=True),
-        Let("at", Load("rank", (), int64)),
-        Store("y", place(Local("at", int64)), i),
-    ))
+    yield For(
+        "i",
+        size,
+        (
+            Alloc(Buffer("rank", int64, ())),
+            For("j", size, (Accumulate("sum", ("rank",), (convert(before, int64),)),), vector=True),
+            Let("at", Load("rank", (), int64)),
+            Store("y", place(Local("at", int64)), i),
+        ),
+    )
 
 
 def _by_bytes(size: Size, dtype: DType, element: At, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
@@ -192,11 +197,15 @@ def _starts(p: int) -> Iterator[Stmt]:
     at = index_add(Index(f"s{p}"), const(p * BYTE))
     yield Alloc(total)
     yield Store(total.name, (), const(0))
-    yield For(f"s{p}", BYTE, (
-        Let(here.name, Load("counts", (at,), int64)),
-        Store("counts", (at,), Load(total.name, (), int64)),
-        Store(total.name, (), index_add(Load(total.name, (), int64), here)),
-    ))
+    yield For(
+        f"s{p}",
+        BYTE,
+        (
+            Let(here.name, Load("counts", (at,), int64)),
+            Store("counts", (at,), Load(total.name, (), int64)),
+            Store(total.name, (), index_add(Load(total.name, (), int64), here)),
+        ),
+    )
 
 
 def _dealt(p: int, passes: int, dtype: DType, place: Callable[[Expr], tuple[Expr, ...]]) -> Iterator[Stmt]:
@@ -233,8 +242,9 @@ def _first_type(x: TensorType, count: int, axis: int, descending: bool) -> Tenso
     require_axis("first_positions", axis, x)
     size = x.shape[axis]
     if count < 1 or not size >= count:
-        raise ShapeError(f"first_positions: count must be from 1 to {size} along axis {axis} of {x}; "
-                         f"got {count}; take fewer")
+        raise ShapeError(
+            f"first_positions: count must be from 1 to {size} along axis {axis} of {x}; got {count}; take fewer"
+        )
     return x.with_dtype(int64).with_shape((*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
@@ -261,11 +271,14 @@ def _first_kernel(types: tuple[TensorType, ...], results: Any, count: int, axis:
         return (
             Alloc(Buffer(f"at{name}", int64, ())),
             Store(f"at{name}", (), kept),
-            While(apply("and", apply("gt", at, const(0)), later), (
-                Store("keys", (at,), Load("keys", (before,), to)),
-                Store("y", place(at), Load("y", place(before), int64)),
-                Store(f"at{name}", (), before),
-            )),
+            While(
+                apply("and", apply("gt", at, const(0)), later),
+                (
+                    Store("keys", (at,), Load("keys", (before,), to)),
+                    Store("y", place(at), Load("y", place(before), int64)),
+                    Store(f"at{name}", (), before),
+                ),
+            ),
             Store("keys", (at,), own),
             Store("y", place(at), i),
         )
@@ -282,23 +295,33 @@ def _first_kernel(types: tuple[TensorType, ...], results: Any, count: int, axis:
     body = (
         Alloc(Buffer("keys", to, (count,))),
         For("f", count, (Let("keyf", element(first)), *insertion(first, "f", first))),
-        For("r", runs, (
-            Alloc(Buffer("least", to, ())),
-            For("e", RUN, (Accumulate("min", ("least",), (element(index_add(start, one)),)),), vector=True),
-            If(apply("lt", least, Load("keys", (const(count - 1),), to)), (
-                For("g", RUN, better(index_add(start, again), "g")),
-            )),
-        )),
+        For(
+            "r",
+            runs,
+            (
+                Alloc(Buffer("least", to, ())),
+                For("e", RUN, (Accumulate("min", ("least",), (element(index_add(start, one)),)),), vector=True),
+                If(
+                    apply("lt", least, Load("keys", (const(count - 1),), to)),
+                    (For("g", RUN, better(index_add(start, again), "g")),),
+                ),
+            ),
+        ),
         For("t", size - count - runs * RUN, better(index_add(after, rest), "t")),
     )
     shape = results[0].shape
     extents = [s for k, s in enumerate(x.shape) if k != axis]
-    return Kernel("first_positions", (Buffer("x", x.dtype, x.shape),), (Buffer("y", int64, shape),),
-                  loops(others, extents, body, lanes=False))
+    return Kernel(
+        "first_positions",
+        (Buffer("x", x.dtype, x.shape),),
+        (Buffer("y", int64, shape),),
+        loops(others, extents, body, lanes=False),
+    )
 
 
-def _first_batch(inputs: Sequence[Value], batched: Sequence[int], count: int, axis: int,
-                 descending: bool) -> tuple[Value, int]:
+def _first_batch(
+    inputs: Sequence[Value], batched: Sequence[int], count: int, axis: int, descending: bool
+) -> tuple[Value, int]:
     return first_positions(front(inputs[0], batched[0]), count, axis + 1, descending), 0
 
 

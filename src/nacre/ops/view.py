@@ -69,9 +69,7 @@ CHOICE_COST = 8
 # ---- slice
 
 
-def slice_(
-    x: Value, starts: Sequence[Size], stops: Sequence[Size], steps: Sequence[int] | None = None
-) -> Value:
+def slice_(x: Value, starts: Sequence[Size], stops: Sequence[Size], steps: Sequence[int] | None = None) -> Value:
     """The elements start, start + step … below stop along each axis; 0 <= start <= stop <= size."""
     steps = tuple(steps or (1,) * x.type.rank)
     begins, ends = tuple(starts), tuple(stops)
@@ -90,10 +88,7 @@ def slice_axis(x: Value, axis: int, start: Size, stop: Size, step: int = 1) -> V
 
 def _slice_type(x: TensorType, starts: Sizes, stops: Sizes, steps: tuple[int, ...]) -> TensorType:
     if not len(starts) == len(stops) == len(steps) == x.rank:
-        raise ShapeError(
-            f"slice: each axis of {x} needs a start, stop and step; "
-            f"got {starts}, {stops}, {steps}"
-        )
+        raise ShapeError(f"slice: each axis of {x} needs a start, stop and step; got {starts}, {stops}, {steps}")
     for size, a, b, step in zip(x.shape, starts, stops, steps, strict=True):
         if not (a >= 0 and a <= b and b <= size and step >= 1):
             raise ShapeError(
@@ -139,9 +134,7 @@ def _slice_view(
     return Layout(offset, strides)  # type: ignore[arg-type]
 
 
-def _slice_transpose(
-    g: Value, x: Source, starts: Sizes, stops: Sizes, steps: tuple[int, ...]
-) -> Value:
+def _slice_transpose(g: Value, x: Source, starts: Sizes, stops: Sizes, steps: tuple[int, ...]) -> Value:
     high: list[Size] = []
     low: list[Size] = []
     for size, length, start, step in zip(x.type.shape, g.type.shape, starts, steps, strict=True):
@@ -183,20 +176,13 @@ def _flip_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
     return x
 
 
-def _flip_element(
-    index: Index, operands: Operands, types: Types, result: TensorType, axes: tuple[int, ...]
-) -> Expr:
+def _flip_element(index: Index, operands: Operands, types: Types, result: TensorType, axes: tuple[int, ...]) -> Expr:
     return operands[0](
-        tuple(
-            Apply("sub", (size_expr(result.shape[k] - 1), i), int64) if k in axes else i
-            for k, i in enumerate(index)
-        )
+        tuple(Apply("sub", (size_expr(result.shape[k] - 1), i), int64) if k in axes else i for k, i in enumerate(index))
     )
 
 
-def _flip_view(
-    layout: Layout, x: TensorType, result: TensorType, axes: tuple[int, ...]
-) -> Layout | None:
+def _flip_view(layout: Layout, x: TensorType, result: TensorType, axes: tuple[int, ...]) -> Layout | None:
     if any(isinstance(s, int) and s == 0 for s in x.shape):
         return layout
     offset: Size = layout.offset
@@ -206,9 +192,7 @@ def _flip_view(
     return Layout(offset, strides)  # type: ignore[arg-type]
 
 
-def _flip_batch(
-    inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]
-) -> tuple[Value, int]:
+def _flip_batch(inputs: Sequence[Value], batched: Sequence[int], axes: tuple[int, ...]) -> tuple[Value, int]:
     return flip(front(inputs[0], batched[0]), [a + 1 for a in axes]), 0
 
 
@@ -245,19 +229,11 @@ def _span(size: Size, interior: int) -> Size:
     return size + (size - at_most_one(size)) * interior
 
 
-def _pad_type(
-    x: TensorType, value: TensorType, low: Sizes, high: Sizes, interior: tuple[int, ...]
-) -> TensorType:
+def _pad_type(x: TensorType, value: TensorType, low: Sizes, high: Sizes, interior: tuple[int, ...]) -> TensorType:
     if not len(low) == len(high) == len(interior) == x.rank:
-        raise ShapeError(
-            f"pad: each axis of {x} needs low, high and interior amounts; "
-            f"got {low}, {high}, {interior}"
-        )
+        raise ShapeError(f"pad: each axis of {x} needs low, high and interior amounts; got {low}, {high}, {interior}")
     if not all(amount >= 0 for amount in (*low, *high, *interior)):
-        raise ArgumentError(
-            f"pad: amounts must be at least 0; got {low}, {high}, {interior}; "
-            "cut with a slice instead"
-        )
+        raise ArgumentError(f"pad: amounts must be at least 0; got {low}, {high}, {interior}; cut with a slice instead")
     if value.rank or value.dtype is not x.dtype:
         wanted = TensorType((), x.dtype)
         raise DTypeError(f"pad: the value for {x} must have type {wanted}; got {value}")
@@ -305,9 +281,7 @@ def _pad_element(
     return value if inside is None else apply("select", inside, value, outside)
 
 
-def _unpad(
-    g: Value, x: Source, value: Source, low: Sizes, high: Sizes, interior: tuple[int, ...]
-) -> Value:
+def _unpad(g: Value, x: Source, value: Source, low: Sizes, high: Sizes, interior: tuple[int, ...]) -> Value:
     """The elements of g that came from x."""
     if any(isinstance(s, int) and s == 0 for s in x.type.shape):
         return zeros_like(x)
@@ -316,9 +290,7 @@ def _unpad(
     return slice_(g, low, stops, [i + 1 for i in interior])
 
 
-def _sum_of_padding(
-    g: Value, x: Source, value: Source, low: Sizes, high: Sizes, interior: tuple[int, ...]
-) -> Value:
+def _sum_of_padding(g: Value, x: Source, value: Source, low: Sizes, high: Sizes, interior: tuple[int, ...]) -> Value:
     """The sum of the elements of g that did not come from x."""
     from_x = pad(fill(True, x.type.shape, bool_), fill(False, (), bool_), low, high, interior)
     return sum_(select(from_x, zeros_like(g), g), range(g.type.rank))
@@ -372,13 +344,10 @@ def _concatenate_type(*xs: TensorType, axis: int) -> TensorType:
     total: Size = 0
     for x in xs:
         if x.dtype is not xs[0].dtype:
-            raise DTypeError(
-                f"concatenate: operands must have one dtype; got {xs[0]} and {x}"
-            )
+            raise DTypeError(f"concatenate: operands must have one dtype; got {xs[0]} and {x}")
         if _except(x.shape, axis) != _except(xs[0].shape, axis):
             raise ShapeError(
-                f"concatenate: sizes outside axis {axis} must be equal; "
-                f"got {show(xs[0].shape)} and {show(x.shape)}"
+                f"concatenate: sizes outside axis {axis} must be equal; got {show(xs[0].shape)} and {show(x.shape)}"
             )
         total = total + x.shape[axis]
     return xs[0].with_shape((*xs[0].shape[:axis], total, *xs[0].shape[axis + 1 :]))
@@ -388,9 +357,7 @@ def _except(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
 
 
-def _concatenate_element(
-    index: Index, operands: Operands, types: Types, result: TensorType, axis: int
-) -> Expr:
+def _concatenate_element(index: Index, operands: Operands, types: Types, result: TensorType, axis: int) -> Expr:
     parts: list[tuple[Operand, Size, Size]] = []
     start: Size = 0
     for operand, x in zip(operands, types, strict=True):
@@ -416,9 +383,7 @@ def _cut(position: int, g: Value, *xs: Source, axis: int) -> Value:
     return slice_axis(g, axis, start, start + xs[position].type.shape[axis])
 
 
-def _concatenate_batch(
-    inputs: Sequence[Value], batched: Sequence[int | None], axis: int
-) -> tuple[Value, int]:
+def _concatenate_batch(inputs: Sequence[Value], batched: Sequence[int | None], axis: int) -> tuple[Value, int]:
     return concatenate(all_to_front(inputs, batched), axis + 1), 0
 
 

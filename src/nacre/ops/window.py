@@ -62,9 +62,7 @@ class Window:
     def result(self, operation: str) -> Shape:
         """The shape of the windows' values; raises ShapeError or ArgumentError."""
         if len(self.shape) != 4:
-            raise ShapeError(
-                f"{operation}: the operand must be [N, C, H, W]; got rank {len(self.shape)}"
-            )
+            raise ShapeError(f"{operation}: the operand must be [N, C, H, W]; got rank {len(self.shape)}")
         if len(self.size) != 2 or any(type(s) is not int or s < 1 for s in self.size):
             raise ArgumentError(f"{operation}: a window must have two sizes of at least 1; got {self.size}")
         spatial = (
@@ -82,9 +80,7 @@ class Window:
 
     def position(self, axis: int, out: Expr, tap: Expr) -> Expr:
         """The image index, maybe outside the image, of a window's tap along a spatial axis."""
-        moved = index_add(
-            index_mul(out, const(self.stride[axis])), index_mul(tap, const(self.dilation[axis]))
-        )
+        moved = index_add(index_mul(out, const(self.stride[axis])), index_mul(tap, const(self.dilation[axis])))
         low = self.padding[axis][0]
         return apply("sub", moved, const(low)) if low else moved
 
@@ -153,9 +149,7 @@ def window_sum(x: Value, size: Pair, stride: Pair = (1, 1), padding: Padding = N
     return bind(window_sum_p, x, **_params(size, stride, padding))
 
 
-def window_sum_grad(
-    g: Value, shape: Shape, size: Pair, stride: Pair = (1, 1), padding: Padding = NO_PADDING
-) -> Value:
+def window_sum_grad(g: Value, shape: Shape, size: Pair, stride: Pair = (1, 1), padding: Padding = NO_PADDING) -> Value:
     """For each element of an image of the given shape, the sum of g over the windows that contain it."""
     return bind(window_sum_grad_p, g, shape=tuple(shape), **_params(size, stride, padding))
 
@@ -229,9 +223,7 @@ def _max_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     begin, best = _state("best", x.dtype, least(x.dtype))
     taps = _taps(
         Window(x.shape, **params),
-        lambda row, column: [
-            Store("best", (), apply("maximum", best, Load("x", (N, C, row, column), x.dtype)))
-        ],
+        lambda row, column: [Store("best", (), apply("maximum", best, Load("x", (N, C, row, column), x.dtype)))],
     )
     body = (*begin, taps, Store("y", (N, C, R, Q), best))
     return Kernel("window_max", (_buffer("x", x),), (_buffer("y", y),), _over(y.shape, body))
@@ -258,17 +250,13 @@ def _max_take_kernel(types: Types, results: Types, **params: Any) -> Kernel:
         lambda row, column: [
             *_better(x, row, column, best, seen),
             Store("best", (), apply("select", better, Local("v", x.dtype), best)),
-            Store(
-                "found", (), apply("select", better, Load("t", (N, C, row, column), t.dtype), found)
-            ),
+            Store("found", (), apply("select", better, Load("t", (N, C, row, column), t.dtype), found)),
             Store("seen", (), Const(True, bool_)),
         ],
     )
     body = (*begin_best, *begin_seen, *begin_found, taps, Store("y", (N, C, R, Q), found))
     inputs = (_buffer("t", t), _buffer("x", x))
-    return Kernel(
-        "window_max_take", inputs, (_buffer("y", results[0]),), _over(results[0].shape, body)
-    )
+    return Kernel("window_max_take", inputs, (_buffer("y", results[0]),), _over(results[0].shape, body))
 
 
 def _max_grad_kernel(types: Types, results: Types, **params: Any) -> Kernel:
@@ -298,9 +286,7 @@ def _max_grad_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     clear = For("h", x.shape[2], (For("w", x.shape[3], (erase,), vector=True),))
     apart = window.stride[1] > (window.size[1] - 1) * window.dilation[1]
     sweep = For("r", g.shape[2], (For("q", g.shape[3], one, vector=apart),))
-    planes = (
-        For("n", x.shape[0], (For("c", x.shape[1], (clear, sweep), parallel=True),), parallel=True),
-    )
+    planes = (For("n", x.shape[0], (For("c", x.shape[1], (clear, sweep), parallel=True),), parallel=True),)
     inputs = (_buffer("g", g), _buffer("x", x))
     return Kernel("window_max_grad", inputs, (_buffer("y", results[0]),), planes)
 
@@ -382,9 +368,7 @@ def _sum_grad_transpose(h: Value, g: Source, shape: Shape, **params: Any) -> Val
 def _batch(apply_to: Callable[..., Value]) -> BatchRule:
     """Examples become images."""
 
-    def rule(
-        inputs: Sequence[Value], axes: Sequence[int | None], **params: Any
-    ) -> tuple[Value, int]:
+    def rule(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, int]:
         lined = all_to_front(inputs, axes)
         size, images = lined[0].type.shape[:2]
         merged = [reshape(x, (size * images, *x.type.shape[2:])) for x in lined]
@@ -396,9 +380,7 @@ def _batch(apply_to: Callable[..., Value]) -> BatchRule:
     return rule
 
 
-window_max_p = Primitive(
-    "window_max", _max_type, Nest(_max_kernel), Jvp(_max_tangent), _batch(window_max)
-)
+window_max_p = Primitive("window_max", _max_type, Nest(_max_kernel), Jvp(_max_tangent), _batch(window_max))
 window_max_take_p = Primitive(
     "window_max_take",
     _max_take_type,
@@ -413,9 +395,7 @@ window_max_grad_p = Primitive(
     Linear((_grad_transpose, None)),
     _batch(window_max_grad),
 )
-window_sum_p = Primitive(
-    "window_sum", _sum_type, Nest(_sum_kernel), Linear((_sum_transpose,)), _batch(window_sum)
-)
+window_sum_p = Primitive("window_sum", _sum_type, Nest(_sum_kernel), Linear((_sum_transpose,)), _batch(window_sum))
 window_sum_grad_p = Primitive(
     "window_sum_grad",
     _sum_grad_type,

@@ -50,9 +50,7 @@ def correlate_input_grad(
     """`convolve_input_grad`, by Winograd's algorithm if the numerics mode and the types allow it."""
     if chosen(w.type, stride, dilation, groups):
         return winograd_input_grad(g, w, shape=shape, padding=padding, groups=groups)
-    return convolve_input_grad(
-        g, w, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups
-    )
+    return convolve_input_grad(g, w, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def chosen(w: TensorType, stride: Pair, dilation: Pair, groups: int) -> bool:
@@ -69,16 +67,12 @@ def winograd(x: Value, w: Value, padding: Padding = NO_PADDING, groups: int = 1)
     return bind(winograd_p, x, w, padding=padding, groups=groups)
 
 
-def winograd_input_grad(
-    g: Value, w: Value, *, shape: Shape, padding: Padding = NO_PADDING, groups: int = 1
-) -> Value:
+def winograd_input_grad(g: Value, w: Value, *, shape: Shape, padding: Padding = NO_PADDING, groups: int = 1) -> Value:
     """The cotangent of images of the given shape, from that of the result."""
     return bind(winograd_input_grad_p, g, w, shape=tuple(shape), padding=padding, groups=groups)
 
 
-def winograd_weight_grad(
-    x: Value, g: Value, *, shape: Shape, padding: Padding = NO_PADDING, groups: int = 1
-) -> Value:
+def winograd_weight_grad(x: Value, g: Value, *, shape: Shape, padding: Padding = NO_PADDING, groups: int = 1) -> Value:
     """The cotangent of filters of the given shape, from that of the result."""
     return bind(winograd_weight_grad_p, x, g, shape=tuple(shape), padding=padding, groups=groups)
 
@@ -99,9 +93,7 @@ def _type(x: TensorType, w: TensorType, padding: Padding, groups: int) -> Tensor
     return x.with_shape(result_shape("winograd", x.shape, w.shape, padding=padding, groups=groups, **DENSE))
 
 
-def _input_grad_type(
-    g: TensorType, w: TensorType, shape: Shape, padding: Padding, groups: int
-) -> TensorType:
+def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, padding: Padding, groups: int) -> TensorType:
     operation = "winograd_input_grad"
     _require_filters(operation, g, w)
     wanted = result_shape(operation, shape, w.shape, padding=padding, groups=groups, **DENSE)
@@ -109,9 +101,7 @@ def _input_grad_type(
     return g.with_shape(shape)
 
 
-def _weight_grad_type(
-    x: TensorType, g: TensorType, shape: Shape, padding: Padding, groups: int
-) -> TensorType:
+def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, padding: Padding, groups: int) -> TensorType:
     operation = "winograd_weight_grad"
     _require_filters(operation, x, x.with_shape(shape))
     require_dtype(operation, "the cotangent", g, x.dtype)

@@ -67,9 +67,7 @@ class Adagrad(Optimizer):
         """The sum of squares."""
         return {"sum": zeros_for(p, "sum", group["initial_accumulator_value"])}
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of Adagrad."""
         g = prepared(p, g, group)
         total = pointwise.fma(g, g, state["sum"])
@@ -114,9 +112,7 @@ class RMSprop(Optimizer):
         names += ["momentum_buffer"] * (group["momentum"] > 0 or "momentum" in group.varying)
         return {name: zeros_for(p, name) for name in names}
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of RMSprop."""
         g = prepared(p, g, group)
         new = {"square_avg": _mix(state["square_avg"], pointwise.mul(g, g), group["alpha"])}
@@ -161,9 +157,7 @@ class Adadelta(Optimizer):
         """The running means of squared gradients and of squared steps."""
         return {"square_avg": zeros_for(p, "square_avg"), "acc_delta": zeros_for(p, "acc_delta")}
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of Adadelta."""
         g = prepared(p, g, group)
         eps = filled(g, group["eps"])
@@ -204,9 +198,7 @@ class Adamax(Moments):
         """The running mean of the gradient, and its largest size."""
         return {"exp_avg": zeros_for(p, "exp_avg"), "exp_inf": zeros_for(p, "exp_inf")}
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of Adamax."""
         g = prepared(p, g, group)
         m = _towards(state["exp_avg"], g, group["betas"][0])
@@ -265,9 +257,7 @@ class NAdam(Moments):
         fading = pointwise.pow_(filled(t, 0.96), t * group["momentum_decay"])
         return group["betas"][0] * (1.0 - 0.5 * fading)
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of NAdam."""
         if group["decoupled_weight_decay"]:
             g = pointwise.neg(g) if group["maximize"] else g
@@ -316,9 +306,7 @@ class RAdam(Moments):
         length: Any = longest - 2.0 * t * (1.0 - unbiased) / unbiased
         rectified = length > 5.0
         safe = pointwise.select(rectified, length, filled(length, 6.0))
-        factor = pointwise.sqrt(
-            (safe - 4.0) * (safe - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * safe)
-        )
+        factor = pointwise.sqrt((safe - 4.0) * (safe - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * safe))
         rate = pointwise.neg(group.rate.value)
         return {
             "rate": pointwise.div(rate, unbias(first, count)),
@@ -327,9 +315,7 @@ class RAdam(Moments):
             "decay": pointwise.mul(rate, constant(group["weight_decay"], float64)),
         }
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of RAdam."""
         if group["decoupled_weight_decay"]:
             g = pointwise.neg(g) if group["maximize"] else g
@@ -377,9 +363,7 @@ class Lion(Optimizer):
         """The running mean of the gradient."""
         return {"exp_avg": zeros_for(p, "exp_avg")}
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of Lion."""
         g = pointwise.neg(g) if group["maximize"] else g
         first, second = group["betas"]
@@ -420,9 +404,7 @@ class LAMB(Moments):
             "root": pointwise.div(one, pointwise.sqrt(second)),
         }
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of LAMB; a norm of 0 leaves the step as it is."""
         g = pointwise.neg(g) if group["maximize"] else g
         first, second = group["betas"]
@@ -447,4 +429,3 @@ def _trust(own: Any, step: Any) -> Any:
     zero, one = filled(own, 0.0), filled(own, 1.0)
     counts = pointwise.and_(pointwise.gt(own, zero), pointwise.gt(step, zero))
     return pointwise.select(counts, pointwise.div(own, pointwise.select(counts, step, one)), one)
-

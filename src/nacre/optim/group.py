@@ -143,8 +143,11 @@ def _set_once(name: str) -> TraceError:
 
 def plain(value: Any) -> Any:
     """A hyper-parameter as a number or a tuple of numbers; a text or a traced value stays as it is."""
-    if isinstance(value, str | bool | int | float) or value is None or (
-            isinstance(value, Value) and not is_concrete(value)):
+    if (
+        isinstance(value, str | bool | int | float)
+        or value is None
+        or (isinstance(value, Value) and not is_concrete(value))
+    ):
         return value
     held = cast("Any", value)
     if hasattr(held, "item") and not getattr(held, "shape", ()):

@@ -149,8 +149,11 @@ class Optimizer:
             raise ArgumentError(f"{kind}: settings must be among {sorted(self.defaults)}; got {unknown}")
         if "betas" in settings:
             betas = settings["betas"]
-            if not (isinstance(betas, tuple | list) and len(cast("list[Any]", betas)) == 2
-                    and all(is_number(b) and 0.0 <= b < 1.0 for b in cast("list[Any]", betas))):
+            if not (
+                isinstance(betas, tuple | list)
+                and len(cast("list[Any]", betas)) == 2
+                and all(is_number(b) and 0.0 <= b < 1.0 for b in cast("list[Any]", betas))
+            ):
                 raise ArgumentError(f"{kind}: betas must be two numbers in [0, 1); got {betas}")
         for name in ("alpha", "rho"):
             if name in settings and not (is_number(settings[name]) and 0.0 <= settings[name] <= 1.0):
@@ -164,8 +167,11 @@ class Optimizer:
         for name in set(settings) - {"params"}:
             default, value = self.defaults.get(name, 1.0), plain(settings[name])
             wanted = "True or False" if isinstance(default, bool) else "a number that converts to float"
-            if (isinstance(default, bool) and not (value is None or is_flag(value))) or (
-                    type(default) in (int, float) and not is_number(value)) or not _storable(value):
+            if (
+                (isinstance(default, bool) and not (value is None or is_flag(value)))
+                or (type(default) in (int, float) and not is_number(value))
+                or not _storable(value)
+            ):
                 raise ArgumentError(f"{kind}: {name} must be {wanted}; got {value!r:.60}")
 
     @property
@@ -266,9 +272,7 @@ class Optimizer:
         """A parameter's state, with the additional state that changed settings need."""
         return {**fresh, **held}
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """The new value of a parameter and of its state."""
         raise NotImplementedError
 
@@ -299,7 +303,9 @@ class Optimizer:
         groups = [{**g, "params": [number[id(p)] for p in g.params]} for g in self.param_groups]
         state = {
             number[id(p)]: {k: v.value for k, v in {**g.clocks[p].numbers, **self.state[p]}.items()}
-            for g in self.param_groups for p in g.params if p in self.state
+            for g in self.param_groups
+            for p in g.params
+            if p in self.state
         }
         return {"state": state, "param_groups": groups}
 
@@ -391,9 +397,7 @@ class SGD(Optimizer):
             held["started"] = Variable(constant(False, bool_), name=f"{p.name}.started")
         return held
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of gradient descent."""
         g = prepared(p, g, group)
         if not group["momentum"] and "momentum" not in group.varying:
@@ -478,9 +482,7 @@ class Adam(Moments):
         more = {"max_exp_avg_sq": zeros_for(p, "max_exp_avg_sq")} if group["amsgrad"] else {}
         return super().fresh(p, group) | more
 
-    def update(
-        self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup
-    ) -> Updated:
+    def update(self, p: Any, g: Any, state: dict[str, Any], scalars: dict[str, Any], group: ParameterGroup) -> Updated:
         """One step of Adam."""
         if self.decoupled:
             g = pointwise.neg(g) if group["maximize"] else g

@@ -77,8 +77,11 @@ class Schedule:
         """The next rate of a group, from its current rate."""
         base = self.base_lrs[group]
         try:
-            return self.rate(base, self.last_epoch, group) if self.alone[group] else self.chained(
-                lr, base, self.last_epoch, group)
+            return (
+                self.rate(base, self.last_epoch, group)
+                if self.alone[group]
+                else self.chained(lr, base, self.last_epoch, group)
+            )
         except (IndexError, ArgumentError) as fault:
             if not isinstance(fault.__cause__ or fault, IndexError):
                 raise
@@ -93,8 +96,14 @@ class Schedule:
 
     def state_dict(self) -> dict[str, Any]:
         """The state that resuming needs."""
-        return {"kind": type(self).__name__, "last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs),
-                "given": list(self.given), "alone": list(self.alone), "lrs": self.get_last_lr()}
+        return {
+            "kind": type(self).__name__,
+            "last_epoch": self.last_epoch,
+            "base_lrs": list(self.base_lrs),
+            "given": list(self.given),
+            "alone": list(self.alone),
+            "lrs": self.get_last_lr(),
+        }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore the result of `state_dict`, or PyTorch's; the groups get their rates from then.

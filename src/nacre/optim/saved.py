@@ -134,8 +134,10 @@ def _parts(kind: str, saved: object) -> tuple[Sequence[Entry], Mapping[Any, Entr
     groups: object = held["param_groups"]
     if not isinstance(groups, list | tuple):
         raise StateError(f"{kind}.load_state_dict: param_groups must be a list of dicts; got {groups!r:.60}")
-    listed = [_mapping(g, f"{kind}.load_state_dict: a dict for each of param_groups")
-              for g in cast("Sequence[object]", groups)]
+    listed = [
+        _mapping(g, f"{kind}.load_state_dict: a dict for each of param_groups")
+        for g in cast("Sequence[object]", groups)
+    ]
     for g in listed:
         numbers: object = g.get("params")
         if not isinstance(numbers, list | tuple) or not all(type(n) is int for n in cast("Sequence[object]", numbers)):
@@ -143,8 +145,9 @@ def _parts(kind: str, saved: object) -> tuple[Sequence[Entry], Mapping[Any, Entr
                 f"{kind}.load_state_dict: params of each group must list the parameters' numbers; got {numbers!r:.60}"
             )
     state = _mapping(held["state"], f"{kind}.load_state_dict: state as a dict by the parameters' numbers")
-    return listed, {n: _mapping(v, f"{kind}.load_state_dict: a dict as state of parameter {n!r:.60}")
-                    for n, v in state.items()}
+    return listed, {
+        n: _mapping(v, f"{kind}.load_state_dict: a dict as state of parameter {n!r:.60}") for n, v in state.items()
+    }
 
 
 def _mapping(value: object, what: str) -> Mapping[Any, Any]:
@@ -162,8 +165,12 @@ def _planned(optimizer: Optimizer, groups: Sequence[Entry], state: Mapping[Any, 
     stray = sorted(set(state) - {n for g in groups for n in g["params"]}, key=str)
     if stray:
         raise StateError(f"{kind}.load_state_dict: state must belong to the groups' parameters; got also {stray}")
-    return Plan([_planned_group(optimizer, mine, theirs, state)
-                 for mine, theirs in zip(optimizer.param_groups, groups, strict=True)])
+    return Plan(
+        [
+            _planned_group(optimizer, mine, theirs, state)
+            for mine, theirs in zip(optimizer.param_groups, groups, strict=True)
+        ]
+    )
 
 
 def _planned_group(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry, state: Mapping[Any, Entry]) -> Loaded:

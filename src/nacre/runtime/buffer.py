@@ -86,8 +86,7 @@ class Native:
         total = limits.memory()
         self.state[STATE.index("limit")] = total
         self.state[STATE.index("cache_limit")] = total // CACHE_SHARE
-        create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(
-            address("nacre_buffer_create"))
+        create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)(address("nacre_buffer_create"))
         self.type: Any = create(_reclaim, _refuse)
         self.allocate: Callable[[int], Buffer] = self.type.allocate
         self.wrap: Callable[[memoryview], Buffer] = self.type.wrap
@@ -97,8 +96,7 @@ class Native:
         # How many references a call itself holds differs among CPython's versions: measure it.
         holder = _Holder()
         holder.buffer = self.allocate(0)
-        ctypes.PYFUNCTYPE(None, ctypes.c_int32)(address("nacre_buffer_calibrate"))(
-            self.references(holder.buffer))
+        ctypes.PYFUNCTYPE(None, ctypes.c_int32)(address("nacre_buffer_calibrate"))(self.references(holder.buffer))
         self.sole_references = _references(self, holder.buffer)
 
 
@@ -120,8 +118,11 @@ def native() -> Native:
 def symbols() -> dict[str, int]:
     """What generated code may refer to: functions that make a Buffer and renew its serial, and the type object."""
     made = native()
-    return {"nacre_buffer_new": made.new_address, "nacre_buffer_renew": made.renew_address,
-            "nacre_buffer_type": id(made.type)}
+    return {
+        "nacre_buffer_new": made.new_address,
+        "nacre_buffer_renew": made.renew_address,
+        "nacre_buffer_type": id(made.type),
+    }
 
 
 def is_buffer(value: object) -> bool:
@@ -164,9 +165,10 @@ def wrap(exporter: Any) -> Buffer:
             raise TypeError("it holds references to Python objects")
         return native().wrap(view)
     except (TypeError, ValueError, BufferError) as fault:
-        raise ArgumentError(f"wrap: the object must export contiguous memory by the buffer protocol; got "
-                            f"{type(exporter).__name__} ({fault}); copy it to a contiguous array") \
-            from None
+        raise ArgumentError(
+            f"wrap: the object must export contiguous memory by the buffer protocol; got "
+            f"{type(exporter).__name__} ({fault}); copy it to a contiguous array"
+        ) from None
 
 
 def sole_owner(value: object) -> bool:
@@ -197,18 +199,19 @@ def empty_cache() -> None:
 def memory_limit(nbytes: int | None) -> None:
     """Limit the bytes of all Buffers together; None for all that this process may use."""
     if nbytes is not None and nbytes < 0:
-        raise ArgumentError(f"memory_limit: the limit must be a number of bytes or None; got {nbytes}; "
-                            "give a size of 0 or more")
+        raise ArgumentError(
+            f"memory_limit: the limit must be a number of bytes or None; got {nbytes}; give a size of 0 or more"
+        )
     native().state[STATE.index("limit")] = limits.memory() if nbytes is None else nbytes
 
 
 def cache_limit(nbytes: int | None) -> None:
     """Limit the bytes kept for reuse; None for a quarter of the memory."""
     if nbytes is not None and nbytes < 0:
-        raise ArgumentError(f"cache_limit: the limit must be a number of bytes or None; got {nbytes}; "
-                            "give a size of 0 or more")
-    native().state[STATE.index("cache_limit")] = \
-        limits.memory() // CACHE_SHARE if nbytes is None else nbytes
+        raise ArgumentError(
+            f"cache_limit: the limit must be a number of bytes or None; got {nbytes}; give a size of 0 or more"
+        )
+    native().state[STATE.index("cache_limit")] = limits.memory() // CACHE_SHARE if nbytes is None else nbytes
     if statistics().cached > statistics().cache_limit:
         empty_cache()
 
@@ -220,13 +223,13 @@ def _reclaim(nbytes: int) -> None:
 
 def _refuse(nbytes: int) -> NoReturn:
     if nbytes < 0:
-        raise ArgumentError("allocate: the number of bytes must be at least 0; "
-                            f"got {nbytes}; correct the size")
+        raise ArgumentError(f"allocate: the number of bytes must be at least 0; got {nbytes}; correct the size")
     now = statistics()
     raise OutOfMemory(
         f"allocate: {readable(nbytes)} are needed; {readable(now.allocated)} in {now.buffers} "
         f"buffers are in use of a limit of {readable(now.limit)}; free tensors, lower the batch "
-        "size, or raise the limit where the machine has more")
+        "size, or raise the limit where the machine has more"
+    )
 
 
 def readable(nbytes: int) -> str:

@@ -90,8 +90,10 @@ def keep(found: Mapping[str, Any]) -> None:
     try:
         trust.replace(path, json.dumps({**_read(), _processor(): best()}).encode())
     except OSError as fault:
-        trust.warn(f"tune: the folder for tuning results must be writable; got {path}: "
-                   f"{fault.strerror}; set NACRE_CACHE_DIR to another")
+        trust.warn(
+            f"tune: the folder for tuning results must be writable; got {path}: "
+            f"{fault.strerror}; set NACRE_CACHE_DIR to another"
+        )
 
 
 def forget() -> int:

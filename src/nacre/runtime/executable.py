@@ -166,8 +166,10 @@ def solve(types: Sequence[TensorType], shapes: Sequence[Sequence[Any]]) -> dict[
     for size, actual in symbolic:
         if any(s.name not in found for s in size.symbols()) or size.substitute(found) != actual:
             shown = ", ".join(f"{name} = {n}" for name, n in found.items()) or "nothing known"
-            raise ShapeError(f"sizes: shapes must agree on each size; got {actual} for {size}, with {shown}; "
-                             f"shapes are {[list(s) for s in shapes]}")
+            raise ShapeError(
+                f"sizes: shapes must agree on each size; got {actual} for {size}, with {shown}; "
+                f"shapes are {[list(s) for s in shapes]}"
+            )
     return found
 
 

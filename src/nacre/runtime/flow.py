@@ -198,8 +198,12 @@ def settled(nodes: Sequence[Node], change: Callable[[Loop], Loop]) -> Tree:
     found: list[Node] = []
     for node in nodes:
         if isinstance(node, Loop):
-            inner = replace(node, test=settled(node.test, change), body=settled(node.body, change),
-                            ending=settled(node.ending, change))
+            inner = replace(
+                node,
+                test=settled(node.test, change),
+                body=settled(node.body, change),
+                ending=settled(node.ending, change),
+            )
             found.append(change(inner))
         elif isinstance(node, Branch):
             found.append(replace(node, then=settled(node.then, change), orelse=settled(node.orelse, change)))
@@ -208,8 +212,9 @@ def settled(nodes: Sequence[Node], change: Callable[[Loop], Loop]) -> Tree:
     return tuple(found)
 
 
-def lives(rows: Sequence[Row], uses: Sequence[tuple[Set[int], Set[int]]],
-          place: Callable[[int], int]) -> dict[int, tuple[int, int]]:
+def lives(
+    rows: Sequence[Row], uses: Sequence[tuple[Set[int], Set[int]]], place: Callable[[int], int]
+) -> dict[int, tuple[int, int]]:
     """The first and the last epoch in which each place is used; `place` says where a value lies (-1: nowhere).
 
     What a loop reads from outside, leaves for outside, or hands from round to round is used in all of its epochs.

@@ -316,13 +316,16 @@ define void @nacre_buffer_calibrate(i32 %references) nounwind {
 STRINGS = {
     "name": "nacre.runtime.buffer.Buffer",
     "doc": "Counted memory, 64-byte aligned unless it is foreign; it exports the buffer protocol.",
-    **{word: word for word in ("address", "nbytes", "owner", "readonly", "allocate", "wrap",
-                               "references", "sole_owner")},
+    **{
+        word: word
+        for word in ("address", "nbytes", "owner", "readonly", "allocate", "wrap", "references", "sole_owner")
+    },
 }
 
 
 def buffer_text() -> str:
     """The LLVM text of the type and its allocator."""
-    strings = "".join(f'@s.{name} = internal constant [{len(text) + 1} x i8] c"{text}\\00"\n'
-                      for name, text in STRINGS.items())
+    strings = "".join(
+        f'@s.{name} = internal constant [{len(text) + 1} x i8] c"{text}\\00"\n' for name, text in STRINGS.items()
+    )
     return strings + allocator_text() + TEXT

@@ -251,21 +251,24 @@ def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
     return tuple(row.epoch for row in walk(met, tuple(range(len(steps)))))
 
 
-def bind(plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int],
-         constants: Sequence[int]) -> Bound:
+def bind(
+    plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int], constants: Sequence[int]
+) -> Bound:
     """Write the native tables; `addresses` are the kernels', `constants` those of the constant values in order."""
     largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
     if largest > ADDRESSABLE:
-        raise OutOfMemory(f"memory: values must fit the machine's address space; got one of {largest:,} bytes; "
-                          "use smaller shapes")
+        raise OutOfMemory(
+            f"memory: values must fit the machine's address space; got one of {largest:,} bytes; use smaller shapes"
+        )
     return _Tables(plan, sizes, threads, addresses, constants).bound()
 
 
 class _Tables:
     """Writes the native tables of a plan: words of arguments, fixups of addresses, rows, and what moves in loops."""
 
-    def __init__(self, plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int],
-                 constants: Sequence[int]) -> None:
+    def __init__(
+        self, plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int], constants: Sequence[int]
+    ) -> None:
         self.plan, self.sizes, self.addresses, self.constants = plan, sizes, addresses, constants
         self.number = {s: k for k, s in enumerate(v for v, x in enumerate(plan.values) if x.kind == "constant")}
         self.offsets, self.arena_bytes = arena(plan, sizes)
@@ -299,8 +302,16 @@ class _Tables:
         for k, row in enumerate(self.rows):
             if row.kind is Kind.LAUNCH:
                 step, cut = plan.steps[row.step], self.cuts[row.step]
-                rows += [self.addresses[step.code], places[k], cut.extent, cut.grain, int(row.sync), int(step.idle),
-                         0, 0]
+                rows += [
+                    self.addresses[step.code],
+                    places[k],
+                    cut.extent,
+                    cut.grain,
+                    int(row.sync),
+                    int(step.idle),
+                    0,
+                    0,
+                ]
             else:
                 rows += self.control(row, places[k], turns, moves)
         scratch = max((aligned(cut.scratch) for cut in self.cuts), default=0)
@@ -310,15 +321,45 @@ class _Tables:
         tables = [np.array(t or [0], np.int64) for t in (self.words, self.fixups, rows)]
         template, fix, steps = (t.ctypes.data for t in tables)
         workspace_bytes = scratch_at + scratch * team
-        descriptor = np.array([template, len(self.words), fix, len(self.fixups) // 3, steps, len(self.rows), args_at,
-                               ends_at, 0, scratch_at, scratch, 0, workspace_bytes, self.shared, team, 0], np.int64)
+        descriptor = np.array(
+            [
+                template,
+                len(self.words),
+                fix,
+                len(self.fixups) // 3,
+                steps,
+                len(self.rows),
+                args_at,
+                ends_at,
+                0,
+                scratch_at,
+                scratch,
+                0,
+                workspace_bytes,
+                self.shared,
+                team,
+                0,
+            ],
+            np.int64,
+        )
         assert descriptor.size == DESCRIPTOR_WORDS
         output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
         sources = {plan.values[v].of for v in self.packed}
-        packed = Packed(self.packed_bytes, tuple(sorted(v for v in sources if plan.values[v].kind == "input")),
-                        tuple(self.packed.values()))
-        return Bound(descriptor, output_bytes, workspace_bytes, self.arena_bytes, self.constants, self.work, packed,
-                     [*tables, *moves.values()])
+        packed = Packed(
+            self.packed_bytes,
+            tuple(sorted(v for v in sources if plan.values[v].kind == "input")),
+            tuple(self.packed.values()),
+        )
+        return Bound(
+            descriptor,
+            output_bytes,
+            workspace_bytes,
+            self.arena_bytes,
+            self.constants,
+            self.work,
+            packed,
+            [*tables, *moves.values()],
+        )
 
     def word(self, value: int) -> int:
         """Append a word of arguments; returns its place."""
@@ -371,8 +412,16 @@ class _Tables:
             return [0, turns[number], count, row.target, int(row.sync), int(row.kind), alone, 0]
         count = alone if row.kind is Kind.LEAVE else count
         table = moves[number]
-        return [0, turns[number], count, row.target, int(row.sync), int(row.kind), table.ctypes.data,
-                len(self.moves[number]) // 3]
+        return [
+            0,
+            turns[number],
+            count,
+            row.target,
+            int(row.sync),
+            int(row.kind),
+            table.ctypes.data,
+            len(self.moves[number]) // 3,
+        ]
 
 
 def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
@@ -387,8 +436,7 @@ def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
     found: set[int] = set()
     for row in rows:
         around = {loop.number for loop in row.inside}
-        if row.kind is Kind.ENTER and row.loop is not None and not around & found \
-                and row.loop.number not in divided:
+        if row.kind is Kind.ENTER and row.loop is not None and not around & found and row.loop.number not in divided:
             found.add(row.loop.number)
     return found
 
@@ -398,8 +446,9 @@ def divide(step: Launch, sizes: Mapping[str, int], threads: int) -> Cut:
     if step.cut is not None:
         return step.cut(tuple(evaluate(n, sizes) for n in step.cut_sizes), threads)
     extent, cost = evaluate(step.extent, sizes), max(1, evaluate(step.cost, sizes))
-    grain = choose(f"grain {step.label} {extent} {cost} {threads}",
-                   grains(extent, cost, evaluate(step.grain, sizes), threads))
+    grain = choose(
+        f"grain {step.label} {extent} {cost} {threads}", grains(extent, cost, evaluate(step.grain, sizes), threads)
+    )
     return Cut(extent, grain, evaluate(step.scratch, sizes), ())
 
 

@@ -102,8 +102,7 @@ def bind(primitive: Primitive, *inputs: Value, **params: Any) -> Result:
     """Apply a primitive to values: evaluate it, or pass it to the innermost interpreter concerned."""
     if STATE.word:
         return apply(primitive, inputs, params)
-    key = (primitive, *[x.type for x in inputs], *params.items()) if params else (
-        primitive, *[x.type for x in inputs])
+    key = (primitive, *[x.type for x in inputs], *params.items()) if params else (primitive, *[x.type for x in inputs])
     native = NATIVE.get(key)
     if native is not None:
         return native(*inputs)

@@ -30,8 +30,11 @@ def find_traced(x: object, ended: bool = False, seen: set[int] | None = None) ->
     while waiting:
         x = waiting.popleft()
         if isinstance(x, Value):
-            if isinstance(x.content, Payload) and x.content.interpreter is not x.content \
-                    and (not ended or getattr(x.content.interpreter, "ended", False)):
+            if (
+                isinstance(x.content, Payload)
+                and x.content.interpreter is not x.content
+                and (not ended or getattr(x.content.interpreter, "ended", False))
+            ):
                 return x
         elif not isinstance(x, PLAIN):
             for part in islice(_parts(x), max(most - len(seen), 0)):

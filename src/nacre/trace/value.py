@@ -34,8 +34,10 @@ class GivenUp(Payload):
 
     def process(self, *equation: Any) -> Any:
         """Raise an error for any operation."""
-        raise StateError(f"donated tensor: the tensor has no memory any more; it was donated to "
-                         f"{self.function}; use the result of the call, or leave the parameter out of donate")
+        raise StateError(
+            f"donated tensor: the tensor has no memory any more; it was donated to "
+            f"{self.function}; use the result of the call, or leave the parameter out of donate"
+        )
 
 
 class Origin:
@@ -61,11 +63,15 @@ class Value:
 
     @data.setter
     def data(self, given: Any) -> None:
-        raise StateError(explain(
-            f"data: the data of a tensor cannot be replaced; got a {type(given).__name__}",
-            "y.data = value", "A tensor's memory belongs to its shape and dtype.  The `data` of parameters and buffers "
-            "of modules can be assigned.",
-            "y = value       # the name means another tensor\ny[...] = value  # the same tensor, other numbers"))
+        raise StateError(
+            explain(
+                f"data: the data of a tensor cannot be replaced; got a {type(given).__name__}",
+                "y.data = value",
+                "A tensor's memory belongs to its shape and dtype.  The `data` of parameters and buffers "
+                "of modules can be assigned.",
+                "y = value       # the name means another tensor\ny[...] = value  # the same tensor, other numbers",
+            )
+        )
 
     @property
     def shape(self) -> Shape:

@@ -220,8 +220,10 @@ class Variable:
         held = self.cell
         while type(held.content) is Updating:
             if UPDATER.value == threading.get_ident():
-                raise StateError(f"variable {self.name or self.number}: the variable is being updated by a call in the "
-                                 "same thread; read it before or after that call")
+                raise StateError(
+                    f"variable {self.name or self.number}: the variable is being updated by a call in the "
+                    "same thread; read it before or after that call"
+                )
             with UPDATES:
                 held = self.cell
         return held
@@ -238,8 +240,10 @@ class Variable:
         """Store another value, and let the lent x hold it.  Raises StateError if x is no longer current."""
         now = self.value
         if now.content is not x.content or now.layout != x.layout:
-            raise StateError(f"x[i] = v: x must be the current value of variable {self.name or self.number}; it is "
-                             "an old value; read `.data` again, or change `x.copy()`")
+            raise StateError(
+                f"x[i] = v: x must be the current value of variable {self.name or self.number}; it is "
+                "an old value; read `.data` again, or change `x.copy()`"
+            )
         self.assign(held)
         now = self.value
         x.content, x.layout = now.content, now.layout

@@ -127,7 +127,7 @@ class Checkpoints:
                 folder.point(self.folder / link, target.name)
             elif (self.folder / link).is_symlink():
                 (self.folder / link).unlink()
-        for path in paths[:-self.keep]:
+        for path in paths[: -self.keep]:
             if path != chosen:
                 folder.discard(path)
 
@@ -248,8 +248,10 @@ def _without_manifest(found: Path) -> StateError:
         return StateError(f"checkpoint: the path must be the folder of a checkpoint; got {found}, a file{advice}")
     if NAME.fullmatch(found.name) or any((found / name).exists() for name in FILES):
         return _damaged(found, f"it has no {MANIFEST}")
-    return StateError(f"checkpoint: the path must be a checkpoint; got {found}, a folder without {MANIFEST}; pass a "
-                      f"path such as out/{FOLDER}/{BEST}")
+    return StateError(
+        f"checkpoint: the path must be a checkpoint; got {found}, a folder without {MANIFEST}; pass a "
+        f"path such as out/{FOLDER}/{BEST}"
+    )
 
 
 def _first_of(where: Path) -> Path | None:

@@ -61,11 +61,15 @@ class Columns:
                 used = first
             rows[-1].append(k)
             used += width + 2
-        heads = [self._line(PLACES[0] if j == 0 else "", first, [cells[k][0].rjust(widths[k]) for k in part])
-                 for j, part in enumerate(rows)]
+        heads = [
+            self._line(PLACES[0] if j == 0 else "", first, [cells[k][0].rjust(widths[k]) for k in part])
+            for j, part in enumerate(rows)
+        ]
         place = f"{row[PLACES[0]]}/{self.epochs}"
-        told = [self._line(place if j == 0 else "", first, [cells[k][1].rjust(widths[k]) for k in part])
-                for j, part in enumerate(rows)]
+        told = [
+            self._line(place if j == 0 else "", first, [cells[k][1].rjust(widths[k]) for k in part])
+            for j, part in enumerate(rows)
+        ]
         told[0] += BEST if best else ""
         return [*(heads if new else []), *told]
 
@@ -107,8 +111,13 @@ class Display:
         if self.console is not None:
             self.columns = Columns(epochs, self.console.width)
         if self.console is not None and self.console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TimeRemainingColumn(),
-                       TextColumn("{task.fields[values]}"))
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(12),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[values]}"),
+            )
             self.progress = Progress(*columns, console=self.console, auto_refresh=False, transient=True)
             self.progress.start()
 

@@ -19,8 +19,11 @@ VALID = "valid_"  # prefix of the names that were measured on the validation dat
 
 
 def _is_row(row: object) -> bool:
-    return isinstance(row, Mapping) and all(isinstance(k, str) for k in cast("Mapping[object, object]", row)) and \
-        _is_measure(cast("Mapping[str, object]", row).get("epoch"))
+    return (
+        isinstance(row, Mapping)
+        and all(isinstance(k, str) for k in cast("Mapping[object, object]", row))
+        and _is_measure(cast("Mapping[str, object]", row).get("epoch"))
+    )
 
 
 def _is_measure(value: Any) -> bool:
@@ -91,8 +94,10 @@ class History:
         at, least = min(validation, key=lambda p: p[1])
         last, end = validation[-1][1], training[-1][1]
         if overfits(training, validation):
-            return (f"overfitting: the validation loss rose from {least:.4g} after epoch {at:.0f} to {last:.4g}, while "
-                    f"the training loss fell to {end:.4g}")
+            return (
+                f"overfitting: the validation loss rose from {least:.4g} after epoch {at:.0f} to {last:.4g}, while "
+                f"the training loss fell to {end:.4g}"
+            )
         if at == validation[-1][0]:
             return f"the validation loss is still falling ({last:.4g}); more epochs may help"
         if end > max(v for e, v in training if e <= at):
@@ -111,7 +116,7 @@ def overfits(training: Points, validation: Points) -> bool:
     """
     least = min(range(len(validation)), key=lambda k: validation[k][1])
     at, value = validation[least]
-    after = [v for _, v in validation[least + 1:]]
+    after = [v for _, v in validation[least + 1 :]]
     half = len(after) // 2
     if len(after) < SEVERAL or after[-1] <= MARGIN * value or fmean(after[-half:]) <= fmean(after[:half]):
         return False

@@ -142,8 +142,13 @@ class Csv(_Lines):
 
     def begin(self, position: Any) -> None:
         """Open the file, and remove the lines after a position and the columns added after it."""
-        columns: object = [] if position is None else cast("dict[str, object]", position).get("columns") \
-            if isinstance(position, Mapping) else None
+        columns: object = (
+            []
+            if position is None
+            else cast("dict[str, object]", position).get("columns")
+            if isinstance(position, Mapping)
+            else None
+        )
         if not isinstance(columns, list) or not all(isinstance(c, str) for c in cast("list[object]", columns)):
             raise no_position(cast("object", position), "columns", self.path)
         self.columns = list(cast("list[str]", columns))

@@ -133,8 +133,12 @@ class Trainer:
         self._chosen = chosen(optimizer)  # as given, or those of the checkpoint that a resume has taken
 
     def _check(self, loss: Loss | None) -> None:
-        counts = {"accumulate": self.accumulate, "validate_every": self.validate_every, "log_every": self.log_every,
-                  "save_every": 1 if self.save_every is None else self.save_every}
+        counts = {
+            "accumulate": self.accumulate,
+            "validate_every": self.validate_every,
+            "log_every": self.log_every,
+            "save_every": 1 if self.save_every is None else self.save_every,
+        }
         wrong = {k: v for k, v in counts.items() if v < 1}
         if wrong:
             raise ArgumentError(f"Trainer: these numbers must be positive; got {wrong}")
@@ -149,8 +153,11 @@ class Trainer:
                 "Trainer: accumulate, clip_norm and clip_value cannot be used with a custom step; do this work in "
                 "the step"
             )
-        for name, thing in {"optimizer": self.optimizer, **self.also,
-                            **{f"schedule {k}": s for k, s in enumerate(self.schedules)}}.items():
+        for name, thing in {
+            "optimizer": self.optimizer,
+            **self.also,
+            **{f"schedule {k}": s for k, s in enumerate(self.schedules)},
+        }.items():
             if not (hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")):
                 raise ArgumentError(
                     f"Trainer: {name} must have state_dict and load_state_dict; got {type(thing).__name__}"
@@ -172,8 +179,9 @@ class Trainer:
 
     # ---- fitting
 
-    def fit(self, training: Iterable[Any], validation: Iterable[Any] | None = None, epochs: int = 1, *,
-            resume: bool = False) -> History:
+    def fit(
+        self, training: Iterable[Any], validation: Iterable[Any] | None = None, epochs: int = 1, *, resume: bool = False
+    ) -> History:
         """Train until `epochs` epochs are done in total, earlier calls included.  Returns the history of all epochs.
 
         Raises StateError for a loss that is not finite, and for checkpoints of another training.  Raises ArgumentError
@@ -331,8 +339,13 @@ class Trainer:
     def _report(self) -> None:
         """Write the report with the curves so far."""
         if self.out is not None and self.history.rows:
-            told = Heading(self.name or self.out.resolve().name or "Training", now(), self._told_settings(),
-                           str(self.monitor), self.watch.best_step)
+            told = Heading(
+                self.name or self.out.resolve().name or "Training",
+                now(),
+                self._told_settings(),
+                str(self.monitor),
+                self.watch.best_step,
+            )
             replace(self.out / "report.html", page(self.history, told).encode("utf-8", "replace"))
 
     def _told_settings(self) -> dict[str, str]:
@@ -340,9 +353,14 @@ class Trainer:
         own = {k: v for k, v in self._settings().items() if k not in ("optimizer", "schedules", "also")}
         if not self.schedules:
             del own["schedule_every"]
-        return settings(self.model, self.optimizer, self.loss, self.schedules,
-                        {"updates": self.updates, **own, "validate_every": self.validate_every},
-                        {k: v for k, v in self._chosen.items() if " of group " not in k})
+        return settings(
+            self.model,
+            self.optimizer,
+            self.loss,
+            self.schedules,
+            {"updates": self.updates, **own, "validate_every": self.validate_every},
+            {k: v for k, v in self._chosen.items() if " of group " not in k},
+        )
 
     def _tell(self) -> None:
         """Show the curves, the verdict, and where the results are."""
@@ -360,8 +378,11 @@ class Trainer:
 
     def _end(self, ear: Ear) -> None:
         """End the training if a signal arrived; everything is saved."""
-        saved = (f"saved after update {self.updates} in {self.out}; to resume: {self.hint}" if self.out else
-                 "interrupted; nothing is saved without out=")
+        saved = (
+            f"saved after update {self.updates} in {self.out}; to resume: {self.hint}"
+            if self.out
+            else "interrupted; nothing is saved without out="
+        )
         self.display.close()
         self.display.say(saved)
         raise Interrupted(saved)
@@ -402,9 +423,12 @@ class Trainer:
     def _notes(self) -> dict[str, Any]:
         """The plain settings of the schedules; if they differ, the training continues, but not with the same bits."""
         kept = [set(s.state_dict()) for s in self.schedules]
-        return {f"{type(s).__name__} {k}": v for s, own in zip(self.schedules, kept, strict=True)
-                for k, v in cast("dict[str, Any]", vars(s)).items()
-                if isinstance(v, bool | int | float | str) and k not in own}
+        return {
+            f"{type(s).__name__} {k}": v
+            for s, own in zip(self.schedules, kept, strict=True)
+            for k, v in cast("dict[str, Any]", vars(s)).items()
+            if isinstance(v, bool | int | float | str) and k not in own
+        }
 
     def load(self, checkpoint: Checkpoint) -> Any:
         """Restore the state of a checkpoint; returns the positions of the writers.
@@ -430,11 +454,16 @@ class Trainer:
     def _keep_chosen(self, saved: Any) -> None:
         """Say which settings of the optimiser are those of the checkpoint, and not those that it was made with."""
         held = cast("dict[str, Any]", saved if isinstance(saved, dict) else self._chosen)
-        kept = [f"{k} is {held.get(k)}, not {self._chosen.get(k)}" for k in sorted({*held, *self._chosen})
-                if held.get(k) != self._chosen.get(k)]
+        kept = [
+            f"{k} is {held.get(k)}, not {self._chosen.get(k)}"
+            for k in sorted({*held, *self._chosen})
+            if held.get(k) != self._chosen.get(k)
+        ]
         if kept:
-            self.display.warn(f"resumed with the optimizer's settings of the checkpoint: {'; '.join(kept)}; to use "
-                              "others, begin anew in another folder")
+            self.display.warn(
+                f"resumed with the optimizer's settings of the checkpoint: {'; '.join(kept)}; to use "
+                "others, begin anew in another folder"
+            )
         self._chosen = held
 
     def _take(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
@@ -458,8 +487,11 @@ class Trainer:
         differing = [f"{k} {saved.get(k)!r}, now {own[k]!r}" for k in own if own[k] != saved.get(k)]
         types = {k: v.type for k, v in self.model.state_dict().items()}
         found = {k: v.type for k, v in checkpoint.model.items()}
-        differing += [f"{k} {found.get(k)}, now {types.get(k)}" for k in sorted({*types, *found})
-                      if types.get(k) is not found.get(k)]
+        differing += [
+            f"{k} {found.get(k)}, now {types.get(k)}"
+            for k in sorted({*types, *found})
+            if types.get(k) is not found.get(k)
+        ]
         if differing:
             raise StateError(
                 f"Trainer: cannot resume from {checkpoint.path}: it is of another training: {'; '.join(differing)}; "
@@ -485,8 +517,9 @@ class Trainer:
                 with taking(checkpoint):
                     positions = self.load(checkpoint)
                 self.checkpoints.arrange(self.watch.best_step)
-                self.display.say(f"resumed after update {self.updates}, {self.epochs} epochs done, from "
-                                 f"{checkpoint.path.name}")
+                self.display.say(
+                    f"resumed after update {self.updates}, {self.epochs} epochs done, from {checkpoint.path.name}"
+                )
                 self._report()
             elif resume:
                 told = self.display.warn if self.out and (self.out / LOG).exists() else self.display.say

@@ -23,8 +23,13 @@ class MLflow:
     >>> writer = train.MLflow("digits", parameters={"lr": 3e-3})  # doctest: +SKIP
     """
 
-    def __init__(self, experiment: str = "nacre", run_name: str | None = None, tracking_uri: str | None = None,
-                 parameters: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        experiment: str = "nacre",
+        run_name: str | None = None,
+        tracking_uri: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
         self.experiment, self.run_name, self.parameters = experiment, run_name, dict(parameters or {})
         self.run = ""
         self.written: dict[str, int] = {}  # the last step of each metric
@@ -60,8 +65,11 @@ class MLflow:
             raise StateError("MLflow: the writer has not begun; call begin(None) first")
         step, now = int(row["step"]), int(time.time() * 1000)
         values = {f"{kind}/{name}": float(v) for name, v in row.items() if name != "step" and v is not None}
-        new = [self.module.entities.Metric(key, value, now, step) for key, value in values.items()
-               if step > self.written.get(key, -1)]
+        new = [
+            self.module.entities.Metric(key, value, now, step)
+            for key, value in values.items()
+            if step > self.written.get(key, -1)
+        ]
         if new:
             self.client.log_batch(self.run, metrics=new)
         self.written |= {metric.key: step for metric in new}

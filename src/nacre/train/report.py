@@ -59,8 +59,14 @@ def now() -> float:
     return float(given)
 
 
-def settings(model: Any, optimizer: Any, loss: Any, schedules: Sequence[Any],
-             plain: Mapping[str, Any], chosen: Mapping[str, Any] | None = None) -> dict[str, str]:
+def settings(
+    model: Any,
+    optimizer: Any,
+    loss: Any,
+    schedules: Sequence[Any],
+    plain: Mapping[str, Any],
+    chosen: Mapping[str, Any] | None = None,
+) -> dict[str, str]:
     """The settings of a training as texts by name; plain ones that are None, 1 or empty are left out.
 
     `chosen` are the optimiser's settings, by default those that it was made with.
@@ -72,10 +78,12 @@ def settings(model: Any, optimizer: Any, loss: Any, schedules: Sequence[Any],
     count = sum(p.value.size for p in model.parameters())
     given: Mapping[str, Any] = getattr(optimizer, "defaults", {}) if chosen is None else chosen
     options = ", ".join(f"{k}={v}" for k, v in given.items() if v is not None and v is not False)
-    found = {"model": f"{type(model).__name__}, {count:,} parameters",
-             "optimizer": type(optimizer).__name__ + (f" ({options})" if options else ""),
-             "loss": "" if loss is None else getattr(loss, "__name__", type(loss).__name__),
-             "schedules": ", ".join(type(s).__name__ for s in schedules)}
+    found = {
+        "model": f"{type(model).__name__}, {count:,} parameters",
+        "optimizer": type(optimizer).__name__ + (f" ({options})" if options else ""),
+        "loss": "" if loss is None else getattr(loss, "__name__", type(loss).__name__),
+        "schedules": ", ".join(type(s).__name__ for s in schedules),
+    }
     found |= {k.replace("_", " "): str(v) for k, v in plain.items() if v not in (None, 1)}
     return {k: v for k, v in found.items() if v} | {"Nacre": __version__}
 
@@ -90,7 +98,7 @@ def charts(history: History) -> dict[str, Chart]:
     for name in history.names:
         if name in COUNTS or (name.startswith(VALID) and name.removeprefix(VALID) in history.names):
             continue
-        pairs = ((("training", name), ("validation", VALID + name)) if name in history.compared() else ((name, name),))
+        pairs = (("training", name), ("validation", VALID + name)) if name in history.compared() else ((name, name),)
         series = [Series(title, tuple(points)) for title, column in pairs if len(points := history.points(column)) > 1]
         if series:
             found[name] = Chart(name, "epoch", name, tuple(series), (False, False))
@@ -104,17 +112,20 @@ def page(history: History, told: Heading) -> str:
     parts = [
         f"<h1>{escape(told.name)}</h1>",
         f'<p class="faint">Last updated <time datetime="{time.strftime("%Y-%m-%dT%H:%M:%SZ", date)}">'
-        f'{time.strftime("%Y-%m-%d %H:%M", date)} UTC</time></p>',
+        f"{time.strftime('%Y-%m-%d %H:%M', date)} UTC</time></p>",
         f"<p>{escape(_sentence(history.verdict()))}</p>",
         *_section("Results", _results(history, told)),
         *_section("Curves", f'<div class="curves">\n{pictures}\n</div>' if pictures else ""),
         *_section("Settings", _table([], [[k, v] for k, v in told.settings.items()], "settings")),
         *_section("Epochs", _epochs(history, told.best)),
     ]
-    return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{escape(told.name)}: training report</title>\n<style>{STYLE}</style></head><body>\n"
-            + "\n".join(parts) + "\n</body></html>\n")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(told.name)}: training report</title>\n<style>{STYLE}</style></head><body>\n"
+        + "\n".join(parts)
+        + "\n</body></html>\n"
+    )
 
 
 def _sentence(text: str) -> str:
@@ -153,9 +164,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], kind: str = "", b
         return ""
     lines = ["<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>"] if head else []
     for k, row in enumerate(rows):
-        cells = [f"<th>{_text(row[0])}</th>" if kind or isinstance(row[0], str) else f"<td>{_text(row[0])}</td>",
-                 *(f"<td>{_text(value)}</td>" for value in row[1:])]
-        lines.append(f'<tr{" class=best" if k == best else ""}>{"".join(cells)}</tr>')
+        cells = [
+            f"<th>{_text(row[0])}</th>" if kind or isinstance(row[0], str) else f"<td>{_text(row[0])}</td>",
+            *(f"<td>{_text(value)}</td>" for value in row[1:]),
+        ]
+        lines.append(f"<tr{' class=best' if k == best else ''}>{''.join(cells)}</tr>")
     chosen = f' class="{kind}"' if kind else ""
     return f'<div class="wide"><table{chosen}>\n' + "\n".join(lines) + "\n</table></div>"
 

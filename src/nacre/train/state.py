@@ -91,16 +91,21 @@ def is_named(value: object, *kinds: type) -> bool:
     if not isinstance(value, dict):
         return False
     entries = cast("dict[object, object]", value)
-    return all(isinstance(k, str) for k in entries) and (not kinds or all(isinstance(v, kinds)
-                                                                          for v in entries.values()))
+    return all(isinstance(k, str) for k in entries) and (
+        not kinds or all(isinstance(v, kinds) for v in entries.values())
+    )
 
 
 def _is_plain(value: object) -> bool:
     """Whether a value is a number, a string, a bool, None, or a list of these."""
     if isinstance(value, list):
         return all(map(_is_plain, cast("list[object]", value)))
-    return value is None or isinstance(value, bool | str) or is_number(value) or (
-        isinstance(value, Value) and value.type.shape == ())
+    return (
+        value is None
+        or isinstance(value, bool | str)
+        or is_number(value)
+        or (isinstance(value, Value) and value.type.shape == ())
+    )
 
 
 def _is_row(value: object) -> bool:
@@ -112,8 +117,11 @@ def _is_row(value: object) -> bool:
 
 
 def _is_pair(value: object) -> bool:
-    return isinstance(value, tuple) and len(cast("tuple[object, ...]", value)) == 2 and \
-        all(map(is_number, cast("tuple[object, ...]", value)))
+    return (
+        isinstance(value, tuple)
+        and len(cast("tuple[object, ...]", value)) == 2
+        and all(map(is_number, cast("tuple[object, ...]", value)))
+    )
 
 
 def _all(value: object, kind: type, fits: Callable[[object], bool]) -> bool:
@@ -124,8 +132,11 @@ def _all(value: object, kind: type, fits: Callable[[object], bool]) -> bool:
 
 
 def _is_beside(value: object) -> bool:
-    return is_named(value) and set(cast("dict[str, object]", value)) == {"variables", "gradients"} and \
-        all(is_named(v, Value) for v in cast("dict[str, object]", value).values())
+    return (
+        is_named(value)
+        and set(cast("dict[str, object]", value)) == {"variables", "gradients"}
+        and all(is_named(v, Value) for v in cast("dict[str, object]", value).values())
+    )
 
 
 FORM: dict[str, tuple[str, Callable[[object], bool]]] = {
@@ -146,8 +157,11 @@ FORM: dict[str, tuple[str, Callable[[object], bool]]] = {
 
 def require_form(state: Mapping[str, Any], path: object) -> None:
     """Raise StateError for a state that does not have the form that this version writes."""
-    wrong = [f"{name} is {state[name]!r:.60}, not {what}" if name in state else f"it has no {name}"
-             for name, (what, fits) in FORM.items() if name not in state or not fits(state[name])]
+    wrong = [
+        f"{name} is {state[name]!r:.60}, not {what}" if name in state else f"it has no {name}"
+        for name, (what, fits) in FORM.items()
+        if name not in state or not fits(state[name])
+    ]
     if not wrong and len(state["history"]) != state["epochs"]:
         wrong = [f"it has {len(state['history'])} rows of {state['epochs']} epochs"]
     if wrong:

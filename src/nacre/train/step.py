@@ -57,8 +57,16 @@ def evaluating(model: Module) -> Generator[None]:
 class Work:
     """The standard step: forward pass, loss and metrics, and updates of the parameters."""
 
-    def __init__(self, model: Module, optimizer: Optimizer, loss: Loss | None, metrics: Mapping[str, Metric],
-                 forward: Forward, clip_norm: float | None, clip_value: float | None) -> None:
+    def __init__(
+        self,
+        model: Module,
+        optimizer: Optimizer,
+        loss: Loss | None,
+        metrics: Mapping[str, Metric],
+        forward: Forward,
+        clip_norm: float | None,
+        clip_value: float | None,
+    ) -> None:
         self.model, self.optimizer, self.loss, self.metrics, self.forward = model, optimizer, loss, metrics, forward
         self.clip_norm, self.clip_value = clip_norm, clip_value
 
@@ -116,8 +124,9 @@ class Work:
 class Step:
     """The functions of `Work`, or the user's own, compiled or not; `train` takes the batches of one update."""
 
-    def __init__(self, work: Work, own: Callable[..., Any] | None, own_evaluate: Callable[..., Any] | None,
-                 compiled: bool) -> None:
+    def __init__(
+        self, work: Work, own: Callable[..., Any] | None, own_evaluate: Callable[..., Any] | None, compiled: bool
+    ) -> None:
         def made(f: Callable[..., Any]) -> Callable[..., Any]:
             return jit(f) if compiled and not isinstance(f, Jitted) else f
 

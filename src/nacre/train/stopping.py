@@ -75,8 +75,11 @@ class Watch:
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore the result of `state_dict`.  Raises StateError for anything else."""
-        if not all(k in saved and is_number(saved[k]) for k in _STATE) or not is_count(saved["bad"]) or not (
-                is_count(saved["best_step"] + 1)):
+        if (
+            not all(k in saved and is_number(saved[k]) for k in _STATE)
+            or not is_count(saved["bad"])
+            or not (is_count(saved["best_step"] + 1))
+        ):
             raise StateError(
                 f"checkpoint: the early-stopping state must hold the numbers {', '.join(_STATE)}; got {saved!r:.90}; "
                 "read it with the Nacre version that wrote it, or begin anew in another folder"

@@ -37,8 +37,9 @@ class TensorBoard:
     def begin(self, position: Any) -> None:
         """Resume at a position: events of later steps are discarded."""
         self.step = -1 if position is None else saved_number(position, "step", self.folder, -1)
-        self.writer = self.module.SummaryWriter(self.folder, purge_step=self.step + 1,
-                                                filename_suffix=f".{os.getpid()}.{self.step + 1}")
+        self.writer = self.module.SummaryWriter(
+            self.folder, purge_step=self.step + 1, filename_suffix=f".{os.getpid()}.{self.step + 1}"
+        )
 
     def write(self, kind: str, row: Mapping[str, Any]) -> None:
         """Write a row's values at its step."""

@@ -45,9 +45,7 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
         return from_numpy(element(x, natural_dtype(x), operation))
     if isinstance(x, np.ndarray | np.generic):
         return from_numpy(np.asarray(cast("np.ndarray", x)))
-    raise DTypeError(
-        f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}"
-    )
+    raise DTypeError(f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}")
 
 
 def apart(results: Sequence[Value], given: Sequence[Any]) -> list[Value]:
@@ -73,13 +71,19 @@ def require_function(f: Any, operation: str) -> None:
     """Raise KindError for what no call computes: generator functions, `async` functions and classes."""
     kind = type(cast("object", f))
     for given in (f, *(getattr(kind, name, None) for name in ("forward", "__call__"))):
-        if any(test(given) for test in (
-                inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)):
-            raise _without_return(f"{operation}: the function must return its results", f"{name_of(f)}, "
-                                  f"{'a generator' if inspect.isgeneratorfunction(given) else 'an async'} function")
+        if any(
+            test(given)
+            for test in (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        ):
+            raise _without_return(
+                f"{operation}: the function must return its results",
+                f"{name_of(f)}, {'a generator' if inspect.isgeneratorfunction(given) else 'an async'} function",
+            )
     if inspect.isclass(f):
-        raise KindError(f"{operation}: the function must be a function or a module; got the class {f.__name__}; pass "
-                        f"an instance, or a function that makes one, as in lambda *args: {f.__name__}(*args)")
+        raise KindError(
+            f"{operation}: the function must be a function or a module; got the class {f.__name__}; pass "
+            f"an instance, or a function that makes one, as in lambda *args: {f.__name__}(*args)"
+        )
 
 
 def require_results(operation: str, leaves: Sequence[Any]) -> None:
@@ -88,17 +92,23 @@ def require_results(operation: str, leaves: Sequence[Any]) -> None:
         if isinstance(leaf, LAZY):
             if isinstance(leaf, Coroutine):
                 leaf.close()
-            raise _without_return(f"{operation}: results must be tensors, or tuples, lists and dicts of them",
-                                  f"an object of {type(cast('object', leaf)).__name__}")
+            raise _without_return(
+                f"{operation}: results must be tensors, or tuples, lists and dicts of them",
+                f"an object of {type(cast('object', leaf)).__name__}",
+            )
 
 
 def _without_return(what: str, got: str) -> KindError:
     """The error for a function that yields or awaits."""
-    return KindError(explain(
-        f"{what}; got {got}", "def f(x):\n    for k in range(3):\n        yield x * k",
-        "Python runs the body of a generator or an `async` function only after the call, bit by bit,\n"
-        "  when there is nothing left that could compile or differentiate it.",
-        "def f(x):\n    return [x * k for k in range(3)]      # or nc.stack of them"))
+    return KindError(
+        explain(
+            f"{what}; got {got}",
+            "def f(x):\n    for k in range(3):\n        yield x * k",
+            "Python runs the body of a generator or an `async` function only after the call, bit by bit,\n"
+            "  when there is nothing left that could compile or differentiate it.",
+            "def f(x):\n    return [x * k for k in range(3)]      # or nc.stack of them",
+        )
+    )
 
 
 def normal_argnums(argnums: int | Sequence[int], count: int, operation: str) -> tuple[int, ...]:
@@ -107,8 +117,7 @@ def normal_argnums(argnums: int | Sequence[int], count: int, operation: str) -> 
     for n in listed:
         if not -count <= n < count:
             raise ArgumentError(
-                f"{operation}: argnums must be less than {count}, the number of positional arguments; got "
-                f"{n}"
+                f"{operation}: argnums must be less than {count}, the number of positional arguments; got {n}"
             )
     if len({n % count for n in listed}) < len(listed):
         raise ArgumentError(f"{operation}: argnums must be distinct; got {argnums}")
@@ -209,8 +218,7 @@ class Arguments:
             if has_aux:
                 if not is_pair(result):
                     raise ArgumentError(
-                        f"{self.operation}: with has_aux, f must return (result, aux); got "
-                        f"{type(result).__name__}"
+                        f"{self.operation}: with has_aux, f must return (result, aux); got {type(result).__name__}"
                     )
                 result, aux = result
             leaves, self.structure = tree.flatten(result)
@@ -243,15 +251,11 @@ class Arguments:
         assert self.structure is not None and self.aux_structure is not None
         rest = iter(outputs[self.count :])
         aux = [next(rest) if isinstance(x, Value) else x for x in self.aux]
-        return tree.unflatten(self.structure, outputs[: self.count]), tree.unflatten(
-            self.aux_structure, aux
-        )
+        return tree.unflatten(self.structure, outputs[: self.count]), tree.unflatten(self.aux_structure, aux)
 
     def restore(self, found: Sequence[Any]) -> tuple[Any, ...]:
         """One tree for each argument, with the value for each primal; None where an argument is not differentiated."""
         return tuple(
-            tree.unflatten(
-                a.structure, [None if place is None else found[place] for place in a.places]
-            )
+            tree.unflatten(a.structure, [None if place is None else found[place] for place in a.places])
             for a in self.arguments.values()
         )

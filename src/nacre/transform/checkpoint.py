@@ -40,9 +40,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         trace = staged.trace
         around = Surroundings("checkpoint", (trace,))
         graph = around.graph(trace)
-        kept = Recomputed(
-            graph.inputs, graph.equations, graph.outputs, name_of(f, "checkpoint")
-        )
+        kept = Recomputed(graph.inputs, graph.equations, graph.outputs, name_of(f, "checkpoint"))
         found = call(kept, *given.apart(staged.changed), *around.operands())
         around.put_back(found[trace.results :])
         given.put_back(staged.changed, found[staged.results : trace.results])

@@ -30,9 +30,7 @@ def _require_equal(
     structures: tuple[tree.Structure, tree.Structure],
 ) -> None:
     if structures[0] != structures[1]:
-        raise ArgumentError(
-            f"{operation}: {what} must have structure {structures[1]}; got {structures[0]}"
-        )
+        raise ArgumentError(f"{operation}: {what} must have structure {structures[1]}; got {structures[0]}")
     for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
         if a is not b:
             raise unlike(f"{operation}: {what} at leaf {k}", b, a)
@@ -67,9 +65,7 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
         (branches[1].structures[0], branches[0].structures[0]),
     )
     around = Surroundings("cond", (yes, no))
-    found = control.cond(
-        chosen, around.graph(yes), around.graph(no), *given.apart(changed), *around.operands()
-    )
+    found = control.cond(chosen, around.graph(yes), around.graph(no), *given.apart(changed), *around.operands())
     around.put_back(found[yes.results :])
     given.put_back(changed, found[branches[0].results : yes.results])
     return tree.unflatten(branches[0].structures[0], found[: branches[0].results])
@@ -98,13 +94,9 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
     test = stage_function("while_loop", condition, [given], given.types)
     step = stage_function("while_loop", body, [given], given.types)
     if test.trace.variable_outputs or any(r.gradient_written for r in test.trace.variables):
-        raise TraceError(
-            "while_loop: the condition must not assign variables; assign in the body"
-        )
+        raise TraceError("while_loop: the condition must not assign variables; assign in the body")
     t = step.trace
-    _require_equal(
-        "while_loop", "the carry", step.types, given.types, (step.structures[0], given.structure)
-    )
+    _require_equal("while_loop", "the carry", step.types, given.types, (step.structures[0], given.structure))
     around = Surroundings("while_loop", (test.trace, t))
     graphs: list[Graph] = []
     for traced, whole in ((test.trace, False), (t, True)):
@@ -176,9 +168,7 @@ def _bound(x: Any) -> Any:
     return cast(found, int64)
 
 
-def scan(
-    f: Function, init: Any, xs: Any = None, length: Size | None = None, reverse: bool = False
-) -> tuple[Any, Any]:
+def scan(f: Function, init: Any, xs: Any = None, length: Size | None = None, reverse: bool = False) -> tuple[Any, Any]:
     """Folds f over the leading axis of xs: `carry, y = f(carry, x)`.  Returns the last carry and the stacked ys.
 
     `xs` is a tree of tensors with equal leading sizes.  Without it, `length` is the number of calls of f, with x =

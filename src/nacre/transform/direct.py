@@ -15,8 +15,7 @@ from nacre.transform.concrete import ConcreteFunction
 _SLOTS = ("cell", "gradient_cell", "gradient", "requires_grad", "wants_gradient")
 
 
-def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
-           guarded: bool) -> Callable[..., Any] | None:
+def direct(concrete: ConcreteFunction, fallback: Callable[..., Any], guarded: bool) -> Callable[..., Any] | None:
     """The native callable of a concrete function, from the tensors in its arguments to its results.
 
     Returns None for functions that native code does not support: those that change or donate arguments, whose results
@@ -26,8 +25,9 @@ def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
     gradients = concrete.key[2][0]  # type: ignore[index]
     if concrete.plain is None or concrete.changed or concrete.given or (concrete.tracked and gradients):
         return None
-    if not all(getattr(type(r.variable), name) is getattr(Variable, name)
-               for r in concrete.trace.variables for name in _SLOTS):
+    if not all(
+        getattr(type(r.variable), name) is getattr(Variable, name) for r in concrete.trace.variables for name in _SLOTS
+    ):
         return None
     number = {v: k for k, v in enumerate(concrete.variable_inputs)}
     hidden = zip(concrete.donated, concrete.placeholders, strict=True)
@@ -42,8 +42,9 @@ def direct(concrete: ConcreteFunction, fallback: Callable[..., Any],
     )
     seen = number.keys() >= {*concrete.variable_outputs, *concrete.gradient_outputs}
     holds = None if not guarded else concrete.guards_hold if seen else concrete.holds
-    return step_entry(concrete.donating or concrete.plain, concrete.trace.results, around, holds, _finish(concrete),
-                      fallback)
+    return step_entry(
+        concrete.donating or concrete.plain, concrete.trace.results, around, holds, _finish(concrete), fallback
+    )
 
 
 def _slots(variables: tuple[Variable, ...], name: str) -> list[tuple[Variable, str]]:

@@ -14,8 +14,9 @@ DynamicShapes = Mapping[str, Mapping[int, Dim]]
 _WRITE = 'write {"x": {0: nc.Dim("batch", max=512)}}'
 
 
-def checked(operation: str, function: str, parameters: Collection[object], given: DynamicShapes | None
-            ) -> dict[str, dict[int, Dim]]:
+def checked(
+    operation: str, function: str, parameters: Collection[object], given: DynamicShapes | None
+) -> dict[str, dict[int, Dim]]:
     """The validated `dynamic_shapes` of a function.  Raises for unknown parameters, invalid axes and values other than
     Dims.
 
@@ -24,15 +25,20 @@ def checked(operation: str, function: str, parameters: Collection[object], given
     """
     for name, axes in _mapping(operation, "dynamic_shapes", given or {}).items():
         if name not in parameters:
-            raise ArgumentError(f"{operation}: dynamic_shapes must name parameters of {function}; "
-                                f"got {name!r}; {_WRITE} for the first axis of x")
+            raise ArgumentError(
+                f"{operation}: dynamic_shapes must name parameters of {function}; "
+                f"got {name!r}; {_WRITE} for the first axis of x"
+            )
         for axis, dim in _mapping(operation, f"the axes of {name} in dynamic_shapes", axes).items():
             if not is_whole(axis) or isinstance(axis, Dim):
-                raise KindError(f"{operation}: an axis of {name} in dynamic_shapes must be an integer; "
-                                f"got {shown(axis)}; {_WRITE}")
+                raise KindError(
+                    f"{operation}: an axis of {name} in dynamic_shapes must be an integer; got {shown(axis)}; {_WRITE}"
+                )
             if not isinstance(dim, Dim):
-                raise ArgumentError(f"{operation}: the size of axis {axis} of {name} must be a Dim; got {shown(dim)}; "
-                                    'write nc.Dim("batch", max=512)')
+                raise ArgumentError(
+                    f"{operation}: the size of axis {axis} of {name} must be a Dim; got {shown(dim)}; "
+                    'write nc.Dim("batch", max=512)'
+                )
     return {name: dict(axes) for name, axes in (given or {}).items()}
 
 
@@ -53,7 +59,9 @@ def dynamic_type(function: str, name: str, type: TensorType, axes: Mapping[int, 
         actual = shape[axis]
         low, high = dim.bounds()
         if isinstance(actual, int) and not low <= actual <= high:
-            raise ShapeError(f"{function}: the size of axis {axis} of {name} ({dim}) must be from {low} to {high}; "
-                             f"got {actual}; widen the bounds of the Dim")
+            raise ShapeError(
+                f"{function}: the size of axis {axis} of {name} ({dim}) must be from {low} to {high}; "
+                f"got {actual}; widen the bounds of the Dim"
+            )
         shape[axis] = dim
     return TensorType(shape, type.dtype)

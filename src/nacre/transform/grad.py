@@ -50,9 +50,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     return gradient
 
 
-def value_and_grad(
-    f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Function:
+def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
     """The function that computes f's value and its gradient, as `grad` does; with aux the value is `(scalar, aux)`.
 
     >>> import nacre as nc
@@ -89,19 +87,14 @@ def _kind(x: Any) -> str:
 
 def _require_scalar(result: Any) -> None:
     if not is_tensor(result) and not isinstance(result, float):
-        raise GradientError(
-            f"grad: the result of f must be a scalar tensor; got {_kind(result)}; use vjp for trees"
-        )
+        raise GradientError(f"grad: the result of f must be a scalar tensor; got {_kind(result)}; use vjp for trees")
     loss = as_value(result).type
     if loss.shape != ():
         raise GradientError(
-            f"grad: the result of f must be a scalar; got type {loss}; reduce it with sum() or "
-            "mean(), or use jacrev"
+            f"grad: the result of f must be a scalar; got type {loss}; reduce it with sum() or mean(), or use jacrev"
         )
     if not loss.dtype.is_float:
-        raise DTypeError(
-            f"grad: the result of f must be floating-point; got type {loss}; convert it with `astype`"
-        )
+        raise DTypeError(f"grad: the result of f must be floating-point; got type {loss}; convert it with `astype`")
 
 
 def _filled(found: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
@@ -124,18 +117,14 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         """The cotangents of the arguments from one of the result."""
-        given = _like(
-            "vjp: a cotangent", cotangent, arguments.structure, outputs[: arguments.count]
-        )
+        given = _like("vjp: a cotangent", cotangent, arguments.structure, outputs[: arguments.count])
         return arguments.restore(apart(_filled(pull([*given, *nothing]), arguments.primals), given))
 
     result, aux = arguments.results(apart(outputs, arguments.primals))
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
-def _like(
-    what: str, given: Any, structure: tree.Structure | None, wanted: Sequence[Value]
-) -> list[Value]:
+def _like(what: str, given: Any, structure: tree.Structure | None, wanted: Sequence[Value]) -> list[Value]:
     """The leaves of a tree, which must have the structure and types of the given values."""
     leaves, found = tree.flatten(given)
     if found != structure:
@@ -158,9 +147,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     (Tensor(9., f32[]), Tensor(6., f32[]))
     """
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise ArgumentError(
-            "jvp: primals and tangents must be tuples; write jvp(f, (x,), (t,))"
-        )
+        raise ArgumentError("jvp: primals and tangents must be tuples; write jvp(f, (x,), (t,))")
     arguments = Arguments("jvp", primals, {}, range(len(primals)))
     given = _tangents(arguments, tangents)
     ys, ts = forward.jvp(arguments.flat(f, has_aux), arguments.primals, given)
@@ -171,10 +158,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
 
 def _tangents(arguments: Arguments, tangents: Sequence[Any]) -> list[Value | None]:
     if len(tangents) != len(arguments.arguments):
-        raise ArgumentError(
-            f"jvp: each of the {len(arguments.arguments)} primals needs a tangent; got "
-            f"{len(tangents)}"
-        )
+        raise ArgumentError(f"jvp: each of the {len(arguments.arguments)} primals needs a tangent; got {len(tangents)}")
     found: list[Value | None] = [None] * len(arguments.primals)
     for a, tangent in zip(arguments.arguments.values(), tangents, strict=True):
         leaves = tree.leaves_as(a.structure, tangent, "jvp: a tangent")
@@ -221,9 +205,7 @@ def jacfwd(f: Function, argnums: int | Sequence[int] = 0) -> Function:
 
             def push(t: Value, at: int = k) -> list[Value]:
                 """The results' tangents from one tangent of the k-th argument."""
-                ys, ts = forward.jvp(
-                    flat, primals, [t if i == at else None for i in range(len(primals))]
-                )
+                ys, ts = forward.jvp(flat, primals, [t if i == at else None for i in range(len(primals))])
                 return _filled(ts, ys)
 
             found, axes = batch(push, [_basis(x.type)], [0], size)
@@ -278,9 +260,7 @@ def _basis(type: TensorType) -> Value:
     return reshape(hot, (size, *type.shape))
 
 
-def _blocks(
-    arguments: Arguments, columns: Sequence[Sequence[Value]], argnums: int | Sequence[int]
-) -> Any:
+def _blocks(arguments: Arguments, columns: Sequence[Sequence[Value]], argnums: int | Sequence[int]) -> Any:
     """The result tree with each leaf replaced by the arguments' trees; `columns[i][j]` is d result j / d primal i."""
     assert arguments.structure is not None
     blocks: list[Any] = []

@@ -60,8 +60,12 @@ MANY = 8  # concrete functions that differ in nothing but Python numbers before 
 class Jitted:
     """A jitted function.  Call it like the original function."""
 
-    def __init__(self, function: Callable[..., Any], dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None,
-                 donate: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None,
+        donate: Sequence[str] = (),
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.name = name_of(function)
@@ -72,8 +76,10 @@ class Jitted:
         self.dynamic_shapes = checked("jit", self.name, names, dynamic_shapes)
         for name in self.donate:
             if name not in names:
-                raise ArgumentError(f"jit: donate must name parameters of {self.name}; got {name!r}; "
-                                    f"its parameters are {', '.join(names)}")
+                raise ArgumentError(
+                    f"jit: donate must name parameters of {self.name}; got {name!r}; "
+                    f"its parameters are {', '.join(names)}"
+                )
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
         self.fast_ambient: object = None  # that of the first one in `fast`, which stays
@@ -131,11 +137,13 @@ class Jitted:
                 key.append(_static(leaf, self.name))
         return values, (structure, tuple(key), state.signature()), types, names
 
-    def _find(self, key: Hashable, values: list[Value], types: list[TensorType], args: Any, kwargs: Any,
-              names: list[str]) -> ConcreteFunction:
+    def _find(
+        self, key: Hashable, values: list[Value], types: list[TensorType], args: Any, kwargs: Any, names: list[str]
+    ) -> ConcreteFunction:
         variants = self.known.setdefault(key, [])
         return self._known(variants) or _turns.take(
-            id(variants), lambda: self._make(variants, key, values, types, args, kwargs, names))
+            id(variants), lambda: self._make(variants, key, values, types, args, kwargs, names)
+        )
 
     def _known(self, variants: Sequence[ConcreteFunction]) -> ConcreteFunction | None:
         """The variant whose guards hold."""
@@ -146,8 +154,16 @@ class Jitted:
                 return concrete
         return None
 
-    def _make(self, variants: list[ConcreteFunction], key: Hashable, values: list[Value], types: list[TensorType],
-              args: Any, kwargs: Any, names: list[str]) -> ConcreteFunction:
+    def _make(
+        self,
+        variants: list[ConcreteFunction],
+        key: Hashable,
+        values: list[Value],
+        types: list[TensorType],
+        args: Any,
+        kwargs: Any,
+        names: list[str],
+    ) -> ConcreteFunction:
         """A new variant, or the one that another thread has made in the meantime."""
         found = self._known(variants)
         if found is not None:
@@ -210,8 +226,17 @@ class Jitted:
         guards = [g for g in found if (owner := g.owner()) is not None and id(owner) not in within]
         shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
         concrete = ConcreteFunction(
-            f"{self.name}({shown})", why, key, trace, results["structure"], results["statics"],
-            tuple(guards), results["tracked"], tuple(results["changed"]), results["superseded"])
+            f"{self.name}({shown})",
+            why,
+            key,
+            trace,
+            results["structure"],
+            results["statics"],
+            tuple(guards),
+            results["tracked"],
+            tuple(results["changed"]),
+            results["superseded"],
+        )
         concrete.variable_types = tuple((r.variable, r.variable.type) for r in trace.variables)
         concrete.variable_inputs = tuple(trace.variable_inputs)
         concrete.variable_outputs = tuple(trace.variable_outputs)
@@ -219,11 +244,15 @@ class Jitted:
         concrete.gradient_outputs = tuple(trace.gradient_outputs)
         concrete.cleared = tuple(trace.gradients_cleared)
         concrete.gradient_none = tuple(
-            (r.variable, r.gradient_was_none) for r in trace.variables if r.gradient_was_none is not None)
+            (r.variable, r.gradient_was_none) for r in trace.variables if r.gradient_was_none is not None
+        )
         concrete.gradient_wanted = tuple((r.variable, r.wanted) for r in trace.variables)
         if self.donate:
-            tensors = [n for n, x in zip(self._leaf_names(args, kwargs), leaves, strict=True)
-                       if isinstance(x, Value | np.ndarray)]
+            tensors = [
+                n
+                for n, x in zip(self._leaf_names(args, kwargs), leaves, strict=True)
+                if isinstance(x, Value | np.ndarray)
+            ]
             concrete.given = tuple(k for k, n in enumerate(tensors) if n in self.donate)
         self._plain(concrete, key, types)
         return concrete
@@ -271,8 +300,11 @@ class Jitted:
         found: dict[int, int] = {}
         for out, at in allowed:
             k, j = out - first_out, at - first_in
-            if 0 <= k < len(concrete.variable_outputs) and 0 <= j < len(concrete.variable_inputs) \
-                    and concrete.variable_outputs[k] is concrete.variable_inputs[j]:
+            if (
+                0 <= k < len(concrete.variable_outputs)
+                and 0 <= j < len(concrete.variable_inputs)
+                and concrete.variable_outputs[k] is concrete.variable_inputs[j]
+            ):
                 found[out] = at
         concrete.donated = tuple(concrete.variable_inputs[at - first_in] for at in found.values())
         for out, at in allowed:
@@ -338,7 +370,7 @@ class Jitted:
         graph = concrete.graph
         if all(t.static for t in graph.input_types):
             return graph
-        sizes = solve(graph.input_types[:len(values)], [v.type.shape for v in values])
+        sizes = solve(graph.input_types[: len(values)], [v.type.shape for v in values])
         key = tuple(sorted((k, str(n)) for k, n in sizes.items()))
         if key not in concrete.specialised:
             concrete.specialised[key] = specialised(graph, sizes)
@@ -369,8 +401,8 @@ class Jitted:
 
     def _put_back(self, concrete: ConcreteFunction, values: Sequence[Value], outputs: Sequence[Value]) -> Any:
         at = concrete.trace.results
-        results = list(outputs[:at - len(concrete.changed)])
-        for k, held in zip(concrete.changed, outputs[len(results):at], strict=True):
+        results = list(outputs[: at - len(concrete.changed)])
+        for k, held in zip(concrete.changed, outputs[len(results) : at], strict=True):
             rebind(values[k], held)
         hold = Variable.assign if STATE.word else Variable.hold
         for v in concrete.variable_outputs:
@@ -456,8 +488,12 @@ class Jitted:
         """The compiled program for these arguments and its inputs, for callers that run it themselves."""
         values, *_ = self._flatten(args, kwargs)
         concrete, sizes = self._sized(args, kwargs)
-        inputs = [*values, *concrete.trace.captures, *(v.value for v in concrete.variable_inputs),
-                  *(v.gradient for v in concrete.gradient_inputs)]
+        inputs = [
+            *values,
+            *concrete.trace.captures,
+            *(v.value for v in concrete.variable_inputs),
+            *(v.gradient for v in concrete.gradient_inputs),
+        ]
         compiled = concrete.compiled
         in_place = self._donors(concrete, compiled.executable.plan.donations)
         return Prepared(compiled, sizes, tuple(_bare(settled(x)) for x in inputs), in_place)
@@ -474,7 +510,9 @@ class Jitted:
         if len(self.order) == MANY and len(types) == 1:
             warnings.warn(
                 f"{self.name} was compiled {MANY} times for the same tensor types; {self.order[-1].reason}; pass "
-                "changing numbers as tensors, or see .concrete_functions", stacklevel=8)
+                "changing numbers as tensors, or see .concrete_functions",
+                stacklevel=8,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,24 +592,31 @@ def _static(leaf: Any, name: str) -> Hashable:
     try:
         hash(leaf)
     except TypeError:
-        raise TraceError(explain(
-            f"{name}: arguments must be tensors, arrays or hashable Python values; got "
-            f"{type(leaf).__name__}",
-            "step(data_loader)", "The arguments are part of a compiled function's signature, so they must have "
-            "a type (tensors) or be comparable (numbers, strings, tuples).",
-            "for x, y in data_loader:\n    step(x, y)")) from None
+        raise TraceError(
+            explain(
+                f"{name}: arguments must be tensors, arrays or hashable Python values; got {type(leaf).__name__}",
+                "step(data_loader)",
+                "The arguments are part of a compiled function's signature, so they must have "
+                "a type (tensors) or be comparable (numbers, strings, tuples).",
+                "for x, y in data_loader:\n    step(x, y)",
+            )
+        ) from None
     return Static(exact_key(leaf))
 
 
 def _endless(name: str) -> TraceError:
-    return TraceError(explain(
-        f"{name}: recursion must end while the function is traced; it reached Python's recursion limit of "
-        f"{sys.getrecursionlimit()} calls",
-        "@nc.jit\ndef power(x, n):\n    return power(x, n - 1) * x if n > 0 else nc.ones_like(x)\n"
-        "power(x, nc.tensor(3))", "While a function is traced, tensors have no numbers, so it cannot decide to stop "
-                                  "calling "
-        "itself; Python values have.",
-        "def power(x, n):\n    return nc.fori_loop(0, n, lambda k, y: y * x, nc.ones_like(x))"))
+    return TraceError(
+        explain(
+            f"{name}: recursion must end while the function is traced; it reached Python's recursion limit of "
+            f"{sys.getrecursionlimit()} calls",
+            "@nc.jit\ndef power(x, n):\n    return power(x, n - 1) * x if n > 0 else nc.ones_like(x)\n"
+            "power(x, nc.tensor(3))",
+            "While a function is traced, tensors have no numbers, so it cannot decide to stop "
+            "calling "
+            "itself; Python values have.",
+            "def power(x, n):\n    return nc.fori_loop(0, n, lambda k, y: y * x, nc.ones_like(x))",
+        )
+    )
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int:
@@ -587,8 +632,12 @@ def _again(function: Any, dynamic_shapes: Mapping[str, Mapping[int, Dim]], donat
     return Jitted(function, dynamic_shapes, donate)
 
 
-def jit(function: Callable[..., Any] | None = None, *,
-        dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None = None, donate: Sequence[str] = ()) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    dynamic_shapes: Mapping[str, Mapping[int, Dim]] | None = None,
+    donate: Sequence[str] = (),
+) -> Any:
     """Compiles a function: its first call for each signature traces it; later calls run machine code, with the same
     bits.
 

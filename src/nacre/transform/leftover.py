@@ -23,12 +23,15 @@ def require_plain(name: str, leaf: Any) -> None:
     """Raise TraceError if a result that is not a tensor contains a traced tensor, which has no numbers."""
     found = find_traced(leaf)
     if found is not None:
-        raise TraceError(explain(
-            f"{name}: results must be tensors, or dataclasses, tuples, lists and dicts of them; got a "
-            f"{type(leaf).__name__} that holds a traced tensor of type {found.type}",
-            "class Output:\n    def __init__(self, y): self.y = y\n@nc.jit\ndef f(x):\n    return Output(x * 2)",
-            "Each call creates the results of a compiled function again, from the tensors in them.",
-            "@dataclass\nclass Output:\n    y: nc.Tensor\n@nc.jit\ndef f(x):\n    return Output(x * 2)"))
+        raise TraceError(
+            explain(
+                f"{name}: results must be tensors, or dataclasses, tuples, lists and dicts of them; got a "
+                f"{type(leaf).__name__} that holds a traced tensor of type {found.type}",
+                "class Output:\n    def __init__(self, y): self.y = y\n@nc.jit\ndef f(x):\n    return Output(x * 2)",
+                "Each call creates the results of a compiled function again, from the tensors in them.",
+                "@dataclass\nclass Output:\n    y: nc.Tensor\n@nc.jit\ndef f(x):\n    return Output(x * 2)",
+            )
+        )
 
 
 def require_nothing_kept(name: str, function: Any) -> None:
@@ -41,28 +44,34 @@ def require_nothing_kept(name: str, function: Any) -> None:
         setattr(k.owner(), k.name, k.before)
     for k in left:
         attribute = f"{type(k.owner()).__name__}.{k.name}"
-        raise TraceError(explain(
-            f"{name}: attributes must not hold traced tensors when the function ends; got {attribute}, set "
-            f"at {k.line}",
-            f"def forward(self, x):\n    self.{k.name} = ...\n    return x",
-            "A compiled function runs without Python: calls would not set the attribute, and its traced value "
-            "has no numbers.",
-            f"self.register_buffer({k.name!r}, nc.zeros(...))    # in __init__; assigning keeps its type\n\n"
-            f"def forward(self, x):\n    return x, ...    # or return it, or `del self.{k.name}` after its last use"))
-
+        raise TraceError(
+            explain(
+                f"{name}: attributes must not hold traced tensors when the function ends; got {attribute}, set "
+                f"at {k.line}",
+                f"def forward(self, x):\n    self.{k.name} = ...\n    return x",
+                "A compiled function runs without Python: calls would not set the attribute, and its traced value "
+                "has no numbers.",
+                f"self.register_buffer({k.name!r}, nc.zeros(...))    # in __init__; assigning keeps its type\n\n"
+                f"def forward(self, x):\n    return x, ...    # or return it, or `del self.{k.name}` after "
+                "its last use",
+            )
+        )
 
     owners = reported()[::-1]  # the inner ones first
     seen = set(map(id, owners))
     for place, held in _places(function, owners):
         found = find_traced(held, ended=True, seen=seen)
         if found is not None:
-            raise TraceError(explain(
-                f"{name}: variables must not hold traced tensors when the function ends; got {place}, which "
-                f"holds one of type {found.type}",
-                "kept = []\n@nc.jit\ndef f(x):\n    kept.append(x * 2)\n    return x\nf(x); kept[0] + 1",
-                "While a function is traced, its values are placeholders without numbers; they mean nothing "
-                "outside, and later calls add none.",
-                "@nc.jit\ndef f(x):\n    return x, x * 2\nx, doubled = f(x); doubled + 1"))
+            raise TraceError(
+                explain(
+                    f"{name}: variables must not hold traced tensors when the function ends; got {place}, which "
+                    f"holds one of type {found.type}",
+                    "kept = []\n@nc.jit\ndef f(x):\n    kept.append(x * 2)\n    return x\nf(x); kept[0] + 1",
+                    "While a function is traced, its values are placeholders without numbers; they mean nothing "
+                    "outside, and later calls add none.",
+                    "@nc.jit\ndef f(x):\n    return x, x * 2\nx, doubled = f(x); doubled + 1",
+                )
+            )
 
 
 def _places(function: Any, owners: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -118,18 +127,24 @@ def require_unchanged(name: str, containers: Sequence[Any], before: Sequence[Ope
     returned: set[int] | None = None
     for held, was in zip(containers, before, strict=True):
         now = tree.opened(held)
-        if now is None or was is None or (now[1] == was[1] and len(now[0]) == len(was[0])
-                                          and all(map(_same, now[0], was[0]))):
+        if (
+            now is None
+            or was is None
+            or (now[1] == was[1] and len(now[0]) == len(was[0]) and all(map(_same, now[0], was[0])))
+        ):
             continue
         returned = _containers(answer) if returned is None else returned
         if id(held) not in returned:
-            raise TraceError(explain(
-                f"{name}: arguments must not be changed, unless they are returned; got a "
-                f"{type(held).__name__} that the function changes",
-                "@nc.jit\ndef f(state, x):\n    state['sum'] = state['sum'] + x\n    return x\nf(state, x)",
-                "Inside, a container of tensors is a copy with placeholders; changes to it are lost.",
-                "@nc.jit\ndef f(state, x):\n    return x, {**state, 'sum': state['sum'] + x}\n"
-                "y, state = f(state, x)"))
+            raise TraceError(
+                explain(
+                    f"{name}: arguments must not be changed, unless they are returned; got a "
+                    f"{type(held).__name__} that the function changes",
+                    "@nc.jit\ndef f(state, x):\n    state['sum'] = state['sum'] + x\n    return x\nf(state, x)",
+                    "Inside, a container of tensors is a copy with placeholders; changes to it are lost.",
+                    "@nc.jit\ndef f(state, x):\n    return x, {**state, 'sum': state['sum'] + x}\n"
+                    "y, state = f(state, x)",
+                )
+            )
 
 
 def require_changeable(name: str, given: Sequence[Any], changed: Sequence[int], through: bool = True) -> None:
@@ -141,12 +156,16 @@ def require_changeable(name: str, given: Sequence[Any], changed: Sequence[int], 
         x = given[k]
         if through:
             if not isinstance(x, Value):
-                raise ArgumentError(f"{name}: an argument that `x[i] = v` changes must be a tensor; got a NumPy array; "
-                                    "pass nc.asarray(x), or return the result")
+                raise ArgumentError(
+                    f"{name}: an argument that `x[i] = v` changes must be a tensor; got a NumPy array; "
+                    "pass nc.asarray(x), or return the result"
+                )
             require_no_leaf(x)
         if isinstance(x, Value | np.ndarray) and sum(x is other for other in given) > 1:
-            raise ArgumentError(f"{name}: an argument that `x[i] = v` changes must be given once; the same tensor "
-                                "occurs twice; pass x.detach() for the other one")
+            raise ArgumentError(
+                f"{name}: an argument that `x[i] = v` changes must be given once; the same tensor "
+                "occurs twice; pass x.detach() for the other one"
+            )
 
 
 def _same(a: object, b: object) -> bool:

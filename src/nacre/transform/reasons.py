@@ -11,8 +11,9 @@ from nacre.base.types import TensorType
 from nacre.transform.concrete import ConcreteFunction
 
 
-def reason(function: Callable[..., Any], key: Any, variants: Sequence[ConcreteFunction],
-           order: Sequence[ConcreteFunction]) -> str:
+def reason(
+    function: Callable[..., Any], key: Any, variants: Sequence[ConcreteFunction], order: Sequence[ConcreteFunction]
+) -> str:
     """What differs from the last one of `variants`, which have this key, or else from the most similar one of all."""
     if not order:
         return "first call"
@@ -93,8 +94,11 @@ def _of_structures(now: Structure, before: Structure, named: Sequence[str]) -> I
         if a != b:
             name = named[at].partition("[")[0] if a.leaves else str(k)
             told, told_before = _container(a), _container(b)
-            yield (f"argument {name} is {told}, was {told_before}" if told != told_before
-                   else f"argument {name} has another structure")
+            yield (
+                f"argument {name} is {told}, was {told_before}"
+                if told != told_before
+                else f"argument {name} has another structure"
+            )
         at += a.leaves
     if words == words_before and now.children[1] != before.children[1]:
         yield "a keyword argument has another structure"

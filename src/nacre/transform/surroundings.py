@@ -113,9 +113,7 @@ def stage_function(
         result: Any = f(*filled)
         require_results(operation, [result])
         if pair and not is_pair(result):
-            raise ArgumentError(
-                f"{operation}: the function must return (carry, y); got {type(result).__name__}"
-            )
+            raise ArgumentError(f"{operation}: the function must return (carry, y); got {type(result).__name__}")
         outputs: list[Value] = []
         for part in result if pair else (result,):
             leaves, structure = tree.flatten(part)
@@ -146,9 +144,7 @@ class Surroundings:
         read_gradients: dict[Variable, None] = {}
         for t in traces:
             self.captures |= {_identity(x): x for x in t.captures}
-            read |= dict.fromkeys(
-                [r.variable for r in t.variables if r.input is not None or r.written]
-            )
+            read |= dict.fromkeys([r.variable for r in t.variables if r.input is not None or r.written])
             self.written |= dict.fromkeys(t.variable_outputs)
             read_gradients |= dict.fromkeys([*t.gradient_inputs, *t.gradient_outputs])
             self.written_gradients |= dict.fromkeys(t.gradient_outputs)
@@ -199,11 +195,7 @@ class Surroundings:
         of_variables = outputs[at : at + len(self.variables)]
         of_gradients = outputs[at + len(self.variables) :]
         kept = [x for v, x in zip(self.variables, of_variables, strict=True) if v in self.written]
-        return kept + [
-            x
-            for v, x in zip(self.gradients, of_gradients, strict=True)
-            if v in self.written_gradients
-        ]
+        return kept + [x for v, x in zip(self.gradients, of_gradients, strict=True) if v in self.written_gradients]
 
     def put_back(self, values: Sequence[Value]) -> None:
         """Assign the values that `changed` selects."""

@@ -40,9 +40,7 @@ def vmap(
     """
 
     if randomness not in get_args(Randomness):
-        raise ArgumentError(
-            f'vmap: randomness must be "error", "same" or "different"; got {randomness!r}'
-        )
+        raise ArgumentError(f'vmap: randomness must be "error", "same" or "different"; got {randomness!r}')
 
     @like(f)
     def batched(*args: Any, **kwargs: Any) -> Any:
@@ -50,9 +48,7 @@ def vmap(
         leaves, structure = tree.flatten(list(args))
         spread: Any = [*in_axes] if isinstance(in_axes, tuple | list) else in_axes
         axes = _spread("vmap: in_axes", spread, structure)
-        places = [
-            k for k, leaf in enumerate(leaves) if is_tensor(leaf) and not isinstance(leaf, Variable)
-        ]
+        places = [k for k, leaf in enumerate(leaves) if is_tensor(leaf) and not isinstance(leaf, Variable)]
         inputs = [as_value(leaves[k], "vmap") for k in places]
         chosen = [
             None if (axis := axes[k]) is None else normal_axis(axis, x.type.rank, "vmap")
@@ -88,11 +84,7 @@ def _spread(what: str, axes: MappedAxes, structure: tree.Structure) -> list[int 
         return [axes] * structure.leaves
     parts = _parts(given, structure)
     if parts is not None:
-        return [
-            a
-            for part, child in zip(parts, structure.children, strict=True)
-            for a in _spread(what, part, child)
-        ]
+        return [a for part, child in zip(parts, structure.children, strict=True) for a in _spread(what, part, child)]
     raise ArgumentError(f"{what}: the value must be {_described(structure)}; got {shown(given)}; {_written(structure)}")
 
 
@@ -127,17 +119,11 @@ def _written(structure: tree.Structure) -> str:
 
 
 def _size(inputs: Sequence[Value], axes: Sequence[int | None]) -> Size:
-    sizes = list(
-        dict.fromkeys(x.type.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None)
-    )
+    sizes = list(dict.fromkeys(x.type.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None))
     if not sizes:
-        raise ArgumentError(
-            "vmap: at least one argument must have a batch axis; got none; see in_axes"
-        )
+        raise ArgumentError("vmap: at least one argument must have a batch axis; got none; see in_axes")
     if len(sizes) > 1:
-        shown = ", ".join(
-            f"{x.type} along axis {a}" for x, a in zip(inputs, axes, strict=True) if a is not None
-        )
+        shown = ", ".join(f"{x.type} along axis {a}" for x, a in zip(inputs, axes, strict=True) if a is not None)
         raise ShapeError(f"vmap: batch axes must have one size; got {shown}")
     return sizes[0]
 
@@ -145,9 +131,7 @@ def _size(inputs: Sequence[Value], axes: Sequence[int | None]) -> Size:
 def _placed(y: Value, axis: int | None, target: int | None, size: Size) -> Value:
     if target is None:
         if axis is not None:
-            raise ArgumentError(
-                "vmap: out_axes may be None only for a result that is not batched; got a batched one"
-            )
+            raise ArgumentError("vmap: out_axes may be None only for a result that is not batched; got a batched one")
         return y
     rank = y.type.rank + (axis is None)
     return to_axis(y, axis, normal_axis(target, rank, "vmap"), size)

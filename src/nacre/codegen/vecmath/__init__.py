@@ -144,9 +144,7 @@ def apply(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
     Raises DTypeError where the operation does not take the dtype.
     """
     if not supports(op, dtype):
-        raise DTypeError(
-            f"{op}: the operation does not exist for {dtype.name}; convert the operands"
-        )
+        raise DTypeError(f"{op}: the operation does not exist for {dtype.name}; convert the operands")
     if op == "select":
         return b.select(*args)
     if dtype.kind == "b":
@@ -185,8 +183,8 @@ def bitcast(b: Backend, x: Value, source: DType, target: DType) -> Value:
     """
     if source.bits != target.bits:
         raise DTypeError(
-            f"bitcast: dtypes must have one width; got {source.name} and {target.name}; "
-            "use cast to convert the value"
+            f"bitcast: dtypes must have one width; got {source.name} and {target.name}; use cast to convert the value"
         )
-    return b.bitcast(x, basic.bits_type(x.ty, source.bits) if target.is_integer else
-                     x.ty.replace(source.llvm, target.llvm))
+    return b.bitcast(
+        x, basic.bits_type(x.ty, source.bits) if target.is_integer else x.ty.replace(source.llvm, target.llvm)
+    )

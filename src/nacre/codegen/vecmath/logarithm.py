@@ -192,9 +192,7 @@ def log2_in_two(x: Real) -> tuple[Real, Real]:
     z, z_low = two_product(s, s)
     z_low = fma(s + s, s_low, z_low)
     # w = z (2/3 + z Q(z)), so that log(1 + f) = s (2 + w)
-    inner, inner_low = fast_two_sum(
-        f.constant(TWO_THIRDS_HIGH[scalar]), z * polynomial(z, ATANH_REST[scalar])
-    )
+    inner, inner_low = fast_two_sum(f.constant(TWO_THIRDS_HIGH[scalar]), z * polynomial(z, ATANH_REST[scalar]))
     inner_low = inner_low + TWO_THIRDS_LOW[scalar]
     w, w_low = two_product(z, inner)
     w_low = w_low + fma(z, inner_low, z_low * inner)

@@ -102,7 +102,7 @@ def _pick_of_halves(f: Function, table: Sequence[float], index: Val) -> Val:
 
 def _pick_of_bytes(f: Function, table: Sequence[float], index: Val) -> Val:
     chars, count = vec("i8", 16), 4
-    parts = [f.bitcast(f.vector("float", table[k:k + count]), chars) for k in range(0, PICKED, count)]
+    parts = [f.bitcast(f.vector("float", table[k : k + count]), chars) for k in range(0, PICKED, count)]
     places = f.add(f.mul(f.and_(index, PICKED - 1), 0x04040404), 0x03020100)
     found = f.call("llvm.aarch64.neon.tbl4.v16i8", chars, [*parts, f.bitcast(places, chars)])
     return f.bitcast(found, vec("float", count))

@@ -24,51 +24,71 @@ class Backend(Protocol):
 
     def const(self, ty: str, value: float | int | bool) -> Value:
         """A constant of the LLVM type `ty`, in all lanes."""
+
     def add(self, a: Value, b: Value) -> Value:
         """a + b of integers, wrapping."""
+
     def sub(self, a: Value, b: Value) -> Value:
         """a - b of integers, wrapping."""
+
     def mul(self, a: Value, b: Value) -> Value:
         """a * b of integers, wrapping."""
+
     def binary(self, op: str, a: Value, b: Value) -> Value:
         """The LLVM integer instruction `op` (sdiv, urem, ...) of two values."""
+
     def and_(self, a: Value, b: Value) -> Value:
         """Bitwise and."""
+
     def or_(self, a: Value, b: Value) -> Value:
         """Bitwise or."""
+
     def xor(self, a: Value, b: Value) -> Value:
         """Bitwise exclusive or."""
+
     def shl(self, a: Value, b: Value) -> Value:
         """Shift left."""
+
     def lshr(self, a: Value, b: Value) -> Value:
         """Shift right, zeros coming in."""
+
     def ashr(self, a: Value, b: Value) -> Value:
         """Shift right, copies of the sign coming in."""
+
     def fadd(self, a: Value, b: Value) -> Value:
         """a + b of floats, rounded once."""
+
     def fsub(self, a: Value, b: Value) -> Value:
         """a - b of floats, rounded once."""
+
     def fmul(self, a: Value, b: Value) -> Value:
         """a * b of floats, rounded once."""
+
     def fdiv(self, a: Value, b: Value) -> Value:
         """a / b of floats, rounded once."""
+
     def fneg(self, a: Value) -> Value:
         """-a of floats."""
+
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c of floats, rounded once."""
+
     def icmp(self, predicate: str, a: Value, b: Value) -> Value:
         """Whether a `predicate` b of integers, i1 per lane."""
+
     def fcmp(self, predicate: str, a: Value, b: Value) -> Value:
         """Whether a `predicate` b of floats, i1 per lane."""
+
     def select(self, cond: Value, yes: Value, no: Value) -> Value:
         """`yes` where the condition holds, else `no`."""
+
     def cast(self, op: str, a: Value, scalar: str) -> Value:
         """The LLVM conversion `op` (zext, fptrunc, ...) to lanes of type `scalar`."""
+
     def bitcast(self, a: Value, ty: str) -> Value:
         """The bits read as a type of the same width."""
-    def intrinsic(
-        self, name: str, ret: str, args: Sequence[Value], *, overload: Sequence[str] | None = None
-    ) -> Value:
+
+    def intrinsic(self, name: str, ret: str, args: Sequence[Value], *, overload: Sequence[str] | None = None) -> Value:
         """The LLVM intrinsic `name`, which returns type `ret`."""
 
 
@@ -359,10 +379,7 @@ def rarely(cond: Truth, fast: Sequence[Any], slow: Callable[[], Sequence[Any]]) 
     after = b.block
     b.jump(f"{stem}.done")
     b.label(f"{stem}.done")
-    return [
-        type(f)(b, b.phi(f.v.ty, [(f.v, before), (s.v, after)]))
-        for s, f in zip(found, fast, strict=True)
-    ]
+    return [type(f)(b, b.phi(f.v.ty, [(f.v, before), (s.v, after)])) for s, f in zip(found, fast, strict=True)]
 
 
 def repeat(count: int, values: Sequence[Real], step: Callable[..., Sequence[Real]]) -> list[Real]:

@@ -495,7 +495,8 @@ def rrelu(x: TensorLike, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     def compute(v: Any) -> Any:
         """The slope is drawn for each element."""
         slope: Any = (
-            random.uniform(v.type.shape, lower, upper, v.type.dtype) if training and lower != upper
+            random.uniform(v.type.shape, lower, upper, v.type.dtype)
+            if training and lower != upper
             else (lower + upper) / 2
         )
         return where(v > 0.0, v, v * slope)

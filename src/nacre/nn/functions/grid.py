@@ -76,8 +76,12 @@ def _check(held: Tensor, places: Tensor, mode: str, padding_mode: str) -> None:
         )
     if padding_mode not in PADDINGS:
         raise ArgumentError(f"grid_sample: padding_mode must be one of {', '.join(PADDINGS)}; got {padding_mode!r}")
-    if rank not in (2, 3) or len(places.type.shape) != rank + 2 or places.type.shape[-1] != rank or \
-            places.type.shape[0] != held.type.shape[0]:
+    if (
+        rank not in (2, 3)
+        or len(places.type.shape) != rank + 2
+        or places.type.shape[-1] != rank
+        or places.type.shape[0] != held.type.shape[0]
+    ):
         raise ShapeError(
             "grid_sample: input must be [N, C, H, W] with a grid [N, h, w, 2], or [N, C, D, H, W] with [N, d, h, w, "
             f"3]; got {held.type} and {places.type}"
@@ -103,8 +107,9 @@ class _Axis:
         if mode == "bicubic":
             low = f.floor(exact)
             part = exact - low
-            self.taps = [self._tap(self._moved(low + (k - 1)), _cubic(f.abs(part - (k - 1)), k in (1, 2)))
-                         for k in range(4)]
+            self.taps = [
+                self._tap(self._moved(low + (k - 1)), _cubic(f.abs(part - (k - 1)), k in (1, 2))) for k in range(4)
+            ]
             return
         exact = self._moved(exact)
         if mode == "nearest":

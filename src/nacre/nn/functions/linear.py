@@ -157,9 +157,7 @@ def _bags(wanted: Any, offsets: TensorLike | None, include_last: bool) -> tuple[
     return as_tensor(np.where(within, starts[:, None] + np.arange(longest), 0)), as_tensor(within)
 
 
-def bilinear(
-    input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: TensorLike | None = None
-) -> Tensor:
+def bilinear(input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """x₁ᵀ · W · x₂ + bias for each matrix W of weight [out, in1, in2], over the last axes → [..., out].
 
     Raises ShapeError if the sizes do not match.
@@ -168,8 +166,10 @@ def bilinear(
     Tensor([63.], f32[1])
     """
     (a, b, w), _ = meet("bilinear", (input1, input2, weight))
-    if len(w.type.shape) != 3 or (a.type.shape[-1:], b.type.shape[-1:]) != (w.type.shape[1:2], w.type.shape[2:]) or (
-        a.type.shape[:-1] != b.type.shape[:-1]
+    if (
+        len(w.type.shape) != 3
+        or (a.type.shape[-1:], b.type.shape[-1:]) != (w.type.shape[1:2], w.type.shape[2:])
+        or (a.type.shape[:-1] != b.type.shape[:-1])
     ):
         raise ShapeError(
             f"bilinear: inputs must be [..., in1] and [..., in2], and weight [out, in1, in2]; got {a.type}, {b.type} "

@@ -243,4 +243,3 @@ def _alignments(logs: Any, labels: Any, frames: Any, sizes: Any, blank: int) -> 
     ends = where((sizes[:, None] > 0) | (pointwise.iota(ends.type.shape, 1, int64) == 0), ends, low)
     high = ends.max(axis=1).detach()
     return -(pointwise.log(sum_(pointwise.exp(ends - high[:, None]), axis=1)) + high)
-

@@ -293,9 +293,7 @@ def instance_norm(
     return composite("instance_norm", held, compute)
 
 
-def local_response_norm(
-    x: TensorLike, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
+def local_response_norm(x: TensorLike, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """x / (k + alpha · mean(x²))^beta, with the mean over `size` neighbouring channels of x [N, C, ...].
 
     Absent channels count as 0.  The result has the shape and dtype of x.  Raises ShapeError for another rank, or unless

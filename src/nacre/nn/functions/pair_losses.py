@@ -100,9 +100,7 @@ def mse_loss(
     return _pairwise("mse_loss", input, target, reduction, compute, weight)
 
 
-def l1_loss(
-    input: TensorLike, target: TensorLike, reduction: str = "mean", weight: TensorLike | None = None
-) -> Tensor:
+def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", weight: TensorLike | None = None) -> Tensor:
     """|input − target|.
 
     Shapes, dtypes, reductions and errors are those of `mse_loss`.
@@ -312,9 +310,7 @@ def gaussian_nll_loss(
 # ---- margins
 
 
-def hinge_embedding_loss(
-    input: TensorLike, target: TensorLike, margin: float = 1.0, reduction: str = "mean"
-) -> Tensor:
+def hinge_embedding_loss(input: TensorLike, target: TensorLike, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """x where the target is 1, max(0, margin − x) where it is −1.
 
     Shapes, dtypes, reductions and errors are those of `mse_loss`.

@@ -92,8 +92,9 @@ _PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _circled
 def _filled_margins(x: Any, margins: Sequence[tuple[int, int]], value: float) -> Any:
     rank = len(x.type.shape)
     whole = [(0, 0)] * (rank - len(margins)) + list(margins)[::-1]
-    starts, stops = tuple(max(0, -a) for a, _ in whole), tuple(
-        s - max(0, -b) for s, (_, b) in zip(x.type.shape, whole, strict=True)
+    starts, stops = (
+        tuple(max(0, -a) for a, _ in whole),
+        tuple(s - max(0, -b) for s, (_, b) in zip(x.type.shape, whole, strict=True)),
     )
     if any(isinstance(b, int) and a > b for a, b in zip(starts, stops, strict=True)):
         raise ShapeError(f"pad: the margins must leave some elements of {x.type}; got {list(margins)}")
@@ -217,9 +218,7 @@ def _resized(x: Any, axis: int, taps: Taps) -> Any:
 # ---- patches
 
 
-def unfold(
-    x: TensorLike, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
-) -> Tensor:
+def unfold(x: TensorLike, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """The patches of images [N, C, H, W] as columns [N, C · kh · kw, patches].
 
     Raises ShapeError for images smaller than a patch, ArgumentError for sizes out of range.

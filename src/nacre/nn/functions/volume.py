@@ -182,8 +182,12 @@ def conv_transpose1d(
     flat = view.reshape(filters, (*filters.type.shape[:2], 1, filters.type.shape[2]))
     step, margin, more, spacing = (
         one(n, operation, what)
-        for n, what in ((stride, "stride"), (padding, "padding"), (output_padding, "output_padding"),
-                        (dilation, "dilation"))
+        for n, what in (
+            (stride, "stride"),
+            (padding, "padding"),
+            (output_padding, "output_padding"),
+            (dilation, "dilation"),
+        )
     )
     y: Any = conv_transpose2d(rows, flat, bias, (1, step), (0, margin), (0, more), groups, (1, spacing))
     return view.reshape(y, (*y.type.shape[:-2], y.type.shape[-1]))
