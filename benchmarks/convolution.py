@@ -79,10 +79,10 @@ def nacre(names: list[str], isa_name: str, threads: int) -> None:
     """Time Nacre's kernels."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     run_steps = importlib.import_module("codegen.run_steps")
-    convolve = importlib.import_module("nacre.codegen.convolve")
-    order = importlib.import_module("nacre.kernel.order_convolve")
-    winograd = importlib.import_module("nacre.codegen.convolve_winograd").winograd
-    winograd_weight = importlib.import_module("nacre.codegen.convolve_winograd_weight").winograd_weight
+    convolve = importlib.import_module("nacre.codegen.convolution.kernel")
+    order = importlib.import_module("nacre.kernel.order_convolution")
+    winograd = importlib.import_module("nacre.codegen.convolution.winograd").winograd
+    winograd_weight = importlib.import_module("nacre.codegen.convolution.winograd_weight").winograd_weight
     sides = importlib.import_module("nacre.kernel.order_winograd")
     isa = importlib.import_module("nacre.codegen.isa").BY_NAME[isa_name]
     crew = Crew(threads)

@@ -21,7 +21,7 @@ import numpy as np
 
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
-from nacre.codegen.contract import contract, is_thin
+from nacre.codegen.gemm.kernel import contract, is_thin
 from nacre.codegen.isa import BY_NAME
 from nacre.native import engine
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-import nacre.compile.executor  # noqa: F401  (operations need it)
+import nacre.compile.program.executor  # noqa: F401  (operations need it)
 from nacre.native.pool import pool
 from nacre.runtime import plan
 

@@ -37,15 +37,15 @@ from nacre.base import tree
 from nacre.base.dims import evaluate
 from nacre.base.dtypes import ALL
 from nacre.base.types import TensorType
-from nacre.compile import stored
-from nacre.compile.executor import EXECUTOR
+from nacre.compile.program import cache as stored
+from nacre.compile.program.executor import EXECUTOR
 from nacre.formats.safetensors import opened
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Builder, Graph
 from nacre.ir.primitive import registered
 from nacre.ir.text import parse, print_graph
 from nacre.native import cache as objects
-from nacre.runtime import choice
+from nacre.runtime import tunables
 
 PATIENCE = 20  # seconds that one mutation may take in Python; three times as long where Python has no say
 SHARES = {
@@ -511,12 +511,12 @@ def cache(folder: Path) -> Callable[[random.Random], None]:
         """Compile, or read, the program as a new process would, and run it."""
         objects._shared = objects.ObjectCache(objects.DiskCache(place))  # type: ignore[reportPrivateUsage]
         stored._disk.cache_clear()  # type: ignore[reportPrivateUsage]
-        choice.best.cache_clear()
+        tunables.best.cache_clear()
         (buffer,) = stored.program(graph).run([x.data.address], {})
         return bytes(buffer.view(24)) if hasattr(buffer, "view") else _bytes(buffer.address, 24)
 
     wanted = fresh()
-    choice.keep({"a choice": 3})
+    tunables.keep({"a choice": 3})
     files = {p: p.read_bytes() for p in place.rglob("*") if p.is_file() and p.suffix in (".o", ".json")}
 
     def attack(rng: random.Random) -> None:
@@ -533,7 +533,7 @@ def cache(folder: Path) -> Callable[[random.Random], None]:
             elif kind < 0.95:
                 os.mkfifo(path)
         assert fresh() == wanted, "another program ran"
-        choice.choose("a choice", (1, 2, 3))
+        tunables.choose("a choice", (1, 2, 3))
         for path, old in files.items():
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre.compile.executor import EXECUTOR
 from nacre.compile.pipeline import compile_graph
+from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.stage import stage
 from nacre.native.engine import host_target

@@ -50,11 +50,11 @@ def _all() -> list[str]:
 def _namespace() -> Any:
     """The public names, loaded at the first use of one; the code that every program needs is made meanwhile."""
     if "nacre.api.namespace" not in sys.modules:
-        with import_module("nacre.base.garbage").uncollected():
+        with import_module("nacre.base.gc_pause").uncollected():
             for module in ("nacre.runtime.buffer", "nacre.native.pool"):
                 import_module(module).begin()
             import_module("nacre.api.namespace")
-            import_module("nacre.codegen.entry").begin()
+            import_module("nacre.codegen.entry.points").begin()
     return import_module("nacre.api.namespace")
 
 
@@ -98,18 +98,18 @@ if TYPE_CHECKING:
     from nacre import train as train
     from nacre.api import random as random
     from nacre.api import tree as tree
-    from nacre.api.analysis import *
     from nacre.api.creation import *
     from nacre.api.functions import *
     from nacre.api.indexing import *
-    from nacre.api.interchange import *
     from nacre.api.linalg import *
     from nacre.api.manipulation import *
+    from nacre.api.printing import *
     from nacre.api.reductions import *
     from nacre.api.settings import *
     from nacre.api.slices import *
     from nacre.api.sorting import *
     from nacre.api.tensor import Tensor as Tensor
+    from nacre.api.transcendental import *
     from nacre.base.dims import Dim as _Dim
     from nacre.base.dtypes import DType as DType
     from nacre.base.dtypes import bfloat16 as bfloat16

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nacre.codegen.program import driver_text
+from nacre.codegen.entry.driver import driver_text
 from nacre.native import cache
 from nacre.native.engine import cross_target
 from nacre.runtime.executable import Code, Executable

@@ -12,7 +12,7 @@ import numpy as np
 import nacre as nc
 from nacre.base.dtypes import float32
 from nacre.base.types import TensorType
-from nacre.compile.executor import EXECUTOR
+from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.stage import derived
 from nacre.ir.graph import Graph

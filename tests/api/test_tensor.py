@@ -14,7 +14,7 @@ import nacre as nc
 from nacre import nn
 from nacre.api import memo
 from nacre.base.errors import TRACED
-from nacre.compile import executor
+from nacre.compile.program import executor
 
 X = np.float32([[1, 2, 3], [4, 5, 6]])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.base.known import LIMIT, known_by_identity
+from nacre.base.identity_cache import LIMIT, known_by_identity
 from nacre.base.locks import Turns, once
 
 FIRST = """

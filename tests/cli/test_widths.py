@@ -16,7 +16,7 @@ import nacre as nc
 from cli.test_demo import report as demo_report
 from nacre.cli import bench, demo, main, topics, tune
 from nacre.cli.commands import commands
-from nacre.compile.tune import Found
+from nacre.compile.program.tune import Found
 from nacre.data import TensorDataset
 from nacre.inspect.ceilings import Ceilings
 from nacre.inspect.machine import Check

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from nacre.base.errors import DeviceError
-from nacre.codegen.convolve_steps import Step, Steps
+from nacre.codegen.convolution.sequence import Step, Steps
 from nacre.native.engine import Library, compile_text, host_target, load
 from nacre.runtime.plan import READY
 

@@ -15,9 +15,8 @@ import nacre as nc
 from nacre.base import state
 from nacre.base.errors import OutOfMemory
 from nacre.base.state import gradients
-from nacre.codegen import record
-from nacre.codegen.entry import entry, view_entry
-from nacre.codegen.record import Recording
+from nacre.codegen.entry.points import entry, tape_stub, view_entry
+from nacre.codegen.entry.tape_stub import Recording
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.linearise import fused_rule, rule_for
 from nacre.interpret.stage import stage
@@ -44,7 +43,7 @@ ADD = executable(lambda x, y: [x + y], X, Y)
 
 
 def test_slots_lie_where_python_says() -> None:
-    places = record.offsets()
+    places = tape_stub.offsets()
     for names in (("type", "data", "layout", "node"), ("level", "number", "parents", "rule", "saved")):
         assert len({places[name] for name in names}) == len(names)
         assert all(places[name] >= 16 for name in names)

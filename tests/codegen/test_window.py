@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codegen.run_steps import Compiled, assert_same_bits, available
-from nacre.codegen import window as kernels
-from nacre.codegen.convolve_steps import Place, Steps
+from nacre.codegen.convolution.sequence import Place, Steps
 from nacre.codegen.isa import AVX2, AVX512, Isa
-from nacre.codegen.window_before import Before
+from nacre.codegen.window import kernel as kernels
+from nacre.codegen.window.prologue import Before
 from nacre.kernel import order_window as order
 from nacre.native.text import Function, Val
 

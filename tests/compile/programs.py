@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import nacre as nc
 import nacre.api.tensor  # so that values have operators
 from nacre.interpret.evaluate import from_numpy
-from nacre.ops import contract, pointwise, reduce, view
+from nacre.ops import dot, pointwise, reduce, view
 from nacre.trace.value import Value
 
 SIZES = (0, 1, 2, 3, 5, 8, 17)
@@ -125,7 +125,7 @@ def _product(known: Sequence[Any], a: int, b: int, c: int) -> Any:
     if not pairs:
         return None
     i, j = pairs[c % len(pairs)]
-    return contract.dot(x, y, ((i,), (j,)))
+    return dot.dot(x, y, ((i,), (j,)))
 
 
 def _constant(known: Sequence[Any], a: int, b: int, c: int) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import nacre as nc
-from nacre.compile import attend_find, cluster
+from nacre.compile.fusion import graph
+from nacre.compile.passes import attention_pattern
 from nacre.compile.pipeline import compile_graph
 
 
@@ -36,7 +37,8 @@ def exponentials(steps: int) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize(
-    ("program", "module", "name"), [(gradient_of_recurrence, cluster, "current"), (exponentials, attend_find, "uses")]
+    ("program", "module", "name"),
+    [(gradient_of_recurrence, graph, "current"), (exponentials, attention_pattern, "uses")],
 )
 def test_work_grows_with_the_equations(
     program: Callable[[int], Callable[[Any], Any]], module: Any, name: str, monkeypatch: pytest.MonkeyPatch
@@ -44,7 +46,7 @@ def test_work_grows_with_the_equations(
     function, work = getattr(module, name), [0]
 
     def counted(*args: Any) -> Any:
-        work[0] += len(args[0].equations) if module is attend_find else 1
+        work[0] += len(args[0].equations) if module is attention_pattern else 1
         return function(*args)
 
     monkeypatch.setattr(module, name, counted)

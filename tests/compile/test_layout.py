@@ -10,7 +10,7 @@ import pytest
 
 import nacre as nc
 from codegen.run_steps import assert_same_bits
-from nacre.compile.layout import layouts
+from nacre.compile.passes.layout import layouts
 
 HEADS = (2, 3, 5, 4)  # examples, heads, rows, features
 

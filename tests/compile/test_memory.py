@@ -15,7 +15,7 @@ from compile.programs import Program, programs
 from compile.test_pipeline import graph_of
 from nacre import nn
 from nacre.base.dtypes import float32, int32
-from nacre.compile.memory import overwritable, plan_memory
+from nacre.compile.buffers.reuse import overwritable, plan_memory
 from nacre.compile.pipeline import compile_graph
 from nacre.kernel.ast import Buffer, For, Index, Kernel, Load, Store, apply, const, index_add
 from nacre.runtime.plan import ALIGN, Launch, Plan, Storage, arena, epochs

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 
 import nacre as nc
 from compile.programs import NEAR_PRODUCTS, Program, programs
-from nacre.codegen import nest_oracle
+from nacre.codegen.loops import oracle
 from nacre.compile.pipeline import Compiled, compile_graph
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Graph
 from nacre.native.pool import pool
-from nacre.ops import contract
+from nacre.ops import dot
 from nacre.runtime.plan import Pointer
 from nacre.trace.value import Value, make
 from same_bits import canonical
@@ -109,7 +109,7 @@ class Memory:
             assert kernel is not None
             pointers = [s for s in launch.slots if isinstance(s, Pointer)]
             inputs = [self.view(p, b) for p, b in zip(pointers, kernel.inputs, strict=False)]
-            results = nest_oracle.run(kernel, [np.array(x) for x in inputs], {})
+            results = oracle.run(kernel, [np.array(x) for x in inputs], {})
             for p, b, y in zip(pointers[-len(kernel.outputs) :], kernel.outputs, results, strict=True):
                 self.view(p, b)[...] = y
         found: list[bytes] = []
@@ -212,7 +212,7 @@ def test_deep_graphs_compile_without_recursion(kind: str, length: int) -> None:
 def test_products_of_nothing(shapes: Any, axes: Any) -> None:
     x, y = (nc.ones(s) for s in shapes)
     wanted = np.tensordot(x.numpy(), y.numpy(), axes).astype(np.float32)
-    for f in (lambda x, y: contract.dot(x, y, axes), nc.jit(lambda x, y: contract.dot(x, y, axes) * 1 + 0)):
+    for f in (lambda x, y: dot.dot(x, y, axes), nc.jit(lambda x, y: dot.dot(x, y, axes) * 1 + 0)):
         np.testing.assert_array_equal(f(x, y).numpy(), wanted)
 
 

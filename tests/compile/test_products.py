@@ -9,11 +9,11 @@ import pytest
 
 import nacre as nc
 from nacre.base import dtypes
-from nacre.codegen.contract import contract
-from nacre.codegen.contract_plan import make_plan
+from nacre.codegen.gemm.kernel import contract
+from nacre.codegen.gemm.plan import make_plan
 from nacre.codegen.isa import BY_NAME
 from nacre.compile.pipeline import compile_graph
-from nacre.ops.contract import widened_dot
+from nacre.ops.dot import widened_dot
 
 ROWS = 6  # of a product that has the one row among others
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 import nacre as nc
 from compile.programs import Program, programs
 from compile.test_pipeline import graph_of
-from nacre.compile.simplify import share, simplify
+from nacre.compile.passes.simplify import share, simplify
 from nacre.interpret.stage import run, stage
 from nacre.ir.graph import Graph, Var
 from same_bits import canonical

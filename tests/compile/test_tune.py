@@ -13,11 +13,11 @@ import pytest
 import nacre as nc
 from nacre import nn
 from nacre.cli.main import main
-from nacre.codegen.contract_plan import product_cuts
-from nacre.compile import tune as tuning
-from nacre.compile.tune import Found, tune
-from nacre.runtime import choice
+from nacre.codegen.gemm.plan import product_cuts
+from nacre.compile.program import tune as tuning
+from nacre.compile.program.tune import Found, tune
 from nacre.runtime import plan as planning
+from nacre.runtime import tunables
 from nacre.runtime.executable import Executable
 from nacre.transform.concrete import Prepared
 
@@ -26,13 +26,13 @@ from nacre.transform.concrete import Prepared
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of the test for what is found, and steps that are divided however small they are."""
     path = tmp_path / "tuned.json"
-    monkeypatch.setattr(choice, "_path", lambda: str(path))
+    monkeypatch.setattr(tunables, "_path", lambda: str(path))
     for name in ("ALONE_COST", "SHARE_COST", "CHUNK_COST"):
         monkeypatch.setattr(planning, name, 1)
-    choice.best.cache_clear()
+    tunables.best.cache_clear()
     threads = nc.get_threads()
     yield path
-    choice.best.cache_clear()
+    tunables.best.cache_clear()
     nc.set_threads(threads)
 
 
@@ -66,7 +66,7 @@ def test_no_option_changes_a_bit(f: Callable[..., Any], shapes: tuple[tuple[int,
     assert choices
     for name, (_, options) in choices.items():
         for option in options:
-            with choice.trying({name: option}):
+            with tunables.trying({name: option}):
                 assert outputs(p, executable) == usual, (name, option)
     executable.bounds.clear()
 
@@ -76,13 +76,13 @@ def test_the_search_keeps_and_uses_what_it_finds(kept: Path) -> None:
     executable = prepared(lambda a, b: nc.exp(a @ b), (96, 64), (64, 200)).compiled.executable
     found = tune(executable, rounds=3)
     assert found and all(len(f.least) == len(f.options) > 1 for f in found)
-    assert set(choice.best()) == {f.name for f in found} and not tune(executable, rounds=1)
+    assert set(tunables.best()) == {f.name for f in found} and not tune(executable, rounds=1)
     written = json.loads(kept.read_text())
-    choice.best.cache_clear()
-    assert choice.best() == next(iter(written.values()))
+    tunables.best.cache_clear()
+    assert tunables.best() == next(iter(written.values()))
     for f in found:
-        assert choice.choose(f.name, f.options) == f.options[f.taken]
-    assert choice.forget() == len(found) and not choice.best()
+        assert tunables.choose(f.name, f.options) == f.options[f.taken]
+    assert tunables.forget() == len(found) and not tunables.best()
 
 
 def test_a_better_option_is_better_by_a_margin() -> None:
@@ -96,11 +96,11 @@ def test_a_better_option_is_better_by_a_margin() -> None:
 def test_damaged_and_outdated_choices_are_as_good_as_absent(kept: Path) -> None:
     for text in ("{", "[]", '{"x": 3}'):
         kept.write_text(text)
-        choice.best.cache_clear()
-        assert choice.choose("a", ((1, 2), (3, 4))) == (1, 2)
-    choice.keep({"a": (3, 4), "b": (9, 9)})
-    assert choice.choose("a", ((1, 2), (3, 4))) == (3, 4)
-    assert choice.choose("b", ((1, 2), (3, 4))) == (1, 2)
+        tunables.best.cache_clear()
+        assert tunables.choose("a", ((1, 2), (3, 4))) == (1, 2)
+    tunables.keep({"a": (3, 4), "b": (9, 9)})
+    assert tunables.choose("a", ((1, 2), (3, 4))) == (3, 4)
+    assert tunables.choose("b", ((1, 2), (3, 4))) == (1, 2)
 
 
 def test_the_model_comes_first_and_options_are_sound() -> None:
@@ -114,7 +114,7 @@ def test_the_environment_asks_for_a_search(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("NACRE_TUNE", "1")
     f, x = nc.jit(lambda x: nc.sum(nc.exp(x) * x, axis=1)), nc.ones((321, 45))
     f(x)
-    assert choice.best()
+    assert tunables.best()
     monkeypatch.setenv("NACRE_TUNE", "0")
     assert not tuning.wanted()
 
@@ -138,4 +138,4 @@ def test_a_product_has_blockings_to_choose_from() -> None:
     tiling = step.cut.args[0]  # type: ignore[union-attr]
     cuts = product_cuts(tiling, tuple(step.cut_sizes), 4)  # type: ignore[arg-type]
     assert len(cuts) > 3 and len(set(cuts)) == len(cuts)
-    assert cuts[0] == choice.choose("not kept", cuts)
+    assert cuts[0] == tunables.choose("not kept", cuts)

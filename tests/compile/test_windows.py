@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre.compile.executor import CompilingExecutor
 from nacre.compile.pipeline import compile_graph
+from nacre.compile.program.executor import CompilingExecutor
 from nacre.nn import functional as F
 
 

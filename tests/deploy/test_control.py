@@ -11,7 +11,7 @@ import pytest
 import nacre as nc
 from deploy.calls import Library, can_link, same
 from nacre import deploy, nn
-from nacre.compile import bands
+from nacre.compile.passes import strip_mining
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
 
@@ -102,8 +102,8 @@ def test_recurrent_networks(tmp_path: Path) -> None:
 
 
 def test_products_in_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bands, "LARGE", 1000)
-    monkeypatch.setattr(bands, "NEAR", 0)
+    monkeypatch.setattr(strip_mining, "LARGE", 1000)
+    monkeypatch.setattr(strip_mining, "NEAR", 0)
     w, many = matrix(7, 900), RNG.normal(size=(800, 7)).astype(np.float32)
 
     def loss(x: Any) -> Any:

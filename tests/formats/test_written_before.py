@@ -15,7 +15,7 @@ from nacre.cli.main import main
 from nacre.ir.text import parse, print_graph
 from nacre.native import cache
 from nacre.native.engine import host_target
-from nacre.runtime import choice
+from nacre.runtime import tunables
 
 KEPT = recorded()
 
@@ -53,13 +53,13 @@ def test_a_training_goes_on(tmp_path: Path) -> None:
 def test_tuned_choices_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = host_target()
     names = KEPT["tuned"]["names"]
-    (tmp_path / choice.FILE).write_text(json.dumps({f"{target.cpu} {target.isa}": {name: [7, 9] for name in names}}))
+    (tmp_path / tunables.FILE).write_text(json.dumps({f"{target.cpu} {target.isa}": {name: [7, 9] for name in names}}))
     monkeypatch.setattr(cache.shared().disk, "directory", str(tmp_path))
-    choice.best.cache_clear()
+    tunables.best.cache_clear()
     try:
-        assert all(choice.choose(name, [1, (7, 9)]) == (7, 9) for name in names)
+        assert all(tunables.choose(name, [1, (7, 9)]) == (7, 9) for name in names)
     finally:
-        choice.best.cache_clear()
+        tunables.best.cache_clear()
     if target.isa == KEPT["tuned"]["isa"]:
         assert tunable() == names
 

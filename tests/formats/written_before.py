@@ -27,7 +27,7 @@ from machine_code.programs import programs
 from nacre import nn
 from nacre.ir.text import print_graph
 from nacre.native.engine import host_target
-from nacre.runtime import choice
+from nacre.runtime import tunables
 from train import training  # type: ignore[import-not-found]
 
 FILE = Path(__file__).with_name("written_before.json")
@@ -151,7 +151,7 @@ def tunable() -> list[str]:
     nc.set_threads(2)
     x = _draw(300, 300)
     try:
-        with choice.asked() as asked:
+        with tunables.asked() as asked:
             nc.jit(lambda x: F.softmax(x @ x))(x)
     finally:
         nc.set_threads(before)

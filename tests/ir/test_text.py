@@ -18,9 +18,9 @@ from nacre.base.types import TensorType
 from nacre.ir.graph import Builder, Graph, Literal
 from nacre.ir.primitive import primitive_named
 from nacre.ir.text import _Line, _Values, literal_text, param_text, parse
-from nacre.ops import contract, control, pointwise, reduce, view
+from nacre.ops import control, dot, pointwise, reduce, view
 
-assert contract and control and pointwise and reduce and view  # they register the primitives
+assert dot and control and pointwise and reduce and view  # they register the primitives
 
 F = TensorType((2, 3), float32)
 LOSS = """\

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nacre.base.dims import Dim, Size, evaluate
 from nacre.base.dtypes import int64
-from nacre.codegen.nest_oracle import operate
+from nacre.codegen.loops.oracle import operate
 from nacre.kernel.affine import Affine, Scope, affine, offset
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Local, const, index_add, index_mul
 

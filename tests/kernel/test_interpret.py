@@ -7,7 +7,7 @@ import pytest
 
 from kernel.sample import softmax
 from nacre.base.errors import ArgumentError, GraphError
-from nacre.codegen.nest_oracle import run
+from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Kernel
 from nacre.kernel.order import tree
 from nacre.kernel.schedule import default

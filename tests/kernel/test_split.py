@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codegen.run_nest import ISAS, canonical, execute, numbers
+from codegen.run_loops import ISAS, canonical, execute, numbers
 from nacre.base.dtypes import DType, float32, float64, int32
-from nacre.codegen.nest_oracle import run
+from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Kernel
 from nacre.kernel.check import verify
 from nacre.kernel.schedule import default

@@ -18,7 +18,7 @@ import pytest
 
 from nacre.native import cache, trust
 from nacre.native.cache import DiskCache
-from nacre.runtime import choice
+from nacre.runtime import tunables
 
 KEY = bytes(range(32))
 NOBODY = 65534
@@ -112,7 +112,7 @@ def test_a_planted_link_empties_no_file(tmp_path: Path) -> None:
     os.utime(mine, (0, 0))
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
-    for name in ("trimmed", f"{KEY.hex()}.o.{os.getpid()}.0.tmp", choice.FILE):
+    for name in ("trimmed", f"{KEY.hex()}.o.{os.getpid()}.0.tmp", tunables.FILE):
         (folder / name).symlink_to(mine)
     kept(folder)
     assert mine.read_text() == "years of work"
@@ -314,32 +314,32 @@ def test_any_size_is_taken_or_told_of(monkeypatch: pytest.MonkeyPatch, text: str
     ],
 )
 def test_any_kept_choices_are_taken_or_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    path = tmp_path / choice.FILE
+    path = tmp_path / tunables.FILE
     path.write_bytes(data)
     path.chmod(0o600)
-    monkeypatch.setattr(choice, "_path", lambda: str(path))
-    choice.best.cache_clear()
-    assert choice.choose("a choice", (8, 4)) == 8
-    choice.keep({"a choice": 4})
-    choice.best.cache_clear()
-    assert choice.choose("a choice", (8, 4)) == 4
+    monkeypatch.setattr(tunables, "_path", lambda: str(path))
+    tunables.best.cache_clear()
+    assert tunables.choose("a choice", (8, 4)) == 8
+    tunables.keep({"a choice": 4})
+    tunables.best.cache_clear()
+    assert tunables.choose("a choice", (8, 4)) == 4
     path.chmod(0o666)
-    choice.best.cache_clear()
-    assert choice.choose("a choice", (8, 4)) == 8, "others may have written it"
+    tunables.best.cache_clear()
+    assert tunables.choose("a choice", (8, 4)) == 8, "others may have written it"
     path.unlink()
     os.mkfifo(path)
-    choice.best.cache_clear()
-    assert choice.choose("a choice", (8, 4)) == 8
-    choice.best.cache_clear()
+    tunables.best.cache_clear()
+    assert tunables.choose("a choice", (8, 4)) == 8
+    tunables.best.cache_clear()
 
 
 def test_choices_that_cannot_be_kept_cost_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_path", lambda: "/proc/nowhere/tuned.json")
-    choice.best.cache_clear()
+    monkeypatch.setattr(tunables, "_path", lambda: "/proc/nowhere/tuned.json")
+    tunables.best.cache_clear()
     with pytest.warns(RuntimeWarning, match="tune: the folder for tuning results must be writable"):
-        choice.keep({"a choice": 4})
-    assert choice.choose("a choice", (8, 4)) == 4
-    choice.best.cache_clear()
+        tunables.keep({"a choice": 4})
+    assert tunables.choose("a choice", (8, 4)) == 4
+    tunables.best.cache_clear()
 
 
 def test_a_full_disk_costs_a_warning(tmp_path: Path) -> None:

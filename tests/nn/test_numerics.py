@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre.kernel import order_convolve, order_winograd
+from nacre.kernel import order_convolution, order_winograd
 from nacre.nn import functional as F
 
 
@@ -17,7 +17,7 @@ def rand(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 X, W = rand(2, 16, 6, 7), rand(17, 16, 3, 3, seed=1)
-CONV = order_convolve.convolution(16, 6, 7, 17, (3, 3), padding=((1, 1), (1, 1)))
+CONV = order_convolution.convolution(16, 6, 7, 17, (3, 3), padding=((1, 1), (1, 1)))
 
 
 def f(x: Any, w: Any) -> Any:
@@ -30,7 +30,7 @@ def names(graph: Any) -> list[str]:
 
 def test_the_mode_is_what_a_call_finds() -> None:
     x, w = nc.asarray(X), nc.asarray(W)
-    fast, exact = order_winograd.forward(CONV, X, W), order_convolve.forward(CONV, X, W)
+    fast, exact = order_winograd.forward(CONV, X, W), order_convolution.forward(CONV, X, W)
     assert (fast != exact).any()
     jitted = nc.jit(f)
     outer = nc.jit(lambda x, w: jitted(x, w) + 0.0)
@@ -49,7 +49,7 @@ def test_a_mode_inside_a_function_belongs_to_it() -> None:
             y = f(x, w)
         return y - f(x, w)
 
-    wanted = order_winograd.forward(CONV, X, W) - order_convolve.forward(CONV, X, W)
+    wanted = order_winograd.forward(CONV, X, W) - order_convolution.forward(CONV, X, W)
     for g in (mixed, nc.jit(mixed)):
         np.testing.assert_array_equal(g(nc.asarray(X), nc.asarray(W)).numpy(), wanted)
 

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 
 from nacre.base.dtypes import DType, as_dtype
-from nacre.kernel import order, order_convolve, order_window
+from nacre.kernel import order, order_convolution, order_window
 from nacre.kernel.softfloat import fma, maximum, minimum
 from ops.samples import Array
 
@@ -223,9 +223,9 @@ def chained(a: Array, b: Array) -> Array:
 
 def convolution(
     x: Sequence[int], w: Sequence[int], stride: Any, padding: Any, dilation: Any, groups: int
-) -> order_convolve.Convolution:
+) -> order_convolution.Convolution:
     """The description of a convolution from its operands' shapes."""
-    return order_convolve.convolution(
+    return order_convolution.convolution(
         x[1],
         x[2],
         x[3],

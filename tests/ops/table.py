@@ -6,7 +6,7 @@ True
 
 from __future__ import annotations
 
-from ops import rows_contract, rows_index, rows_pointwise, rows_reduce, rows_sort, rows_view
+from ops import rows_dot, rows_index, rows_pointwise, rows_reduce, rows_sort, rows_view
 from ops.row import Row
 
 ROWS: tuple[Row, ...] = (
@@ -15,7 +15,7 @@ ROWS: tuple[Row, ...] = (
     *rows_reduce.ROWS,
     *rows_index.ROWS,
     *rows_sort.ROWS,
-    *rows_contract.ROWS,
+    *rows_dot.ROWS,
 )
 BY_NAME = {row.name: row for row in ROWS}
 

@@ -10,7 +10,7 @@ import pytest
 
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.tape import vjp
-from nacre.ops import contract, gather, pointwise, reduce, view, window
+from nacre.ops import dot, gather, pointwise, reduce, view, window
 from nacre.trace.value import Value
 from ops.samples import Array
 
@@ -115,6 +115,6 @@ def test_repeated_indices_add_up() -> None:
 
 def test_a_value_may_be_both_operands() -> None:
     a = np.array([[1.0, 2], [3, 4]])
-    (g,) = gradients(lambda x: contract.dot(x, x, ((1,), (0,))), a)
+    (g,) = gradients(lambda x: dot.dot(x, x, ((1,), (0,))), a)
     ones = np.ones((2, 2))
     assert g.tolist() == (ones @ a.T + a.T @ ones).tolist()

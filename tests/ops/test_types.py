@@ -15,19 +15,7 @@ from nacre.base.types import TensorType
 from nacre.interpret.evaluate import from_numpy
 from nacre.ir.graph import Builder, Graph
 from nacre.ir.primitive import primitive_named
-from nacre.ops import (
-    contract,
-    control,
-    convolve,
-    index,
-    pointwise,
-    random,
-    reduce,
-    shape,
-    view,
-    window,
-    winograd,
-)
+from nacre.ops import control, convolution, dot, index, pointwise, random, reduce, shape, view, window, winograd
 from nacre.trace.value import Value
 
 
@@ -138,29 +126,29 @@ REFUSED: list[tuple[Callable[[], Any], type[Error], str]] = [
         "starts must have dtype int64",
     ),
     (
-        lambda: contract.dot(of(2, 3), of(4, 5), ((1,), (0,))),
+        lambda: dot.dot(of(2, 3), of(4, 5), ((1,), (0,))),
         ShapeError,
         r"dot: contracted axes 1 and 0 must have equal sizes",
     ),
     (
-        lambda: contract.dot(of(2, 3), of(3, 5, **WHOLE), ((1,), (0,))),
+        lambda: dot.dot(of(2, 3), of(3, 5, **WHOLE), ((1,), (0,))),
         DTypeError,
         "dot: the second operand must have dtype float32",
     ),
-    (lambda: contract.dot(of(2, 3), of(3, 5), ((1, 1), (0, 0))), ShapeError, "dot: each axis"),
-    (lambda: convolve.convolve(of(*IMAGE), of(3, 3, 2, 2)), ShapeError, "convolve: input channels must match"),
+    (lambda: dot.dot(of(2, 3), of(3, 5), ((1, 1), (0, 0))), ShapeError, "dot: each axis"),
+    (lambda: convolution.convolve(of(*IMAGE), of(3, 3, 2, 2)), ShapeError, "convolve: input channels must match"),
     (
-        lambda: convolve.convolve(of(*IMAGE), of(3, 4, 7, 2)),
+        lambda: convolution.convolve(of(*IMAGE), of(3, 4, 7, 2)),
         ShapeError,
         "convolve: the window must fit the padded axis",
     ),
     (
-        lambda: convolve.convolve(of(*IMAGE), of(3, 4, 2, 2), stride=(0, 1)),
+        lambda: convolution.convolve(of(*IMAGE), of(3, 4, 2, 2), stride=(0, 1)),
         ArgumentError,
         "convolve: stride and dilation must be positive",
     ),
     (
-        lambda: convolve.convolve_input_grad(of(*IMAGE), of(4, 4, 2, 2), shape=IMAGE),
+        lambda: convolution.convolve_input_grad(of(*IMAGE), of(4, 4, 2, 2), shape=IMAGE),
         ShapeError,
         "the cotangent must have shape",
     ),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nacre as nc
-from nacre.compile.simplify import simplify
+from nacre.compile.passes.simplify import simplify
 from nacre.ir.graph import Graph
 from nacre.nn import functional as F
 from same_bits import canonical

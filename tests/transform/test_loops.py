@@ -12,7 +12,7 @@ import pytest
 
 import nacre as nc
 from interrupts import interrupted
-from nacre.codegen.entry import rebind
+from nacre.codegen.entry.points import rebind
 from nacre.native.pool import pool
 
 RANDOM = np.random.default_rng(7)

@@ -10,7 +10,8 @@ import pytest
 
 import nacre as nc
 from nacre.base.errors import GradientError, TraceError
-from nacre.compile import bands, fuse, remake
+from nacre.compile.fusion import fuse
+from nacre.compile.passes import rematerialise, strip_mining
 from nacre.interpret.evaluate import from_numpy
 from nacre.native.pool import pool
 from same_bits import canonical
@@ -31,9 +32,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         "SMALL": 1.01,
         "STREAMED": ((1 << 60, 1),),
     }.items():
-        monkeypatch.setattr(bands, name, value)
+        monkeypatch.setattr(strip_mining, name, value)
     monkeypatch.setattr(fuse, "LARGE", 64)
-    for module in (fuse, remake):
+    for module in (fuse, rematerialise):
         monkeypatch.setattr(module, "FAR", 2)
 
 

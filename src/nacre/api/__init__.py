@@ -4,4 +4,4 @@ Importing any name from here loads the whole namespace, so a `Tensor` always has
 """
 
 from nacre.api import namespace as namespace  # gives `Tensor` its functions
-from nacre.compile import executor as executor  # registers what runs operations
+from nacre.compile.program import executor as executor  # registers what runs operations

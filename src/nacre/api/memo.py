@@ -13,10 +13,10 @@ from typing import Any
 from nacre.base.locks import Turns
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.codegen.entry import entry
-from nacre.codegen.record import Recording
-from nacre.compile.executor import EXECUTOR
-from nacre.compile.stored import program
+from nacre.codegen.entry.points import entry
+from nacre.codegen.entry.tape_stub import Recording
+from nacre.compile.program.cache import program
+from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.linearise import fused_rule
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Equation, Graph

@@ -6,18 +6,18 @@ import re
 from typing import Any
 
 from nacre.api import (
-    analysis,
     creation,
     functions,
     indexing,
-    interchange,
     linalg,
     manipulation,
+    printing,
     random,
     reductions,
     settings,
     slices,
     sorting,
+    transcendental,
     tree,
 )
 from nacre.api.tensor import FUNCTIONS, Tensor
@@ -30,7 +30,7 @@ from nacre.trace.variable import Variable
 MODULES = (
     creation,
     functions,
-    analysis,
+    transcendental,
     reductions,
     manipulation,
     linalg,
@@ -38,7 +38,7 @@ MODULES = (
     slices,
     sorting,
     settings,
-    interchange,
+    printing,
 )
 
 

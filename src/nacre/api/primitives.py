@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import nacre.ops.attend
-import nacre.ops.contract
-import nacre.ops.convolve
+import nacre.ops.attention
+import nacre.ops.convolution
+import nacre.ops.dot
 import nacre.ops.index
 import nacre.ops.pointwise
 import nacre.ops.random
@@ -16,9 +16,9 @@ import nacre.ops.view
 import nacre.ops.window
 import nacre.ops.winograd
 
-attending: Final[Any] = nacre.ops.attend
-contract: Final[Any] = nacre.ops.contract
-convolve: Final[Any] = nacre.ops.convolve
+attending: Final[Any] = nacre.ops.attention
+contract: Final[Any] = nacre.ops.dot
+convolve: Final[Any] = nacre.ops.convolution
 picking: Final[Any] = nacre.ops.index
 pointwise: Final[Any] = nacre.ops.pointwise
 randomness: Final[Any] = nacre.ops.random

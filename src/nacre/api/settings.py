@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from nacre.base.arguments import is_whole, whole_number
 from nacre.base.errors import ArgumentError
 from nacre.base.state import STATE, gradients
-from nacre.codegen.entry import forget_packed, rebind
+from nacre.codegen.entry.points import forget_packed, rebind
 from nacre.native.pool import pool
 from nacre.runtime import buffer
 from nacre.trace import bind as binding

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
-from nacre.api.interchange import as_html, as_text, represent
 from nacre.api.memo import Memo
 from nacre.api.of_numpy import of_function, of_ufunc
 from nacre.api.operands import TensorLike, as_tensor, numbers
+from nacre.api.printing import as_html, as_text, represent
 from nacre.base.arguments import require_flag
 from nacre.base.boundary import DIFFERENT
 from nacre.base.dims import Dim, Size

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from nacre.api.interchange import printable
+from nacre.api.printing import printable
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, DeviceError, DTypeError
 from nacre.cli import outputs

@@ -14,9 +14,9 @@ from nacre.cli.grammar import Parser
 from nacre.cli.stages import duration, stages
 from nacre.cli.suggestions import require_known
 from nacre.cli.tables import Table, show
-from nacre.compile.tune import Found, tune
+from nacre.compile.program.tune import Found, tune
 from nacre.inspect.workloads import WORKLOADS, chosen
-from nacre.runtime import choice
+from nacre.runtime import tunables
 from nacre.transform.jit import Jitted, jit
 
 EACH = 25  # seconds that a search takes, about
@@ -55,7 +55,7 @@ def arguments(command: Parser) -> None:
 def run(given: argparse.Namespace, console: Console) -> int:
     """Search, and show what was found."""
     if given.forget:
-        console.print(f"Forgot {choice.forget()} choices.")
+        console.print(f"Forgot {tunables.forget()} choices.")
         return 0
     programs = _programs(given)
     console.print(f"{len(programs)} program{'s' if len(programs) != 1 else ''}: {duration(EACH * len(programs))}")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.codegen.isa import BY_NAME
-from nacre.codegen.nest_stream import large_results
-from nacre.compile.generalise import General, generalise
+from nacre.codegen.loops.non_temporal import large_results
+from nacre.compile.lowering.symbolic_shapes import General, generalise
 from nacre.compile.pipeline import Compiled, Stage, generated
 from nacre.ir.primitive import Element
 from nacre.kernel.text import show, show_expression

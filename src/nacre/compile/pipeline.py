@@ -26,40 +26,48 @@ import numpy as np
 
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
-from nacre.base.known import known_by_identity
+from nacre.base.identity_cache import known_by_identity
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
-from nacre.codegen.convolve_steps import Fill
+from nacre.codegen.convolution.sequence import Fill
+from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.isa import Isa, isa_of
-from nacre.codegen.nest import Generated, generate
-from nacre.codegen.nest_stream import large_results
-from nacre.codegen.program import driver_text
-from nacre.compile import convolve_ending, epilogue
-from nacre.compile.alike import lower
-from nacre.compile.arrange import arranged, better
-from nacre.compile.attend import attend
-from nacre.compile.attend_steps import ATTENTION
-from nacre.compile.bands import banded
-from nacre.compile.blocked import blocked
-from nacre.compile.cluster import CONVOLUTIONS, WINDOWS, Node
-from nacre.compile.control import Place, write_flow
-from nacre.compile.cost import round_cost
-from nacre.compile.epilogue import endings
-from nacre.compile.fuse import Fusion, View, fuse
-from nacre.compile.generalise import generalise
-from nacre.compile.lower import Lowered, copy_kernel
-from nacre.compile.memory import Carry, overwritable, plan_memory
-from nacre.compile.remake import remade
-from nacre.compile.scalars import literal
-from nacre.compile.sequence import sequence
-from nacre.compile.simplify import simplify
-from nacre.compile.templates import BUILDERS, ArgSlot, Attempt, Scratch, Standing, TemplateStep, ended_steps
-from nacre.compile.windows import BLOCKED, NATIVE, beginnings, begun, described, ended, window_steps
+from nacre.codegen.loops.kernel import Generated, generate
+from nacre.codegen.loops.non_temporal import large_results
+from nacre.compile.buffers.reuse import Carry, overwritable, plan_memory
+from nacre.compile.fusion import convolution_epilogue, gemm_epilogue
+from nacre.compile.fusion.fuse import Fusion, View, fuse
+from nacre.compile.fusion.gemm_epilogue import endings
+from nacre.compile.fusion.graph import CONVOLUTIONS, WINDOWS, Node
+from nacre.compile.fusion.window import BLOCKED, NATIVE, beginnings, begun, described, ended, window_steps
+from nacre.compile.lowering.attention import ATTENTION
+from nacre.compile.lowering.cache import lower
+from nacre.compile.lowering.constants_to_operands import literal
+from nacre.compile.lowering.cost import round_cost
+from nacre.compile.lowering.kernel_selection import (
+    BUILDERS,
+    ArgSlot,
+    Attempt,
+    Scratch,
+    Standing,
+    TemplateStep,
+    ended_steps,
+)
+from nacre.compile.lowering.lower import Lowered, copy_kernel
+from nacre.compile.lowering.symbolic_shapes import generalise
+from nacre.compile.passes.attention import attend
+from nacre.compile.passes.nchwc import blocked
+from nacre.compile.passes.rematerialise import remade
+from nacre.compile.passes.simplify import simplify
+from nacre.compile.passes.strip_mining import banded
+from nacre.compile.program.control import Place, write_flow
+from nacre.compile.scheduling.barriers import arranged, better
+from nacre.compile.scheduling.sequence import sequence
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
-from nacre.kernel.keep import kept_in_results
+from nacre.kernel.row_storage import kept_in_results
 from nacre.kernel.split import split
 from nacre.native.engine import Target, host_target
 from nacre.runtime.executable import Code, Executable
@@ -342,13 +350,13 @@ class _Planner:
         assert isinstance(low, Template)
         label = "+".join((low.name, *(q.primitive.name for q in node.equations[:5])))
         if low.name in CONVOLUTIONS:
-            about = convolve_ending.ended(self.fusion, node, e, keeps)
+            about = convolution_epilogue.ended(self.fusion, node, e, keeps)
             if about is not None:
                 self.attempt(e, lambda isa, e, views, _: ended_steps(isa, e, views, about), label)
                 return
         else:
             views = [self.fusion.views[x] for x in e.inputs]
-            step = epilogue.build(self.fusion, self.isa, node, ending, keeps, views)
+            step = gemm_epilogue.build(self.fusion, self.isa, node, ending, keeps, views)
             if step is not None:
                 self.template_step(step, {}, label, e)
                 return

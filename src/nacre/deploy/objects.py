@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
-from nacre.codegen.program import driver_text
+from nacre.codegen.entry.driver import driver_text
 from nacre.deploy import library, process
 from nacre.deploy.ahead import packed_ahead
 from nacre.deploy.image import filled
@@ -17,7 +17,7 @@ from nacre.deploy.library import Interface
 from nacre.deploy.program import Writer
 from nacre.deploy.target import Aim
 from nacre.native.engine import compile_together
-from nacre.native.region import pool_text
+from nacre.native.parallel_runtime import pool_text
 from nacre.native.text import Module
 from nacre.runtime.executable import Code, Executable
 

@@ -10,7 +10,7 @@ The first runs on any processor of the machine's kind, so it is compiled for the
 from __future__ import annotations
 
 from nacre.deploy.target import Aim
-from nacre.native.region import MAX_THREADS
+from nacre.native.parallel_runtime import MAX_THREADS
 from nacre.native.text import Function, Module, Val
 
 BASELINE = '"target-cpu"="x86-64" "target-features"="+sse2"'

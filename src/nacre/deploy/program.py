@@ -1,7 +1,7 @@
 """A plan as LLVM text that binds itself; `runtime/plan.bind` does the same in Python for the sizes of a call.
 
 The text has two functions.  `measure` computes the bytes of the workspace for given sizes and threads.  `start` writes
-the tables into it and calls the driver (`codegen/program`) on them.  The workspace holds, in order: the arena, the
+the tables into it and calls the driver (`codegen/entry/driver`) on them.  The workspace holds, in order: the arena, the
 descriptor, the table of steps, the moves in loops, the kernels' arguments, the steps' ends, and each thread's scratch
 memory.
 """

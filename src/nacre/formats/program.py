@@ -20,7 +20,7 @@ from nacre.base.errors import ArgumentError, GradientError, ShapeError, TraceErr
 from nacre.base.records import dataclass
 from nacre.base.state import STATE, gradients
 from nacre.base.types import TensorType
-from nacre.compile.executor import EXECUTOR
+from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import Trace, stage
 from nacre.ir.graph import Graph, Literal

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from nacre.base.records import dataclass
+from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.isa import BY_NAME, Isa
-from nacre.codegen.program import driver_text
 from nacre.native.engine import host_target
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate

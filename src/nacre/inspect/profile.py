@@ -21,7 +21,7 @@ import numpy as np
 
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.compile.clock import Clocked, Taken, timed_run
+from nacre.compile.program.clock import Clocked, Taken, timed_run
 from nacre.inspect.ceilings import Ceilings, ceilings
 from nacre.inspect.work import Step, steps, traffic
 from nacre.runtime.buffer import Buffer, allocate

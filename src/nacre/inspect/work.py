@@ -17,7 +17,7 @@ from nacre.base.dims import Size, evaluate
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.codegen import vecmath
-from nacre.codegen.nest_operate import CHEAP
+from nacre.codegen.loops.operations import CHEAP
 from nacre.compile.pipeline import Compiled, Stage
 from nacre.ir.graph import Equation
 from nacre.kernel.ast import (

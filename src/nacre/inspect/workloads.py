@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nacre import nn, optim
-from nacre.api import analysis, creation, functions, indexing, manipulation, random, slices
+from nacre.api import creation, functions, indexing, manipulation, random, slices, transcendental
 from nacre.api.creation import asarray
 from nacre.api.settings import no_grad
 from nacre.api.tensor import Tensor
@@ -316,8 +316,8 @@ def _decode(kind: type[Gpt], tiny: bool) -> Made:
 def _chain(x: Tensor) -> Tensor:
     """Ten pointwise operations."""
     y = F.relu(x * 1.1 + 0.3)
-    y = analysis.sqrt(functions.abs(y * y - 0.5))
-    return analysis.tanh(y * 0.7) + x
+    y = transcendental.sqrt(functions.abs(y * y - 0.5))
+    return transcendental.tanh(y * 0.7) + x
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

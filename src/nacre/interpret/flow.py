@@ -3,7 +3,7 @@
 The forward pass returns the values that the pullback needs as further results.  `call` returns its intermediate
 values.  `cond` returns those of the branch taken, and zeros for the other's.  `scan` returns those of every iteration,
 stacked; loop-invariant carries are not stacked.  The iterations' contributions to cotangents are summed after the loop
-if the sum is one product or one reduction (see `interpret/together`).
+if the sum is one product or one reduction (see `interpret/scan_accumulation`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from nacre.base.dims import Size
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret import together
+from nacre.interpret import scan_accumulation
 from nacre.interpret.forward import carried, no_derivative
 from nacre.interpret.linearise import (
     FLOWS,
@@ -278,7 +278,7 @@ class _Scan:
         for k, terms in back.terms.items():
             start = results[k] if k in cotangents or k in back.staying else None
             whole = [t.whole(b, [given[a] for a in t.operands]) for t in terms]
-            results[k] = together.added(b, start, whole)
+            results[k] = scan_accumulation.added(b, start, whole)
         out = [k for k in self.active if k < self.n] + list(back.targets)
         return b.finish([results[k] for k in out]), tuple(out)
 
@@ -301,19 +301,19 @@ class _Scan:
         invariant = [k for k in self.moving if self.graph.inputs[k] is self.graph.outputs[k]]
         fixed = {values[v] for v in self.fixed} | {incoming[k] for k in invariant}
         already = len(stacked)
-        terms: dict[int, list[together.Term]] = {}
+        terms: dict[int, list[scan_accumulation.Term]] = {}
         staying: set[int] = set()
         for k in (k for k in invariant if k in cotangents):
 
-            def small(term: together.Term, room: Size = self.types[k].size) -> bool:
+            def small(term: scan_accumulation.Term, room: Size = self.types[k].size) -> bool:
                 """Whether what must be stacked for a term is no larger than what it adds to."""
                 fresh = [a.type.size for a in term.operands if a not in stacked]
                 known = all(isinstance(n, int) for n in (*fresh, room))
                 return fixed.isdisjoint(term.operands) and (not fresh or (known and sum(fresh) <= room))
 
-            stay, late = together.apart(b.equations, cotangents[k], incoming[k], small)
+            stay, late = scan_accumulation.apart(b.equations, cotangents[k], incoming[k], small)
             if late:
-                cotangents[k] = together.added(b, incoming[k], stay)
+                cotangents[k] = scan_accumulation.added(b, incoming[k], stay)
                 terms[k] = late
                 staying |= {k} if stay else set()
                 stacked.update(dict.fromkeys(a for t in late for a in t.operands))
@@ -334,7 +334,7 @@ class _Back:
     body: Graph
     targets: Positions
     inputs: dict[Var | int, Var]
-    terms: dict[int, list[together.Term]]
+    terms: dict[int, list[scan_accumulation.Term]]
     staying: set[int]
 
 

@@ -1,7 +1,7 @@
 """The slow oracle: a kernel's meaning, element by element, to the bit.
 
 The rounds of the outer parallel loops are done side by side, as lanes of NumPy arrays; everything inside them is
-done in order, a condition by switching lanes off.  Scalar operations are given by the caller (`codegen.nest_oracle`
+done in order, a condition by switching lanes off.  Scalar operations are given by the caller (`codegen.loops.oracle`
 has those of compiled code), sums follow `kernel.order`.
 """
 

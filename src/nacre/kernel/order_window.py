@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.base.records import dataclass
-from nacre.kernel.order_convolve import Axis
+from nacre.kernel.order_convolution import Axis
 from nacre.kernel.softfloat import maximum
 
 Array = npt.NDArray[Any]

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.base.records import dataclass
-from nacre.kernel.order_convolve import Convolution
+from nacre.kernel.order_convolution import Convolution
 from nacre.kernel.softfloat import fma
 
 TILE = 4  # pixels of a side of a tile of the result

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from nacre.base.errors import CompileError
-from nacre.native import crew, engine, trust
+from nacre.native import compile_workers, engine, trust
 from nacre.native.engine import Library, Target
 
 MAGIC = b"NacreObj"
@@ -205,7 +205,7 @@ class ObjectCache:
         known = self._objects.get(key)
         if known is not None:
             return known
-        with crew.under_way():
+        with compile_workers.under_way():
             with self._lock:
                 making = self._making.setdefault(key, threading.Lock())
             with making:  # one thread makes it, others who want the same wait
@@ -233,14 +233,14 @@ class ObjectCache:
 
         if key not in self._objects and key not in self._begun:
             self._begun.add(key)
-            crew.begin(len(text), make)
+            compile_workers.begin(len(text), make)
 
     def compile_all(self, texts: Iterable[str], target: Target) -> list[bytes]:
         """Object code of many texts, compiled on all cores."""
         work = list(texts)
         for text in work:
             self.begin(text, target)
-        crew.help_out()
+        compile_workers.help_out()
         return [self.compile(text, target) for text in work]
 
     def library(self, text: str, target: Target, symbols: Mapping[str, int] | None = None) -> Library:
@@ -259,14 +259,14 @@ class ObjectCache:
             found = self.disk.read(key)
             if found is None:
                 return False
-            with crew.under_way(), self._lock:
+            with compile_workers.under_way(), self._lock:
                 _remember(self._objects, key, found, OBJECTS)
         return True
 
     def loaded(self, key: bytes, symbols: Mapping[str, int] | None = None) -> Library:
         """The loaded library of an object that is `known`; it is unloaded when unreferenced and others were used."""
         name = key, tuple(sorted((symbols or {}).items()))
-        with crew.under_way():
+        with compile_workers.under_way():
             known = self._libraries.get(name)
             if known is None:
                 image = self._objects.get(key) or self.disk.read(key)

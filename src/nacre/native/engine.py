@@ -22,7 +22,7 @@ from functools import cache
 from nacre.base.errors import ArgumentError, CompileError, DeviceError
 from nacre.base.locks import once
 from nacre.base.records import dataclass
-from nacre.native import crew, llvm
+from nacre.native import compile_workers, llvm
 
 OPTIMISATION = 2  # of code generation; no pass pipeline runs, so what is written is what runs
 AVX2_NEEDS = ("avx2", "fma", "f16c", "bmi2")
@@ -221,7 +221,7 @@ class Library:
         known = self._addresses.get(name)
         if known is None:
             try:
-                with crew.under_way():
+                with compile_workers.under_way():
                     known, held = _linker().find(self.name, name)
             except llvm.Refused as fault:
                 raise CompileError(

@@ -1,7 +1,7 @@
 """The thread pool of a process: how many threads, where they run, and the addresses of its code.
 
 No thread exists before the first region that more than one thread runs.  `pool().symbols()` links
-generated code to what `nacre.native.region` offers.
+generated code to what `nacre.native.parallel_runtime` offers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import warnings
 from nacre.base.errors import ArgumentError
 from nacre.base.locks import in_child, once
 from nacre.native import cache as objects
-from nacre.native import crew, limits
+from nacre.native import compile_workers, limits
 from nacre.native.engine import Library, host_target
-from nacre.native.region import MAX_THREADS, PROCESSORS, pool_text
+from nacre.native.parallel_runtime import MAX_THREADS, PROCESSORS, pool_text
 
 __all__ = ["MAX_THREADS", "Pool", "default_threads", "pool"]
 
@@ -43,7 +43,7 @@ def default_threads() -> int:
 
 def begin() -> None:
     """Load LLVM and compile the pool's code on another thread."""
-    crew.begin(0, lambda: objects.compile_cached(_text(), host_target()))
+    compile_workers.begin(0, lambda: objects.compile_cached(_text(), host_target()))
 
 
 def _text() -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from nacre.api.interchange import represent
 from nacre.api.namespace import PUBLIC
 from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.printing import represent
 from nacre.api.tensor import BINARY, COMPARISONS, INITIALISERS, OPERANDS, UNARY, Tensor
 from nacre.base.arguments import shown
 from nacre.base.errors import DTypeError, GradientError, KindError, MissingAttribute

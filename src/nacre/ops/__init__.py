@@ -2,11 +2,11 @@
 
 from nacre.ir.primitive import Lowering, Primitive, registered
 from nacre.ops import (
-    contract,
     control,
-    convolve,
+    convolution,
     copy,
     detach,
+    dot,
     gather,
     index,
     pointwise,
@@ -21,11 +21,11 @@ from nacre.ops import (
 
 __all__ = [
     "OWN",
-    "contract",
     "control",
-    "convolve",
+    "convolution",
     "copy",
     "detach",
+    "dot",
     "gather",
     "index",
     "pointwise",

@@ -38,7 +38,7 @@ from nacre.kernel.ast import (
 )
 from nacre.kernel.ast import cast as convert
 from nacre.kernel.order import least
-from nacre.ops.convolve import NO_PADDING, Padding, Pair, window_count
+from nacre.ops.convolution import NO_PADDING, Padding, Pair, window_count
 from nacre.ops.pointwise import cast
 from nacre.ops.reduce import loops
 from nacre.ops.rules import require_dtype, require_kind, require_shape

@@ -14,7 +14,7 @@ from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType
 from nacre.ir.primitive import Multilinear, Primitive, Template
-from nacre.ops.convolve import (
+from nacre.ops.convolution import (
     FORWARD,
     INPUT_GRAD,
     NO_PADDING,

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol
 from nacre.base.errors import ArgumentError, OutOfMemory
 from nacre.base.locks import once
 from nacre.native import cache as objects
-from nacre.native import crew, limits
+from nacre.native import compile_workers, limits
 from nacre.native.engine import Library, host_target
 from nacre.runtime.allocator import STATE
 from nacre.runtime.heaptype import buffer_text
@@ -66,7 +66,7 @@ class Memory(NamedTuple):
 
 def begin() -> None:
     """Load LLVM and compile the type's code on another thread."""
-    crew.begin(1, lambda: objects.compile_cached(buffer_text(), host_target()))
+    compile_workers.begin(1, lambda: objects.compile_cached(buffer_text(), host_target()))
 
 
 class Native:

@@ -21,7 +21,7 @@ from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.native import cache as objects
-from nacre.native import crew
+from nacre.native import compile_workers
 from nacre.native.engine import Library, Target
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
@@ -89,7 +89,7 @@ class Executable:
 
     def load(self) -> None:
         """Compile (or fetch) the kernels and load them; done once, at the first run."""
-        with crew.under_way(), self.lock:
+        with compile_workers.under_way(), self.lock:
             if self.addresses or not self.codes:
                 return
             texts = {text for c in self.codes for text in c.texts}

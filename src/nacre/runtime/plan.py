@@ -1,7 +1,7 @@
 """Plans: the steps of a compiled program, where its values are stored, and their layout in one arena.
 
 A plan refers to values by number.  Sizes may be symbolic; `bind` evaluates them for a call, lays out the arena, and
-writes the tables for the native driver (see `codegen/program`).  Loops and branches are in `runtime/flow`.
+writes the tables for the native driver (see `codegen/entry/driver`).  Loops and branches are in `runtime/flow`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from nacre.base.dims import Size, evaluate
 from nacre.base.errors import OutOfMemory
 from nacre.base.records import dataclass
-from nacre.runtime.choice import choose
 from nacre.runtime.flow import UNKNOWN_TRIPS, Kind, Row, Tree, lives, loops, rounds, walk
+from nacre.runtime.tunables import choose
 
 ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
@@ -402,7 +402,7 @@ class _Tables:
             self.fixups += [self.word(0), value, offset]
 
     def control(self, row: Row, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> list[int]:
-        """The words of a row that is no launch (see `codegen/program`)."""
+        """The words of a row that is no launch (see `codegen/entry/driver`)."""
         if row.loop is None:
             return [0, place, 0, row.target, int(row.sync), int(row.kind), 0, 0]
         number, trips = row.loop.number, row.loop.trips

@@ -9,7 +9,7 @@ from nacre.base import tree
 from nacre.interpret.linearise import Recomputed
 from nacre.ops.control import call
 from nacre.transform.arguments import like, name_of
-from nacre.transform.surroundings import Operands, Surroundings, stage_function
+from nacre.transform.closure_conversion import Operands, Surroundings, stage_function
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:

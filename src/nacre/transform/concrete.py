@@ -11,7 +11,7 @@ from nacre.base import tree
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.compile.executor import EXECUTOR
+from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.stage import Trace
 from nacre.interpret.tape import Superseded
 from nacre.ir.graph import Graph

@@ -19,7 +19,7 @@ from nacre.ir.graph import Graph, Var
 from nacre.ops import control
 from nacre.ops.pointwise import add, cast, lt
 from nacre.transform.arguments import as_value
-from nacre.transform.surroundings import Function, Operands, Surroundings, stage_function
+from nacre.transform.closure_conversion import Function, Operands, Surroundings, stage_function
 
 
 def _require_equal(

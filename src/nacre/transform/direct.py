@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nacre.base import tree
-from nacre.codegen.entry import step_entry
-from nacre.codegen.entry_step import Surroundings
+from nacre.codegen.entry.points import step_entry
+from nacre.codegen.entry.variables import Surroundings
 from nacre.trace.variable import Variable
 from nacre.transform.concrete import ConcreteFunction
 

@@ -21,15 +21,15 @@ from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, Error, TraceError, explain
 from nacre.base.exact import exact_key
-from nacre.base.garbage import uncollected
+from nacre.base.gc_pause import uncollected
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
 from nacre.base.records import dataclass
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
-from nacre.codegen.entry import begin_step, entry
-from nacre.compile.executor import EXECUTOR
-from nacre.compile.tune import tune, wanted
+from nacre.codegen.entry.points import begin_step, entry
+from nacre.compile.program.executor import EXECUTOR
+from nacre.compile.program.tune import tune, wanted
 from nacre.interpret.evaluate import from_numpy
 from nacre.interpret.randomness import differs, operand
 from nacre.interpret.stage import Staging, note_line, refuse_sweep, stage

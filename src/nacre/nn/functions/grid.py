@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from nacre.api import functions as f
-from nacre.api.analysis import isnan
 from nacre.api.creation import zeros_like
 from nacre.api.functions import REAL, require
 from nacre.api.indexing import take
@@ -18,6 +17,7 @@ from nacre.api.operands import TensorLike, as_tensor, scalar
 from nacre.api.primitives import pointwise
 from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
+from nacre.api.transcendental import isnan
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64

@@ -1,0 +1,1 @@
+"""Attention and its gradient, without a matrix of scores in memory."""

@@ -1,0 +1,583 @@
+"""Direct convolution with channels in vector lanes: forward, and the gradient of the input.
+
+Both are one correlation: `out[q, i, j] = Σ in[r, i', j'] · panel[r, kh, kw, q]` over the taps that
+an output pixel has.  `Correlation` lists the taps of every output row and column; stride, padding
+and dilation, forward or transposed, differ only in those lists.
+
+A work item is a band of output rows of one image and group.  A register tile is some pixels of one
+row times the channels of one panel; tiles whose pixels have the same taps share a micro-kernel, and
+absent taps are not computed.  A finished band is transposed from [pixel][channel] to rows of
+pixels, vector by vector, passes through the epilogue and is written to the row-major output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from nacre.base.records import dataclass
+from nacre.codegen.convolution.epilogue import Finish
+from nacre.codegen.convolution.pack import PanelLayout, Room, ask_ahead, ask_run, pack_channels, packed_room, weights_of
+from nacre.codegen.convolution.sequence import (
+    PLANES,
+    Blocked,
+    Count,
+    Epilogue,
+    Kernel,
+    Step,
+    ceil_div,
+    panel_vectors,
+    product,
+    read_along,
+    round_up,
+    split,
+    store_sums,
+    total,
+)
+from nacre.codegen.isa import Isa
+from nacre.kernel.order_convolution import CHANNEL_BLOCK, Convolution, Taps, restart_blocks
+from nacre.native.text import Function, Loop, Operand, Val, bits_of
+
+BAND_PIXELS = 192
+PANELS_IN_CACHE = 600 << 10
+PANEL_IN_CACHE = 640 << 10  # of a thread's own
+MIN_ITEMS = 8
+UNROLL = 2
+MOST_RUNS = 3  # of a tile whose loops are unrolled: one with more, at an edge of a wide kernel, has much code
+FEW_CHANNELS = 4  # of an image, so few that no loop is made of them
+ALIAS = 2048  # plane strides that are a multiple of this many bytes crowd few cache sets
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """What is reduced into each output pixel; sizes are those of one group."""
+
+    groups: int
+    inputs: int
+    outputs: int
+    in_shape: tuple[int, int]
+    kernel: tuple[int, int]
+    rows: tuple[Taps, ...]
+    columns: tuple[Taps, ...]
+    phase: int  # output columns this far apart have taps alike
+    reach: int  # and read input columns this far apart
+
+    @property
+    def out_shape(self) -> tuple[int, int]:
+        """Output rows and columns."""
+        return len(self.rows), len(self.columns)
+
+    @cached_property
+    def row_step(self) -> tuple[int, int]:
+        """From one tap of a row to the next: the step in kh, and in the input row."""
+        for taps in self.rows:
+            if len(taps) > 1:
+                return taps[1][0] - taps[0][0], taps[1][1] - taps[0][1]
+        return 1, 0
+
+
+def forward_correlation(conv: Convolution) -> Correlation:
+    """The correlation that a forward convolution is."""
+    rows, columns = conv.rows, conv.columns
+    return Correlation(
+        conv.groups,
+        conv.group_channels,
+        conv.group_filters,
+        (rows.size, columns.size),
+        (rows.kernel, columns.kernel),
+        tuple(rows.taps(i) for i in range(rows.out)),
+        tuple(columns.taps(i) for i in range(columns.out)),
+        1,
+        columns.stride,
+    )
+
+
+def gradient_correlation(conv: Convolution) -> Correlation:
+    """The correlation that gives the gradient of the input from that of the output."""
+    rows, columns = conv.rows, conv.columns
+    return Correlation(
+        conv.groups,
+        conv.group_filters,
+        conv.group_channels,
+        (rows.out, columns.out),
+        (rows.kernel, columns.kernel),
+        tuple(rows.hits(i) for i in range(rows.size)),
+        tuple(columns.hits(i) for i in range(columns.size)),
+        columns.stride,
+        1,
+    )
+
+
+def panel_layout(isa: Isa, scalar: str, c: Correlation) -> PanelLayout:
+    """How the weights of a correlation are packed."""
+    lanes = isa.lanes(scalar)
+    width = panel_vectors(c.outputs, lanes) * lanes
+    depth = max(1, min(CHANNEL_BLOCK, c.inputs))
+    return PanelLayout(c.groups, c.outputs, c.inputs, c.kernel[0] * c.kernel[1], width, depth)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Pixels of one output row: the first one's column, and what they need relative to it.
+
+    `taps` holds (kw, input column relative to `base`, pixels that have the tap), kw ascending.
+    """
+
+    column: int
+    base: int
+    pixels: int
+    taps: tuple[tuple[int, int, tuple[int, ...]], ...]
+
+    @property
+    def shape(self) -> tuple[int, tuple[tuple[int, int, tuple[int, ...]], ...]]:
+        """What the micro-kernel depends on."""
+        return self.pixels, self.taps
+
+
+def column_tiles(c: Correlation, most: int, *, even: bool = True) -> list[Tile]:
+    """Cut the output columns into tiles of at most `most` pixels, each within one phase.
+
+    The tiles of a phase are as long as each other, or all but the last have `most` pixels.
+    """
+    tiles: list[Tile] = []
+    for residue in range(min(c.phase, len(c.columns))):
+        columns = list(range(residue, len(c.columns), c.phase))
+        count = ceil_div(len(columns), most)
+        size, longer = divmod(len(columns), count)
+        start = 0
+        for t in range(count):
+            end = start + size + (t < longer) if even else min(start + most, len(columns))
+            tiles.append(_tile(c, columns[start:end]))
+            start = end
+    return tiles
+
+
+def _tile(c: Correlation, columns: Sequence[int]) -> Tile:
+    """The taps of the given output columns, by kw."""
+    found: dict[int, dict[int, int]] = {}
+    for pixel, column in enumerate(columns):
+        for kw, i in c.columns[column]:
+            found.setdefault(kw, {})[pixel] = i - pixel * c.reach
+    starts = {kw: next(iter(pixels.values())) for kw, pixels in sorted(found.items())}
+    base = min(starts.values(), default=0)
+    taps = tuple((kw, start - base, tuple(found[kw])) for kw, start in starts.items())
+    return Tile(columns[0], base, len(columns), taps)
+
+
+def row_table(k: Kernel, rows: Sequence[Taps]) -> Val:
+    """A table of (first kh, number of taps, input row of the first) of every output row."""
+    entries = [(taps[0][0], len(taps), taps[0][1]) if taps else (0, 0, 0) for taps in rows]
+    name = f"row_taps_{len(k.module.globals)}"
+    return k.table(name, [value for entry in entries for value in entry])
+
+
+@dataclass(frozen=True)
+class TapRun:
+    """Successive kw with the same pixels and evenly spaced input columns; done as one loop."""
+
+    kw: int
+    count: int
+    kw_step: int
+    column: int
+    column_step: int
+    pixels: tuple[int, ...]
+
+    def step_to(self, kw: int, column: int) -> tuple[int, int]:
+        """How far a tap's kw and input column are from those of the last one here."""
+        done = self.count - 1
+        return (kw - self.kw - done * self.kw_step, column - self.column - done * self.column_step)
+
+
+def tap_runs(taps: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[TapRun]:
+    """Group a tile's taps into runs."""
+    runs: list[TapRun] = []
+    for kw, column, pixels in taps:
+        if runs and runs[-1].pixels == pixels:
+            run = runs[-1]
+            steps = run.step_to(kw, column)
+            if run.count == 1 or steps == (run.kw_step, run.column_step):
+                runs[-1] = replace(run, count=run.count + 1, kw_step=steps[0], column_step=steps[1])
+                continue
+        runs.append(TapRun(kw, 1, 0, column, 0, pixels))
+    return runs
+
+
+class CorrelationKernel:
+    """Writes the kernel of one correlation; `strides` are those of the output and the input channels in w.
+
+    Where it `packs`, a thread packs each panel of w as it comes to it, into its scratch or to where `panels` may stay
+    from call to call; else they are packed before.
+    """
+
+    def __init__(
+        self,
+        isa: Isa,
+        scalar: str,
+        c: Correlation,
+        strides: tuple[int, int],
+        buffers: tuple[str, str],
+        operands: Sequence[str],
+        epilogue: Epilogue | None,
+        blocked: Blocked = PLANES,
+    ) -> None:
+        self.c, self.layout = c, panel_layout(isa, scalar, c)
+        self.strides, self.blocked = strides, blocked
+        size = bits_of(scalar) // 8
+        few_rows = c.inputs > 0 and c.groups * c.out_shape[0] < MIN_ITEMS <= c.groups * self.layout.panels
+        self.outer_panels = self.layout.size * size > PANELS_IN_CACHE or few_rows
+        self.packs = self.outer_panels and self.layout.panel_size * size <= PANEL_IN_CACHE
+        source, out = buffers
+        weights = ("w", "panels") if self.packs else ("panels",)
+        self.k = k = Kernel(isa, scalar, f"conv_{out}", (source, *weights, out, *operands))
+        self.source, self.panels, self.out, *self.operands = (
+            k.pointers[name] for name in (source, "panels", out, *operands)
+        )
+        self.room = packed_room(k, "panels") if self.packs else None
+        self.written = out
+        self.vectors = self.layout.width // self.k.lanes
+        self.tiles = column_tiles(c, (isa.registers - 2 - self.vectors) // self.vectors)
+        self.names: dict[object, str] = {}
+        self._plan_bands()
+        self._plan_scratch()
+        along = tuple(self.k.pointers[name] for name in read_along(epilogue))
+        self.finish = Finish(
+            self.k,
+            self.out,
+            tuple(self.operands),
+            epilogue,
+            c.out_shape[0] * c.out_shape[1],
+            c.outputs,
+            self.layout.width,
+            along,
+            blocked.result,
+        )
+
+    def _plan_bands(self) -> None:
+        """Choose the rows of a band, and whether panels are the outer or the inner loop."""
+        height, width = self.c.out_shape
+        rows = max(1, min(height, BAND_PIXELS // max(1, width)))
+        while rows > 1 and ceil_div(height, rows) * self.c.groups * self._outer() < MIN_ITEMS:
+            rows -= 1
+        even = (n for n in range(rows, rows // 2, -1) if height % n == 0)  # bands as high as each other
+        rows = next(even, rows)
+        self.bands = ceil_div(height, rows)
+        self.band_rows = ceil_div(height, self.bands)
+
+    def _outer(self) -> int:
+        return self.layout.panels if self.outer_panels else 1
+
+    def _plan_scratch(self) -> None:
+        """Lay out the scratch: the band by pixels, copied input rows, a packed panel."""
+        k, c = self.k, self.c
+        self.copied = round_up(self.band_rows * c.out_shape[1], k.lanes) * self.layout.width
+        plane = c.in_shape[0] * c.in_shape[1]
+        self.copies = plane * k.element % ALIAS == 0 and c.inputs > 4 and not self.blocked.source
+        self.plane = plane
+        self.pixel_step = CHANNEL_BLOCK if self.blocked.source else 1
+        size = 0
+        if self.copies:
+            spans = [self._span(b) for b in range(self.bands)]
+            self.copied_rows = max((hi - lo for lo, hi in spans), default=0)
+            line = 64 // k.element
+            self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
+            size = self.plane * c.inputs
+        self.channel_step = 1 if self.blocked.source else self.plane
+        self.packed = round_up(self.copied + size, k.lanes)
+        whole = self.packed + (self.layout.panel_size if self.packs else 0)
+        self.scratch = whole * k.element + 64
+
+    def _span(self, band: int) -> tuple[int, int]:
+        """The input rows that a band reads."""
+        rows = self.c.rows[band * self.band_rows : (band + 1) * self.band_rows]
+        read = [i for taps in rows for _, i in taps]
+        return (min(read), max(read) + 1) if read else (0, 0)
+
+    # ---- the kernel function
+
+    def write(self) -> Step:
+        """Write the whole kernel."""
+        k, c, f = self.k, self.c, self.k.f
+        self.row_table = row_table(k, c.rows)
+        if self.copies:
+            self.span_table = k.table("band_rows", [v for b in range(self.bands) for v in self._span(b)])
+        for tile in self.tiles:
+            self._micro_kernel(tile)
+        with f.loop("item", f["lo"], f["hi"], carry=[f.i64(-1)] if self.packs else []) as item:
+            rest, band = split(f, item.index, self.bands)
+            if self.outer_panels:
+                image, panel, group = self._outer_panel_item(rest, item)
+            else:
+                image, group = split(f, rest, c.groups)
+                panel = None
+            self.image = total(f, product(f, image, c.groups), group)  # (image, group)
+            self.group = group
+            self._copy_band(band)
+            if panel is not None:
+                self._band(band, panel)
+            else:
+                with f.loop("panel", 0, self.layout.panels) as p:
+                    self._band(band, p.index)
+        items = Count(0, self.bands * c.groups * self._outer())
+        return k.finish([self.written], items, self.scratch, self.bands if self.packs else 1)
+
+    def _outer_panel_item(self, rest: Operand, item: Loop) -> tuple[Operand, Operand, Operand]:
+        """Decode (group, panel, image): the images of a panel, which is packed for the first one, follow each other."""
+        f = self.k.f
+        image = f.binary("urem", rest, self.k.batch)
+        index = f.binary("udiv", rest, self.k.batch)
+        group, panel = split(f, index, self.layout.panels)
+        if self.packs:
+            self.fresh = f.icmp("ne", index, item.carried[0])
+            item.next(index)
+        return image, panel, group
+
+    def _room(self, space: Val, done: Val) -> Val:
+        """The start of a panel after a number of elements; parts that are used once share one place."""
+        f = self.k.f
+        if self.bands > 1:
+            return space
+        return f.select(f.icmp("eq", self.k.batch, 1), f.gep(space, f.sub(f.i64(0), done), self.k.scalar), space)
+
+    def _pack(self, room: Room, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
+        """Pack blocks of a panel, unless it was packed for another band or by an earlier call."""
+        k, f = self.k, self.k.f
+        with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
+            pack_channels(k, self.layout, self.strides, index, self._channels(blocks), target)
+
+    def _channels(self, blocks: tuple[Val, Val]) -> tuple[Val, Val]:
+        """The input channels of some blocks."""
+        f, depth = self.k.f, self.layout.depth
+        first, end = (f.smin(f.mul(b, depth), self.c.inputs) for b in blocks)
+        return first, end
+
+    def _copy_band(self, band: Operand) -> None:
+        """Point at the input planes, or copy the rows of the band to planes that do not alias."""
+        k, c, f = self.k, self.c, self.k.f
+        plane = c.in_shape[0] * c.in_shape[1]
+        self.input = f.gep(self.source, product(f, self.image, c.inputs * plane), k.scalar)
+        self.first_row: Operand = 0
+        if not self.copies:
+            return
+        entry = f.gep(self.span_table, product(f, band, 2), "i64")
+        first, end = f.load(entry, "i64"), f.load(f.gep(entry, 1, "i64"), "i64")
+        count = f.mul(f.sub(end, first), c.in_shape[1])
+        copy = f.gep(f["scratch"], self.copied, k.scalar)
+        start = f.gep(self.input, f.mul(first, c.in_shape[1]), k.scalar)
+        with f.loop("channel", 0, c.inputs) as ch:
+            a = f.gep(start, f.mul(ch.index, plane), k.scalar)
+            b = f.gep(copy, f.mul(ch.index, self.plane), k.scalar)
+            with f.loop("at", 0, count, k.lanes) as at:
+                mask = f.lane_mask(f.sub(count, at.index), k.lanes)
+                value = f.masked_load(f.gep(a, at.index, k.scalar), mask, k.vector)
+                f.store(value, f.gep(b, at.index, k.scalar))
+        self.input, self.first_row = copy, first
+
+    def _band(self, band: Operand, panel: Operand) -> None:
+        """Compute one band of one panel and write it out."""
+        k, c, f = self.k, self.c, self.k.f
+        height, width = c.out_shape
+        start = product(f, band, self.band_rows)
+        end = f.smin(total(f, start, self.band_rows), height)
+        index = total(f, product(f, self.group, self.layout.panels), panel)
+        rows = start, end
+        if self.room is not None:
+            room = self.room
+            space, step = f.gep(f["scratch"], self.packed, k.scalar), restart_blocks(self.layout.taps)
+            with f.loop("packed", 0, self.layout.blocks, step) as chunk:
+                blocks = chunk.index, f.smin(f.add(chunk.index, step), self.layout.blocks)
+                done = f.mul(chunk.index, self.layout.block_size)
+                weights = room.place(k, f.mul(f.i64(index), self.layout.panel_size), self._room(space, done))
+                self._pack(room, index, blocks, f.gep(weights, done, k.scalar))
+                self._rows(rows, weights, blocks, lambda row: self._ahead(room, index, panel, blocks[1], row, rows))
+        else:
+            weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
+            self._rows(
+                rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))), lambda row: self._ask_results(panel, row)
+            )
+        self._write_band(start, f.mul(f.sub(end, start), width), panel)
+
+    def _ahead(
+        self, room: Room, index: Operand, panel: Operand, block: Val, row: Val, rows: tuple[Operand, Val]
+    ) -> None:
+        """Prefetch a row's share of the weights of the next chain, so that nothing waits for them."""
+        k, f = self.k, self.k.f
+        last = f.icmp("eq", block, self.layout.blocks)
+        with f.when(last):
+            self._ask_results(panel, row)
+        first = f.select(last, f.i64(0), block)
+        following = f.select(last, f.add(f.i64(index), 1), f.i64(index))
+        part, parts, step = f.sub(row, rows[0]), f.sub(rows[1], rows[0]), restart_blocks(self.layout.taps)
+        with f.when(f.and_(self.fresh, room.ready)):
+            block = f.add(f.mul(following, self.layout.blocks), first)
+            place = f.gep(room.data, f.mul(block, self.layout.block_size), k.scalar)
+            ask_run(k, place, step * self.layout.block_size, part, parts)
+        with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
+            channels = self._channels((first, f.add(first, step)))
+            ask_ahead(k, weights_of(k, self.layout, self.strides, following, channels), part, parts)
+
+    def _ask_results(self, panel: Operand, row: Val) -> None:
+        """Prefetch where a row of results will be written."""
+        channels, _, offset = self._place(panel, row)
+        self.finish.ask((0, channels), offset, self.k.f.i64(self.c.out_shape[1]))
+
+    def _rows(
+        self,
+        rows: tuple[Operand, Val],
+        weights: Val,
+        blocks: tuple[Val, Val],
+        beside: Callable[[Val], None] | None = None,
+    ) -> None:
+        """Some blocks of channels of all rows of a band."""
+        k, c, f = self.k, self.c, self.k.f
+        with f.loop("row", *rows) as row:
+            if beside is not None:
+                beside(row.index)
+            entry = f.gep(self.row_table, f.mul(row.index, 3), "i64")
+            first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
+            a = f.gep(self.input, f.mul(f.sub(line, self.first_row), c.in_shape[1] * self.pixel_step), k.scalar)
+            b = f.gep(weights, f.mul(first, c.kernel[1] * self.layout.width), k.scalar)
+            pixel = f.mul(f.sub(row.index, rows[0]), c.out_shape[1] * self.layout.width)
+            self._row(a, b, f.gep(f["scratch"], pixel, k.scalar), count, blocks)
+
+    def _row(self, a: Val, b: Val, target: Val, count: Val, blocks: tuple[Val, Val]) -> None:
+        """All tiles of one output row; equal neighbours are one loop."""
+        k, f = self.k, self.k.f
+        for tile, times in tile_runs(self.tiles, self.c):
+            with f.loop("tile", 0, times) as t:
+                column = total(f, product(f, t.index, tile.pixels * self.c.phase), tile.column)
+                base = total(f, product(f, t.index, tile.pixels * self.c.reach), tile.base)
+                f.call(
+                    self.names[tile.shape],
+                    "void",
+                    [
+                        f.gep(a, product(f, base, self.pixel_step), k.scalar),
+                        b,
+                        f.gep(target, product(f, column, self.layout.width), k.scalar),
+                        count,
+                        *blocks,
+                    ],
+                )
+
+    # ---- the register tile
+
+    def _micro_kernel(self, tile: Tile) -> None:
+        """Write the micro-kernel of a tile's shape, unless there is one."""
+        if tile.shape in self.names:
+            return
+        name = self.names[tile.shape] = f"tile_{len(self.names)}"
+        k, layout = self.k, self.layout
+        f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", "rows": "i64", "from": "i64", "to": "i64"})
+        span = restart_blocks(layout.taps)
+        with f.loop("chain", f["from"], f["to"], span) as chain:  # one, empty, of no channels
+            zeros = [f.zero(k.vector)] * (tile.pixels * self.vectors)
+            end = f.smin(f.add(chain.index, span), layout.blocks)
+            sums = self._blocks(f, tile, chain.index, end, zeros)
+            places = [
+                f.gep(
+                    f["target"], i // self.vectors * self.c.phase * layout.width + i % self.vectors * k.lanes, k.scalar
+                )
+                for i in range(len(sums))
+            ]
+            store_sums(f, sums, places, f.icmp("eq", chain.index, 0))
+        f.ret()
+
+    def _blocks(self, f: Function, tile: Tile, start: Val, end: Val, sums: list[Val]) -> list[Val]:
+        """Extend the chains by the channel blocks start … end."""
+        k, layout, c = self.k, self.layout, self.c
+        kh_step, row_step = c.row_step
+        with f.loop("block", start, end, carry=sums) as block:
+            first = f.mul(block.index, layout.depth)
+            depth: Operand = layout.depth
+            if c.inputs % layout.depth:
+                depth = f.smin(f.sub(f.i64(c.inputs), first), layout.depth)
+            a = f.gep(f["a"], f.mul(first, self.plane), k.scalar)
+            b = f.gep(f["b"], f.mul(block.index, layout.block_size), k.scalar)
+            with f.loop("kh", 0, f["rows"], carry=block.carried) as kh:
+                ar = f.gep(a, product(f, kh.index, row_step * c.in_shape[1] * self.pixel_step), k.scalar)
+                br = f.gep(b, product(f, kh.index, kh_step * c.kernel[1] * layout.width), k.scalar)
+                current = kh.carried
+                runs = tap_runs(tile.taps)
+                for run in runs:
+                    current = self._run(f, run, ar, br, depth, UNROLL if len(runs) <= MOST_RUNS else 1, current)
+                kh.next(*current)
+            block.next(*kh.results)
+        return block.results
+
+    def _run(self, f: Function, run: TapRun, a: Val, b: Val, depth: Operand, unroll: int, sums: list[Val]) -> list[Val]:
+        """Extend the chains by a run of taps, each over the channels of the block."""
+        k, layout = self.k, self.layout
+        channel = layout.taps * layout.width
+        picked = [p * self.vectors + v for p in run.pixels for v in range(self.vectors)]
+        with f.loop("kw", 0, run.count, carry=[sums[i] for i in picked]) as kw:
+            at = total(f, product(f, kw.index, run.column_step), run.column)
+            bt = total(f, product(f, kw.index, run.kw_step * layout.width), run.kw * layout.width)
+            pa, pb = f.gep(a, product(f, at, self.pixel_step), k.scalar), f.gep(b, bt, k.scalar)
+            if unroll > 1 and isinstance(depth, int) and depth <= FEW_CHANNELS:
+                unroll = depth
+            elif not isinstance(depth, int) or depth % unroll:
+                unroll = 1
+            with f.loop("c", 0, depth, unroll, carry=kw.carried) as ch:
+                ac = f.gep(pa, f.mul(ch.index, self.channel_step), k.scalar)
+                bc = f.gep(pb, f.mul(ch.index, channel), k.scalar)
+                current = ch.carried
+                for u in range(unroll):
+                    au = f.gep(ac, u * self.channel_step, k.scalar)
+                    bu = f.gep(bc, u * channel, k.scalar)
+                    current = self._products(f, run.pixels, au, bu, current)
+                ch.next(*current)
+            kw.next(*ch.results)
+        result = list(sums)
+        for i, value in zip(picked, kw.results, strict=True):
+            result[i] = value
+        return result
+
+    def _products(self, f: Function, pixels: Sequence[int], a: Val, b: Val, sums: Sequence[Val]) -> list[Val]:
+        """One channel of one tap: pixels times lanes."""
+        k = self.k
+        lanes = [f.load(f.gep(b, v * k.lanes, k.scalar), k.vector) for v in range(self.vectors)]
+        result: list[Val] = []
+        for i, pixel in enumerate(pixels):
+            value = f.load(f.gep(a, pixel * self.c.reach * self.pixel_step, k.scalar), k.scalar)
+            spread = f.splat(value, k.lanes)
+            for v, weight in enumerate(lanes):
+                result.append(f.fma(spread, weight, sums[i * self.vectors + v]))
+        return result
+
+    # ---- output
+
+    def _write_band(self, start: Operand, count: Val, panel: Operand) -> None:
+        """Write the band's first `count` pixels, which begin at row `start`."""
+        f = self.k.f
+        channels, channel, offset = self._place(panel, start)
+        self.finish.write(f["scratch"], count, channels, channel, offset)
+
+    def _place(self, panel: Operand, row: Operand) -> tuple[Val, Operand, Operand]:
+        """How many channels a panel has, the first of them, and where its row of the result begins."""
+        c, f = self.c, self.k.f
+        width = c.out_shape[1]
+        lane = product(f, panel, self.layout.width)
+        channels = f.smin(f.sub(f.i64(c.outputs), lane), self.layout.width)
+        offset = self.finish.offset(self.image, lane, product(f, row, width))
+        return channels, total(f, product(f, self.group, c.outputs), lane), offset
+
+
+def tile_runs(tiles: Sequence[Tile], c: Correlation) -> list[tuple[Tile, int]]:
+    """Successive tiles that differ by their place alone, as the first one and their number."""
+    runs: list[tuple[Tile, int]] = []
+    for tile in tiles:
+        if runs and _follows(runs[-1][0], tile, runs[-1][1], c):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((tile, 1))
+    return runs
+
+
+def _follows(first: Tile, tile: Tile, distance: int, c: Correlation) -> bool:
+    """Whether a tile continues a run of equal tiles that began `distance` tiles ago."""
+    step = distance * first.pixels
+    return (
+        tile.shape == first.shape
+        and tile.column == first.column + step * c.phase
+        and tile.base == first.base + step * c.reach
+    )

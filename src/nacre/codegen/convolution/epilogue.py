@@ -1,0 +1,113 @@
+"""How finished pixels leave a convolution: from [pixel][channel] to planes or blocks of channels, by the epilogue."""
+
+from __future__ import annotations
+
+from nacre.base.records import dataclass
+from nacre.codegen.convolution.pack import ask_for, joined, transposed
+from nacre.codegen.convolution.sequence import Epilogue, Kernel, Place, in_block, product, total
+from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.native.text import Operand, Val
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Writes runs of pixels to a result [N,C,H,W], or [N,C/16,H,W,16] where it is `blocked`.
+
+    `plane` is the pixels of one plane, `outputs` the channels of a group and `width` the elements of a pixel in
+    scratch, where whole vectors of pixels can be read.  Of the operands, those read `along` lie like the result.
+    """
+
+    k: Kernel
+    out: Val
+    operands: tuple[Val, ...]
+    epilogue: Epilogue | None
+    plane: int
+    outputs: int
+    width: int
+    along: tuple[Val, ...]
+    blocked: bool
+
+    def offset(self, planes: Operand, lane: Operand, pixel: Operand) -> Operand:
+        """Where a pixel of a channel of an image and group (`planes`) is in the result."""
+        f = self.k.f
+        first = product(f, planes, self.outputs * self.plane)
+        if self.blocked:
+            return total(f, first, in_block(f, lane, self.plane), product(f, pixel, CHANNEL_BLOCK))
+        return total(f, first, product(f, lane, self.plane), pixel)
+
+    def ask(self, rows: tuple[Operand, Operand], offset: Operand, count: Operand) -> None:
+        """Prefetch what `write` will touch at some of the channels: the results and what the epilogue reads.
+
+        Of a block, whose channels lie together, each channel asks for its share.
+        """
+        k, f = self.k, self.k.f
+        for pointer in (self.out, *self.along):
+            start, writes = f.gep(pointer, offset, k.scalar), pointer is self.out
+            if not self.blocked:
+                ask_for(k, start, self.plane, rows, count, to_write=writes)
+                continue
+            with f.loop("share", *rows) as row:
+                share = f.gep(start, in_block(f, row.index, self.plane, count), k.scalar)
+                ask_for(k, share, 0, (0, 1), count, to_write=writes)
+
+    def write(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
+        """Write `count` pixels of some channels: the first is `channel`, and begins at `offset` of the result."""
+        if self.blocked:
+            self._blocks(by_pixel, count, channels, channel, offset)
+        else:
+            self._planes(by_pixel, count, channels, channel, offset)
+
+    def _blocks(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
+        """Write pixels to blocks, a vector of channels at a time."""
+        k, f = self.k, self.k.f
+        with f.loop("lane", 0, channels, k.lanes) as lane:
+            first, start = f.add(lane.index, channel), f.add(in_block(f, lane.index, self.plane), offset)
+            with f.loop("pixel", 0, count) as at:
+                value = f.load(f.gep(by_pixel, f.add(f.mul(at.index, self.width), lane.index), k.scalar), k.vector)
+                self.write_vector(value, first, f.add(f.mul(at.index, CHANNEL_BLOCK), start))
+
+    def write_vector(self, value: Val, channel: Val, offset: Val) -> None:
+        """Write a vector of one pixel's channels to a block."""
+        self._vector(value, Place(channel, offset, None, self.operands, blocked=True))
+
+    def _planes(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
+        """Write pixels to planes; as many channels are done at a time as a piece of 128 bits holds."""
+        k, f = self.k, self.k.f
+        full = f.and_(count, -k.lanes)
+        with f.loop("channel", 0, channels, self._piece) as ch:
+            first = f.add(ch.index, channel), f.add(f.mul(ch.index, self.plane), offset)
+            left = f.sub(channels, ch.index)
+            pixels = f.gep(by_pixel, ch.index, k.scalar)
+            with f.loop("at", 0, full, k.lanes) as at:
+                self._vectors(pixels, first, left, at.index, None)
+            with f.when(f.icmp("slt", full, count)):
+                self._vectors(pixels, first, left, full, f.lane_mask(f.sub(count, full), k.lanes))
+
+    @property
+    def _piece(self) -> int:
+        return 16 // self.k.element
+
+    def _vectors(self, pixels: Val, first: tuple[Val, Val], left: Val, at: Val, mask: Val | None) -> None:
+        """Send a vector of pixels of a piece's channels, of which the given number of are left, to the output."""
+        k, f, size = self.k, self.k.f, self._piece
+        rows = f.gep(pixels, product(f, at, self.width), k.scalar)
+        pieces = [f.load(f.gep(rows, i * self.width, k.scalar), f"<{size} x {k.scalar}>") for i in range(k.lanes)]
+        columns = transposed(f, [joined(f, pieces[i::size]) for i in range(size)], size)
+        for i, value in enumerate(columns):
+            place = Place(f.add(first[0], i), f.add(f.add(first[1], i * self.plane), at), mask, self.operands)
+            if self.outputs % size == 0 or i == 0:
+                self._vector(value, place)
+            else:
+                with f.when(f.icmp("sgt", left, i)):
+                    self._vector(value, place)
+
+    def _vector(self, value: Val, place: Place) -> None:
+        """Send one vector of a channel's results to the output."""
+        k, f = self.k, self.k.f
+        if self.epilogue is not None:
+            value = self.epilogue(f, value, place)
+        to = f.gep(self.out, place.offset, k.scalar)
+        if place.mask is None:
+            f.store(value, to)
+        else:
+            f.masked_store(value, to, place.mask)

@@ -1,0 +1,82 @@
+"""Half types through float32: operands are widened to workspaces, the result is rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nacre.base.dtypes import DType, bfloat16, float16, float32
+from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
+from nacre.codegen.convolution.sequence import Count, Kernel, Step, Steps
+from nacre.codegen.isa import Isa
+from nacre.codegen.vecmath import convert
+from nacre.native.text import Operand, vec
+
+HALF_TYPES = {"half": float16, "bfloat": bfloat16}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A dense tensor as rows of elements; the rows may grow with the batch."""
+
+    name: str
+    rows: Count
+    length: int
+
+    @property
+    def bytes(self) -> Count:
+        """The size of the tensor in float32."""
+        return Count(4 * self.rows.fixed * self.length, 4 * self.rows.per_image * self.length)
+
+
+def through_float(
+    isa: Isa,
+    scalar: str,
+    steps: Callable[[str], Steps],
+    inputs: tuple[Tensor, ...],
+    output: Tensor,
+    *,
+    epilogue: bool = False,
+) -> Steps:
+    """The steps of an operation in a half type, by those it has in float32.
+
+    Raises ArgumentError with an epilogue, which would see results that are not rounded yet.
+    """
+    if epilogue:
+        raise ArgumentError(
+            "convolve: the results of an epilogue must be float32 or float64; got "
+            f"{HALF_TYPES[scalar].name}; run it as a separate kernel"
+        )
+    half, wide = HALF_TYPES[scalar], steps("float")
+    renamed = {t.name: f"{t.name}_wide" for t in (*inputs, output)}
+    inner = [
+        replace(
+            s, buffers=tuple(renamed.get(b, b) for b in s.buffers), writes=tuple(renamed.get(b, b) for b in s.writes)
+        )
+        for s in wide.steps
+    ]
+    before = [_convert(isa, t, half, float32, t.name, renamed[t.name]) for t in inputs]
+    after = _convert(isa, output, float32, half, renamed[output.name], output.name)
+    spaces = {renamed[t.name]: t.bytes for t in (*inputs, output)}
+    return Steps((*before, *inner, after), wide.workspaces | spaces, wide.packed)
+
+
+def _convert(isa: Isa, tensor: Tensor, source: DType, target: DType, a: str, b: str) -> Step:
+    """The kernel that converts a tensor, a work item a row."""
+    k = Kernel(isa, "float", f"convert_{a}", (a, b))
+    f, whole = k.f, tensor.length // k.lanes * k.lanes
+
+    def move(at: Operand, lanes: int) -> None:
+        """Convert `lanes` elements at an index."""
+        place = f.gep(k.pointers[a], at, source.memory)
+        value = f.load(place, vec(source.memory, lanes))
+        f.store(convert(f, value, source, target), f.gep(k.pointers[b], at, target.memory))
+
+    with f.loop("row", f["lo"], f["hi"]) as row:
+        start = f.mul(row.index, tensor.length)
+        with f.loop("at", 0, whole, k.lanes) as at:
+            move(f.add(start, at.index), k.lanes)
+        with f.loop("tail", whole, tensor.length) as at:
+            move(f.add(start, at.index), 1)
+    return k.finish([b], tensor.rows, grain=max(1, 4096 // max(1, tensor.length)))

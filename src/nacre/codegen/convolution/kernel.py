@@ -1,0 +1,129 @@
+"""Two-dimensional convolution and its gradients as native kernels.
+
+Tensors are row-major: x [N,C,H,W], w [O,C/groups,kh,kw], y [N,O,OH,OW].  Every size but the batch
+is baked into the code.  The scalar is an LLVM type: float, double, half or bfloat.  Each function
+returns the steps to run in order; results have the bits of `nacre.kernel.order_convolution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from nacre.codegen.convolution.depthwise import write_depthwise
+from nacre.codegen.convolution.direct import (
+    Correlation,
+    CorrelationKernel,
+    forward_correlation,
+    gradient_correlation,
+)
+from nacre.codegen.convolution.half import HALF_TYPES, Tensor, through_float
+from nacre.codegen.convolution.narrow import NarrowKernel, is_narrow
+from nacre.codegen.convolution.pack import pack_weights, packed_panels
+from nacre.codegen.convolution.sequence import PLANES, Blocked, Count, Epilogue, Kernel, Steps
+from nacre.codegen.convolution.weight_gradient import weight_steps
+from nacre.codegen.isa import Isa
+from nacre.kernel.order_convolution import Convolution
+
+
+def forward(
+    isa: Isa,
+    scalar: str,
+    conv: Convolution,
+    *,
+    epilogue: Epilogue | None = None,
+    operands: Sequence[str] = (),
+    blocked: Blocked = PLANES,
+) -> Steps:
+    """y = epilogue(conv(x, w)); buffers x, w, y and the operands that the epilogue reads."""
+    if scalar in HALF_TYPES:
+        return through_float(
+            isa,
+            scalar,
+            lambda s: forward(isa, s, conv),
+            (_image(conv), _weights(conv, "w")),
+            _result(conv, "y"),
+            epilogue=epilogue is not None,
+        )
+    c = forward_correlation(conv)
+    strides = (c.inputs * conv.taps, conv.taps)
+    return _correlate(isa, scalar, c, strides, ("x", "y"), epilogue, operands, blocked)
+
+
+def input_grad(
+    isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None, operands: Sequence[str] = ()
+) -> Steps:
+    """dx = epilogue(gradient of conv by x); buffers dy, w, dx and the epilogue's operands."""
+    if scalar in HALF_TYPES:
+        return through_float(
+            isa,
+            scalar,
+            lambda s: input_grad(isa, s, conv),
+            (_result(conv, "dy"), _weights(conv, "w")),
+            _image(conv, "dx"),
+            epilogue=epilogue is not None,
+        )
+    c = gradient_correlation(conv)
+    strides = (conv.taps, c.outputs * conv.taps)
+    return _correlate(isa, scalar, c, strides, ("dy", "dx"), epilogue, operands)
+
+
+def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4) -> Steps:
+    """dw = gradient of conv by w; buffers x, dy, dw.
+
+    `threads` is how many threads the work is divided for; it does not change the result.
+    """
+    if scalar in HALF_TYPES:
+        return through_float(
+            isa,
+            scalar,
+            lambda s: weight_grad(isa, s, conv, threads=threads),
+            (_image(conv), _result(conv, "dy")),
+            _weights(conv, "dw"),
+        )
+    return weight_steps(isa, scalar, conv, threads) if 0 not in conv.weight_shape else Steps(())
+
+
+def _image(conv: Convolution, name: str = "x") -> Tensor:
+    return Tensor(name, Count(0, conv.channels), conv.rows.size * conv.columns.size)
+
+
+def _result(conv: Convolution, name: str) -> Tensor:
+    return Tensor(name, Count(0, conv.filters), conv.rows.out * conv.columns.out)
+
+
+def _weights(conv: Convolution, name: str) -> Tensor:
+    return Tensor(name, Count(conv.filters), conv.group_channels * conv.taps)
+
+
+def _correlate(
+    isa: Isa,
+    scalar: str,
+    c: Correlation,
+    strides: tuple[int, int],
+    buffers: tuple[str, str],
+    epilogue: Epilogue | None,
+    operands: Sequence[str],
+    blocked: Blocked = PLANES,
+) -> Steps:
+    """Pack the weights and correlate; where channels would leave lanes idle, use pixels instead.
+
+    That is never so where a side is blocked, and the result has as many channels as a block at least.
+    """
+    if 0 in (c.groups, c.outputs, *c.out_shape):
+        return Steps(())
+    source, out = buffers
+    if c.inputs == 1 and 2 * c.outputs <= isa.lanes(scalar):
+        k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
+        return Steps((write_depthwise(k, c, source, out, epilogue, operands),))
+    if is_narrow(c, isa.lanes(scalar)):
+        k = Kernel(isa, scalar, f"conv_{out}", (source, "w", out, *operands))
+        narrow = NarrowKernel(k, c, strides, source, out, epilogue, operands)
+        return Steps((narrow.write(),))
+    kernel = CorrelationKernel(isa, scalar, c, strides, buffers, operands, epilogue, blocked)
+    size = kernel.layout.size * kernel.k.element
+    fills = {"panels": ("w", partial(packed_panels, kernel.layout, strides, kernel.k.element))}
+    if kernel.packs:
+        return Steps((kernel.write(),), {}, {"panels": ("w", size)}, fills)
+    pack = pack_weights(Kernel(isa, scalar, "conv_pack", ("w", "panels")), kernel.layout, strides)
+    return Steps((pack, kernel.write()), {"panels": Count(size)}, {}, fills)

@@ -1,0 +1,300 @@
+"""Moving tensors between row-major planes and panels whose lanes are channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nacre.base.records import dataclass
+from nacre.codegen.convolution.sequence import Count, Kernel, Step, ceil_div, product, split, total
+from nacre.native.text import Function, Operand, Val, lanes_of
+from nacre.runtime.plan import READY
+
+
+def transposed(f: Function, rows: Sequence[Val], size: int) -> list[Val]:
+    """Transpose each size × size block of `size` vectors; its rows lie at one place in them."""
+    lanes, current = lanes_of(rows[0].ty), list(rows)
+    block = 1
+    while block < size:
+        low = [j if not j & block else lanes + j - block for j in range(lanes)]
+        high = [j + block if not j & block else lanes + j for j in range(lanes)]
+        following = list(current)
+        for i in range(size):
+            if not i & block:
+                a, b = current[i], current[i + block]
+                following[i] = f.shuffle(a, b, low)
+                following[i + block] = f.shuffle(a, b, high)
+        current, block = following, block * 2
+    return current
+
+
+def joined(f: Function, parts: Sequence[Val]) -> Val:
+    """One vector of equally long vectors, whose number is a power of two."""
+    while len(parts) > 1:
+        lanes = 2 * lanes_of(parts[0].ty)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [f.shuffle(a, b, range(lanes)) for a, b in pairs]
+    return parts[0]
+
+
+def write_transpose(k: Kernel) -> str:
+    """Write @transpose(source, stride, rows, columns, target, step) for up to a vector of rows.
+
+    Column j of the source becomes the vector at `target + j · step`; lanes beyond `rows` hold
+    anything.  Vectors are put together from 128-bit pieces of rows, so that shuffles stay within
+    pieces.
+    """
+    if "transpose" in k.module.functions:
+        return "transpose"
+    f = k.internal(
+        "transpose", {"source": "ptr", "stride": "i64", "rows": "i64", "columns": "i64", "target": "ptr", "step": "i64"}
+    )
+    size = 16 // k.element
+    last = f.sub(f["rows"], 1)
+    rows = [f.gep(f["source"], f.mul(f.smin(i, last), f["stride"]), k.scalar) for i in range(k.lanes)]
+    whole = f.and_(f["columns"], -size)
+    with f.loop("j", 0, whole, size) as j:
+        pieces = [f.load(f.gep(row, j.index, k.scalar), f"<{size} x {k.scalar}>") for row in rows]
+        vectors = [joined(f, pieces[i::size]) for i in range(size)]
+        target = f.gep(f["target"], f.mul(f["step"], j.index), k.scalar)
+        for i, column in enumerate(transposed(f, vectors, size)):
+            f.store(column, f.gep(target, f.mul(f["step"], i), k.scalar))
+    with f.loop("tail", whole, f["columns"]) as j, f.loop("i", 0, f["rows"]) as i:
+        at = f.add(f.mul(i.index, f["stride"]), j.index)
+        value = f.load(f.gep(f["source"], at, k.scalar), k.scalar)
+        to = f.add(f.mul(j.index, f["step"]), i.index)
+        f.store(value, f.gep(f["target"], to, k.scalar))
+    f.ret()
+    return "transpose"
+
+
+def transpose_matrix(
+    k: Kernel, f: Function, source: Val, stride: Operand, rows: Operand, columns: Operand, target: Val, step: Operand
+) -> None:
+    """target[j · step + i] = source[i · stride + j] for i < rows, j < columns.
+
+    The target's rows have room for `rows` rounded up to lanes.
+    """
+    name = write_transpose(k)
+    with f.loop("part", 0, rows, k.lanes) as part:
+        here = f.smin(f.sub(f.i64(rows), part.index), k.lanes)
+        f.call(
+            name,
+            "void",
+            [
+                f.gep(source, product(f, part.index, stride), k.scalar),
+                f.i64(stride),
+                here,
+                f.i64(columns),
+                f.gep(target, part.index, k.scalar),
+                f.i64(step),
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class PanelLayout:
+    """Weights as panels [group][panel][input][kh·kw][width], one vector lane a channel.
+
+    `outputs` and `inputs` are the channels of one group that lie in lanes and that are reduced.
+    """
+
+    groups: int
+    outputs: int
+    inputs: int
+    taps: int
+    width: int
+    depth: int
+
+    @property
+    def panels(self) -> int:
+        """Panels of one group."""
+        return ceil_div(self.outputs, self.width)
+
+    @property
+    def blocks(self) -> int:
+        """Channel blocks of the reduction."""
+        return ceil_div(self.inputs, self.depth)
+
+    @property
+    def block_size(self) -> int:
+        """Elements of one block of one panel."""
+        return self.taps * self.depth * self.width
+
+    @property
+    def panel_size(self) -> int:
+        """Elements of one panel."""
+        return self.blocks * self.block_size
+
+    @property
+    def size(self) -> int:
+        """Elements of all panels."""
+        return self.groups * self.panels * self.panel_size
+
+
+def pack_weights(k: Kernel, layout: PanelLayout, strides: tuple[int, int]) -> Step:
+    """Copy w, whose taps are adjacent, to panels; the strides are those of output and input channels in w."""
+    f = k.f
+    with f.loop("item", f["lo"], f["hi"]) as item:
+        panel, block = split(f, item.index, layout.blocks)
+        first = f.i64(product(f, block, layout.depth))
+        end = f.smin(f.add(first, layout.depth), layout.inputs)
+        target = f.gep(k.pointers["panels"], product(f, item.index, layout.block_size), k.scalar)
+        pack_channels(k, layout, strides, panel, (first, end), target)
+    return k.finish(["panels"], Count(layout.groups * layout.panels * layout.blocks))
+
+
+def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w: np.ndarray) -> np.ndarray | None:
+    """What `pack_weights` makes of w, by NumPy, with zeros where it leaves room; None for elements of another size."""
+    outputs, inputs, taps = layout.outputs, layout.inputs, layout.taps
+    if w.itemsize != element or w.size != layout.groups * outputs * inputs * taps:
+        return None
+    flat = np.ascontiguousarray(w).reshape(-1)
+    steps = [n * element for n in (outputs * inputs * taps, *strides, 1)]
+    found = np.lib.stride_tricks.as_strided(flat, (layout.groups, outputs, inputs, taps), steps)
+    rows, depth = layout.panels * layout.width, layout.blocks * layout.depth
+    padded = np.pad(found, ((0, 0), (0, rows - outputs), (0, depth - inputs), (0, 0)))
+    panels = padded.reshape(layout.groups, layout.panels, layout.width, layout.blocks, layout.depth, taps)
+    return panels.transpose(0, 1, 3, 4, 5, 2).reshape(-1)
+
+
+def pack_channels(
+    k: Kernel,
+    layout: PanelLayout,
+    strides: tuple[int, int],
+    panel: Operand,
+    channels: tuple[Operand, Operand],
+    target: Val,
+) -> None:
+    """Copy the input channels start … end of one panel, of all groups' panels."""
+    f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
+    group, p = split(f, panel, layout.panels)
+    lane = product(f, p, layout.width)
+    first, end = channels
+    source = f.gep(
+        k.pointers["w"],
+        total(
+            f,
+            product(f, group, layout.outputs * layout.inputs * taps),
+            product(f, lane, lane_stride),
+            product(f, first, input_stride),
+        ),
+        k.scalar,
+    )
+    lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+    count = f.sub(f.i64(end), first)
+    if lane_stride == 1:
+        _copy_lanes(k, layout, source, target, lanes, count, input_stride)
+    elif input_stride == taps:
+        # channels and taps of one lane are adjacent: one long row a lane
+        transpose_matrix(k, f, source, lane_stride, lanes, f.mul(count, taps), target, layout.width)
+    else:
+        with f.loop("channel", 0, count) as c:
+            at = f.gep(source, product(f, c.index, input_stride), k.scalar)
+            to = f.gep(target, product(f, c.index, taps * layout.width), k.scalar)
+            transpose_matrix(k, f, at, lane_stride, lanes, f.i64(taps), to, layout.width)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where weights are packed: memory that is kept from call to call if there is some, else scratch memory.
+
+    `ready` says whether that memory has been filled by an earlier call.
+    """
+
+    kept: Val
+    ready: Val
+    data: Val
+
+    def place(self, k: Kernel, at: Operand, scratch: Val) -> Val:
+        """Where the elements from the place `at` on are packed."""
+        return k.f.select(self.kept, k.f.gep(self.data, at, k.scalar), scratch)
+
+
+def packed_room(k: Kernel, name: str) -> Room:
+    """The memory that a buffer's address is of, or null (see `runtime.plan.Packed`)."""
+    f, place = k.f, k.pointers[name]
+    kept = f.icmp("ne", place, f.const("ptr", 0))
+    state = f.load(f.select(kept, place, k.module.constant("not_ready", "i64", "0")), "i64")
+    return Room(kept, f.icmp("ne", state, 0), f.gep(place, READY))
+
+
+def ask_for(
+    k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand, *, to_write: bool = False
+) -> None:
+    """Prefetch rows start … end of a matrix, whose elements are read or written soon; memory need not be there."""
+    f, line = k.f, 64 // k.element
+    with f.loop("ask", *rows) as row:
+        start = f.gep(source, f.mul(row.index, stride), k.scalar)
+        with f.loop("at", 0, length, line) as at:
+            ask_line(f, f.gep(start, at.index, k.scalar), to_write=to_write)
+
+
+def ask_line(f: Function, place: Val, *, to_write: bool = False) -> None:
+    """Prefetch the line of a place, which is read or written soon; memory need not be there."""
+    f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
+
+
+def ask_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:
+    """Prefetch one of several equal parts of a run of elements; memory need not be there."""
+    f, line = k.f, 64 // k.element
+    lines = f.binary("udiv", f.add(f.i64(length), line - 1), line)
+    share = f.binary("udiv", f.add(f.add(lines, parts), -1), parts)
+    first = f.mul(f.i64(part), share)
+    ask_for(k, source, line, (first, f.smin(f.add(first, share), lines)), line)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the filters of some lanes and input channels lie in w: rows of elements, so far apart."""
+
+    source: Val
+    stride: int
+    rows: Val
+    length: Val
+
+
+def weights_of(
+    k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand, channels: tuple[Operand, Operand]
+) -> Weights:
+    """Where the input channels start … end of one panel lie, of all groups' panels."""
+    f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
+    group, p = split(f, panel, layout.panels)
+    lane = product(f, p, layout.width)
+    source = f.gep(
+        k.pointers["w"],
+        total(
+            f,
+            product(f, group, layout.outputs * layout.inputs * taps),
+            product(f, lane, lane_stride),
+            product(f, channels[0], input_stride),
+        ),
+        k.scalar,
+    )
+    lanes = f.smin(f.sub(f.i64(layout.outputs), lane), layout.width)
+    count = f.sub(f.i64(channels[1]), channels[0])
+    if input_stride == taps:
+        return Weights(source, lane_stride, lanes, f.mul(count, taps))
+    return Weights(source, input_stride, count, f.mul(lanes, lane_stride))
+
+
+def ask_ahead(k: Kernel, about: Weights, part: Operand, parts: Operand) -> None:
+    """Prefetch one of several equal parts of some weights."""
+    f = k.f
+    share = f.binary("udiv", f.add(f.add(about.rows, parts), -1), parts)
+    first = f.mul(share, part)
+    ask_for(k, about.source, about.stride, (first, f.smin(f.add(first, share), about.rows)), about.length)
+
+
+def _copy_lanes(
+    k: Kernel, layout: PanelLayout, source: Val, target: Val, lanes: Val, count: Val, input_stride: int
+) -> None:
+    """Pack one block of a 1×1 kernel whose lanes are adjacent in w already."""
+    f = k.f
+    with f.loop("channel", 0, count) as c:
+        for part in range(0, layout.width, k.lanes):
+            mask = f.lane_mask(f.sub(lanes, part), k.lanes)
+            at = f.gep(source, total(f, product(f, c.index, input_stride), part), k.scalar)
+            to = f.gep(target, total(f, product(f, c.index, layout.width), part), k.scalar)
+            f.store(f.masked_load(at, mask, k.vector), to)

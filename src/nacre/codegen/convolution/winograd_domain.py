@@ -1,0 +1,580 @@
+"""The parts of Winograd's convolution: pixels and filters as values at 36 points, their products, and the results.
+
+Channels lie in vector lanes, and are processed in chunks.  Values at the points of image tiles are stored as
+[chunk][point][tile][channel], those of filters as panels [chunk][point][channel][lane].  The sums of the products are
+[point][tile][lane].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+
+from nacre.base.records import dataclass
+from nacre.codegen.convolution.epilogue import Finish
+from nacre.codegen.convolution.pack import (
+    PanelLayout,
+    ask_ahead,
+    ask_line,
+    pack_channels,
+    transpose_matrix,
+    weights_of,
+)
+from nacre.codegen.convolution.sequence import (
+    PLANES,
+    Blocked,
+    Count,
+    Kernel,
+    Step,
+    ceil_div,
+    in_block,
+    panel_vectors,
+    product,
+    round_up,
+    split,
+    store_sums,
+    total,
+)
+from nacre.codegen.convolution.winograd_filters import KINDS, FilterRow, Vectors, rows_by_kind
+from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.kernel.order_winograd import (
+    CHAIN,
+    PATCH,
+    RESULT_SCALE,
+    TILE,
+    Sides,
+    both_ways,
+    of_input,
+    of_product,
+)
+from nacre.native.text import Function, Operand, Val
+
+POINTS = PATCH * PATCH
+FILTERS_IN_CACHE = 1 << 20
+CHUNK = 64  # channels of a chunk, which divide those of a chain
+TILES_OF_BAND = 16  # of a work item that transforms its own pixels
+TILES_OF_BLOCK = 64  # of a panel's work item at a time
+STAGED = 16
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the work is divided, and where things lie; sizes are in elements."""
+
+    sides: Sides
+    lanes: int
+    registers: int
+    element: int
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels in a panel."""
+        return panel_vectors(self.sides.outputs, self.lanes)
+
+    @property
+    def width(self) -> int:
+        """Output channels of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def panels(self) -> int:
+        """Panels of one group."""
+        return ceil_div(self.sides.outputs, self.width)
+
+    @property
+    def chunk(self) -> int:
+        """Channels of a chunk."""
+        return min(CHUNK, round_up(max(1, self.sides.inputs), self.lanes))
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of one group; one, empty, of no channels."""
+        return ceil_div(max(1, self.sides.inputs), self.chunk)
+
+    @property
+    def filters(self) -> PanelLayout:
+        """The filters as panels, by which they are found in w."""
+        sides = self.sides
+        return PanelLayout(sides.groups, sides.outputs, sides.inputs, 9, self.width, self.chunk)
+
+    @property
+    def filter_step(self) -> int:
+        """From one point's values of filters to the next one's; not a multiple of a page."""
+        return (self.chunk + 1) * self.width
+
+    @cached_property
+    def by_band(self) -> bool:
+        """Whether a work item is a band of tiles rather than a panel of filters."""
+        return POINTS * self.sides.inputs * self.panels * self.width * self.element <= FILTERS_IN_CACHE
+
+    @property
+    def image_tiles(self) -> int:
+        """Tiles of one image."""
+        down, across = self.sides.tiles
+        return down * across
+
+    @cached_property
+    def band(self) -> int:
+        """Rows of tiles that are done together."""
+        down, across = self.sides.tiles
+        most = TILES_OF_BAND if self.by_band else TILES_OF_BLOCK
+        return ceil_div(down, ceil_div(down, max(1, most // across)))
+
+    @property
+    def bands(self) -> int:
+        """Bands of an image."""
+        return ceil_div(self.sides.tiles[0], self.band)
+
+    @cached_property
+    def images(self) -> int:
+        """Images that are done together: a power of two, one unless a band is an image."""
+        found = 1
+        while not self.by_band and self.bands == 1 and 2 * found * self.image_tiles <= TILES_OF_BLOCK:
+            found *= 2
+        return found
+
+    @property
+    def block(self) -> int:
+        """Tiles that are done together, at most."""
+        return self.images * self.band * self.sides.tiles[1]
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """Tiles of the register tiles, descending: taken greedily, they fill every block."""
+        most = (self.registers - 4) // self.vectors
+        if self.images > 1 and self.image_tiles <= most:
+            sizes = [self.image_tiles]
+            while 2 * sizes[0] <= min(most, self.block):
+                sizes.insert(0, 2 * sizes[0])
+            return sizes
+        down, across = self.sides.tiles
+        last = down - (self.bands - 1) * self.band
+        blocks = {k * n * across for n in (self.band, last) for k in range(1, self.images + 1)}
+        whole = self.band * across
+        size = ceil_div(whole, ceil_div(whole, most))
+        return sorted({size, *(n % size for n in blocks)} - {0}, reverse=True)
+
+    @property
+    def sums_step(self) -> int:
+        """From one point's sums to the next one's; not a multiple of a page."""
+        return (self.block + 1) * self.width
+
+    @property
+    def line(self) -> int:
+        """Pixels of a line that a row of tiles reads."""
+        return TILE * self.sides.tiles[1] + 2
+
+    @property
+    def lines(self) -> int:
+        """Elements of the lines that a band reads, by channel."""
+        return (TILE * self.band + 2) * self.line * self.lanes
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of a finished band, and the room that its last tiles need."""
+        return round_up((TILE * self.band + 1) * max(TILE, self.sides.out_shape[1]), self.lanes)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Chains of products over some channels: what they continue, and where their sums are stored or added."""
+
+    k: Kernel
+    fresh: Val
+    before: Val
+    sums: Val
+    first: Val
+
+    def at(self, place: Val) -> tuple[Val, Val, Val]:
+        """Before, sums and whether these are the first, of the chains at a place among the sums."""
+        f = self.k.f
+        held = f.select(self.fresh, self.before, f.gep(self.before, place, self.k.scalar))
+        return held, f.gep(self.sums, place, self.k.scalar), self.first
+
+
+class WinogradKernel:
+    """A kernel being written, and the pieces that kernels are made of."""
+
+    def __init__(self, k: Kernel, plan: Plan, blocked: Blocked = PLANES) -> None:
+        self.k, self.plan, self.blocked = k, plan, blocked
+        self.size = 0
+        self.together: dict[int, int] = {}  # points at a time of each register tile
+
+    def scratch(self, elements: int) -> Val:
+        """Room in the scratch memory."""
+        place = self.k.f.gep(self.k.f["scratch"], self.size, self.k.scalar)
+        self.size = round_up(self.size + elements, 64 // self.k.element)
+        return place
+
+    def finish(self, writes: str, items: Count, grain: int = 1) -> Step:
+        """The kernel as a step."""
+        return self.k.finish([writes], items, self.size * self.k.element + 64, grain)
+
+    # ---- pixels
+
+    def write_pixels(self) -> None:
+        """Write @pixels(source, to, step): one vector of a tile's 36 pixels as values at the points."""
+        k, plan = self.k, self.plan
+        f = k.internal("pixels", {"source": "ptr", "to": "ptr", "step": "i64"})
+        grid = [
+            [f.load(f.gep(f["source"], (i * plan.line + j) * k.lanes, k.scalar), k.vector) for j in range(PATCH)]
+            for i in range(PATCH)
+        ]
+        store_points(k, f, both_ways(Vectors(f, k.vector), of_input, grid), f["to"], f["step"])
+        f.ret()
+
+    def band_pixels(
+        self, image: Val, lines: Val, band: Operand, channels: tuple[Operand, Operand], to: Val, step: Operand
+    ) -> None:
+        """Transform a band of tiles of channels start … end of an image [C,H,W]; `to` is for the band's first tile.
+
+        `step` is from one point's values to the next one's.
+        """
+        k, f, plan = self.k, self.k.f, self.plan
+        (height, width), (down, across) = plan.sides.in_shape, plan.sides.tiles
+        start = product(f, band, plan.band)
+        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        top = total(f, product(f, start, TILE), -plan.sides.low[0])
+        with f.loop("part", *channels, k.lanes) as part:
+            source = f.gep(image, self._channel(part.index, height * width), k.scalar)
+            count = f.smin(f.sub(f.i64(channels[1]), part.index), k.lanes)
+            with f.loop("line", 0, f.add(f.mul(rows, TILE), 2)) as line:
+                row = f.gep(lines, f.mul(line.index, plan.line * k.lanes), k.scalar)
+                self._line(source, f.add(line.index, top), count, row)
+            chunk, channel = split(f, part.index, plan.chunk)
+            here = f.gep(to, total(f, product(f, chunk, product(f, step, POINTS)), channel), k.scalar)
+            with f.loop("down", 0, rows) as y, f.loop("across", 0, across) as x:
+                at = f.add(f.mul(y.index, TILE * plan.line), f.mul(x.index, TILE))
+                tile = f.add(f.mul(y.index, across), x.index)
+                f.call(
+                    "pixels",
+                    "void",
+                    [
+                        f.gep(lines, f.mul(at, k.lanes), k.scalar),
+                        f.gep(here, f.mul(tile, plan.chunk), k.scalar),
+                        f.i64(step),
+                    ],
+                )
+
+    def _channel(self, channel: Val, plane: int) -> Operand:
+        """Where a channel of an image begins."""
+        f = self.k.f
+        return in_block(f, channel, plane) if self.blocked.source else f.mul(channel, plane)
+
+    def clear(self, lines: Val) -> None:
+        """Fill the lines with zeros, which stay at their ends."""
+        k, f = self.k, self.k.f
+        with f.loop("clear", 0, self.plan.lines, k.lanes) as at:
+            f.store(f.zero(k.vector), f.gep(lines, at.index, k.scalar))
+
+    def _line(self, source: Val, row: Val, channels: Val, to: Val) -> None:
+        """Bring a row of the image to [pixel][channel], or zeros if it is outside."""
+        k, f, plan = self.k, self.k.f, self.plan
+        (height, width), low = plan.sides.in_shape, plan.sides.low[1]
+        first, begin = max(0, -low), max(0, low)
+        count = max(0, min(width - first, plan.line - begin))
+        here = f.gep(to, begin * k.lanes, k.scalar)
+        inside = f.and_(f.icmp("sge", row, 0), f.icmp("slt", row, height))
+        with f.when(inside):
+            at = f.add(f.mul(row, width), first)
+            if self.blocked.source:
+                self._copy(f.gep(source, f.mul(at, CHANNEL_BLOCK), k.scalar), count, here)
+            else:
+                transpose_matrix(
+                    k, f, f.gep(source, at, k.scalar), height * width, channels, f.i64(count), here, k.lanes
+                )
+        with f.when(f.xor(inside, f.const("i1", True))), f.loop("zero", 0, count * k.lanes, k.lanes) as at:
+            f.store(f.zero(k.vector), f.gep(here, at.index, k.scalar))
+
+    def _copy(self, source: Val, count: int, to: Val) -> None:
+        """Bring a vector of channels of the given number of pixels of a block to [pixel][channel]."""
+        k, f = self.k, self.k.f
+        with f.loop("pixel", 0, count) as at:
+            value = f.load(f.gep(source, f.mul(at.index, CHANNEL_BLOCK), k.scalar), k.vector)
+            f.store(value, f.gep(to, f.mul(at.index, k.lanes), k.scalar))
+
+    # ---- filters
+
+    def write_filters(self, points: int) -> None:
+        """Write @filters_points_kind_n(source, following, numbers, to, step, count): some channels' filters.
+
+        They are n points, all or some of a row, with the kind and the numbers of `FilterRow`.  The source
+        is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.  A share of what is
+        staged at `following` is prefetched.
+        """
+        k, plan = self.k, self.plan
+        for kind in KINDS:
+            for first in range(0, PATCH, points):
+                f = k.internal(
+                    f"filters_{points}_{kind}_{first}",
+                    {"source": "ptr", "following": "ptr", "numbers": "ptr", "to": "ptr", "step": "i64", "count": "i64"},
+                )
+                row = FilterRow(k, f, plan.width, plan.sides.turned, kind)
+                numbers = row.numbers(f["numbers"])
+                with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
+                    place = f.add(f.mul(c.index, 9 * plan.width), at.index)
+                    self.ask_taps(f, f.gep(f["following"], place, k.scalar), POINTS // points)
+                    values = row.values(f.gep(f["source"], place, k.scalar), numbers)
+                    scaled = [row.scaled(values, j, numbers) for j in range(first, first + points)]
+                    to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
+                    store_points(k, f, [scaled], to, f["step"])
+                f.ret()
+
+    def stage_filters(self, index: Operand, channels: tuple[Operand, Operand], stage: Val) -> None:
+        """Bring filters of channels start … end, of all groups' panels, to [channel][tap][lane]."""
+        pack_channels(self.k, self.plan.filters, self.plan.sides.strides, index, channels, stage)
+
+    def staged(self, index: Operand, channel: Operand) -> Operand:
+        """Where a channel's staged filters are among those of all groups' panels."""
+        f, plan = self.k.f, self.plan
+        return f.mul(f.i64(total(f, product(f, index, plan.sides.inputs), channel)), 9 * plan.width)
+
+    def ask_filters(self, index: Val, channel: Val, depth: Val, part: Val, parts: int) -> None:
+        """Prefetch one of several parts of a range of channels' filters, of all groups' panels, in w."""
+        k, f, plan = self.k, self.k.f, self.plan
+        channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
+        ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)
+
+    def ask_taps(self, f: Function, source: Val, parts: int) -> None:
+        """Prefetch one of several parts of the taps of a vector of staged filters, from its first tap on."""
+        for tap in range(0, 9, parts):
+            ask_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
+
+    def transform_filters(
+        self, point: Val, points: int, stage: Val, to: Val, step: int, count: Val, following: Val
+    ) -> None:
+        """Transform `count` staged filters at `points` points from one on; `to` is for the first of them.
+
+        A share of as many that are staged at `following` is prefetched.
+        """
+        k, f = self.k, self.k.f
+        row, first = f.binary("udiv", point, PATCH), f.binary("urem", point, PATCH)
+        ahead = f.gep(following, f.mul(f.binary("udiv", point, points), self.plan.width), k.scalar)
+        rows = rows_by_kind(k, row, stage, self.plan.width, self.plan.sides.turned)
+        for kind, (chosen, source, numbers) in rows.items():
+            for i in range(0, PATCH, points):
+                with f.when(f.and_(chosen, f.icmp("eq", first, i))):
+                    f.call(f"filters_{points}_{kind}_{i}", "void", [source, ahead, numbers, to, f.i64(step), count])
+
+    # ---- products
+
+    def write_rows(self, points: int) -> None:
+        """Write @rows_n(v, step, u, filter_step, before, sums, first, depth) for each register tile: n tiles.
+
+        They are multiplied with a panel's vectors, at as many of `points` points together as there are registers for.
+        The chains continue those at `before`; the sums are stored, or added to what is there unless they are the first.
+        """
+        k, plan = self.k, self.plan
+        for n in plan.rows:
+            each = n * plan.vectors
+            fits = [g for g in (6, 3, 2) if points % g == 0 and g * (each + plan.vectors) < plan.registers]
+            together = self.together[n] = max(fits, default=1)
+            f = k.internal(
+                f"rows_{n}",
+                {
+                    "v": "ptr",
+                    "step": "i64",
+                    "u": "ptr",
+                    "filter_step": "i64",
+                    "before": "ptr",
+                    "sums": "ptr",
+                    "first": "i1",
+                    "depth": "i64",
+                },
+            )
+            at = [p * plan.sums_step + i * k.lanes for p in range(together) for i in range(each)]
+            sums = [f.load(f.gep(f["before"], place, k.scalar), k.vector) for place in at]
+            factors = [
+                (
+                    f.gep(f["v"], product(f, f["step"], p), k.scalar),
+                    f.gep(f["u"], product(f, f["filter_step"], p), k.scalar),
+                )
+                for p in range(together)
+            ]
+            with f.loop("c", 0, f["depth"], carry=sums) as c:
+                following: list[Val] = []
+                for p, (tiles, filters) in enumerate(factors):
+                    v = f.gep(tiles, c.index, k.scalar)
+                    u = f.gep(filters, f.mul(c.index, plan.width), k.scalar)
+                    lanes = [f.load(f.gep(u, i * k.lanes, k.scalar), k.vector) for i in range(plan.vectors)]
+                    for i in range(n):
+                        spread = f.splat(f.load(f.gep(v, i * plan.chunk, k.scalar), k.scalar), k.lanes)
+                        held = c.carried[p * each + i * plan.vectors :]
+                        following += [f.fma(spread, x, a) for x, a in zip(lanes, held, strict=False)]
+                c.next(*following)
+            store_sums(f, c.results, [f.gep(f["sums"], place, k.scalar) for place in at], f["first"])
+            f.ret()
+
+    def sums_space(self) -> tuple[Val, Val]:
+        """Room for a block's sums, and for those of a chain that is not the first."""
+        sums = self.scratch(POINTS * self.plan.sums_step)
+        return sums, self.scratch(POINTS * self.plan.sums_step) if self.plan.sides.inputs > CHAIN else sums
+
+    def multiply(
+        self,
+        v: Val,
+        step: Operand,
+        u: Val,
+        filter_step: int,
+        spaces: tuple[Val, Val],
+        tiles: Val,
+        channels: tuple[Operand, Operand],
+        points: tuple[Operand, Operand],
+    ) -> None:
+        """Multiply a block's tiles with a panel's filters over channels start … end of a chunk, at points start … end.
+
+        `v` and `u` are for the first of the channels and points, and the steps from one point's values to the next
+        one's.
+        """
+        k, f, plan = self.k, self.k.f, self.plan
+        (channel, end), (low, high) = channels, points
+        chain = self.chain(spaces, channels)
+        row: Operand = 0
+        for n in plan.rows:
+            last = f.add(f.sub(tiles, row), 1 - n)  # so many tiles are left that another n fit
+            with f.loop(f"rows_{n}", 0, last, n) as at, f.loop("point", low, high, self.together[n]) as p:
+                tile, number = f.add(at.index, row), f.sub(p.index, low)
+                place = f.add(f.mul(tile, plan.width), f.mul(p.index, plan.sums_step))
+                vp = f.gep(v, total(f, product(f, number, step), f.mul(tile, plan.chunk)), k.scalar)
+                f.call(
+                    f"rows_{n}",
+                    "void",
+                    [
+                        vp,
+                        f.i64(step),
+                        f.gep(u, f.mul(number, filter_step), k.scalar),
+                        f.i64(filter_step),
+                        *chain.at(place),
+                        f.sub(end, channel),
+                    ],
+                )
+            taken = f.smax(f.sub(tiles, row), 0)
+            row = f.add(f.mul(f.binary("udiv", taken, n), n), row)
+
+    def chain(self, spaces: tuple[Val, Val], channels: tuple[Operand, Operand]) -> Chain:
+        """The chains that go on over channels start … end."""
+        f, (sums, chain), (channel, end) = self.k.f, spaces, channels
+        fresh = f.icmp("eq", f.binary("urem", channel, CHAIN), 0)
+        done = f.or_(f.icmp("eq", f.binary("urem", end, CHAIN), 0), f.icmp("eq", end, self.plan.sides.inputs))
+        early = f.icmp("slt", channel, CHAIN)
+        later = f.and_(done, f.xor(early, f.const("i1", True)))  # a chain that is added to those before it
+        before = f.select(fresh, self.zeros(), f.select(early, sums, chain))
+        return Chain(
+            self.k, fresh, before, f.select(f.or_(done, early), sums, chain), f.xor(later, f.const("i1", True))
+        )
+
+    def zeros(self) -> Val:
+        """Sums of chains that begin, as far apart as others at a row of points."""
+        k, plan = self.k, self.plan
+        size = (PATCH - 1) * plan.sums_step + max(plan.rows) * plan.width
+        return k.module.constant("zeros", f"[{size} x {k.scalar}]", "zeroinitializer")
+
+    # ---- results
+
+    def write_results(self) -> None:
+        """Write @results(sums, to): the 4×4 pixels of one tile.
+
+        Pixels beyond the image's right edge are overwritten by those of the next row, which are written later.
+        """
+        if self.blocked.result:
+            return
+        k, plan = self.k, self.plan
+        f = k.internal("results", {"sums": "ptr", "to": "ptr"})
+        for i, j, value in self._results(f, f["sums"]):
+            f.store(value, f.gep(f["to"], (i * plan.sides.out_shape[1] + j) * plan.width, k.scalar))
+        f.ret()
+
+    def _results(self, f: Function, sums: Val) -> Iterator[tuple[int, int, Val]]:
+        """The 4×4 pixels of one tile, with their rows and columns, one vector of channels each."""
+        k, vectors = self.k, Vectors(f, self.k.vector)
+        grid = [
+            [f.load(f.gep(sums, (i * PATCH + j) * self.plan.sums_step, k.scalar), k.vector) for j in range(PATCH)]
+            for i in range(PATCH)
+        ]
+        for i, row in enumerate(both_ways(vectors, of_product, grid)):
+            for j, value in enumerate(row):
+                yield i, j, vectors.mul(value, RESULT_SCALE[i][j])
+
+    def band_results(
+        self, finish: Finish, sums: Val, by_pixel: Val, planes: Operand, group: Operand, panel: Operand, band: Operand
+    ) -> None:
+        """Write a band of tiles of one image and group (`planes`) and panel to the result."""
+        if self.blocked.result:
+            self._results_to_blocks(finish, sums, planes, group, panel, band)
+            return
+        k, f, plan = self.k, self.k.f, self.plan
+        width, (down, across) = plan.sides.out_shape[1], plan.sides.tiles
+        start = product(f, band, plan.band)
+        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        with f.loop("down", 0, rows) as y, f.loop("left", 0, across) as left:
+            x = f.sub(f.i64(across - 1), left.index)
+            tile = f.add(f.mul(y.index, across), x)
+            pixel = f.add(f.mul(y.index, TILE * width), f.mul(x, TILE))
+            with f.loop("lane", 0, plan.width, k.lanes) as at:
+                f.call(
+                    "results",
+                    "void",
+                    [
+                        f.gep(sums, f.add(f.mul(tile, plan.width), at.index), k.scalar),
+                        f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar),
+                    ],
+                )
+        channels, offset, count = self.place(finish, planes, panel, band)
+        channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
+        finish.write(by_pixel, count, channels, channel, offset)
+
+    def _results_to_blocks(
+        self, finish: Finish, sums: Val, planes: Operand, group: Operand, panel: Operand, band: Operand
+    ) -> None:
+        """The same where the result is in blocks: pixels go there as they are made."""
+        k, f, plan = self.k, self.k.f, self.plan
+        (height, width), (down, across) = plan.sides.out_shape, plan.sides.tiles
+        start = product(f, band, plan.band)
+        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        channels, offset, count = self.place(finish, planes, panel, band)
+        channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
+        with f.loop("lane", 0, channels, k.lanes) as lane, f.loop("down", 0, rows) as y, f.loop("left", 0, across) as x:
+            tile = f.add(f.mul(y.index, across), x.index)
+            top, left = f.mul(y.index, TILE), f.mul(x.index, TILE)
+            ends = f.sub(f.binary("udiv", count, width), top), f.sub(f.i64(width), left)
+            pixel = f.mul(f.add(f.mul(top, width), left), CHANNEL_BLOCK)
+            first = total(f, offset, in_block(f, lane.index, height * width), pixel)
+            for i, j, value in self._results(f, f.gep(sums, f.add(f.mul(tile, plan.width), lane.index), k.scalar)):
+                here = total(f, (i * width + j) * CHANNEL_BLOCK, first)
+                inside = [
+                    f.icmp("sgt", end, at)
+                    for end, at, size in zip(ends, (i, j), (height, width), strict=True)
+                    if 0 < size % TILE <= at
+                ]
+                with f.when(f.and_(inside[0], inside[-1])) if inside else nullcontext():
+                    finish.write_vector(value, f.add(lane.index, channel), f.i64(here))
+
+    def place(self, finish: Finish, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
+        """How many channels a panel has, where its band begins in the result, and the pixels of the band."""
+        f, plan = self.k.f, self.plan
+        height, width = plan.sides.out_shape
+        lane = product(f, panel, plan.width)
+        channels = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
+        first = f.mul(f.i64(product(f, band, plan.band)), TILE)
+        count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.band), width)
+        return channels, f.i64(finish.offset(planes, lane, f.mul(first, width))), count
+
+    def ask_results(
+        self, finish: Finish, planes: Operand, panel: Operand, band: Operand, part: Val, parts: int
+    ) -> None:
+        """Prefetch one of several parts of what `band_results` will touch."""
+        f = self.k.f
+        channels, offset, count = self.place(finish, planes, panel, band)
+        share = ceil_div(self.plan.width, parts)
+        first = f.mul(part, share)
+        finish.ask((first, f.smin(f.add(first, share), channels)), offset, count)
+
+
+def store_points(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:
+    """Store the vectors of the 36 points, `step` elements apart."""
+    place = to
+    for row in grid:
+        for value in row:
+            f.store(value, place)
+            place = f.gep(place, step, k.scalar)

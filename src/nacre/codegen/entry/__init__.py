@@ -1,0 +1,1 @@
+"""Native code around the kernels: entry points from Python, the driver of plans, and the tape's stubs."""

@@ -1,0 +1,249 @@
+"""How the elements of a product are stored, widened, accumulated and rounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nacre.base.dtypes import DType, bfloat16, float32
+from nacre.base.errors import DTypeError
+from nacre.base.records import dataclass
+from nacre.codegen.isa import Isa
+from nacre.native.text import FLOATS, Function, Val, bits_of, lanes_of, scalar_of, vec
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The arithmetic of one element type on one instruction set.
+
+    Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`.  It is float for
+    float16, bfloat16 and float32, double for float64, i32 for integers up to 32 bits and i64 for
+    the longest.  If the other factor needs a wider one, it is that.  Packed factors have that
+    type too, or words of neighbours in k (`packed_dot`).
+    """
+
+    isa: Isa
+    dtype: DType
+    wide: str
+    group: int = 1  # numbers in an element of packed factors
+    apart: bool = False  # whether words are multiplied number by number
+
+    @property
+    def stored(self) -> str:
+        return self.dtype.memory
+
+    @property
+    def widens(self) -> bool:
+        """Whether factors change type on their way into the product."""
+        return self.stored != self.wide
+
+    @property
+    def rounds(self) -> bool:
+        """Whether products and sums are floating-point ones."""
+        return self.wide in FLOATS
+
+    @property
+    def flushes(self) -> bool:
+        """Whether the instruction that multiplies words takes subnormal numbers for zero."""
+        return self.group > 1 and self.rounds
+
+    @property
+    def moves(self) -> bool:
+        """Whether the numbers in words of A are moved by 128, as the instruction wants those of one side unsigned."""
+        return self.group == 4
+
+    @property
+    def lanes(self) -> int:
+        return self.isa.lanes(self.wide)
+
+    @property
+    def vector(self) -> str:
+        return self.isa.vector(self.wide)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one accumulated element."""
+        return bits_of(self.wide) // 8
+
+    @property
+    def stored_bytes(self) -> int:
+        return bits_of(self.stored) // 8
+
+    @property
+    def neutral(self) -> float | int:
+        """What leaves every sum as it is."""
+        return -0.0 if self.rounds else 0
+
+    def part(self, name: str) -> str:
+        """The symbol of a function that products of this type share; unique in a linked program."""
+        wide = "" if self.wide == numbers(self.isa, self.dtype).wide else f"{self.wide}_"
+        words = "" if self.group == 1 else f"by{self.group}_{'apart_' if self.apart else ''}"
+        return f"nacre_{self.isa.name}_{self.dtype.short}_{wide}{words}{name}"
+
+    def widen(self, f: Function, value: Val) -> Val:
+        """A stored value as an accumulated one; always exact."""
+        source = scalar_of(value.ty)
+        if source == self.wide:
+            return value
+        if source == "bfloat":
+            lanes = lanes_of(value.ty)
+            raw = f.cast("zext", f.bitcast(value, vec("i16", lanes)), "i32")
+            return f.bitcast(f.shl(raw, f.const(raw.ty, 16)), vec("float", lanes))
+        if source == "half":
+            return f.cast("fpext", value, self.wide)
+        if self.wide == "float":
+            return f.cast("sitofp" if self.dtype.is_signed else "uitofp", value, self.wide)
+        return f.cast("sext" if self.dtype.is_signed else "zext", value, self.wide)
+
+    def narrow(self, f: Function, value: Val, scalar: str) -> Val:
+        """An accumulated value rounded once (integers: wrapped) to the LLVM scalar type."""
+        if scalar == self.wide:
+            return value
+        if scalar == "bfloat":
+            return _round_to_bfloat(f, value)
+        if scalar == "half":
+            return f.cast("fptrunc", value, "half")
+        shrinks = bits_of(scalar) < bits_of(self.wide)
+        return f.cast("trunc" if shrinks else "sext" if self.dtype.is_signed else "zext", value, scalar)
+
+    def multiply_add(self, f: Function, a: Val, b: Val, c: Val) -> Val:
+        """a·b + c: rounded once for floating point, wrapping for integers."""
+        return f.fma(a, b, c) if self.rounds else f.add(f.mul(a, b), c)
+
+    def multiply_add_words(self, f: Function, a: Val, b: Val, c: Val) -> Val:
+        """The same for elements of packed factors, which may be words of several numbers."""
+        if self.group == 1:
+            return self.multiply_add(f, a, b, c)
+        if self.apart:
+            for first, second in zip(self._halves(f, a), self._halves(f, b), strict=True):
+                c = f.fma(first, second, c)
+            return c
+        if self.rounds:
+            return self._multiply(f, self.isa.halves, "bfloat", (a, b), c)
+        if self.group == 4:
+            unsigned, signed = (a, b) if self.dtype.is_signed else (b, a)
+            return f.call(f"llvm.{self.isa.fours}", self.vector, [c, unsigned, signed])
+        return f.add(c, self._multiply(f, self.isa.pairs, "i16", (a, b)))
+
+    def _multiply(self, f: Function, instruction: str, scalar: str, words: tuple[Val, Val], *sums: Val) -> Val:
+        """The instruction that multiplies words of two numbers of a scalar type, and adds to sums if it takes such."""
+        halves = [f.bitcast(word, vec(scalar, 2 * self.lanes)) for word in words]
+        return f.call(f"llvm.{instruction}", self.vector, [*sums, *halves])
+
+    def _halves(self, f: Function, word: Val) -> tuple[Val, Val]:
+        """Both bfloat16 of a word as float32, the upper one first."""
+        raw = f.bitcast(word, vec("i32", self.lanes))
+        upper, lower = f.and_(raw, f.const(raw.ty, -65536)), f.shl(raw, f.const(raw.ty, 16))
+        return f.bitcast(upper, word.ty), f.bitcast(lower, word.ty)
+
+    def add(self, f: Function, a: Val, b: Val) -> Val:
+        return f.fadd(a, b) if self.rounds else f.add(a, b)
+
+
+def numbers(isa: Isa, dtype: DType) -> Numbers:
+    """The arithmetic of a dtype's products; DTypeError for bool, which has none."""
+    if dtype.is_float:
+        return Numbers(isa, dtype, "double" if dtype.bits == 64 else "float")
+    if dtype.is_integer:
+        return Numbers(isa, dtype, "i64" if dtype.bits == 64 else "i32")
+    raise DTypeError(
+        f"contract: the dtype must be floating-point or integer; got {dtype.name}; "
+        "convert the operands first, as in `x.astype(nacre.int32)`"
+    )
+
+
+def grouped(plain: Numbers) -> Numbers:
+    """The same with packed factors that are words, where one instruction multiplies and adds such."""
+    dtype, isa = plain.dtype, plain.isa
+    if plain.wide == "float":
+        return replace(plain, group=2) if dtype is bfloat16 and isa.halves else plain
+    if plain.wide != "i32":
+        return plain
+    if dtype.bits == 8 and isa.fours:
+        return replace(plain, group=4)
+    short = dtype.bits <= (16 if dtype.is_signed else 8)
+    return replace(plain, group=2) if short and isa.pairs else plain
+
+
+def widened(isa: Isa, dtype: DType, narrow: DType) -> Numbers:
+    """How elements of a narrower dtype become factors of a product of another one; DTypeError unless that is exact."""
+    if dtype is not float32 or narrow.bits > 16 or not (narrow.is_float or narrow.is_integer):
+        raise DTypeError(
+            f"contract: dtypes must be float32 and one of at most 16 bits that fits it; got {dtype.name} and "
+            f"{narrow.name}; convert the operands first"
+        )
+    return Numbers(isa, narrow, numbers(isa, dtype).wide)
+
+
+def _round_to_bfloat(f: Function, value: Val) -> Val:
+    """Round to nearest even on the bits; the hardware instruction would flush subnormals."""
+    lanes = lanes_of(value.ty)
+    raw = f.bitcast(value, vec("i32", lanes))
+    ty = raw.ty
+    odd = f.and_(f.lshr(raw, f.const(ty, 16)), f.const(ty, 1))
+    rounded = f.lshr(f.add(f.add(raw, odd), f.const(ty, 0x7FFF)), f.const(ty, 16))
+    quiet = f.or_(f.lshr(raw, f.const(ty, 16)), f.const(ty, 0x40))
+    bits = f.select(f.fcmp("uno", value, value), quiet, rounded)
+    return f.bitcast(f.cast("trunc", bits, "i16"), vec("bfloat", lanes))
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The first `count` lanes of a vector; `mask` where the machine masks the element type."""
+
+    count: Val
+    mask: Val | None
+
+
+def edge(f: Function, isa: Isa, count: Val, ty: str) -> Edge:
+    """Prepare to load and store the first `count` (any i64) lanes of a vector type."""
+    maskable = isa.masks or bits_of(ty) >= 32
+    return Edge(count, f.lane_mask(count, lanes_of(ty)) if maskable else None)
+
+
+def load_edge(f: Function, pointer: Val, ty: str, lanes: Edge | None) -> Val:
+    """Load a vector, or its first lanes and anything in the rest; reads no memory beyond them."""
+    if lanes is None:
+        return f.load(pointer, ty)
+    if lanes.mask is not None:
+        return _masked_load(f, pointer, ty, lanes.mask)
+    whole = f.icmp("sge", lanes.count, lanes_of(ty))
+    spare = f.alloca(ty)
+    with f.when(f.icmp("slt", lanes.count, lanes_of(ty))):
+        _copy(f, pointer, spare, lanes.count, scalar_of(ty))
+    return f.load(f.select(whole, pointer, spare), ty)
+
+
+def store_edge(f: Function, value: Val, pointer: Val, lanes: Edge | None) -> None:
+    """Store a vector, or its first lanes only."""
+    if lanes is None:
+        f.store(value, pointer)
+        return
+    if lanes.mask is not None:
+        _masked_store(f, value, pointer, lanes.mask)
+        return
+    n = lanes_of(value.ty)
+    whole = f.icmp("sge", lanes.count, n)
+    spare = f.alloca(value.ty)
+    f.store(value, f.select(whole, pointer, spare))
+    with f.when(f.icmp("slt", lanes.count, n)):
+        _copy(f, spare, pointer, lanes.count, scalar_of(value.ty))
+
+
+def _masked_load(f: Function, pointer: Val, ty: str, mask: Val) -> Val:
+    raw = _maskable(ty)
+    return f.bitcast(f.masked_load(pointer, mask, raw), ty)
+
+
+def _masked_store(f: Function, value: Val, pointer: Val, mask: Val) -> None:
+    f.masked_store(f.bitcast(value, _maskable(value.ty)), pointer, mask)
+
+
+def _maskable(ty: str) -> str:
+    """Half types are masked as integers, which every back end lowers to one instruction."""
+    return vec("i16", lanes_of(ty)) if scalar_of(ty) in ("half", "bfloat") else ty
+
+
+def _copy(f: Function, source: Val, target: Val, count: Val, scalar: str) -> None:
+    with f.loop("lane", 0, count) as loop:
+        x = f.load(f.gep(source, loop.index, scalar), scalar)
+        f.store(x, f.gep(target, loop.index, scalar))

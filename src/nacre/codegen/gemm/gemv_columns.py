@@ -1,0 +1,173 @@
+"""Products with few rows and contiguous columns of B: squares of B are transposed in registers.
+
+Columns advance in strips of a vector's width, with several short strips side by side.  Each product of a chain waits
+for the one before it, so one strip alone would leave the machine idle.
+"""
+
+from __future__ import annotations
+
+from nacre.base.dtypes import int32
+from nacre.base.records import dataclass
+from nacre.codegen.gemm.element_types import Numbers, numbers
+from nacre.codegen.gemm.gemv import LINE, add_chain, blocks, clear, factors_of, thin_function
+from nacre.codegen.gemm.pack import Transposer
+from nacre.codegen.gemm.plan import BLOCK, STRIPS
+from nacre.native.text import Function, Module, Val, bits_of, vec
+
+HELD = 24 * 1024  # bytes of strips that advance side by side; as many behind them are on their way
+
+
+def emit_dots(module: Module, arithmetic: Numbers, matrix: Numbers) -> None:
+    """@dots: columns of B are contiguous; groups of strips ask for those that follow.  Parameters are @sweep's."""
+    _Dots(thin_function(module, matrix, "dots"), arithmetic, matrix).write()
+
+
+class _Squares:
+    """Reads some elements of each of `lanes` columns of B as vectors, one for each k.
+
+    Elements narrower than the sums come as words of several, which are transposed whole and taken apart afterwards.
+    """
+
+    def __init__(self, f: Function, matrix: Numbers) -> None:
+        self.f, self.matrix = f, matrix
+        self.packed = 8 * matrix.bytes // bits_of(matrix.stored)  # elements of a word
+        words, word = (matrix, matrix.stored) if self.packed == 1 else (numbers(matrix.isa, int32), "i32")
+        self.table = f.alloca("ptr", STRIPS * matrix.lanes)
+        self.turn = Transposer(f, words, word, starts=self.table, align=matrix.stored_bytes)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The numbers of k that can be read at once, greatest first."""
+        piece = self.turn.piece
+        return tuple(
+            sorted({max(piece, self.matrix.lanes // self.packed) * self.packed, piece * self.packed}, reverse=True)
+        )
+
+    def strip(self, index: Val) -> None:
+        """Turn to a strip: those that are read together have numbers from 0 on."""
+        self.turn.starts = self.f.gep(self.table, self.f.mul(index, self.matrix.lanes), "ptr")
+
+    def read(self, k: Val, step: int) -> list[Val]:
+        """The elements k to k + step of the strip's columns."""
+        words = self.turn.columns(self.f.lshr(k, self.packed.bit_length() - 1), step // self.packed)
+        return words if self.packed == 1 else [self._part(w, n) for w in words for n in range(self.packed)]
+
+    def _part(self, word: Val, number: int) -> Val:
+        """An element of each word."""
+        f, bits = self.f, bits_of(self.matrix.stored)
+        moved = f.lshr(word, f.const(word.ty, number * bits)) if number else word
+        part = f.bitcast(f.cast("trunc", moved, f"i{bits}"), vec(self.matrix.stored, self.matrix.lanes))
+        return self.matrix.widen(f, part)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Strips that advance side by side."""
+
+    first: Val  # column
+    count: Val
+    follow: Val  # whether others follow
+    next: Val  # their place in B
+
+
+class _Dots:
+    """Writes the function."""
+
+    def __init__(self, f: Function, arithmetic: Numbers, matrix: Numbers) -> None:
+        self.f, self.numbers, self.matrix = f, arithmetic, matrix
+        self.lanes, self.width = arithmetic.lanes, arithmetic.lanes * arithmetic.bytes
+        self.squares = _Squares(f, matrix)
+        self.spare = f.alloca(arithmetic.vector, self.squares.steps[-1])
+        self.strip_bytes = f.mul(f["b_step"], self.lanes)
+        self.dense = f.icmp("eq", f["b_step"], f.mul(f["k"], matrix.stored_bytes))
+
+    def write(self) -> None:
+        """Groups of strips, and their blocks of k."""
+        f = self.f
+        clear(f, self.numbers)
+        side = f.smax(f.smin(f.binary("udiv", f.i64(HELD), f.smax(self.strip_bytes, 1)), STRIPS), 1)
+        step = f.mul(side, self.lanes)
+        with f.loop("j", 0, f["columns"], step) as loop:
+            left = f.sub(f["columns"], loop.index)
+            follow = f.icmp("sgt", left, step)
+            count = f.lshr(f.add(f.smin(left, step), self.lanes - 1), self.lanes.bit_length() - 1)
+            after = f.gep(f["b"], f.mul(f.add(loop.index, step), f["b_step"]))
+            group = _Group(loop.index, count, follow, after)
+            with f.loop("strip", 0, count) as strip:
+                first, present = self._columns(group, strip.index)
+                self.squares.strip(strip.index)
+                self.squares.turn.begin(first, f["b_step"], present)
+            with f.loop("block", 0, blocks(f)) as block:
+                self._block(group, f.mul(block.index, BLOCK))
+        f.ret()
+
+    def _columns(self, group: _Group, strip: Val) -> tuple[Val, Val]:
+        """Where a strip's first column is, and how many there are."""
+        f, column = self.f, self.f.add(group.first, self.f.mul(strip, self.lanes))
+        return f.gep(f["b"], f.mul(column, f["b_step"])), f.smin(f.sub(f["columns"], column), self.lanes)
+
+    def _block(self, group: _Group, start: Val) -> None:
+        """One block of k for a group: what fills squares, what fills smaller ones, and what is left."""
+        f, first = self.f, self.squares.steps[0]
+        end = f.smin(f.add(start, BLOCK), f["k"])
+        for many in self.squares.steps:
+            stop = f.add(start, f.and_(f.sub(end, start), -many))
+            with f.loop("k", start, stop, many) as k, f.loop("strip", 0, group.count) as strip:
+                if many == first:
+                    with f.when(group.follow):
+                        self._ask(group, k.index, strip.index)
+                self.squares.strip(strip.index)
+                self._advance(self.squares.read(k.index, many), k.index, self._at(group, strip.index))
+            start = stop
+        with f.loop("strip", 0, group.count) as strip:
+            at = self._at(group, strip.index)
+            with f.when(f.icmp("slt", start, end)):
+                self._rest(group, strip.index, start, end)
+            with f.loop("row", 0, f["rows"], carry=[at]) as row:
+                add_chain(f, self.numbers, row.carried[0])
+                row.next(f.add(row.carried[0], f["row"]))
+
+    def _at(self, group: _Group, strip: Val) -> Val:
+        """A strip's place in a row of sums, in bytes."""
+        return self.f.add(self.f.mul(group.first, self.numbers.bytes), self.f.mul(strip, self.width))
+
+    def _ask(self, group: _Group, k: Val, strip: Val) -> None:
+        """Ask for as many lines of the next group as a square has: in the order of memory where that is the columns'.
+
+        Otherwise for the same k of its columns, a square's share of the lines at a time.
+        """
+        f, size, step = self.f, self.matrix.stored_bytes, self.squares.steps[0]
+        lines = max(1, self.lanes * step * size // LINE)
+        through = f.mul(f.add(f.mul(k, group.count), f.mul(strip, step)), self.lanes * size)
+        offset = f.mul(k, size)
+        turn = f.mul(f.lshr(f.and_(offset, LINE - 1), (step * size).bit_length() - 1), lines)
+        column = f.add(f.mul(strip, self.lanes), turn)
+        across = f.add(f.mul(column, f["b_step"]), f.and_(offset, -LINE))
+        place = f.gep(group.next, f.select(self.dense, through, across))
+        apart = f.select(self.dense, f.i64(LINE), f["b_step"])
+        for _ in range(lines):
+            f.prefetch(place, level=1)
+            place = f.gep(place, apart)
+
+    def _advance(self, columns: list[Val], k: Val, at: Val) -> None:
+        """Some k: each row's chains get its elements of A times the vectors of B."""
+        f = self.f
+        a = f.gep(f["a"], f.mul(k, f["a_k"]))
+        with f.loop("row", 0, f["rows"], carry=[a, f.gep(f["chains"], at)]) as loop:
+            a, place = loop.carried
+            chain = f.load(place, self.numbers.vector)
+            for factor, column in zip(factors_of(f, self.numbers, a, len(columns)), columns, strict=True):
+                chain = self.numbers.multiply_add(f, factor, column, chain)
+            f.store(chain, place)
+            loop.next(f.gep(a, f["a_row"]), f.gep(place, f["row"]))
+
+    def _rest(self, group: _Group, strip: Val, start: Val, end: Val) -> None:
+        """The k that fill no piece, gathered element by element."""
+        f, size, width = self.f, self.f.i64(self.matrix.stored_bytes), self.f.i64(self.width)
+        first, count = self._columns(group, strip)
+        f.call(self.matrix.part("gather"), "void", [
+            f.gep(first, f.mul(start, size)), size, f["b_step"], self.spare, width, f.sub(end, start), count,
+        ])  # fmt: skip
+        with f.loop("k", start, end, carry=[self.spare]) as loop:
+            self._advance([f.load(loop.carried[0], self.numbers.vector)], loop.index, self._at(group, strip))
+            loop.next(f.gep(loop.carried[0], width))

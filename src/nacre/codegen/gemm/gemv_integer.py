@@ -1,0 +1,94 @@
+"""Products with few rows of short integers, where k is contiguous on both sides: vectors of k, added up in any order.
+
+Sums that wrap at 32 bits have the same bits in every order, so nothing is transposed.  Where the instruction wants one
+side unsigned, B's numbers are moved by 128 on their way; what that adds is known of each row of A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nacre.codegen.gemm.element_types import Numbers, grouped
+from nacre.codegen.gemm.gemv import PARAMETERS
+from nacre.codegen.gemm.packed_dot import FLIP, filled
+from nacre.native.text import Function, Module, Val, vec
+
+COLUMNS = 4  # of B that advance together
+
+Step = Callable[[Function, Numbers, list[Val], list[Val]], list[Val]]
+"""Adds products of some vectors of words to sums."""
+
+
+def runs(numbers: Numbers) -> Numbers | None:
+    """The arithmetic of runs of k for factors of a type, where there is one."""
+    found = grouped(numbers)
+    return found if found.group > 1 and not found.rounds else None
+
+
+def emit_runs(module: Module, numbers: Numbers) -> None:
+    """@runs, with the parameters of the other functions for few rows: k is contiguous in A and in B."""
+    f = module.function(
+        numbers.part("runs"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,
+        noalias=("a", "b", "sums", "chains"),
+    )  # fmt: skip
+    spare = f.alloca(numbers.vector)
+    if numbers.moves:
+        _note_moved(f, numbers, spare)
+    with f.loop("column", 0, f["columns"], COLUMNS) as column:
+        last = f.sub(f.sub(f["columns"], column.index), 1)
+        first = f.gep(f["b"], f.mul(column.index, f["b_step"]))
+        bs = [f.gep(first, f.mul(f.smin(f.i64(j), last), f["b_step"])) for j in range(COLUMNS)]
+        sums = f.gep(f["sums"], column.index, "i32")
+        with f.loop("row", 0, f["rows"], carry=[f["a"], sums, f["chains"]]) as row:
+            a, target, moved = row.carried
+            for j, total in enumerate(_sums(f, numbers, spare, [a, *bs], _products)):
+                if numbers.moves:
+                    more = f.load(moved, "i32")
+                    total = f.sub(total, more) if numbers.dtype.is_signed else f.add(total, more)
+                f.store(total, f.gep(target, j, "i32"))
+            row.next(f.gep(a, f["a_row"]), f.gep(target, f["row"]), f.gep(moved, f["row"]))
+    f.ret()
+
+
+def _note_moved(f: Function, numbers: Numbers, spare: Val) -> None:
+    """Keep what the move of B's numbers changes in the sums of each row: 128 times the sum of A's."""
+    with f.loop("row", 0, f["rows"], carry=[f["a"], f["chains"]]) as row:
+        a, place = row.carried
+        (total,) = _sums(f, numbers, spare, [a], _ones)
+        f.store(f.shl(total, 7), place)
+        row.next(f.gep(a, f["a_row"]), f.gep(place, f["row"]))
+
+
+def _ones(f: Function, numbers: Numbers, vectors: list[Val], sums: list[Val]) -> list[Val]:
+    return [numbers.multiply_add_words(f, f.const(numbers.vector, 0x01010101), vectors[0], sums[0])]
+
+
+def _products(f: Function, numbers: Numbers, vectors: list[Val], sums: list[Val]) -> list[Val]:
+    """A's numbers times those of each column, of which there are as many sums."""
+    a, *bs = vectors
+    if numbers.moves:
+        bs = [f.xor(b, f.splat(Val(str(FLIP), "i32"), numbers.lanes)) for b in bs]
+    return [numbers.multiply_add_words(f, b, a, total) for b, total in zip(bs, sums, strict=True)]
+
+
+def _sums(f: Function, numbers: Numbers, spare: Val, starts: list[Val], step: Step) -> list[Val]:
+    """What `step` adds up over all k, of the numbers that follow some addresses."""
+    size, count = numbers.lanes * numbers.group, max(1, len(starts) - 1)
+    whole = f.and_(f["k"], -size)
+    sums = [f.zero(numbers.vector)] * count
+    for start, end, partial in ((f.i64(0), whole, False), (whole, f["k"], True)):
+        with f.loop("k", start, end, size, carry=sums) as loop:
+            left = f.sub(end, loop.index) if partial else None
+            at = f.mul(loop.index, numbers.stored_bytes)
+            vectors = [_load(f, numbers, f.gep(p, at), left, spare) for p in starts]
+            loop.next(*step(f, numbers, vectors, loop.carried))
+        sums = loop.results
+    return [f.intrinsic("vector.reduce.add", "i32", [x], overload=[x.ty]) for x in sums]
+
+
+def _load(f: Function, numbers: Numbers, pointer: Val, left: Val | None, spare: Val) -> Val:
+    """A vector of words of the numbers at an address, zeros behind those that are `left`."""
+    ty = vec(f"i{8 * numbers.stored_bytes}", numbers.lanes * numbers.group)
+    run = f.load(pointer, ty) if left is None else filled(f, numbers, pointer, ty, left, spare)
+    extend = "sext" if numbers.dtype.is_signed else "zext"
+    return f.bitcast(f.cast(extend, run, f"i{32 // numbers.group}"), numbers.vector)

@@ -1,0 +1,207 @@
+"""The packed matrix product: one kernel for all sizes and strides of an element type.
+
+    C[b, m, n] = epilogue(Σₖ A[b, m, k] · B[b, k, n])
+
+Each sum is a chain of fused multiply-adds from +0 over ascending k, restarted every 256 k.  The
+chains' results are added in ascending order.  Sizes, strides, blocking, threads, batch and
+instruction set do not change any bit.
+
+The batch has two levels, b = outer · size of the inner + inner, so that heads of examples are read
+as they lie: every buffer has a stride for each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+from nacre.base.dtypes import DType
+from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
+from nacre.codegen.gemm.block import emit_block
+from nacre.codegen.gemm.element_types import Numbers, grouped, numbers, widened
+from nacre.codegen.gemm.epilogue import (
+    KINDS,
+    Ending,
+    Epilogue,
+    Operand,
+    Slots,
+    emit_merge,
+    emit_stay,
+    ending_slots,
+)
+from nacre.codegen.gemm.gemv import emit_sweep
+from nacre.codegen.gemm.gemv_columns import emit_dots
+from nacre.codegen.gemm.gemv_integer import emit_runs, runs
+from nacre.codegen.gemm.pack import emit_copy, emit_gather, emit_pack, emit_transpose
+from nacre.codegen.gemm.packed_dot import emit_apart, emit_words
+from nacre.codegen.gemm.pipelined_epilogue import emit_weave, is_slow
+from nacre.codegen.gemm.plan import Plan, Tiling, make_plan, turn
+from nacre.codegen.gemm.prefetch import emit_ahead
+from nacre.codegen.gemm.prefetch_epilogue import emit_expect
+from nacre.codegen.gemm.scratch import Layout
+from nacre.codegen.gemm.tile import emit_tile, tile_shape
+from nacre.codegen.gemm.work_items import common_slots, emit_items, emit_kernel, shared_names
+from nacre.codegen.isa import Isa
+from nacre.native.text import Module
+
+__all__ = ["Contraction", "Operand", "Plan", "contract", "is_thin", "shared_parts"]
+
+BLOCKING = ("rows", "columns", "swap")
+FEW_WORDS = 2  # rows up to which short numbers are not packed as words
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The interface of a matrix product kernel for its callers.
+
+    `slots` names the 8-byte argument slots in order.  First come the pointers `A B Packed Output0… Operand0…`.
+    `Packed` may be null; thin kernels lack it (see `prepack`).  Then come integers: sizes (`batch` of both levels
+    together, `inner` of the inner one), strides in elements (`a.m`, `output0.outer`, `operand1.inner` …) and the
+    blocking `rows columns swap` of `plan`.  Outputs and "row" and "full" operands have contiguous n.
+    Rows of the outputs and full operands of a `level` ending are equally far apart.
+    Outputs must not overlap factors or operands.  The output of an ending `over` its full operands may be one of those,
+    of the same type and strides.
+    """
+
+    name: str
+    slots: tuple[str, ...]
+    tiling: Tiling
+
+    def plan(self, m: int, n: int, k: int, batch: int = 1, threads: int = 1, axes: str = "kn") -> Plan:
+        """The number of work items, their grain and blocking, and the scratch bytes of a thread.
+
+        `axes` names the contiguous axis of A ("m", "k", or "-" for none) and of B ("k", "n", "-").
+        They must be those of the strides that the kernel is given.  Raises ArgumentError where a
+        thin kernel does not fit.
+        """
+        return make_plan(self.tiling, m, n, k, batch, threads, axes)
+
+
+def contract(
+    isa: Isa,
+    dtype: DType,
+    *,
+    outputs: Sequence[DType] = (),
+    operands: Sequence[Operand] = (),
+    epilogue: Epilogue | None = None,
+    over: bool = False,
+    level: bool = False,
+    thin: bool = False,
+    matrix: DType | None = None,
+    name: str = "contract",
+) -> tuple[Module, Contraction]:
+    """Write the kernel of C = epilogue(A·B) for factors of a dtype.
+
+    `epilogue(f, sums, loads)` gets vectors of `lanes` columns of a row: the sums in the
+    accumulator's type, one of `loads` for each operand in its memory type.  It returns one vector
+    for each output, in the output's memory type.  Without it the sums are rounded once to the one
+    output (default: `dtype`). The kernel takes every size; a `thin` one only those for which
+    `is_thin` holds, which it does faster.  A thin kernel may take B as a `matrix` of a narrower
+    type, whose elements the dtype holds exactly; A is then the row.  The module `include`s that of
+    `shared_parts`: kernels that differ in their endings alone have it in common.
+
+    Raises DTypeError for bool factors and a matrix of a type that is not held exactly, ArgumentError
+    for an unknown operand kind or outputs without an epilogue.
+    """
+    layout = _layout(isa, dtype, thin, matrix)
+    arithmetic = layout.numbers
+    ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
+    _check(ending)
+    slots = Slots((*common_slots(thin), *ending_slots(ending), *BLOCKING))
+    module = Module(name)
+    module.include(shared_parts(isa, dtype, thin, matrix)[-1])
+    slow = not thin and is_slow(arithmetic, ending)
+    if not ending.is_plain(arithmetic):
+        emit_merge(module, arithmetic, layout.shape.vectors, ending, slots, not slow)
+    if ending.full and not thin:
+        emit_expect(module, arithmetic, ending, slots)
+    if slow:
+        emit_weave(module, layout, ending, slots)
+    emit_kernel(module, name, layout, ending, slots, thin)
+    return module, Contraction(name, slots.names, layout.tiling(not ending.in_place(arithmetic), thin))
+
+
+@cache
+def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> tuple[Module, Module]:
+    """The functions that all products of a dtype share, which are all but how they end.
+
+    Of two modules, which may be compiled side by side, the second includes the first: tiles, and what calls them.
+    """
+    layout = _layout(isa, dtype, thin, matrix)
+    tiles = Module(f"contract.{dtype.short}.tiles")
+    (_emit_thin if thin else _emit_packed)(tiles, layout)
+    module = Module(f"contract.{dtype.short}")
+    module.include(tiles)
+    if not thin:
+        emit_ahead(module, layout.numbers)
+    items, block, stay = shared_names(layout, thin)
+    emit_stay(module, layout.numbers, stay)
+    emit_block(module, layout, thin, block, stay)
+    emit_items(module, layout.numbers, thin, items, block)
+    return tiles, module
+
+
+def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
+    plain = numbers(isa, dtype)
+    return Layout(plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None)
+
+
+def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
+    """Whether a product has few rows or columns, so that the `thin` kernel fits, and is faster."""
+    plain = numbers(isa, dtype)
+    turned = turn(Layout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
+    slow = grouped(plain).group > 1 and not (runs(plain) and turned.axis == "k")  # beside a packed product of words
+    return turned.thin and (turned.m <= FEW_WORDS or not slow)
+
+
+def _check(ending: Ending) -> None:
+    for operand in ending.operands:
+        if operand.kind not in KINDS:
+            raise ArgumentError(f"contract: the operand kind must be one of {', '.join(KINDS)}; got {operand.kind!r}")
+    if ending.epilogue is None and (ending.operands or len(ending.outputs) != 1):
+        raise ArgumentError(
+            "contract: without an epilogue there must be one output and no operands; got "
+            f"{len(ending.outputs)} and {len(ending.operands)}; pass an epilogue"
+        )
+
+
+def _emit_packed(module: Module, layout: Layout) -> None:
+    """The functions of a product of any size, in the order in which they call each other."""
+    arithmetic, shape = layout.numbers, layout.shape
+    for rows in shape.rows:
+        for vectors in (shape.vectors, 1):
+            emit_tile(module, arithmetic, rows, vectors, "asking_")
+    if arithmetic.group == 1:
+        emit_tile(module, arithmetic, shape.tall, shape.vectors, "packing_")
+    if arithmetic.flushes:
+        emit_apart(module, replace(arithmetic, apart=True), shape)
+    _emit_transposes(module, arithmetic)
+    if arithmetic.group > 1:
+        emit_words(module, arithmetic, shape.vectors)
+    else:
+        emit_copy(module, arithmetic)
+        emit_pack(module, arithmetic, shape.vectors)
+
+
+def _emit_thin(module: Module, layout: Layout) -> None:
+    """The functions of a product with few rows."""
+    _emit_transposes(module, layout.numbers)
+    if layout.narrow is not None:
+        emit_gather(module, layout.narrow, "gather", layout.narrow.stored)
+    emit_sweep(module, layout.numbers, layout.matrix)
+    emit_dots(module, layout.numbers, layout.matrix)
+    along = runs(layout.numbers) if layout.narrow is None else None
+    if along is not None:
+        emit_runs(module, along)
+
+
+def _emit_transposes(module: Module, arithmetic: Numbers) -> None:
+    """Transposes of factors, unless they are packed as words, and of sums, where these are of another type."""
+    sources = {"": arithmetic.stored} if arithmetic.group == 1 else {}
+    if arithmetic.widens:
+        sources["_sums"] = arithmetic.wide
+    for suffix, source in sources.items():
+        emit_gather(module, arithmetic, f"gather{suffix}", source)
+        emit_transpose(module, arithmetic, f"transpose{suffix}", source)

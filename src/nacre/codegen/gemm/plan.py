@@ -1,0 +1,244 @@
+"""How a matrix product is cut into work items: an analytical model; no choice changes any bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from heapq import heapreplace
+
+from nacre.base.dims import Size
+from nacre.base.errors import ArgumentError
+from nacre.base.records import dataclass
+from nacre.runtime.plan import Cut
+from nacre.runtime.tunables import choose
+
+BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
+FEW = 8  # rows up to which B is read once, by the thin kernel
+STRIPS = 4  # vectors of columns that the thin kernel advances together where columns are contiguous
+FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
+CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
+SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
+MANY = 16  # items for each thread from which on they are thought to even out
+EACH = 4  # items of a thread that reads columns of B
+MEASURED = 8  # blockings of a product that a search measures
+ITEM = 60  # vector operations that starting an item costs
+CHAINS = 8  # of multiply-adds that a tile needs at least, to hide their latency
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """What of a kernel decides its plans.
+
+    `spills` tells that sums of a part of the k are kept in scratch memory, as C cannot hold them; `thin` that the
+    kernel is the one for few rows.
+    """
+
+    lanes: int
+    bytes: int  # of an element of packed factors
+    tall: int  # rows of a register tile
+    short: int  # rows of the next one: what fills no tall tile takes these, then smaller powers of two
+    panel: int  # columns of one
+    block_at: int  # where packed B begins in scratch memory
+    spills: bool
+    thin: bool
+    group: int = 1  # numbers of k in an element of packed factors
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The blocking of one product.
+
+    A kernel takes `items` items, `grain` at least at a time, with `scratch` bytes for each thread;
+    the argument slots `rows`, `columns` and `swap` carry the rest.
+    """
+
+    items: int
+    grain: int
+    scratch: int
+    rows: int
+    columns: int
+    swap: int
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A product as a block sees it: sizes and B's contiguous axis, after a swap of the factors or not."""
+
+    m: int
+    n: int
+    axis: str
+    swap: bool
+
+    @property
+    def thin(self) -> bool:
+        return 1 <= self.m <= FEW and self.axis != "-"
+
+
+def turn(tiling: Tiling, m: int, n: int, k: int, axes: str) -> Turned:
+    """Compute Cᵀ instead of C where that fills vectors better."""
+    a_axis, b_axis = axes
+    swapped = Turned(n, m, {"m": "n", "k": "k"}.get(a_axis, "-"), True)
+    if n <= tiling.lanes and n < m:
+        plain = _cost(tiling, m, n, k, b_axis == "n")
+        if _cost(tiling, n, m, k, swapped.axis == "n") + m * n / 2 < plain:
+            return swapped
+    return Turned(m, n, b_axis, False)
+
+
+def make_plan(
+    tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
+    axes: str,
+) -> Plan:  # fmt: skip
+    """Cut C[batch, m, n] = A·B into items as the model finds best; see `make_plans`."""
+    return make_plans(tiling, m, n, k, batch, threads, axes)[0]
+
+
+def make_plans(
+    tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
+    axes: str,
+) -> tuple[Plan, ...]:  # fmt: skip
+    """The ways worth measuring to cut C[batch, m, n] = A·B into items, the model's best first.
+
+    `axes` names the contiguous axis of A ("m", "k" or "-") and of B ("k", "n" or "-").
+    """
+    if not (m and n and batch):
+        return (Plan(0, 1, tiling.block_at, 1, 1, 0),)
+    turned = turn(tiling, m, n, k, axes)
+    m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
+    if tiling.thin and not turned.thin:
+        raise ArgumentError(
+            f"contract: the thin kernel needs at most {FEW} rows or columns, and a contiguous axis of the other "
+            "factor; "
+            f"got {m} × {n} and {axes!r}; use the packed kernel"
+        )
+    total = batch * _cost(tiling, m, n, k, b_axis == "n")
+    threads = int(max(1, min(threads, total // SMALL)))
+    if tiling.thin:
+        cuts = [(m, _thin_columns(tiling, m, n, k, b_axis, batch, threads))]
+    else:
+        cuts = sorted(
+            _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap)),
+            key=lambda cut: _makespan(tiling, cut, (m, n, k), batch, threads, b_axis == "n"),
+        )
+    return tuple(_plan(tiling, cut, (m, n, k), batch, threads, total, swap) for cut in cuts[:MEASURED])
+
+
+def _plan(
+    tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int, total: float,
+    swap: int,
+) -> Plan:  # fmt: skip
+    """The plan of blocks of a size, for a product of the given number of vector operations."""
+    (rows, columns), (m, n, k) = cut, size
+    items = batch * _up(m, rows) * _up(n, columns)
+    grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
+    depth = 2 * rows if tiling.thin else _up(min(k, BLOCK), 16) * 16 // tiling.group + (tiling.group > 1)
+    scratch = _scratch(tiling, rows, columns, depth, bool(swap), tiling.spills and k > BLOCK)
+    return Plan(items, grain, scratch, rows, columns, swap)
+
+
+def _thin_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
+    """Long rows of B are read through; long columns by strips, in items large enough to read ahead within them."""
+    share = _up(n, _up(threads, batch))
+    if axis == "n":
+        return _up(min(share, FIRST_CACHE // (m * tiling.bytes)), tiling.lanes) * tiling.lanes
+    strips = STRIPS * tiling.lanes
+    least = max(4 * strips, SMALL * tiling.lanes // (6 * max(k, 1)))
+    return _up(max(min(share, least), share // EACH), strips) * strips
+
+
+def _up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> float:
+    """Vector operations of a block of m × n: multiplications, packing of B, its output."""
+    vectors = tiling.panel // tiling.lanes
+    full, rest = divmod(_up(n, tiling.lanes), vectors)
+    strips = full * vectors + 2 * rest  # a tile of one vector waits for its elements of A
+    whole, left = divmod(m, tiling.tall)
+    shorts, rest = divmod(left, tiling.short)
+    least = max(1.0, CHAINS / vectors)  # rows whose time a shorter tile takes
+    bands = whole * tiling.tall + shorts * max(tiling.short, least) + rest.bit_count() * least
+    packing = 1.0 if rows_contiguous else 5.6  # rows are packed beside multiplications
+    return _up(k, tiling.group) * strips * (bands + packing) + m * strips * 3 + ITEM
+
+
+def _cuts(tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool) -> Iterator[tuple[int, int]]:
+    """Block sizes worth weighing: even cuts of m and n, of whole tiles and panels or strips."""
+    depth = max(1, _up(min(k, BLOCK), tiling.group) + (tiling.group > 1))
+    widest = max(tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel)
+    tallest = 256 if spills and k > BLOCK else m
+    fewest_n, fewest_m = _up(n, widest), _up(m, tallest)
+    seen: set[tuple[int, int]] = set()
+    for pieces_n in range(fewest_n, fewest_n + 2 * threads):
+        share = _up(n, pieces_n)
+        unit = tiling.panel if share > tiling.panel else tiling.lanes
+        columns = min(_up(share, unit) * unit, max(widest, n % tiling.lanes))
+        for pieces_m in (1,) if swap else range(fewest_m, fewest_m + 2 * threads):
+            if pieces_n * pieces_m > fewest_n * fewest_m + 3 * threads:
+                break
+            rows = m if swap else _up(_up(m, pieces_m), tiling.tall) * tiling.tall
+            if (rows, columns) not in seen:
+                seen.add((rows, columns))
+                yield rows, columns
+
+
+def _makespan(
+    tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int,
+    rows_contiguous: bool,
+) -> float:  # fmt: skip
+    """The time of the busiest thread, if each that is free takes the next item."""
+    m, n, k = size
+    rows, columns = min(cut[0], m), min(cut[1], n)
+    down, across = _up(m, rows), _up(n, columns)
+    costs = {
+        (r, c): _cost(tiling, r, c, k, rows_contiguous)
+        for r in (rows, m - (down - 1) * rows)
+        for c in (columns, n - (across - 1) * columns)
+    }
+    each = [costs[r, c] for c in _pieces(n, columns) for r in _pieces(m, rows)]
+    if batch * len(each) > MANY * threads:
+        return batch * sum(each) / threads + max(each)
+    busy = [0.0] * threads
+    for cost in each * batch:
+        heapreplace(busy, busy[0] + cost)
+    return max(busy)
+
+
+def _pieces(size: int, piece: int) -> list[int]:
+    """The sizes of the pieces of a size, of which the last is what is left."""
+    whole, rest = divmod(size, piece)
+    return [piece] * whole + [rest] * (rest > 0)
+
+
+def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool, waits: bool) -> int:
+    """Bytes that `block` uses: the fixed part, packed B, and sums where it keeps them and they wait for others."""
+    size, lanes = tiling.bytes, tiling.lanes
+    wide = _up(columns, lanes) * lanes
+    total = tiling.block_at + depth * wide * size
+    if swap:
+        total += lanes * (wide + 64 // size) * size + wide * lanes * size
+    elif waits:
+        total += rows * (wide * size + 64)
+    return total + 64
+
+
+def contiguous(am: Size, ak: Size, bk: Size, bn: Size) -> str:
+    """The contiguous axis of A and that of B, by their strides."""
+    return ("k" if ak == 1 else "m" if am == 1 else "-") + ("n" if bn == 1 else "k" if bk == 1 else "-")
+
+
+def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
+    """How a product of given sizes and strides (m n k batch a.m a.k b.k b.n) is divided among threads."""
+    return choose(
+        f"product {tiling.bytes} {tiling.group} {tiling.spills:d} {tiling.thin:d} {sizes} {threads}",
+        product_cuts(tiling, sizes, threads),
+    )
+
+
+@lru_cache(maxsize=4096)
+def product_cuts(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> tuple[Cut, ...]:
+    """The ways to divide it that are worth measuring, the model's best first."""
+    m, n, k, batch, am, ak, bk, bn = sizes
+    plans = make_plans(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))
+    return tuple(Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap)) for p in plans)

@@ -1,0 +1,117 @@
+"""The work items of a matrix product, and the arguments for functions that all products of a type share.
+
+Only a kernel's ending is its own: a description of it, and its functions, are passed down to the blocks.
+"""
+
+from __future__ import annotations
+
+from nacre.base.records import dataclass
+from nacre.codegen.gemm.element_types import Numbers
+from nacre.codegen.gemm.epilogue import OUTPUT, Ending, Slots
+from nacre.codegen.gemm.plan import BLOCK
+from nacre.codegen.gemm.prefetch_epilogue import NEAR, expected
+from nacre.codegen.gemm.scratch import Layout
+from nacre.native.text import Function, Module, Val
+
+# The argument slots that all products have: factors and the first output, sizes, and strides.
+SIZES = ("batch", "inner", "m", "n", "k")
+STRIDES = ("a.outer", "a.inner", "a.m", "a.k", "b.outer", "b.inner", "b.k", "b.n")
+
+# What a kernel tells: its functions, of which the last two may be null; whether the first output holds the sums of a
+# part of the k, and whether these are the result; bytes of full operands for an element; and how items divide it.
+HOW = Slots(("Merge", "Expect", "Weave", "in_place", "plain", "expected", "rows", "columns", "swap"), "how")
+ITEMS = {"args": "ptr", "how": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
+
+
+def common_slots(thin: bool) -> tuple[str, ...]:
+    """The names of the first slots of every product; `Packed` is not of a thin one."""
+    return ("A", "B", *(() if thin else ("Packed",)), "Output0", *SIZES, *STRIDES, *OUTPUT)
+
+
+def shared_names(layout: Layout, thin: bool) -> tuple[str, str, str]:
+    """The functions that kernels share: of items, of a block, and of sums that stay at home."""
+    items, block, stay = (layout.matrix.part(f"{'thin_' if thin else ''}{name}") for name in ("items", "block", "stay"))
+    return items, block, stay
+
+
+@dataclass(frozen=True)
+class End:
+    """How a product ends, as the kernel tells."""
+
+    merge: Val
+    stay: Val
+    expect: Val
+    weave: Val
+    in_place: Val
+    plain: Val
+    expects: Val  # whether the ending waits for its full operands
+
+
+def end_of(f: Function, stay: str, size: Val) -> End:
+    """The ending of a product of the given number of elements."""
+    merge, expect, weave = (HOW.load(f, name) for name in ("Merge", "Expect", "Weave"))
+    in_place, plain = (f.icmp("ne", HOW.load(f, name), 0) for name in ("in_place", "plain"))
+    expects = f.icmp("sgt", f.mul(size, HOW.load(f, "expected")), NEAR)
+    return End(merge, Val(f"@{stay}", "ptr"), expect, weave, in_place, plain, expects)
+
+
+def emit_kernel(module: Module, name: str, layout: Layout, ending: Ending, slots: Slots, thin: bool) -> None:
+    """The kernel: what it hands to the function that all products of its type share."""
+    numbers = layout.numbers
+    f = module.function(
+        name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, attributes=numbers.isa.attributes
+    )
+    items, _, stay = shared_names(layout, thin)
+    plain = ending.is_plain(numbers)
+    functions = (stay if plain else "merge"), *(n if n in module.functions else "" for n in ("expect", "weave"))
+    told = [Val(f"@{n}", "ptr") if n else f.const("ptr", 0) for n in functions]
+    told += [f.i64(x) for x in (int(ending.in_place(numbers)), int(plain), expected(ending))]
+    told += [slots.load(f, n) for n in HOW.names[len(told) :]]
+    how = f.alloca("i64", len(told), align=8)
+    for k, value in enumerate(told):
+        f.store(value, f.gep(how, k, "i64"))
+    f.call(items, "void", [f["args"], how, f["lo"], f["hi"], f["scratch"]])
+    f.ret()
+
+
+def emit_items(module: Module, numbers: Numbers, thin: bool, name: str, block: str) -> None:
+    """@items(args, how, lo, hi, scratch): items number blocks of rows fastest, then blocks of columns, then the batch.
+
+    Neighbouring blocks of rows run as one, so that B is packed once for them.
+    """
+    f = module.function(name, "void", ITEMS, linkage="internal", attributes=numbers.isa.attributes)
+    slots = Slots(common_slots(thin))
+    swap = f.icmp("ne", HOW.load(f, "swap"), 0)
+    sizes = slots.load(f, "m"), slots.load(f, "n")
+    m, n = f.select(swap, sizes[1], sizes[0]), f.select(swap, sizes[0], sizes[1])
+    rows, columns = HOW.load(f, "rows"), HOW.load(f, "columns")
+    inner_size = slots.load(f, "inner")
+    # What blocks of k leave to each other in scratch memory has room for one block of rows.
+    spills = f.and_(f.icmp("eq", HOW.load(f, "in_place"), 0), f.icmp("sgt", slots.load(f, "k"), BLOCK))
+    across = _blocks(f, m, rows)
+    down = _blocks(f, n, columns)
+    last = _quotient(f, f.sub(f["hi"], 1), across)
+    with f.loop("column", _quotient(f, f["lo"], across), f.add(last, 1)) as loop:
+        first = f.mul(loop.index, across)
+        start = f.mul(f.smax(f.sub(f["lo"], first), 0), rows)
+        stop = f.smin(f.mul(f.sub(f["hi"], first), rows), m)
+        batch = _quotient(f, loop.index, down)
+        n0 = f.mul(f.sub(loop.index, f.mul(batch, down)), columns)
+        n1 = f.smin(f.add(n0, columns), n)
+        outer = _quotient(f, batch, inner_size)
+        levels = [outer, f.sub(batch, f.mul(outer, inner_size))]
+        step = f.select(spills, rows, f.smax(f.sub(stop, start), 1))
+        with f.loop("row", start, stop, step) as row:
+            m1 = f.smin(f.add(row.index, step), stop)
+            f.call(block, "void", [f["args"], f["how"], f["scratch"], *levels, row.index, m1, n0, n1])
+    f.ret()
+
+
+def _blocks(f: Function, size: Val, block: Val) -> Val:
+    return f.smax(_quotient(f, f.sub(f.add(size, block), 1), block), 1)
+
+
+def _quotient(f: Function, a: Val, b: Val) -> Val:
+    """a / b of counts, in the 32 bits that hold every count: for 64 the compiler would write both."""
+    narrow = f.binary("udiv", f.cast("trunc", a, "i32"), f.cast("trunc", b, "i32"))
+    return f.cast("zext", narrow, "i64")

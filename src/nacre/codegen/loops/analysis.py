@@ -1,0 +1,141 @@
+"""Analysis of a loop nest before code generation: its folds, its cost, and its width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nacre.base.dtypes import DType, bool_, int64
+from nacre.codegen.isa import Isa
+from nacre.codegen.loops.operations import CHEAP
+from nacre.codegen.loops.reductions import Reduction
+from nacre.kernel.ast import (
+    Accumulate,
+    Apply,
+    Buffer,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    While,
+    children,
+    expressions,
+    statements,
+)
+
+LONG = frozenset(("sin", "cos", "tan", "pow", "atan2", "asinh", "acosh", "atanh", "rem"))
+CHAIN = 3  # times the length of a chain, instructions among which the rest of them finds time
+LIGHT = 12  # instructions for an element up to which a loop is memory-bound
+
+
+def reductions(body: Sequence[Stmt], dtypes: dict[str, DType]) -> dict[str, Reduction]:
+    """The reductions into accumulators, by the accumulators' names."""
+    found: dict[str, Reduction] = {}
+    for s in statements(tuple(body)):
+        if isinstance(s, Accumulate):
+            r = Reduction(s.op, s.accumulators, tuple(dtypes[a] for a in s.accumulators))
+            found.update(dict.fromkeys(s.accumulators, r))
+    return found
+
+
+def directly(body: Sequence[Stmt]) -> Iterable[Accumulate]:
+    """The accumulations of a body that are not in a loop inside it."""
+    for s in body:
+        if isinstance(s, Accumulate):
+            yield s
+        elif isinstance(s, If):
+            yield from directly(s.body)
+            yield from directly(s.orelse)
+
+
+def weight(body: Sequence[Stmt]) -> int:
+    """Roughly the instructions of a round: elementary functions count as 20 or 80, loops inside as 4 rounds."""
+    total = 0
+    for s in body:
+        total += sum(_weight(e, set()) for e in expressions(s)) + 1
+        if isinstance(s, For | While):
+            total += 4 * weight(s.body)
+        elif isinstance(s, If):
+            total += weight(s.body) + weight(s.orelse)
+    return total
+
+
+def _weight(e: Expr, seen: set[int]) -> int:
+    if id(e) in seen:
+        return 0
+    seen.add(id(e))
+    own = (1 if e.op in CHEAP else 80 if e.op in LONG else 20) if isinstance(e, Apply) else int(isinstance(e, Load))
+    return own + sum(_weight(c, seen) for c in children(e))
+
+
+def elementary(body: Sequence[Stmt]) -> bool:
+    """Whether a body has operations that take many instructions."""
+    todo = [e for s in statements(tuple(body)) for e in expressions(s)]
+    seen: set[int] = set()
+    while todo:
+        e = todo.pop()
+        if isinstance(e, Apply) and e.op not in CHEAP:
+            return True
+        if id(e) not in seen:
+            seen.add(id(e))
+            todo += children(e)
+    return False
+
+
+def chained(body: Sequence[Stmt]) -> bool:
+    """Whether a straight body is one long chain: most of its instructions wait for the one before."""
+    depths: dict[str | int, int] = {}
+
+    def depth(e: Expr) -> int:
+        """The length of the longest chain that ends in an expression."""
+        if isinstance(e, Local):
+            return depths.get(e.name, 0)
+        if id(e) not in depths:
+            depths[id(e)] = isinstance(e, Apply) + max(map(depth, children(e)), default=0)
+        return depths[id(e)]
+
+    longest = 0
+    for s in body:
+        if not isinstance(s, Let | Store):
+            return False
+        found = depth(s.value)
+        longest = max(longest, found)
+        if isinstance(s, Let):
+            depths[s.name] = found
+    return longest > LIGHT and CHAIN * longest > weight(body)
+
+
+def value_bits(body: Sequence[Stmt], buffers: dict[str, Buffer]) -> int:
+    """The width that decides how many lanes a vector loop has.
+
+    It is the narrowest of the types computed in, where that is 32 bits or more; half types are computed in 32.
+    Only loops on narrow integers have more lanes.
+    """
+    found: set[DType] = set()
+
+    def visit(e: Expr) -> None:
+        """Note the dtypes of an expression's values, not of its indices."""
+        if isinstance(e, Load):
+            found.add(e.dtype)  # not its indices
+            return
+        if isinstance(e, Apply) and e.dtype is not int64:
+            found.add(e.dtype)
+        for c in children(e):
+            visit(c)
+
+    for s in statements(tuple(body)):
+        for e in (s.value,) if isinstance(s, Store) else expressions(s):
+            visit(e)
+        if isinstance(s, Store) and s.buffer in buffers:
+            found.add(buffers[s.buffer].dtype)
+    bits = {32 if d.is_float and d.bits == 16 else d.bits for d in found if d is not bool_}
+    large = [b for b in bits if b >= 32]
+    return min(large) if large else max(bits, default=8 if found else 64)
+
+
+def lanes_for(body: Sequence[Stmt], buffers: dict[str, Buffer], isa: Isa) -> int:
+    """How many lanes a vector loop has."""
+    return max(1, isa.vector_bits // value_bits(body, buffers))

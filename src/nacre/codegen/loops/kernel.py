@@ -1,0 +1,229 @@
+"""Any kernel nest as vector code: pointwise chains, copies of views, reductions, gathers, scans, updates.
+
+`generate` writes one function by the kernel ABI, `void @NAME(ptr %args, i64 %lo, i64 %hi, ptr %scratch)`: it does
+the work items lo … hi of the kernel's parallel extent.  The outer parallel loops, if perfectly nested, make up
+that extent; when the innermost of them is a vector loop too, its share is counted in blocks of vectors.
+
+Expressions are in `expressions` (loads too), `operations` (scalar operations) and `licm` (loop invariants).  Loops are
+in `statements`, `reduction_loops` and `reductions` (in the canonical order), `transposed_copy` and `transposed_scan`,
+and `non_temporal` (stores).  `analysis` and `value_range` look at a nest before code is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
+
+from nacre.base.dims import Size, product
+from nacre.base.dtypes import DType
+from nacre.base.records import dataclass
+from nacre.codegen.isa import Isa
+from nacre.codegen.loops.analysis import reductions
+from nacre.codegen.loops.expressions import Storage
+from nacre.codegen.loops.transposed_copy import Tiling
+from nacre.codegen.loops.transposed_scan import Squares
+from nacre.codegen.loops.value_range import Bounds
+from nacre.kernel.ast import Alloc, Expr, For, Kernel, Let, Stmt, statements
+from nacre.native.text import Module, Val
+
+GRAIN = 256  # elements of a vector loop that make a work item, or a vector of the loop if that is more
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A generated kernel.
+
+    `text` is an LLVM module that defines `name`.  The kernel's arguments are the addresses of its buffers in order,
+    then `sizes`, evaluated by the caller, as int64s.  `extent` is the number of work items, `scratch` the bytes of
+    scratch that each thread gives, 64-byte aligned.
+    """
+
+    text: str
+    name: str
+    sizes: tuple[Size, ...]
+    extent: Size
+    scratch: Size
+
+
+def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
+    """Write a kernel for an instruction set; results named in `streams` go past the caches where they can.
+
+    Raises CompileError for statements that are not loop nests (`Call`).
+    """
+    name = re.sub(r"\W", "_", kernel.name)
+    module = Module(name)
+    params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
+    writer = Writer(module.function(name, "void", params, attributes=isa.attributes), isa)
+    writer.streams = streams
+    extent = writer.kernel(kernel)
+    return Generated(module.text(), name, tuple(writer.sizes), extent, writer.scratch_size)
+
+
+class Writer(Squares):
+    """Writes one kernel function."""
+
+    whole: Kernel
+
+    def kernel(self, kernel: Kernel) -> Size:
+        """Write the whole function; returns the number of work items."""
+        self.begin(kernel)
+        body = list(kernel.body)
+        while body and isinstance(body[0], Let):
+            self.statement(body.pop(0))
+        nest = body[0] if len(body) == 1 and isinstance(body[0], For) and body[0].parallel else None
+        if nest is None:
+            with self.f.when(self.f.icmp("slt", self.f["lo"], self.f["hi"])), self.scope():
+                self.block(body)
+            extent: Size = 1
+        else:
+            extent = self.items(nest)
+        self.drain()
+        self.f.ret()
+        return extent
+
+    def begin(self, kernel: Kernel) -> None:
+        """The addresses of the buffers, and what is known of the names."""
+        f = self.f
+        self.first_size = len(kernel.buffers)
+        self.buffers = {b.name: b for b in kernel.buffers}
+        self.whole = kernel
+        self.inputs = frozenset(b.name for b in kernel.inputs)
+        for k, b in enumerate(kernel.buffers):
+            pointer = f.load(f.gep(f["args"], k, "ptr"), "ptr")
+            self.storage[b.name] = Storage(b, pointer)
+        dtypes: dict[str, DType] = {}
+        for s in statements(kernel.body):
+            if isinstance(s, Alloc):
+                dtypes[s.buffer.name] = s.buffer.dtype
+        self.folds = reductions(kernel.body, dtypes)
+        self.scratch = f["scratch"]
+
+    def falls(self, e: Expr) -> bool:
+        """Whether an expression is known not to be above 0, but for NaN."""
+        return self.bounds.falls(e, self.extents)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What is known of the kernel's values, looked for where it is of use."""
+        return Bounds(self.whole)
+
+    # ---- work items
+
+    def items(self, nest: For) -> Size:
+        """The parallel loops, flattened to the range of work items."""
+        loops = [nest]
+        body: Sequence[Stmt] = nest.body
+        while not loops[-1].vector and len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
+            loops.append(body[0])
+            body = body[0].body
+        last = loops[-1]
+        if last.vector and self.lane_obstacle(last) is None:
+            return self.vector_items(loops[:-1], last)
+        return self.scalar_items(loops)
+
+    def scalar_items(self, loops: Sequence[For]) -> Size:
+        """A work item is a round of the innermost parallel loop."""
+        f = self.f
+        self.hoist(loops[0])
+        counters = self.counters(loops, f["lo"])
+        with f.loop("item", f["lo"], f["hi"], carry=counters) as item:
+            self.at(loops, item.carried, loops[-1].body)
+            item.next(*self.advanced(loops, item.carried))
+        return product([s.extent for s in loops])
+
+    def vector_items(self, loops: Sequence[For], last: For) -> Size:
+        """A work item is a block of the innermost parallel loop, which is done as a vector."""
+        tiling = self.tiling(loops, last)
+        if tiling is not None:
+            return self.tile_items(loops, last, tiling)
+        f = self.f
+        block = max(self.widths(last)[0], GRAIN if not any(isinstance(s, For) for s in last.body) else 1)
+        blocks = (last.extent + (block - 1)) // block
+        extent = self.size(last.extent)
+        if not loops:
+            self.strips(last, f.mul(f["lo"], block), f.smin(f.mul(f["hi"], block), extent))
+            return blocks
+        self.hoist(loops[0])
+        in_row = self.size(blocks)
+        row = f.binary("udiv", f["lo"], f.smax(in_row, 1))
+        first = f.sub(f["lo"], f.mul(row, in_row))
+        step = Val(f"%{f.fresh('share')}", "i64")
+        carry = [first, *self.counters(loops, row)]
+        with f.loop("item", f["lo"], f["hi"], step, carry=carry) as item:
+            here, *counters = item.carried
+            count = f.smin(f.sub(in_row, here), f.sub(f["hi"], item.index))
+            f.emit(f"{step.text} = add i64 {count.text}, 0")
+            start = f.mul(here, block)
+            end = f.smin(f.mul(f.add(here, count), block), extent)
+            self.at(loops, counters, (), last, start, end)
+            item.next(f.i64(0), *self.advanced(loops, counters))
+        return product([s.extent for s in loops]) * blocks
+
+    def tile_items(self, loops: Sequence[For], last: For, tiling: Tiling) -> Size:
+        """A work item is a tile of two parallel loops, one of them the vector loop."""
+        f, n = self.f, tiling.side
+        outer = [s for s in loops if s is not tiling.along]
+        spans = [replace(s, extent=(s.extent + (n - 1)) // n) for s in (tiling.along, last)]
+        counted = [*outer, *spans]
+        with f.loop("item", f["lo"], f["hi"], carry=self.counters(counted, f["lo"])) as item:
+            after = self.advanced(counted, item.carried)
+            with self.indices_at(outer, after):
+                following = self.beginnings(tiling, last, f.mul(after[-2], n), f.mul(after[-1], n))
+            starts = [f.mul(c, n) for c in item.carried[-2:]]
+            ends = [f.smin(f.add(c, n), self.size(s.extent)) for c, s in zip(starts, (tiling.along, last), strict=True)]
+            with self.indices_at(outer, item.carried):
+                self.tile(tiling, last, (starts[0], ends[0]), (starts[1], ends[1]), following)
+            item.next(*after)
+        return product([s.extent for s in counted])
+
+    @contextmanager
+    def indices_at(self, loops: Sequence[For], counters: Sequence[Val]) -> Generator[None]:
+        """Inside, the indices of loops are the first counters."""
+        with ExitStack() as stack:
+            for s, c in zip(loops, counters, strict=False):
+                stack.enter_context(self.index(s.index, c, s.extent))
+            yield
+
+    def counters(self, loops: Sequence[For], item: Val) -> list[Val]:
+        """The indices of the loops at a work item."""
+        f = self.f
+        found: list[Val] = []
+        for s in reversed(loops[1:]):
+            extent = f.smax(self.size(s.extent), 1)
+            outer = f.binary("udiv", item, extent)
+            found.append(f.sub(item, f.mul(outer, extent)))
+            item = outer
+        return [item, *reversed(found)]
+
+    def advanced(self, loops: Sequence[For], counters: Sequence[Val]) -> list[Val]:
+        """The indices one work item on."""
+        f, found = self.f, list(counters)
+        step = f.i64(1)
+        for k in range(len(loops) - 1, -1, -1):
+            found[k] = f.add(counters[k], step)
+            if k:
+                wraps = f.icmp("sge", found[k], self.size(loops[k].extent))
+                found[k] = f.select(wraps, f.i64(0), found[k])
+                step = f.cast("zext", wraps, "i64")
+        return found
+
+    def at(
+        self,
+        loops: Sequence[For],
+        counters: Sequence[Val],
+        body: Sequence[Stmt],
+        last: For | None = None,
+        start: Val | None = None,
+        end: Val | None = None,
+    ) -> None:
+        """Write the body, or a stretch of the last loop, inside loops at the given indices."""
+        if loops:
+            with self.index(loops[0].index, counters[0], loops[0].extent):
+                self.at(loops[1:], counters[1:], body, last, start, end)
+        elif last is not None and start is not None and end is not None:
+            self.strips(last, start, end)
+        else:
+            self.block(body)

@@ -1,0 +1,1 @@
+"""Maxima and sums of sliding windows, and their gradients."""

@@ -1,0 +1,260 @@
+"""Maxima and sums of sliding windows and their gradients as native kernels, a work item a plane.
+
+Tensors are row-major: x [N,C,H,W], y [N,C,OH,OW]; every size but the batch is baked into the code.
+The scalar is an LLVM type: float, double, half or bfloat.  Each function returns the steps to run;
+results have the bits of `nacre.kernel.order_window`.  Pointwise work `around` a window (in float and double) is
+done as its operand comes near, and as its results are finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.base.records import dataclass
+from nacre.codegen.convolution.depthwise import Fold, Loader, PlaneKernel
+from nacre.codegen.convolution.direct import Correlation
+from nacre.codegen.convolution.half import HALF_TYPES, Tensor, through_float
+from nacre.codegen.convolution.sequence import Count, Epilogue, Kernel, Steps, product
+from nacre.codegen.isa import Isa
+from nacre.codegen.window.maximum import MaxKernel
+from nacre.codegen.window.non_overlapping import ApartMax, ApartMaxGrad, ApartSum, ApartSumGrad, is_apart
+from nacre.codegen.window.prologue import Before
+from nacre.kernel.order_convolution import CHANNEL_BLOCK
+from nacre.kernel.order_window import Window
+from nacre.native.text import Function, Operand, Val
+
+WIDEST = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel
+
+
+@dataclass(frozen=True)
+class Around:
+    """Pointwise work around a window: what its operand is computed of, and the epilogue with the buffers it reads."""
+
+    before: Before | None = None
+    epilogue: Epilogue | None = None
+    operands: tuple[str, ...] = ()
+
+    def kernel(self, isa: Isa, scalar: str, name: str, source: str, *buffers: str) -> Kernel:
+        """The kernel of a window, which reads `source` or what that is computed of."""
+        read = (source,) if self.before is None else self.before.names
+        return Kernel(isa, scalar, name, (*read, *buffers, *self.operands))
+
+
+ALONE = Around()
+
+
+def max_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+    """y = the largest tap of every window; buffers x, y."""
+    if scalar in HALF_TYPES:
+        return through_float(
+            isa,
+            scalar,
+            lambda s: max_forward(isa, s, window),
+            (_image(window, "x"),),
+            _result(window, "y"),
+            epilogue=around != ALONE,
+        )
+    k = around.kernel(isa, scalar, "max_window", "x", "y")
+    if is_apart(window):
+        return Steps((ApartMax(k, window, around.epilogue, around.operands, around.before).write(),))
+    return Steps((MaxKernel(k, window, around.epilogue, around.operands, around.before).write(),))
+
+
+def blocked_max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
+    """The same of images whose channels lie in blocks, in vectors no longer than a block."""
+    k = Kernel(isa, scalar, "max_window", ("x", "y"))
+    return Steps((MaxKernel(k, window, block=CHANNEL_BLOCK).write(),))
+
+
+def max_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+    """dx = dy where each window's first maximum was; buffers dy, x, dx; no half types."""
+    k = around.kernel(isa, scalar, "max_window_dx", "dy", "x", "dx")
+    if is_apart(window):
+        return Steps((ApartMaxGrad(k, window, around.epilogue, around.operands, around.before).write(),))
+    index = PlaneKernel(k, _forward(window), MaxIndexFold(window))
+    size = window.rows.out * window.columns.out * k.element
+    kernel = _plane_kernel(k, _gradient(window), MaxGradFold(window, index), around, descending=True, scratch=size)
+    return Steps((kernel.write("dx", window.channels),))
+
+
+def sum_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+    """y = the sum of every window; buffers x, y."""
+    if scalar in HALF_TYPES:
+        return through_float(
+            isa,
+            scalar,
+            lambda s: sum_forward(isa, s, window),
+            (_image(window, "x"),),
+            _result(window, "y"),
+            epilogue=around != ALONE,
+        )
+    k = around.kernel(isa, scalar, "sum_window", "x", "y")
+    if is_apart(window):
+        return Steps((ApartSum(k, window, around.epilogue, around.operands, around.before).write(),))
+    kernel = _plane_kernel(k, _forward(window), SumFold("x", (window.rows.size, window.columns.size)), around)
+    return Steps((kernel.write("y", window.channels),))
+
+
+def sum_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+    """dx = the sum of dy over the windows that hold a pixel; buffers dy, dx."""
+    if scalar in HALF_TYPES:
+        return through_float(
+            isa,
+            scalar,
+            lambda s: sum_grad(isa, s, window),
+            (_result(window, "dy"),),
+            _image(window, "dx"),
+            epilogue=around != ALONE,
+        )
+    k = around.kernel(isa, scalar, "sum_window_dx", "dy", "dx")
+    if is_apart(window):
+        return Steps((ApartSumGrad(k, window, around.epilogue, around.operands, around.before).write(),))
+    fold = SumFold("dy", (window.rows.out, window.columns.out))
+    return Steps((_plane_kernel(k, _gradient(window), fold, around, descending=True).write("dx", window.channels),))
+
+
+def _plane_kernel(
+    k: Kernel, c: Correlation, fold: Fold, around: Around, *, descending: bool = False, scratch: int = 0
+) -> PlaneKernel:
+    return PlaneKernel(
+        k,
+        c,
+        fold,
+        descending=descending,
+        scratch=scratch,
+        epilogue=around.epilogue,
+        operands=around.operands,
+        before=around.before,
+    )
+
+
+def _image(w: Window, name: str) -> Tensor:
+    return Tensor(name, Count(0, w.channels), w.rows.size * w.columns.size)
+
+
+def _result(w: Window, name: str) -> Tensor:
+    return Tensor(name, Count(0, w.channels), w.rows.out * w.columns.out)
+
+
+def _forward(w: Window) -> Correlation:
+    """The taps of every output pixel."""
+    rows, columns = w.rows, w.columns
+    return Correlation(
+        w.channels,
+        1,
+        1,
+        (rows.size, columns.size),
+        (rows.kernel, columns.kernel),
+        tuple(rows.taps(i) for i in range(rows.out)),
+        tuple(columns.taps(i) for i in range(columns.out)),
+        1,
+        columns.stride,
+    )
+
+
+def _gradient(w: Window) -> Correlation:
+    """The windows of every input pixel."""
+    rows, columns = w.rows, w.columns
+    return Correlation(
+        w.channels,
+        1,
+        1,
+        (rows.out, columns.out),
+        (rows.kernel, columns.kernel),
+        tuple(rows.hits(i) for i in range(rows.size)),
+        tuple(columns.hits(i) for i in range(columns.size)),
+        columns.stride,
+        1,
+    )
+
+
+def _plane(k: Kernel, name: str, plane: Val, rows: int, columns: int) -> Val:
+    """The address of a plane of a buffer."""
+    return k.f.gep(k.pointers[name], product(k.f, plane, rows * columns), k.scalar)
+
+
+class MaxIndexFold:
+    """The number of the first tap that is a maximum, as a floating-point value; -1 without taps."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+
+    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+        self.k = k
+        self.read_from(_plane(k, "x", plane, self.window.rows.size, self.window.columns.size))
+
+    def read_from(self, plane: Val) -> None:
+        self.x = plane
+
+    def start(self, f: Function, vector: str) -> list[Val]:
+        return [f.const(vector, float("-inf")), f.const(vector, -1.0)]
+
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
+        best, index = state
+        value = load(self.x)
+        greater = f.and_(f.fcmp("ugt", value, best), f.fcmp("ord", best, best))
+        better = f.or_(greater, f.fcmp("olt", index, f.zero(index.ty)))
+        if mask is not None:
+            better = f.and_(better, mask)
+        return [f.select(better, value, best), f.select(better, tap_number(self.k, f, tap), index)]
+
+    def finish(self, state: Sequence[Val]) -> Val:
+        return state[1]
+
+
+class MaxGradFold:
+    """The gradients of the windows whose first maximum is here."""
+
+    def __init__(self, window: Window, index: PlaneKernel) -> None:
+        self.window, self.index = window, index
+
+    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+        self.k, self.chosen = k, scratch
+        if "dy" in k.pointers:
+            self.read_from(_plane(k, "dy", plane, self.window.rows.out, self.window.columns.out))
+        self.index.fold.begin(k, plane, scratch)
+        self.index.plane(scratch, 0)
+
+    def read_from(self, plane: Val) -> None:
+        self.dy = plane
+
+    def start(self, f: Function, vector: str) -> list[Val]:
+        return [f.zero(vector)]
+
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
+        here = f.fcmp("oeq", load(self.chosen), tap_number(self.k, f, tap))
+        if mask is not None:
+            here = f.and_(here, mask)
+        return [f.select(here, f.fadd(state[0], load(self.dy)), state[0])]
+
+    def finish(self, state: Sequence[Val]) -> Val:
+        return state[0]
+
+
+class SumFold:
+    """The sum of the taps, from +0."""
+
+    def __init__(self, source: str, shape: tuple[int, int]) -> None:
+        self.source, self.shape = source, shape
+
+    def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
+        if self.source in k.pointers:  # else it is computed
+            self.read_from(_plane(k, self.source, plane, *self.shape))
+
+    def read_from(self, plane: Val) -> None:
+        self.x = plane
+
+    def start(self, f: Function, vector: str) -> list[Val]:
+        return [f.zero(vector)]
+
+    def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
+        result = f.fadd(state[0], load(self.x))
+        return [result if mask is None else f.select(mask, result, state[0])]
+
+    def finish(self, state: Sequence[Val]) -> Val:
+        return state[0]
+
+
+def tap_number(k: Kernel, f: Function, tap: Operand) -> Val:
+    """A tap's number in every lane, as a floating-point value."""
+    return f.splat(f.cast("sitofp", f.i64(tap), k.scalar), k.lanes)

@@ -1,0 +1,1 @@
+"""Buffer assignment: where values are stored, and what they may overwrite."""

@@ -1,0 +1,235 @@
+"""Memory reuse: which results may overwrite an operand.
+
+A kernel may write a result over an operand if the work item that writes an element reads the same element of the
+operand before, and no other item reads it.  If the operand has no later use, the two share memory: a temporary reuses
+its place in the arena, and a variable is updated in place.
+
+Loop carries are updated in place by the same rule; otherwise they have two places that alternate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from nacre.base.identity_cache import known_by_identity
+from nacre.base.records import dataclass
+from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
+from nacre.runtime.flow import Kind, Loop, Row, Tree, lives, loops, settled, walk
+from nacre.runtime.plan import Launch, Plan, Storage, holder, uses
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """What a loop hands on: the value that a round reads, the one that it writes, and the loop's result."""
+
+    loop: int
+    given: int
+    made: int
+    result: int
+
+
+@known_by_identity
+def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
+    """Pairs (input, output) of a kernel such that the output may be written over the input."""
+    body = kernel.body
+    while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
+        body = body[0].body
+    found: list[tuple[int, int]] = []
+    for i, x in enumerate(kernel.inputs):
+        for o, y in enumerate(kernel.outputs):
+            if alike(x, y) and _before(body, x.name, y.name):
+                found.append((i, o))
+    return found
+
+
+def alike(x: Buffer, y: Buffer) -> bool:
+    """Whether two buffers have their elements in the same places, each in one of its own."""
+    steps = zip(x.shape, x.strides or (), strict=False)
+    return (
+        x.dtype is y.dtype
+        and x.shape == y.shape
+        and x.strides == y.strides
+        and all(step != 0 or size == 1 for size, step in steps)
+    )
+
+
+def _before(body: Sequence[Stmt], x: str, y: str) -> bool:
+    """Whether all loads of x, at the index at which y is stored, come before that store."""
+    mentions = [s for s in body if next(_loads(s, x), None) or next(_stores(s, y), None)]
+    if len(mentions) == 1 and isinstance(mentions[0], For):
+        return _before(mentions[0].body, x, y)
+    stored: tuple[Expr, ...] | None = None
+    indices: set[tuple[Expr, ...]] = set()
+    for s in mentions:
+        loads = list(_loads(s, x))
+        stores = list(_stores(s, y))
+        if stored is not None and (loads or stores):
+            return False
+        if stores and isinstance(s, For | If | While):
+            return False
+        indices.update(loads)
+        if stores:
+            stored = stores[0]
+    return stored is not None and indices == {stored}
+
+
+def _inside(s: Stmt) -> tuple[Stmt, ...]:
+    match s:
+        case For() | While():
+            return s.body
+        case If():
+            return s.body + s.orelse
+        case _:
+            return ()
+
+
+def _loads(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
+    return iter(_accesses(s).loads.get(name, ()))
+
+
+def _stores(s: Stmt, name: str) -> Iterator[tuple[Expr, ...]]:
+    return iter(_accesses(s).stores.get(name, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """At which indices a statement, and those inside it, read and write each buffer."""
+
+    loads: dict[str, list[tuple[Expr, ...]]]
+    stores: dict[str, list[tuple[Expr, ...]]]
+
+
+@known_by_identity
+def _accesses(s: Stmt) -> _Accesses:
+    found = _Accesses({}, {})
+    todo = list(expressions(s))
+    while todo:
+        e = todo.pop()
+        if isinstance(e, Load):
+            found.loads.setdefault(e.buffer, []).append(e.index)
+        todo += children(e)
+    if isinstance(s, Store):
+        found.stores.setdefault(s.buffer, []).append(s.index)
+    for inside in map(_accesses, _inside(s)):
+        for mine, its in ((found.loads, inside.loads), (found.stores, inside.stores)):
+            for name, indices in its.items():
+                mine.setdefault(name, []).extend(indices)
+    return found
+
+
+def plan_memory(
+    values: Sequence[Storage],
+    steps: Sequence[Launch],
+    inputs: int,
+    outputs: int,
+    tree: Tree = (),
+    carries: Sequence[Carry] = (),
+) -> Plan:
+    """A plan with barriers where they are needed and operands' memory passed on where that is allowed.
+
+    Nothing is written over an input in a program with loops: it may be told to stop before it is done.
+    """
+    order = tree or tuple(range(len(steps)))
+    reused = list(values)
+    if not tree:
+        _computed_in_results(reused, steps)
+    order = _in_place(reused, steps, order, carries)
+    met = uses(steps, reused)
+    rows = walk(met, order)
+    at = dict(sorted((row.step, row.epoch) for row in rows if row.kind is Kind.LAUNCH))
+    life = lives(rows, met, lambda v: holder(reused, v))
+    swapped = {v for loop in loops(order) for pair in loop.swaps for v in pair}
+    readers: dict[int, list[int]] = {}
+    for k, (reads, _) in enumerate(met):
+        for v in reads:
+            readers.setdefault(v, []).append(k)
+    donations: list[tuple[int, int]] = []
+    taken: set[int] = set()
+    for k, step in enumerate(steps):
+        for a, b in step.over:
+            a, b = _whole(reused, a), _whole(reused, b)
+            if a < 0 or b < 0 or a == b or {a, b} & swapped:
+                continue
+            if life[a][1] != at[k] or any(r != k and at[r] == at[k] for r in readers[a]):
+                continue
+            if reused[a].kind == "input" and reused[b].kind == "output":
+                donations.append((b - inputs, a))
+            elif (
+                a not in taken
+                and reused[b].reuses < 0
+                and reused[a].kind == "temporary"
+                and reused[b].kind == "temporary"
+                and reused[a].nbytes == reused[b].nbytes
+                and life[b][0] == at[k]
+            ):
+                reused[b] = replace(reused[b], reuses=a)
+                taken.add(a)
+    allowed = () if any(True for _ in loops(order)) else tuple(sorted(donations))
+    return Plan(tuple(reused), tuple(steps), inputs, outputs, tuple(at.values()), allowed, order if tree else ())
+
+
+def _computed_in_results(values: list[Storage], steps: Sequence[Launch]) -> None:
+    """Give what is only read by a copy that begins a program's result the result's place; the copy then is idle."""
+    for step in steps:
+        for a, b in step.over if step.idle else ():
+            alone = sum(a in s.reads for s in steps) == 1 and not any(
+                b in pair for s in steps if s is not step for pair in s.over
+            )
+            if alone and values[b].kind == "output" and values[a] == Storage("temporary", values[b].nbytes):
+                values[a] = Storage("part", values[b].nbytes, of=b)
+
+
+def _whole(values: Sequence[Storage], value: int) -> int:
+    """The value that a part is the same as, itself if it is none; -1 for a part that is less, or moves."""
+    while values[value].kind == "part":
+        if values[value].loop >= 0 or values[value].offset != 0:
+            return -1
+        value = values[value].of
+    return value
+
+
+def _in_place(values: list[Storage], steps: Sequence[Launch], tree: Tree, carries: Sequence[Carry]) -> Tree:
+    """Give each carry the place of the loop's result where a round may update it there, else two that change roles."""
+    swaps: dict[int, list[tuple[int, int]]] = {}
+    for c in carries:
+        if _updates(c, values, steps, tree):
+            for v in (c.given, c.made):
+                values[v] = Storage("part", values[v].nbytes, of=c.result)
+        else:
+            swaps.setdefault(c.loop, []).append((c.given, c.made))
+
+    def change(loop: Loop) -> Loop:
+        """The loop with its carries that change places."""
+        return replace(loop, swaps=tuple(swaps.get(loop.number, ())))
+
+    return settled(tree, change) if carries else tree
+
+
+def _updates(c: Carry, values: Sequence[Storage], steps: Sequence[Launch], tree: Tree) -> bool:
+    """Whether the first step of a round that writes a carry may write it over what all others have read by then."""
+    met = uses(steps, values)
+    rows = walk(met, tree)
+    start = next(k for k, row in enumerate(rows) if row.kind is Kind.ENTER and row.loop and row.loop.number == c.loop)
+    loop = rows[start].loop
+    assert loop is not None
+    end = next(k for k in range(start, len(rows)) if rows[k].kind is Kind.TURN and rows[k].loop is loop)
+    round_: list[Row] = list(rows[start + 1 : end])
+    writers = [row for row in round_ if row.kind is Kind.LAUNCH and c.made in met[row.step][1]]
+    if not writers or writers[0].step not in loop.body:
+        return False
+    first = writers[0]
+    pairs = {(_whole(values, a), _whole(values, b)) for a, b in steps[first.step].over}
+    if (c.given, c.made) not in pairs:
+        return False
+    readers = [
+        row
+        for row in round_
+        if row is not first
+        and (
+            c.given == holder(values, row.cell)
+            if row.kind is Kind.BRANCH
+            else row.kind is Kind.LAUNCH and c.given in met[row.step][0]
+        )
+    ]
+    return all(row.epoch < first.epoch for row in readers)

@@ -1,0 +1,1 @@
+"""Fusion: which equations become one kernel, and which become a kernel's epilogue or prologue."""

@@ -1,0 +1,237 @@
+"""Matrix products with epilogues: a pointwise cluster that reads a product is computed as the product finishes.
+
+The cluster's kernel is lowered over the product's three axes (batch, row, column).  The product's generator inserts its
+straight-line body at the end of each row of a tile.  Each element is computed as without fusion, but without a pass
+through memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+
+from nacre.base.dims import Size
+from nacre.base.dtypes import DType, float32, float64, int32
+from nacre.base.records import dataclass
+from nacre.codegen.gemm.kernel import Contraction, Operand
+from nacre.codegen.isa import Isa
+from nacre.compile.buffers.reuse import alike
+from nacre.compile.fusion.fuse import Fusion, View
+from nacre.compile.fusion.graph import FINISHED, WINDOWS, Node
+from nacre.compile.lowering.cache import lower_over
+from nacre.compile.lowering.constants_to_operands import apart, literal
+from nacre.compile.lowering.inline_emission import computed, straight
+from nacre.compile.lowering.kernel_selection import (
+    Factor,
+    Form,
+    TemplateStep,
+    product_code,
+    product_form,
+    product_step,
+    readings,
+)
+from nacre.compile.lowering.lower import Lowered
+from nacre.compile.passes.layout import result_groups, result_strides
+from nacre.ir.graph import Atom, Equation, Var
+from nacre.ir.primitive import Template
+from nacre.kernel.ast import Buffer, Kernel, Stmt
+from nacre.native.text import Function, Val, lanes_of
+from nacre.runtime.executable import Code
+
+WIDEST = 12  # buffers that a cluster may read and write: an optimiser's update has nine or so
+
+
+Finishing = Mapping[Node, tuple[Node, bool]]  # clusters, the products that they finish, whether those are kept too
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A product, the cluster that finishes it, and the cluster's kernel over batch, rows and columns."""
+
+    product: Equation
+    lowered: Lowered
+    keeps: tuple[Size, ...] | None  # the raw product's strides, if it is wanted too
+    over: tuple[tuple[View, Var], ...]  # operands, and what may be written over them
+
+
+def endings(fusion: Fusion) -> Finishing:
+    """For each cluster that can finish a product or a window: its node, and whether the raw result is wanted too."""
+    place = {n: k for k, n in enumerate(fusion.nodes)}
+    read = readers(fusion)
+    found: dict[Node, tuple[Node, bool]] = {}
+    taken: set[Node] = set()
+    for node in fusion.nodes:
+        if node.domain is None or node.axes is not None:
+            continue
+        for other in sorted(node.before, key=lambda n: (_is_window(n), -place.get(n, -1))):
+            if other in taken or not (_is_product(other, node) or _is_window(other)):
+                continue
+            v = other.equations[0].outputs[0]
+            if not any(x in fusion.views and fusion.views[x].base is v for e in node.equations for x in e.inputs):
+                continue
+            others = read[v] - {node}
+            if all(n is None or place[n] > place[node] for n in others):
+                found[node] = other, bool(others)
+                taken.add(other)
+                break
+    return found
+
+
+def _is_product(node: Node, cluster: Node) -> bool:
+    if node.domain is not None or len(node.equations) != 1:
+        return False
+    e = node.equations[0]
+    low = e.primitive.lowering
+    return (
+        isinstance(low, Template)
+        and low.name in FINISHED
+        and e.outputs[0].type.shape == cluster.domain
+        and e.outputs[0].type.dtype in (float32, float64, int32)
+    )
+
+
+def _is_window(node: Node) -> bool:
+    return node.opaque and node.equations[0].primitive.name in WINDOWS
+
+
+def readers(fusion: Fusion) -> dict[Var, set[Node | None]]:
+    """The nodes that read each value, through views and inlined equations too; None stands for the graph's outputs."""
+    node_of = {e.outputs: n for n in fusion.nodes for e in n.equations}  # a copy may read what a reshape before it does
+    found: dict[Var, set[Node | None]] = {}
+    for v in fusion.graph.outputs:
+        if isinstance(v, Var):
+            found.setdefault(v, set()).add(None)
+    for e in reversed(fusion.graph.equations):
+        node = node_of.get(e.outputs)
+        who: set[Node | None] = set() if node is None else {node}
+        if not any(y in fusion.stored for y in e.outputs):  # computed by its readers
+            who = who.union(*(found.get(y, set()) for y in e.outputs))
+        for x in e.inputs:
+            if isinstance(x, Var):
+                found.setdefault(x, set()).update(who)
+    return found
+
+
+def build(
+    fusion: Fusion, isa: Isa, node: Node, ending: Node, keeps: bool, views: Sequence[View]
+) -> TemplateStep | None:
+    """The launch of a product with its cluster, or None if the two do not fit."""
+    e = ending.equations[0]
+    for split, a, b in readings(e, views):
+        lowered = lower_over(fusion, node, "epilogue", result_groups(e, split))
+        raw = result_strides(e, fusion.views[e.outputs[0]].strides, split)
+        form = product_form(isa, e, a, b)
+        if lowered is not None and raw is not None and form is not None and _in_place(lowered, e.outputs[0], raw):
+            over = _over(lowered, views, frozenset(fusion.graph.inputs))
+            return _finished(isa, form, Ending(e, lowered, raw if keeps else None, over), a, b, views)
+    return None
+
+
+def _in_place(lowered: Lowered, result: Var, strides: tuple[Size, ...]) -> bool:
+    """Whether a cluster's elements are made from a product's elements of the same place, not of a flip, say."""
+    found = [b for v, b in zip(lowered.reads, lowered.kernel.inputs, strict=True) if v.base is result]
+    return all(
+        b.strides is not None
+        and all(n == 1 or s == raw for n, s, raw in zip(b.shape, b.strides, (*strides, 1), strict=True))
+        for b in found
+    )
+
+
+def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor, views: Sequence[View]) -> TemplateStep | None:
+    """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
+    given, raw = ending.lowered.kernel, ending.product.outputs[0]
+    kernel, numbers = apart(given)
+    if len(given.buffers) > WIDEST or any(b.dtype.bits == 16 and b.dtype.is_float for b in kernel.buffers):
+        return None
+    mine = [k for k, v in enumerate(ending.lowered.reads) if v.base is raw]
+    places = [*ending.lowered.reads, *(View(literal(c), 0, ()) for c in numbers)]
+    operands = [(k, _kind(b)) for k, b in enumerate(kernel.inputs) if k not in mine]
+    if len(mine) != 1 or any(kind is None for _, kind in operands):
+        return None
+    kinds = tuple((kernel.inputs[k].name, str(kind), kernel.inputs[k].dtype) for k, kind in operands)
+    results = tuple((b.name, b.dtype) for b in kernel.outputs)
+    code, plan = _contraction(
+        isa,
+        form,
+        straight(kernel),
+        kernel.inputs[mine[0]].name,
+        kinds,
+        results,
+        ending.keeps is not None,
+        bool(ending.over),
+        _level(kernel, operands, ending.keeps),
+    )
+    written = [(v, b.strides) for v, b in zip(ending.lowered.writes, kernel.outputs, strict=True) if b.strides]
+    if any(strides[3] != 1 and b.shape[3] != 1 for (_, strides), b in zip(written, kernel.outputs, strict=True)):
+        return None
+    if ending.keeps is not None:
+        written.append((raw, ending.keeps))
+    read = [(places[k], kernel.inputs[k]) for k, _ in operands]
+    return product_step(ending.product, code, plan, a, b, views, written, read, ending.over)
+
+
+def _over(lowered: Lowered, views: Sequence[View], given: Collection[Atom]) -> tuple[tuple[View, Var], ...]:
+    """What may be written over an operand: new values of what the graph is given, as an optimiser's step makes them.
+
+    Each element is read by the work item that writes the same element, before that.
+    """
+    bases = [v.base for v in (*views, *lowered.reads)]
+    return tuple(
+        (view, v)
+        for view, x in zip(lowered.reads, lowered.kernel.inputs, strict=True)
+        for v, y in zip(lowered.writes, lowered.kernel.outputs, strict=True)
+        if view.base in given and view.offset == 0 and bases.count(view.base) == 1 and alike(x, y)
+    )
+
+
+def _level(kernel: Kernel, operands: Sequence[tuple[int, str | None]], raw: tuple[Size, ...] | None) -> bool:
+    """Whether the rows of all that is written, and of what is read as wide, are equally far apart."""
+    rows = [b.strides for k, kind in operands if kind == "full" for b in [kernel.inputs[k]]]
+    rows += [b.strides for b in kernel.outputs]
+    steps: set[Size] = {strides[2] for strides in rows if strides}
+    if raw is not None:
+        steps.add(raw[2])
+    return len(steps) == 1
+
+
+def _kind(b: Buffer) -> str | None:
+    """How an operand over (outer and inner batch, row, column) is read by a row of a tile."""
+    if not b.strides:
+        return "scalar"
+    *_, down, across = b.strides
+    if across == 1 or (b.shape[-1] == 1 and down != 1):
+        return "row" if down == 0 else "full"
+    if across == 0:
+        return "column" if any(b.strides) else "scalar"
+    return None
+
+
+@lru_cache(maxsize=512)
+def _contraction(
+    isa: Isa,
+    form: Form,
+    body: tuple[Stmt, ...],
+    mine: str,
+    operands: tuple[tuple[str, str, DType], ...],
+    results: tuple[tuple[str, DType], ...],
+    keeps: bool,
+    over: bool,
+    level: bool,
+) -> tuple[Code, Contraction]:
+    def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
+        values = {mine: sums}
+        for (name, _, held), x in zip(operands, loads, strict=True):
+            values[name] = f.cast("trunc", x, "i1") if held.kind == "b" else x
+        finished = computed(f, body, values, lanes_of(sums.ty))
+        found = [finished[name] for name, _ in results]
+        return [*found, sums] if keeps else found
+
+    return product_code(
+        isa,
+        form,
+        outputs=[*(d for _, d in results), *([form.result] if keeps else [])],
+        operands=[Operand(kind, held) for _, kind, held in operands],
+        epilogue=epilogue,
+        over=over,
+        level=level,
+    )

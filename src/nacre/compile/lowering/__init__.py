@@ -1,0 +1,1 @@
+"""Lowering: clusters of equations become kernels, and kernels become code for every size."""

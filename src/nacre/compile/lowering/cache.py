@@ -1,0 +1,89 @@
+"""Clusters of one form are lowered once, since the layers of a model differ in little but the values they read.
+
+A form is all input of the lowering, with values numbered in order of appearance.  The result for the first cluster of a
+form is reused for the others, with their values in place of the first one's.  They share one kernel object, so later
+stages also process it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from nacre.compile.fusion.fuse import Fusion, View
+from nacre.compile.fusion.graph import Node
+from nacre.compile.lowering import lower as lowering
+from nacre.compile.lowering.lower import Lowered
+from nacre.ir.graph import Atom, Equation, Literal, Var, params_key
+
+
+def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
+    """The kernel of a cluster."""
+    form = _Form(fusion, node)
+    key = name, form.key
+    if key not in fusion.lowered:
+        fusion.lowered[key] = lowering.lower(fusion, node, name), form.atoms
+    return form.take(*fusion.lowered[key])
+
+
+def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int, ...]]) -> Lowered | None:
+    """The kernel of a pointwise cluster over given groups of axes, or None if its buffers do not lie that way."""
+    form = _Form(fusion, node)
+    key = name, tuple(groups), form.key
+    if key not in fusion.lowered:
+        fusion.lowered[key] = lowering.lower_over(fusion, node, name, groups), form.atoms
+    found, atoms = fusion.lowered[key]
+    return None if found is None else form.take(found, atoms)
+
+
+class _Form:
+    """The form of a cluster, and its values in the order of their numbers."""
+
+    def __init__(self, fusion: Fusion, node: Node) -> None:
+        self.fusion = fusion
+        self.members = {v for e in node.equations for v in e.outputs}
+        self.numbers: dict[Atom, int] = {}
+        self.key: Hashable = (node.domain, node.axes, tuple([self.equation(e) for e in node.equations]))
+
+    @property
+    def atoms(self) -> list[Atom]:
+        """The values in the order of their numbers."""
+        return list(self.numbers)
+
+    def take(self, found: Lowered | None, atoms: Sequence[Atom]) -> Lowered:
+        """What was lowered for a cluster of this form, on the values of this one."""
+        assert found is not None
+        here = dict(zip(atoms, self.numbers, strict=True))
+        reads = tuple([View(here[v.base], v.offset, v.strides) for v in found.reads])
+        return replace(found, reads=reads, writes=tuple([here[v] for v in found.writes]))  # type: ignore[misc]
+
+    def equation(self, e: Equation) -> Hashable:
+        """What an equation computes of what, and where its results go."""
+        inputs = tuple([self.atom(x) for x in e.inputs])
+        return e.primitive, params_key(e.params), inputs, tuple([self.result(v) for v in e.outputs])
+
+    def result(self, v: Var) -> Hashable:
+        """The type of a result, and how it lies where it is stored."""
+        self.number(v)
+        view = self.fusion.views.get(v) if v in self.fusion.stored else None
+        return v.type, v in self.fusion.flat, None if view is None else view.strides
+
+    def atom(self, x: Atom) -> Hashable:
+        """A value by its number, with what tells how it is read; a constant by itself."""
+        if isinstance(x, Literal) and not x.type.shape:
+            return x.key
+        known = self.numbers.get(x)
+        if known is not None:
+            return known
+        number = self.number(x)
+        if x in self.members:
+            return number
+        if not self.fusion.in_memory(x):
+            assert isinstance(x, Var)
+            return number, self.equation(self.fusion.producer[x])
+        view = self.fusion.views[x]
+        return number, x.type, self.number(view.base), view.base.type, view.offset, view.strides
+
+    def number(self, x: Atom) -> int:
+        """The number of a value."""
+        return self.numbers.setdefault(x, len(self.numbers))

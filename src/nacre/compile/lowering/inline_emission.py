@@ -1,0 +1,49 @@
+"""Pointwise kernels as straight-line code, which a generator inserts where an element or a vector is in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nacre.codegen.loops.operations import constant, operate
+from nacre.kernel.ast import Apply, Const, Expr, For, Kernel, Let, Load, Local, Stmt, Store
+from nacre.native.text import Function, Val
+
+
+def straight(kernel: Kernel) -> tuple[Stmt, ...]:
+    """What a kernel does in the innermost of its loops, each of which has nothing beside the next."""
+    body = kernel.body
+    while len(body) == 1 and isinstance(body[0], For):
+        body = body[0].body
+    return body
+
+
+def computed(f: Function, body: Sequence[Stmt], loaded: dict[str, Val], lanes: int) -> dict[str, Val]:
+    """Emit a straight body on vectors; returns what it stores, in memory types."""
+    names: dict[str, Val] = {}
+    memo: dict[Expr, Val] = {}
+
+    def value(e: Expr) -> Val:
+        match e:
+            case Const():
+                return constant(f, e.dtype, e.value, lanes)
+            case Local():
+                return names[e.name]
+            case Load():
+                return loaded[e.buffer]
+            case Apply():
+                if e not in memo:
+                    source = e.args[1 if e.op == "select" else 0].dtype
+                    memo[e] = operate(f, e.op, [value(a) for a in e.args], source, e.dtype)
+                return memo[e]
+            case _:
+                raise AssertionError(f"an epilogue has no {type(e).__name__}")
+
+    stored: dict[str, Val] = {}
+    for s in body:
+        if isinstance(s, Let):
+            names[s.name] = value(s.value)
+        else:
+            assert isinstance(s, Store)
+            result = value(s.value)
+            stored[s.buffer] = f.cast("zext", result, "i8") if s.value.dtype.kind == "b" else result
+    return stored

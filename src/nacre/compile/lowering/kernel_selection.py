@@ -1,0 +1,463 @@
+"""Matrix products and convolutions as launches: the choice of a generator for an equation, and its arguments.
+
+A builder turns one equation into launches over the values' views; operands with unsupported strides are made dense
+first.  `BUILDERS` lists the primitives that are templates (see `windows` for primitives that also have a nest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from math import prod
+from typing import Any
+
+from nacre.base.dims import Dim, Size, product
+from nacre.base.dtypes import DType
+from nacre.base.records import dataclass
+from nacre.base.types import TensorType
+from nacre.codegen.convolution import kernel as convolutions
+from nacre.codegen.convolution.sequence import PLANES, Blocked, Count, Epilogue, Fill, Steps
+from nacre.codegen.convolution.winograd import winograd
+from nacre.codegen.convolution.winograd_domain import POINTS
+from nacre.codegen.convolution.winograd_weight import winograd_weight
+from nacre.codegen.gemm.kernel import Contraction, contract, is_thin, shared_parts
+from nacre.codegen.gemm.plan import contiguous, product_cut
+from nacre.codegen.gemm.prepack import kept_bytes
+from nacre.codegen.isa import Isa
+from nacre.compile.fusion.convolution_epilogue import Ended, Ending
+from nacre.compile.fusion.fuse import View
+from nacre.compile.passes.layout import dot_axes, is_dense, result_strides, run
+from nacre.compile.passes.nchwc import in_planes
+from nacre.ir.graph import Equation, Var
+from nacre.kernel.ast import Buffer
+from nacre.kernel.order_convolution import Axis, Convolution
+from nacre.kernel.order_winograd import forward_sides, gradient_sides
+from nacre.native.text import Module
+from nacre.runtime.executable import Code, Unit
+from nacre.runtime.plan import Cut
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A temporary that a template's steps hand on to each other, by its name among them."""
+
+    name: str
+    nbytes: Size
+    of: View | None = None  # the operand of which `fill` makes it, where it may
+    fill: Fill | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Memory in which an operand may stay packed from call to call."""
+
+    of: View
+    nbytes: int
+    fill: Fill | None = None  # what makes it of a constant when a program is built, if that is known
+
+
+Place = View | Var | Scratch | Standing  # an operand's view, a result, a temporary, an operand packed
+ArgSlot = tuple[Place, Size] | Size  # an address with an offset in bytes, or a number
+
+
+Written = tuple[Var, tuple[Size, ...]]  # a result and its strides
+
+
+@dataclass(frozen=True)
+class TemplateStep:
+    """One launch of a template, before values have numbers."""
+
+    code: Code
+    slots: tuple[ArgSlot, ...]
+    extent: Size
+    cost: Size
+    scratch: Size
+    reads: tuple[Place, ...]
+    writes: tuple[Place, ...]
+    flops: Size
+    cut: Callable[[tuple[int, ...], int], Cut] | None = None
+    cut_sizes: tuple[Size, ...] = ()
+    grain: Size = 1
+    over: tuple[tuple[Place, Place], ...] = ()  # pairs (read, written) that may share memory
+
+
+# ---- matrix products
+
+STREAMED = 1 << 21  # elements of a matrix that comes from memory: few rows are quicker by a kernel of their own
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which kernel a product takes: A's dtype, whether that for few rows or columns, B's dtype if it is narrower.
+
+    `result` is the dtype of the sums, rounded once.
+    """
+
+    dtype: DType
+    thin: bool
+    matrix: DType | None
+    result: DType
+
+
+@lru_cache(maxsize=256)
+def _contraction(isa: Isa, form: Form) -> tuple[Code, Contraction]:
+    return product_code(isa, form)
+
+
+def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Contraction]:
+    """The kernel of a product, with an ending in the words of `contract`; the parts serve all of its form."""
+    ending = ending or {"outputs": [form.result]}
+    module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
+    shared, units = _shared(isa, form)
+    rest, names = _beside(module, shared)
+    return Code(module.text(), plan.name, (*units, Unit(rest.text(), names))), plan
+
+
+@lru_cache(maxsize=256)
+def _shared(isa: Isa, form: Form) -> tuple[Module, tuple[Unit, Unit]]:
+    """What products of a form have in common, as a module and as units."""
+    tiles, module = shared_parts(isa, form.dtype, form.thin, form.matrix)
+    rest, names = _beside(module, tiles)
+    return module, (Unit(tiles.exported()), Unit(rest.exported(), names))
+
+
+def _beside(module: Module, before: Module) -> tuple[Module, tuple[str, ...]]:
+    """What a module has beside one that it includes, and the names of the functions that it takes from there."""
+    rest = module.without(before)
+    return rest, tuple(name for name in before.functions if name in rest.declarations)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor as the kernel sees it: outer and inner batch, free and contracted axis, each one run of the view's."""
+
+    sizes: tuple[Size, Size, Size, Size]
+    strides: tuple[Size, Size, Size, Size]
+
+
+def _factor(type: TensorType, view: View, axes: tuple[tuple[int, ...], ...], split: int) -> Factor | None:
+    """The factor read as it lies, the inner batch from the axis `split` on, or None if it must be made dense first."""
+    batch, free, contracted = axes
+    groups = batch[:split], batch[split:], free, contracted
+    runs = [found for each in groups if (found := run(type.shape, view.strides, each)) is not None]
+    if len(runs) < len(groups):
+        return None
+    sizes, strides = zip(*runs, strict=True)
+    return Factor(sizes, strides)
+
+
+def _factors(e: Equation, views: Sequence[View]) -> list[tuple[Factor | None, ...]]:
+    """Both factors, for every place at which the axes of the batch can be split into two levels."""
+    axes = dot_axes(e)
+    return [
+        tuple(_factor(x.type, v, ax, split) for x, v, ax in zip(e.inputs, views, axes, strict=True))
+        for split in range(max(1, len(axes[0][0])))
+    ]
+
+
+def readings(e: Equation, views: Sequence[View]) -> list[tuple[int, Factor, Factor]]:
+    """The ways to read both factors as they lie: where the batch is split into levels, and the factors."""
+    return [(split, a, b) for split, (a, b) in enumerate(_factors(e, views)) if a is not None and b is not None]
+
+
+def contract_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+    """The launch of a matrix product, or the operands that must be made dense first."""
+    found = readings(e, views)
+    if not found:
+        nearest = min(_factors(e, views), key=lambda factors: factors.count(None))
+        return [k for k, f in enumerate(nearest) if f is None]
+    for split, a, b in found:
+        strides, form = result_strides(e, result.strides, split), product_form(isa, e, a, b)
+        if strides is not None and form is not None:
+            code, plan = _contraction(isa, form)
+            return [product_step(e, code, plan, a, b, views, [(e.outputs[0], strides)])]
+    return [0, 1]
+
+
+def product_form(isa: Isa, e: Equation, a: Factor, b: Factor) -> Form | None:
+    """The kernel for factors as they lie; None where a narrower matrix has no contiguous axis."""
+    dtype, matrix = (x.type.dtype for x in e.inputs)
+    thin, result = _is_thin(isa, dtype, a, b), e.outputs[0].type.dtype
+    if matrix is dtype:
+        return Form(dtype, thin, None, result)
+    return Form(dtype, thin, matrix, result) if thin else None
+
+
+def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
+    """Whether the kernel for few rows or columns fits and pays; sizes known later are taken to be large."""
+    numbers = a.sizes[2], b.sizes[2], a.sizes[3], *a.strides[2:], b.strides[3], b.strides[2]
+    m, n, k, *strides = (s if isinstance(s, int) else -1 for s in numbers)
+    if -1 in (m, n, k, *strides) or not (1 in (m, n) or k * max(m, n) >= STREAMED):
+        return False
+    return is_thin(isa, dtype, m, n, k, contiguous(*strides))
+
+
+def product_step(
+    e: Equation,
+    code: Code,
+    plan: Contraction,
+    a: Factor,
+    b: Factor,
+    views: Sequence[View],
+    outputs: Sequence[Written],
+    operands: Sequence[tuple[View, Buffer]] = (),
+    over: Sequence[tuple[View, Var]] = (),
+) -> TemplateStep:
+    """The launch of a product of two factors; an operand's buffer lies over outer and inner batch, rows, columns.
+
+    So do the outputs' strides.  What is written `over` an operand is one of the outputs.
+    """
+    outer, inner, m, k = a.sizes
+    n = b.sizes[2]
+    batch = outer * inner
+    pointers: dict[str, ArgSlot] = {
+        name: (v, v.offset * x.type.dtype.itemsize) for name, v, x in zip("AB", views, e.inputs, strict=True)
+    }
+    if "Packed" in plan.slots:
+        pointers["Packed"] = _standing(plan, views[1], batch, (m, n, k), b.strides)
+    given: dict[str, Size] = {"batch": batch, "inner": inner, "m": m, "n": n, "k": k}
+    given |= zip(("a.outer", "a.inner", "a.m", "a.k"), a.strides, strict=True)
+    given |= zip(("b.outer", "b.inner", "b.n", "b.k"), b.strides, strict=True)
+    for j, (v, strides) in enumerate(outputs):
+        pointers[f"Output{j}"] = v, 0
+        given |= zip((f"output{j}.outer", f"output{j}.inner", f"output{j}.m"), strides[:3], strict=True)
+    for j, (view, buffer) in enumerate(operands):
+        assert buffer.strides is not None
+        pointers[f"Operand{j}"] = view, view.offset * buffer.dtype.itemsize
+        given |= zip((f"operand{j}.outer", f"operand{j}.inner", f"operand{j}.m"), buffer.strides[:3], strict=False)
+    assert plan.slots[-3:] == ("rows", "columns", "swap")
+    slots = tuple(pointers[s] if s in pointers else given[s] for s in plan.slots[:-3])
+    layout = (m, n, k, batch, a.strides[2], a.strides[3], b.strides[3], b.strides[2])
+    return TemplateStep(
+        code,
+        slots,
+        product((batch, m, n)),
+        k // 8 + 1 if isinstance(k, int) else k,
+        0,
+        (*views, *(v for v, _ in operands)),
+        tuple(v for v, _ in outputs),
+        2 * batch * m * n * k,
+        partial(product_cut, plan.tiling),
+        layout,
+        over=tuple(over),
+    )
+
+
+def _standing(
+    plan: Contraction, view: View, batch: Size, size: tuple[Size, Size, Size], strides: tuple[Size, ...]
+) -> ArgSlot:
+    """Memory in which the second factor may stay packed; null where that does not pay."""
+    nbytes = kept_bytes(plan.tiling, *size, strides[2] == 1)
+    if batch != 1 or not nbytes:
+        return 0
+    return Standing(view, nbytes), 0
+
+
+# ---- convolutions
+
+
+def _axis(size: int, kernel: int, stride: int, padding: tuple[int, int], dilation: int) -> Axis:
+    return Axis(size, kernel, stride, padding[0], padding[1], dilation)
+
+
+def convolution(
+    x: TensorType,
+    w: TensorType,
+    stride: tuple[int, int],
+    padding: tuple[tuple[int, int], ...],
+    dilation: tuple[int, int],
+    groups: int,
+) -> Convolution:
+    """The convolution of an image type and a kernel type (all but the batch must be numbers)."""
+    _, c, height, width = x.shape
+    o, _, kh, kw = w.shape
+    rows = _axis(int(height), int(kh), stride[0], padding[0], dilation[0])
+    columns = _axis(int(width), int(kw), stride[1], padding[1], dilation[1])
+    return Convolution(int(c), int(o), rows, columns, groups)
+
+
+def _winograd(
+    isa: Isa,
+    scalar: str,
+    conv: Convolution,
+    *,
+    epilogue: Epilogue | None = None,
+    operands: Sequence[str] = (),
+    blocked: Blocked = PLANES,
+) -> Steps:
+    return winograd(isa, scalar, forward_sides(conv), "x", "y", epilogue, operands, blocked)
+
+
+def _winograd_input_grad(
+    isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None, operands: Sequence[str] = ()
+) -> Steps:
+    return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", epilogue, operands)
+
+
+def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
+    return winograd_weight(isa, scalar, forward_sides(conv))
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the generators are told of a convolution: the scalar type, the convolution, how images lie."""
+
+    scalar: str
+    conv: Convolution
+    blocked: Blocked
+
+    @property
+    def layout(self) -> dict[str, Blocked]:
+        """The argument of those generators that know of blocks."""
+        return {} if self.blocked == PLANES else {"blocked": self.blocked}
+
+
+_GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
+    "convolve": (convolutions.forward, ("x", "w"), "y"),
+    "convolve_blocked": (convolutions.forward, ("x", "w"), "y"),
+    "convolve_input_grad": (convolutions.input_grad, ("dy", "w"), "dx"),
+    "convolve_weight_grad": (convolutions.weight_grad, ("x", "dy"), "dw"),
+    "winograd": (_winograd, ("x", "w"), "y"),
+    "winograd_blocked": (_winograd, ("x", "w"), "y"),
+    "winograd_input_grad": (_winograd_input_grad, ("dy", "w"), "dx"),
+    "winograd_weight_grad": (_winograd_weight_grad, ("x", "dy"), "dw"),
+}
+
+
+@lru_cache(maxsize=256)
+def _convolution_steps(isa: Isa, name: str, about: Described) -> Steps:
+    return _GENERATORS[name][0](isa, about.scalar, about.conv, **about.layout)
+
+
+@lru_cache(maxsize=256)
+def _ended_steps(isa: Isa, name: str, about: Described, ending: Ending) -> Steps:
+    return _GENERATORS[name][0](isa, about.scalar, about.conv, epilogue=ending, operands=ending.names, **about.layout)
+
+
+def _types(e: Equation) -> tuple[TensorType, TensorType]:
+    """The types of image and kernel of any of the three forms."""
+    a, b, out = in_planes(e.inputs[0].type), e.inputs[1].type, e.outputs[0].type
+    by_result = {"y": (a, b), "dx": (out, b), "dw": (a, out)}
+    return by_result[_GENERATORS[e.primitive.name][2]]
+
+
+def strided(e: Equation, views: Sequence[View]) -> list[int]:
+    """The operands that are not dense."""
+    return [k for k, (x, v) in enumerate(zip(e.inputs, views, strict=True)) if not is_dense(x.type.shape, v.strides)]
+
+
+def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+    """The launches of a convolution or of one of its gradients; operands are dense."""
+    missing = strided(e, views)
+    if missing:
+        return missing
+    about = _described(e)
+    return _convolution(e, about.conv, _convolution_steps(isa, e.primitive.name, about), views, result, {})
+
+
+def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[TemplateStep] | list[int]:
+    """The launches of a convolution with the cluster that ends it; operands are dense."""
+    missing = strided(e, views)
+    if missing:
+        return missing
+    described = _described(e)
+    steps = _ended_steps(isa, e.primitive.name, described, about.ending)
+    result, *others = about.writes
+    more: dict[str, Place] = dict(zip(about.ending.names, (*about.reads, *others), strict=True))
+    return written_beside(_convolution(e, described.conv, steps, views, result, more), others)
+
+
+def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[TemplateStep]:
+    """Launches of which the last writes others of its operands, too; none for a result of no elements."""
+    if not steps or not others:
+        return steps
+    *before, last = steps
+    reads = tuple(place for place in last.reads if place not in others)
+    return [*before, replace(last, reads=reads, writes=(*last.writes, *others))]
+
+
+def _described(e: Equation) -> Described:
+    """What the generators are told of an equation."""
+    p = e.params
+    x, w = _types(e)
+    conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
+    return Described(e.outputs[0].type.dtype.memory, conv, Blocked(p.get("source", False), p.get("result", False)))
+
+
+def _convolution(
+    e: Equation, conv: Convolution, steps: Steps, views: Sequence[View], result: Place, more: dict[str, Place]
+) -> list[TemplateStep]:
+    """The launches of a convolution's steps over its operands, its result, and what its ending reads."""
+    _, names, name = _GENERATORS[e.primitive.name]
+    products = conv.taps * conv.rows.out * conv.columns.out
+    if e.primitive.name.startswith("winograd"):
+        products = POINTS * prod(forward_sides(conv).tiles)
+    batch = _types(e)[0].shape[0]
+    flops = 2 * batch * conv.filters * conv.group_channels * products
+    places: dict[str, Place] = {names[0]: views[0], names[1]: views[1], name: result, **more}
+    return launches(steps, places, batch, flops, flops)
+
+
+def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, work: Size) -> list[TemplateStep]:
+    """The launches of a generator's steps over values; `work` counts the operations on elements, roughly."""
+    fills = {name: (_viewed(places[operand]), fill) for name, (operand, fill) in steps.fills.items()}
+    nothing = None, None
+    spaces = {
+        name: Scratch(name, _count(count, batch), *fills.get(name, nothing)) for name, count in steps.workspaces.items()
+    }
+    standing = {
+        name: Standing(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
+        for name, (operand, nbytes) in steps.packed.items()
+    }
+    places = places | spaces | standing
+    found: list[TemplateStep] = []
+    for s in steps.steps:
+        slots = tuple(_address(places[b]) for b in s.buffers)
+        extent = _count(s.items, batch)
+        writes = tuple(places[b] for b in s.writes)
+        reads = tuple(places[b] for b in s.buffers if b not in s.writes and b not in steps.packed)
+        whole = flops if s is steps.steps[-1] else 0
+        found.append(
+            TemplateStep(
+                Code(s.text, s.name),
+                (*slots, batch),
+                extent,
+                _share(work, extent),
+                s.scratch,
+                reads,
+                writes,
+                whole,
+                grain=s.grain,
+            )
+        )
+    return found
+
+
+def _viewed(place: Place) -> View:
+    assert isinstance(place, View)
+    return place
+
+
+def _share(work: Size, extent: Size) -> Size:
+    """Instructions of one item, roughly."""
+    if isinstance(work, Dim) or isinstance(extent, Dim):
+        return 2000
+    return max(1, work // max(1, 16 * extent))
+
+
+def _count(count: Count, batch: Size) -> Size:
+    return count.fixed + count.per_image * batch
+
+
+def _address(place: Place) -> ArgSlot:
+    return place, place.offset * place.base.type.dtype.itemsize if isinstance(place, View) else 0
+
+
+Builder = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int]]
+Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int] | None]  # None: cannot serve it
+
+BUILDERS: dict[str, Builder] = {
+    "contract": contract_steps,
+    **dict.fromkeys(_GENERATORS, convolve_steps),
+}

@@ -1,0 +1,376 @@
+"""Large products that are only reduced, computed in bands of rows, each reduced while it is in cache.
+
+The product is never whole in memory, such as the scores of a vocabulary under a cross-entropy, or distances to
+clusters.  A loop computes a band of it and all its readers (see `axis_propagation`), with the kernels of the whole.
+Each element and each reduction is within one band, so bits do not change.  Bands of columns are used where columns are
+reduced.  A lookup of many table rows for a product with few columns is computed the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from heapq import heappop, heappush
+from itertools import takewhile
+from math import prod
+
+from nacre.base.dims import product
+from nacre.base.records import dataclass
+from nacre.compile.passes.axis_propagation import (
+    PRODUCTS,
+    Run,
+    banded_type,
+    follow,
+    needs,
+    plain,
+    sides,
+    stretch,
+    stretched,
+)
+from nacre.compile.passes.simplify import own_constants, own_outputs
+from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
+from nacre.ir.primitive import Element, primitive_named
+from nacre.ir.rewrite import without_dead_code
+
+LARGE = 16 << 20  # bytes of a product that is not to be in memory
+NEAR = 4 << 20  # bytes of a band that stays in caches
+SMALL = 8  # a result of so small a part of the product, or less, may be in memory
+FEWEST = 4  # bands that are worth a loop
+WHOLE = 168  # rows of a band: a multiple of this many fills tiles of 12, 8 or 6 rows
+WIDE = 384  # columns of one: panels of vectors of any width
+MOVED = frozenset(("reshape", "permute"))  # computed in a band where only bands read the result
+CHEAP = frozenset(("fill", "iota", "broadcast"))  # computed in a band rather than read
+STREAMED = ((4 << 20, 1), (8 << 20, 2))  # a factor that every band reads: up to so many bytes, so many times `WHOLE`
+LONGEST = 3  # and for a larger one, which comes from memory each time
+
+
+def banded(graph: Graph) -> Graph:
+    """The graph with loops over bands in place of such products and their readers."""
+    known = _Known(graph)
+    products = [e.outputs[0] for e in graph.equations if e.primitive.name in PRODUCTS]
+    for v in products:
+        e = known.made.get(v)
+        if e is None or not all(x.type.static for x in (*e.inputs, v)):
+            continue
+        rows = {r for x in e.inputs if (r := known.looked_up(x)) is not None and _is_large(r.outputs[0])}
+        if rows or _is_large(v):
+            found = next((g for run in sides(e) if (g := _group(known, e, run, rows)) is not None), None)
+            known = known if found is None else _Known(found.rewritten())
+    return graph if known.graph is graph else own_outputs(own_constants(known.graph))
+
+
+def _is_large(v: Var) -> bool:
+    return v.type.static and v.type.nbytes >= LARGE  # type: ignore[operator]
+
+
+class _Known:
+    """A graph: which equation makes a value, and which read it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.outputs = frozenset(graph.outputs)
+        self.made = {v: e for e in graph.equations for v in e.outputs}
+        self.readers: dict[Atom, list[int]] = {}
+        for k, e in enumerate(graph.equations):
+            for x in dict.fromkeys(e.inputs):
+                self.readers.setdefault(x, []).append(k)
+
+    def looked_up(self, x: Atom) -> Equation | None:
+        """The equation that looks up the rows of a table which a value has, perhaps in another shape."""
+        e = self.made.get(x) if isinstance(x, Var) else None
+        while e is not None and e.primitive.name in MOVED:
+            (x,) = e.inputs
+            e = self.made.get(x) if isinstance(x, Var) else None
+        return e if e is not None and e.primitive.name == "take" else None
+
+
+@dataclass
+class _Group:
+    """A product, what goes along a run of it, and where the two meet the rest of the graph."""
+
+    known: _Known
+    seed: Equation
+    run: Run
+    bulk: int  # bytes of the product, or of what is looked up for it
+    runs: dict[Var, Run]  # of the values that are computed in bands
+    members: list[Equation] = field(default_factory=list[Equation])
+    inner: set[Equation] = field(default_factory=set[Equation])  # the members that are nowhere but in bands
+    cut: dict[tuple[Atom, Run], None] = field(default_factory=dict[tuple[Atom, Run], None])  # read in bands
+    whole: dict[Var, None] = field(default_factory=dict[Var, None])  # read as they are
+    results: list[Var] = field(default_factory=list[Var])
+
+    @property
+    def graph(self) -> Graph:
+        """The whole graph."""
+        return self.known.graph
+
+    @property
+    def length(self) -> int:
+        """The length of the run."""
+        return prod(self.seed.outputs[0].type.shape[slice(*self.run)])  # type: ignore[arg-type]
+
+    # ---- which equations
+
+    def small(self, v: Var) -> bool:
+        """Whether a value is so much smaller than the largest that it may be in memory."""
+        return v.type.static and v.type.nbytes * SMALL <= self.bulk  # type: ignore[operator]
+
+    def grow(self) -> set[Equation] | None:
+        """All that goes along behind the product; None where something reads large values that does not."""
+        found: set[Equation] = set()
+        todo: list[int] = []
+        e = self.seed
+        while True:
+            (v,) = e.outputs
+            if v in self.known.outputs and not self.small(v):
+                return None
+            found.add(e)
+            for k in self.known.readers.get(v, ()):
+                heappush(todo, k)
+            e = self.next(todo, found)
+            if e is None:
+                return None if todo else found
+
+    def next(self, todo: list[int], found: set[Equation]) -> Equation | None:
+        """The next equation that goes along, in order; None behind the last, and, with some left, where one may not."""
+        while todo:
+            e = self.graph.equations[todo[0]]
+            mine = [k for k, x in enumerate(e.inputs) if isinstance(x, Var) and x in self.runs]
+            if e not in found:
+                run = self.goes(e, mine)
+                if run is not None:
+                    heappop(todo)
+                    self.runs[e.outputs[0]] = run
+                    return e
+                if not all(self.small(e.inputs[k]) for k in mine):  # type: ignore[arg-type]
+                    return None
+            heappop(todo)
+        return None
+
+    def goes(self, e: Equation, mine: Sequence[int]) -> Run | None:
+        """The run of an equation's result that goes along those of some operands; None where none does."""
+        held = [self.runs[e.inputs[k]] for k in mine]  # type: ignore[index]
+        run = follow(e, mine[0], held[0]) if len(e.outputs) == 1 else None
+        wanted = None if run is None else needs(e, run)
+        return run if wanted is not None and [wanted[k] for k in mine] == held else None
+
+    def trim(self, found: set[Equation]) -> None:
+        """Leave what large values do not need; take in what is read by bands alone."""
+        chosen: set[Equation] = set()
+        wanted: dict[Atom, Run] = {}
+        for e in reversed(self.graph.equations):
+            v = e.outputs[0] if len(e.outputs) == 1 else None
+            if v is None:
+                continue
+            if e in found:
+                reads = any(x in self.runs and not self.small(x) for x in e.inputs if isinstance(x, Var))
+                joins = reads or v in wanted or e is self.seed
+            else:
+                readers = (self.graph.equations[k] for k in self.known.readers.get(v, ()))
+                alone = v not in self.known.outputs and all(r in chosen for r in readers)
+                joins = v in wanted and self.takes(e, wanted[v], alone)
+            if not joins:
+                continue
+            run = self.runs[v] = self.runs[v] if e in found else wanted[v]
+            chosen.add(e)
+            for x, held in zip(e.inputs, needs(e, run) or (), strict=True):
+                if held is not None:
+                    wanted.setdefault(x, held)
+        self.members = [e for e in self.graph.equations if e in chosen]
+        self.inner = {e for e in chosen if e in found or e.primitive.name not in CHEAP}
+        kept = {e.outputs[0] for e in self.members}
+        self.runs = {v: run for v, run in self.runs.items() if v in kept}
+
+    def takes(self, e: Equation, run: Run, alone: bool) -> bool:
+        """Whether a value that bands read is computed in them: it costs nothing, or only they read it."""
+        if needs(e, run) is None:
+            return False
+        if e.primitive.name in CHEAP:
+            return True
+        if e.primitive.name == "take" or e.primitive.name in MOVED:
+            return alone
+        return alone and not self.small(e.outputs[0]) and (plain(e) or e.primitive.name in PRODUCTS)
+
+    def connect(self) -> bool:
+        """Find what the members read and give; False where they cannot be computed together."""
+        outside: set[Atom] = set(self.graph.outputs)
+        for e in self.graph.equations:
+            if e not in self.inner:
+                outside.update(e.inputs)
+        for e in self.members:
+            wanted = needs(e, self.runs[e.outputs[0]])
+            assert wanted is not None
+            for x, held in zip(e.inputs, wanted, strict=True):
+                known = self.runs.get(x) if isinstance(x, Var) else None
+                if known is not None:
+                    if known != held:
+                        return False
+                elif held is not None:
+                    self.cut[x, held] = None
+                elif isinstance(x, Var):
+                    self.whole[x] = None
+            self.results += [v for v in e.outputs if v in outside and e in self.inner]
+        ready = all(map(self.ready, (x for x, _ in self.cut)))
+        return ready and bool(self.results) and all(map(self.small, self.results)) and not self.circular()
+
+    def ready(self, x: Atom) -> bool:
+        """Whether a value that bands read is in memory anyway, or small: not one that its readers compute."""
+        e = self.known.made.get(x) if isinstance(x, Var) and x not in self.known.outputs and not self.small(x) else None
+        if e is None:
+            return True
+        low = e.primitive.lowering
+        return not isinstance(low, Element) or (low.view is not None and e.primitive.name not in CHEAP)
+
+    def circular(self) -> bool:
+        """Whether the members depend on their own results."""
+        behind: set[Atom] = set(self.results)
+        for e in self.graph.equations:
+            if e not in self.inner and not behind.isdisjoint(e.inputs):
+                behind.update(e.outputs)
+        return any(x in behind for x in (*self.whole, *(x for x, _ in self.cut)))
+
+    def rows(self) -> int:
+        """The length of a band: near, but long enough that what each reads whole is not most of its work."""
+        left, _ = needs(self.seed, self.run) or (None, None)
+        factor, unit = (self.seed.inputs[0], WIDE) if left is None else (self.seed.inputs[1], WHOLE)
+        times = next((n for most, n in STREAMED if factor.type.nbytes <= most), LONGEST)  # type: ignore[operator]
+        return max(times, NEAR * self.length // self.bulk // unit) * unit
+
+    # ---- the loop
+
+    def rewritten(self) -> Graph:
+        """The graph with a loop over whole bands, and what is left behind it."""
+        builder = Builder(self.graph.name)
+        builder.inputs = list(self.graph.inputs)
+        before = self.earlier()
+        builder.equations = [e for e in self.graph.equations if e in before]
+        known = self.computed(builder)
+        for e in self.graph.equations:
+            if e not in self.inner and e not in before:
+                inputs = tuple(_known(known, x) for x in e.inputs)
+                builder.equations.append(Equation(e.primitive, inputs, e.params, e.outputs, e.source))
+        return without_dead_code(builder.finish([_known(known, x) for x in self.graph.outputs]))
+
+    def earlier(self) -> set[Equation]:
+        """The equations that stand before the loop: those before all members, and those that members need."""
+        needed: set[Atom] = {*self.whole, *(x for x, _ in self.cut)}
+        found: set[Equation] = set()
+        for e in reversed(self.graph.equations):
+            if e not in self.inner and not needed.isdisjoint(e.outputs):
+                found.add(e)
+                needed.update(e.inputs)
+        return found.union(takewhile(lambda e: e not in self.inner, self.graph.equations))
+
+    def computed(self, builder: Builder) -> dict[Atom, Atom]:
+        """Write the loop and the rest; what stands for the results."""
+        rows, rounds = self.rows(), self.length // self.rows()
+        cuts = [_front(builder, x, run) for x, run in self.cut]
+        fixed = list(self.whole)
+        body = Builder("band")
+        wholes = [body.input(v.type) for v in fixed]
+        parts = [body.input(c.type.with_shape((rows, *c.type.shape[1:]))) for c in cuts]
+        made = self.band(body, rows, wholes, parts)
+        stacks = [_stacked(builder, c, rows, rounds) for c in cuts]
+        params = {"body": body.finish([*wholes, *made]), "carries": len(fixed), "length": rounds, "reverse": False}
+        loop = builder.add(primitive_named("scan"), [*fixed, *stacks], params, self.seed.source)
+        pieces = [[_reshape(builder, v, (rows * rounds, *v.type.shape[2:]))] for v in loop[len(fixed) :]]
+        if rows * rounds < self.length:
+            ends = [_slice(builder, c, rows * rounds, self.length) for c in cuts]
+            for piece, v in zip(pieces, self.band(builder, self.length - rows * rounds, fixed, ends), strict=True):
+                piece.append(v)
+        found: dict[Atom, Atom] = {}
+        for v, piece in zip(self.results, pieces, strict=True):
+            whole = piece[0] if len(piece) == 1 else _add(builder, "concatenate", *piece, axis=0)
+            found[v] = _back(builder, whole, v, self.runs[v])
+        return found
+
+    def band(self, builder: Builder, rows: int, wholes: Sequence[Atom], parts: Sequence[Atom]) -> list[Var]:
+        """Write the members for a band of the given number of rows; its results, their run in front."""
+        whole: dict[Atom, Atom] = dict(zip(self.whole, wholes, strict=True))
+        cut = {key: _to(builder, part, key[1][0]) for key, part in zip(self.cut, parts, strict=True)}
+        inside: dict[Atom, Atom] = {}
+        for e in self.members:
+            run = self.runs[e.outputs[0]]
+            inputs: list[Atom] = []
+            for x, held in zip(e.inputs, needs(e, run) or (), strict=True):
+                if x in inside:
+                    inputs.append(inside[x])
+                else:
+                    inputs.append(_known(whole, x) if held is None else cut[x, held])
+            (v,) = builder.add(e.primitive, inputs, stretched(e, run, rows), e.source)
+            assert v.type is banded_type(e.outputs[0].type, run, rows)
+            inside[e.outputs[0]] = v
+        return [_first(builder, inside[v], self.runs[v][0]) for v in self.results]
+
+
+def _group(known: _Known, seed: Equation, run: Run, rows: Collection[Equation]) -> _Group | None:
+    """The group of a product, whose factors may be `rows` of a table, along a run; None if it is not worth a loop."""
+    bulk = max(v.type.nbytes for e in (seed, *rows) for v in e.outputs)  # type: ignore[type-var]
+    group = _Group(known, seed, run, bulk, {seed.outputs[0]: run})  # type: ignore[arg-type]
+    if group.length < FEWEST * group.rows():
+        return None
+    found = group.grow()
+    if found is None:
+        return None
+    group.trim(found)
+    if not _is_large(seed.outputs[0]) and not any(e in rows for e in group.members):
+        return None
+    return group if group.connect() else None
+
+
+# ---- views
+
+
+def _known(known: Mapping[Atom, Atom], x: Atom) -> Atom:
+    return known.get(x, x)
+
+
+def _add(builder: Builder, name: str, *inputs: Atom, **params: object) -> Var:
+    (v,) = builder.add(primitive_named(name), inputs, params)
+    return v
+
+
+def _reshape(builder: Builder, x: Atom, shape: Sequence[object]) -> Atom:
+    return x if tuple(shape) == x.type.shape else _add(builder, "reshape", x, shape=tuple(shape))
+
+
+def _slice(builder: Builder, x: Atom, start: int, stop: int) -> Var:
+    """A stretch of the first axis."""
+    others = x.type.shape[1:]
+    return _add(
+        builder, "slice", x, starts=(start, *(0 for _ in others)), stops=(stop, *others), steps=(1,) * x.type.rank
+    )
+
+
+def _moved(builder: Builder, x: Atom, source: int, target: int) -> Atom:
+    """x with one axis elsewhere."""
+    axes = [k for k in range(x.type.rank) if k != source]
+    axes.insert(target, source)
+    return x if source == target else _add(builder, "permute", x, axes=tuple(axes))
+
+
+def _front(builder: Builder, x: Atom, run: Run) -> Atom:
+    """x with a run as its first axis."""
+    length = product(x.type.shape[slice(*run)])
+    return _moved(builder, _reshape(builder, x, stretch(x.type.shape, run, length)), run[0], 0)
+
+
+def _to(builder: Builder, x: Atom, axis: int) -> Atom:
+    return _moved(builder, x, 0, axis)
+
+
+def _first(builder: Builder, x: Atom, axis: int) -> Var:
+    found = _moved(builder, x, axis, 0)
+    assert isinstance(found, Var)
+    return found
+
+
+def _stacked(builder: Builder, x: Atom, rows: int, rounds: int) -> Atom:
+    """The rows of whole bands, band by band."""
+    whole = x if x.type.shape[0] == rows * rounds else _slice(builder, x, 0, rows * rounds)
+    return _reshape(builder, whole, (rounds, rows, *x.type.shape[1:]))
+
+
+def _back(builder: Builder, x: Atom, v: Var, run: Run) -> Atom:
+    """A result with its axes as they were."""
+    return _reshape(builder, _to(builder, x, run[0]), v.type.shape)

@@ -1,0 +1,1 @@
+"""Programs: control flow, execution, storage between processes, timing and tuning."""

@@ -1,0 +1,203 @@
+"""Programs stored between processes: a graph's executable, loaded without the compiler.
+
+The first process that compiles a graph stores the plan and the names of its kernels' objects.  The next process reads
+both, without importing the compiler or writing LLVM text.  A program's name is a hash of all that determines it: the
+graph's text, the operands' layouts, the numerics mode, the target, and the package's files.  Programs with primitives
+or lowerings from outside the package are not stored, because these may change.  Files that cannot be read completely
+are ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
+from typing import Any, cast
+
+import numpy as np
+
+import nacre
+from nacre.base.dtypes import DType, dtype_named
+from nacre.base.errors import GraphError
+from nacre.base.gc_pause import uncollected
+from nacre.base.state import STATE
+from nacre.base.types import TensorType
+from nacre.codegen.entry.driver import driver_text
+from nacre.ir.graph import Graph, Literal
+from nacre.ir.text import print_graph
+from nacre.native import cache as objects
+from nacre.native.engine import Target, host_target
+from nacre.ops import OWN
+from nacre.runtime.executable import Code, Executable, Unit
+
+LARGEST = 1 << 20  # bytes of constants up to which a program is kept
+MARK = ""  # the key that tells an object of ours from JSON's
+
+Layouts = Sequence[tuple[int, ...]]
+
+
+@uncollected()
+def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
+    """The executable of a graph for this machine: read from disk, else compiled, and kept there for the next process.
+
+    `layouts` are the inputs' strides where they are not dense.
+    """
+    target, disk = host_target(), _disk()
+    name = _name(graph, layouts, target) if disk.directory is not None else None
+    found = None if name is None else _read(disk, name, target)
+    if found is None:
+        from nacre.compile.pipeline import compile_graph  # noqa: PLC0415 - only now: a warm start does without it
+
+        found = compile_graph(graph, layouts, begin=partial(objects.begin, target=target)).executable
+        if name is not None:
+            disk.write(name, _encode(found))
+    return found
+
+
+@cache
+def _disk() -> objects.DiskCache:
+    """Where programs are kept: beside the objects, with a bound of their own."""
+    directory = objects.shared().disk.directory
+    return objects.DiskCache(directory and os.path.join(directory, "programs"), objects.default_size() // 8)
+
+
+def _name(graph: Graph, layouts: Layouts | None, target: Target) -> bytes | None:
+    """The name of a program; None for one that is not kept."""
+    constants = {id(x): x.array.nbytes for e in graph.equations for x in e.inputs if isinstance(x, Literal)}
+    if sum(constants.values()) > LARGEST or not _own(graph):
+        return None
+    try:
+        text = print_graph(graph, sources=False)
+    except GraphError:
+        return None
+    return objects.key_of(f"{_package()}\n{STATE.numerics}\n{layouts}\n{text}", target)
+
+
+def _own(graph: Graph) -> bool:
+    """Whether the package's files define all that a graph and the graphs within it compute."""
+    for e in graph.equations:
+        if OWN.get(e.primitive) is not e.primitive.lowering:
+            return False
+        if not all(_own(p) for p in e.params.values() if isinstance(p, Graph)):
+            return False
+    return True
+
+
+@cache
+def _package() -> str:
+    """A hash of the names, sizes and times of this package's files."""
+    digest = hashlib.sha256(nacre.__version__.encode())
+    for folder, _, names in sorted(os.walk(os.path.dirname(nacre.__file__))):
+        for name in sorted(names):
+            if name.endswith(".py"):
+                found = os.stat(os.path.join(folder, name))
+                digest.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+# ---- to and from bytes: the length of a JSON text, the text, the constants
+
+
+def _encode(x: Executable) -> bytes:
+    keys = [_keys(c, x.target) for c in x.codes]
+    arrays = [np.ascontiguousarray(c) for c in x.constants]
+    kept = {
+        "codes": keys,
+        "plan": _plain(x.plan),
+        "inputs": _plain(x.input_types),
+        "outputs": _plain(x.output_types),
+        "constants": [[a.dtype.name, a.shape, a.nbytes] for a in arrays],
+    }
+    text = json.dumps(kept, separators=(",", ":")).encode()
+    return b"".join([len(text).to_bytes(8, "little"), text, *(a.tobytes() for a in arrays)])
+
+
+def _keys(code: Code, target: Target) -> list[Any]:
+    """A kernel's name, and for each of its units the key and the names."""
+    return [code.name, *([objects.key_of(u.text, target).hex(), *u.names] for u in code.units)]
+
+
+def _kept(name: str, *units: list[str]) -> Code:
+    """The kernel of `_keys`."""
+    return Code("", name, tuple(Unit("", tuple(names), bytes.fromhex(key)) for key, *names in units))
+
+
+def _read(disk: objects.DiskCache, name: bytes, target: Target) -> Executable | None:
+    data = disk.read(name)
+    if data is None:
+        return None
+    try:
+        return _decode(data, target)
+    except Exception:  # whatever it is: a cache never stops a program
+        return None
+
+
+def _decode(data: bytes, target: Target) -> Executable | None:
+    """The executable that bytes tell of; None where an object of it is gone."""
+    at = 8 + int.from_bytes(data[:8], "little")
+    kept = json.loads(data[8:at])
+    codes = tuple(_kept(*each) for each in kept["codes"])
+    keys = {u.key for c in codes for u in c.units}
+    if not all(map(objects.shared().known, keys)):
+        return None
+    constants: list[np.ndarray] = []
+    for dtype, shape, size in kept["constants"]:
+        constants.append(np.frombuffer(data[at : at + size], _numpy(dtype)).reshape(shape))
+        at += size
+    plan, inputs, outputs = (_object(kept[k]) for k in ("plan", "inputs", "outputs"))
+    return Executable(codes, plan, tuple(constants), inputs, outputs, driver_text(), target)
+
+
+def _numpy(name: str) -> np.dtype[Any]:
+    return dtype_named(name).numpy
+
+
+def _plain(x: Any) -> Any:
+    """What JSON can say of a value: dataclasses and partial functions by their names, dtypes and types by theirs."""
+    if x is None or isinstance(x, bool | int | float | str):
+        return x
+    if isinstance(x, tuple):
+        return [_plain(y) for y in cast("tuple[Any, ...]", x)]
+    if isinstance(x, DType):
+        return {MARK: "dtype", "of": x.name}
+    if isinstance(x, TensorType):
+        return {MARK: "type", "of": [_plain(x.shape), x.dtype.name]}
+    if isinstance(x, partial):
+        known = cast("partial[Any]", x)
+        return {MARK: "partial", "of": [_path(known.func), *map(_plain, known.args)]}
+    if is_dataclass(x) and not isinstance(x, type):
+        return {MARK: _path(type(x)), "of": [_plain(getattr(x, f.name)) for f in fields(x)]}
+    raise TypeError(f"program: values must be plain values or dataclasses; got {type(x).__name__}")
+
+
+def _object(x: Any) -> Any:
+    """The value that `_plain` wrote."""
+    if isinstance(x, list):
+        return tuple([_object(y) for y in cast("list[Any]", x)])
+    if not isinstance(x, dict):
+        return x
+    kind, of = cast("dict[str, Any]", x)[MARK], cast("dict[str, Any]", x)["of"]
+    if kind == "dtype":
+        return dtype_named(of)
+    if kind == "type":
+        return TensorType(_object(of[0]), dtype_named(of[1]))
+    if kind == "partial":
+        return partial(_named(of[0]), *map(_object, of[1:]))
+    return _named(kind)(*map(_object, of))
+
+
+def _path(x: Any) -> str:
+    return f"{x.__module__}:{x.__qualname__}"
+
+
+@cache
+def _named(path: str) -> Any:
+    """A class or function of this package by its path."""
+    module, name = path.split(":")
+    if not module.startswith("nacre."):
+        raise ValueError(f"program: names must belong to this package; got {path!r}")
+    return getattr(importlib.import_module(module), name)

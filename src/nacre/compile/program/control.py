@@ -1,0 +1,296 @@
+"""Control flow in a program: loops and branches become nodes of the plan, their bodies launches within them.
+
+A body is compiled as a separate graph, whose inputs and outputs are placed by the loop:
+
+    loop-invariant operands           at their place outside
+    rows of xs, and of ys             in the whole tensor, at an address that advances with each iteration
+    carries                           in two places that alternate, or updated in place (see `compile/buffers/reuse`)
+
+Nothing is stacked, sliced or copied between iterations.  Launches of a body that do not depend on the iteration run
+once, before the loop.  So does the transpose of an invariant matrix for products in the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from nacre.base.dims import Size, product
+from nacre.base.types import TensorType, row_major
+from nacre.codegen.gemm.plan import FEW
+from nacre.compile.buffers.reuse import Carry
+from nacre.compile.fusion.fuse import Fusion, View, large
+from nacre.compile.lowering.lower import copy_kernel
+from nacre.compile.passes.attention import attend
+from nacre.compile.passes.loop_simplification import unchanged
+from nacre.compile.passes.simplify import simplify
+from nacre.ir.graph import Atom, Equation, Graph, Var
+from nacre.kernel.ast import Kernel
+from nacre.runtime.flow import Branch, Loop, Node, launches
+from nacre.runtime.plan import Launch, Storage, holder
+
+MANY_ROUNDS = 8  # from which on a matrix is transposed before them
+MANY_ROWS = 128  # of a product that packs a large matrix at little cost, however that lies
+Place = tuple[int, tuple[Size, ...]]  # the number of a value, and the strides with which it is read
+
+
+class Planner(Protocol):
+    """What numbers values and launches; one for each graph, with values and launches in common."""
+
+    fusion: Fusion
+    values: list[Storage]
+    launches: list[Launch]
+    numbers: dict[Atom, int]
+    tree: list[Node]
+    carries: list[Carry]
+
+    def number(self, atom: Atom) -> int:
+        """The number of a value."""
+        ...
+
+    def new(self, storage: Storage) -> int:
+        """A new value."""
+        ...
+
+    def nest(
+        self,
+        kernel: Kernel,
+        reads: Sequence[View],
+        writes: Sequence[int],
+        cost: int,
+        label: str,
+        equations: Sequence[Equation],
+        idle: bool = False,
+    ) -> None:
+        """Launch a nest."""
+        ...
+
+    def within(self, graph: Graph, places: Mapping[Var, Place], sure: bool) -> Planner:
+        """A planner for a simplified graph whose inputs lie at places; nothing of it is written yet.
+
+        It is `sure` if the graph runs at least once whenever what is around it runs.
+        """
+        ...
+
+    def write(self) -> None:
+        """Write the launches of the graph."""
+        ...
+
+    def next_loop(self) -> int:
+        """The number of a new loop."""
+        ...
+
+
+def write_flow(p: Planner, e: Equation) -> None:
+    """Write a loop or branch into the plan."""
+    match e.primitive.name:
+        case "cond":
+            _branch(p, e)
+        case "while":
+            _while(p, e)
+        case _:
+            _scan(p, e)
+
+
+# ---- where things lie
+
+
+def _view(p: Planner, x: Atom) -> View:
+    return p.fusion.views[x]
+
+
+def _part(p: Planner, x: Atom, type: TensorType, offset: Size = 0, stride: Size = 0, loop: int = -1) -> int:
+    """A value that lies in that of x, from an element on, and moves on by elements with each round of a loop."""
+    view, width = _view(p, x), x.type.dtype.itemsize
+    base, first = p.number(view.base), (view.offset + offset) * width
+    if first == 0 and loop < 0:
+        return base
+    return p.new(Storage("part", type.nbytes, of=base, offset=first, stride=stride * width, loop=loop))
+
+
+def _as_given(p: Planner, x: Atom) -> Place:
+    """Where an operand lies that is read as it is."""
+    return _part(p, x, x.type), _view(p, x).strides
+
+
+def _rows(p: Planner, x: Atom, length: Size, reverse: bool, loop: int) -> Place:
+    """Where the rows of an operand or result lie, round after round."""
+    step, *strides = _view(p, x).strides
+    first, move = ((length - 1) * step, -1 * step) if reverse else (0, step)
+    return _part(p, x, x.type.with_shape(x.type.shape[1:]), first, move, loop), tuple(strides)
+
+
+def _results(child: Planner, places: Sequence[int]) -> None:
+    """Let a graph write its outputs to places."""
+    for a, place in zip(child.fusion.graph.outputs, places, strict=True):
+        child.numbers[a] = place
+
+
+def lean(graph: Graph) -> Graph:
+    """A body as it is compiled."""
+    return attend(simplify(graph))
+
+
+# ---- loops
+
+
+def _turn_matrices(p: Planner, e: Equation, body: Graph, fixed: Iterable[int], places: dict[Var, Place]) -> None:
+    """Launch transpositions of the matrices that no round changes, where products read them across."""
+    for k in fixed:
+        v, x = body.inputs[k], e.inputs[k]
+        if x.type.rank != 2 or _view(p, x).strides[1] != 1 or not _read_across(body, v):
+            continue
+        turned, strides = TensorType(x.type.shape[::-1], x.type.dtype), _view(p, x).strides
+        copied = Var(turned)
+        view = View(_view(p, x).base, _view(p, x).offset, strides[::-1])
+        kernel = copy_kernel(turned, view.strides, turned.dtype, "copy")
+        p.nest(kernel, [view], [p.number(copied)], 2, "copy", [e])
+        places[v] = p.number(copied), row_major(turned.shape)[::-1]
+
+
+def _read_across(body: Graph, v: Var) -> bool:
+    """Whether all that reads a matrix is products of many rows that sum along its rows."""
+    found = False
+    todo: list[tuple[Var, int]] = [(v, 1)]  # a matrix, and which of its axes is contiguous
+    while todo:
+        x, axis = todo.pop()
+        if x in body.outputs:
+            return False
+        for e in (e for e in body.equations if x in e.inputs):
+            if e.primitive.name == "permute":
+                todo.append((e.outputs[0], tuple(e.params["axes"]).index(axis)))
+                continue
+            if e.primitive.name != "dot" or e.inputs.count(x) != 1 or e.params["batch"][0]:
+                return False
+            at = e.inputs.index(x)
+            other = e.inputs[1 - at].type.shape
+            rows = product([n for k, n in enumerate(other) if k not in e.params["contract"][1 - at]])
+            if tuple(e.params["contract"][at]) != (axis,) or not isinstance(rows, int) or rows <= FEW:
+                return False
+            if large(v) and rows >= MANY_ROWS:
+                return False
+            found = True
+    return found
+
+
+class _Carries:
+    """The carries of a loop: which of them change, and where they lie."""
+
+    def __init__(self, p: Planner, e: Equation, count: int, number: int) -> None:
+        self.p, self.number = p, number
+        self.fixed = unchanged(e)
+        self.moving = [k for k in range(count) if k not in self.fixed]
+        self.given: dict[int, int] = {}
+        self.made: list[int] = []
+        for k in self.moving:
+            x, type = e.inputs[k], e.outputs[k].type
+            self.given[k] = p.new(Storage("temporary", type.nbytes))
+            self.made.append(p.new(Storage("temporary", type.nbytes)))
+            kernel = copy_kernel(type, _view(p, x).strides, type.dtype, "copy")
+            p.nest(kernel, [_view(p, x)], [self.given[k]], 2, "copy", [e], idle=True)
+        self.places: list[Place] = [
+            _as_given(p, e.inputs[k]) if k in self.fixed else (self.given[k], row_major(e.inputs[k].type.shape))
+            for k in range(count)
+        ]
+
+    def end(self, child: Planner, inputs: Sequence[Var], e: Equation) -> list[Node]:
+        """Launch what brings the carries to the loop's results after the last round; returns the nodes."""
+        before = len(child.tree)
+        for k, made in zip(self.moving, self.made, strict=True):
+            type, result = e.outputs[k].type, self.p.number(e.outputs[k])
+            strides = row_major(type.shape)
+            kernel = copy_kernel(type, strides, type.dtype, "copy")
+            child.nest(kernel, [View(inputs[k], 0, strides)], [result], 2, "copy", [e], idle=True)
+            self.p.carries.append(Carry(self.number, self.given[k], made, result))
+        ending = child.tree[before:]
+        del child.tree[before:]
+        return ending
+
+
+def _scan(p: Planner, e: Equation) -> None:
+    body: Graph = e.params["body"]
+    count: int = e.params["carries"]
+    length, reverse = e.params["length"], bool(e.params["reverse"])
+    number = p.next_loop()
+    carries = _Carries(p, e, count, number)
+    rows = [_rows(p, x, length, reverse, number) for x in e.inputs[count:]]
+    places = dict(zip(body.inputs, [*carries.places, *rows], strict=True))
+    outputs = [body.outputs[k] for k in (*carries.moving, *range(count, len(body.outputs)))]
+    round_ = lean(Graph(body.inputs, body.equations, tuple(outputs), body.name))
+    if not isinstance(length, int) or length >= MANY_ROUNDS:
+        _turn_matrices(p, e, round_, carries.fixed, places)
+    child = p.within(round_, places, isinstance(length, int) and length > 0)
+    stacked = [_rows(p, y, length, reverse, number)[0] for y in e.outputs[count:]]
+    _results(child, [*carries.made, *stacked])
+    child.write()
+    ending = carries.end(child, body.inputs, e)
+    _place(p, carries, Loop(number, length, (), -1, tuple(child.tree), tuple(ending)), stacked)
+
+
+def _while(p: Planner, e: Equation) -> None:
+    body: Graph = e.params["body"]
+    test: Graph = e.params["cond"]
+    number = p.next_loop()
+    carries = _Carries(p, e, len(e.outputs), number)
+    cell = p.new(Storage("temporary", test.outputs[0].type.nbytes))
+    asks = p.within(lean(test), dict(zip(test.inputs, carries.places, strict=True)), True)
+    _results(asks, [cell])
+    asks.write()
+    outputs = tuple(body.outputs[k] for k in carries.moving)
+    child = p.within(
+        lean(Graph(body.inputs, body.equations, outputs, body.name)),
+        dict(zip(body.inputs, carries.places, strict=True)),
+        False,
+    )
+    _results(child, carries.made)
+    child.write()
+    ending = carries.end(child, body.inputs, e)
+    _place(p, carries, Loop(number, None, tuple(asks.tree), cell, tuple(child.tree), tuple(ending)), [cell])
+
+
+def _place(p: Planner, carries: _Carries, loop: Loop, own: Sequence[int]) -> None:
+    """Append a loop to the plan, after those of its launches that need not be repeated."""
+    within = [*launches((*loop.test, *loop.body, *loop.ending))]
+    held = {*own, *(v for c in p.carries for v in (c.given, c.made, c.result))}
+    writers: dict[int, int] = {}
+    for k in within:
+        for v in {holder(p.values, v) for v in p.launches[k].writes}:
+            writers[v] = writers.get(v, 0) + 1
+    changing = {*writers, *held}
+    once: list[int] = []
+    for k in (n for n in (*loop.test, *loop.body) if isinstance(n, int)):
+        launch = p.launches[k]
+        if any(_moves(p.values, v, loop.number) or holder(p.values, v) in changing for v in launch.reads):
+            continue
+        if all(p.values[v].kind == "temporary" and v not in held and writers[v] == 1 for v in launch.writes):
+            once.append(k)
+            changing.difference_update(launch.writes)
+    test, body = (tuple(n for n in part if n not in once) for part in (loop.test, loop.body))
+    p.tree += [*once, Loop(loop.number, loop.trips, test, loop.cell, body, loop.ending)]
+
+
+def _moves(values: Sequence[Storage], value: int, loop: int) -> bool:
+    """Whether a value lies elsewhere in each round of a loop."""
+    while values[value].kind == "part":
+        if values[value].loop == loop:
+            return True
+        value = values[value].of
+    return False
+
+
+# ---- branches
+
+
+def _branch(p: Planner, e: Equation) -> None:
+    pred, *operands = e.inputs
+    cell, _ = _as_given(p, pred)
+    places = [_as_given(p, x) for x in operands]
+    results = [p.number(v) for v in e.outputs]
+    sides: list[tuple[Node, ...]] = []
+    for name in ("then", "orelse"):
+        graph: Graph = e.params[name]
+        child = p.within(lean(graph), dict(zip(graph.inputs, places, strict=True)), False)
+        _results(child, results)
+        child.write()
+        sides.append(tuple(child.tree))
+    p.tree.append(Branch(cell, *sides))

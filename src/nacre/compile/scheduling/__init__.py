@@ -1,0 +1,1 @@
+"""Scheduling: the order of launches and the barriers between them."""

@@ -1,0 +1,76 @@
+"""The order of nodes: a product and its fused ending are placed as soon as the inputs of both are ready.
+
+An optimiser's update ends the product that computes a gradient, and stands at the end of the graph.  There, it would
+keep both factors of every product alive until the end.  Placed at the product, after other readers of the old weights,
+it frees the factors, and the new weights overwrite the old.
+"""
+
+from __future__ import annotations
+
+from nacre.compile.fusion.fuse import Fusion
+from nacre.compile.fusion.gemm_epilogue import Finishing, readers
+from nacre.compile.fusion.graph import Node, current
+
+
+def sequence(fusion: Fusion, finishing: Finishing) -> list[Node]:
+    """The nodes but for products that others finish: as they stand, with finished products moved up to those."""
+    ending = {product: node for node, (product, _) in finishing.items()}
+    waits = _waits(fusion, finishing)
+    followers: dict[Node, list[Node]] = {}
+    for node, needed in waits.items():
+        for n in needed:
+            followers.setdefault(n, []).append(node)
+    order: dict[Node, None] = {}
+
+    def done(node: Node) -> None:
+        """Note that a node is written, or a product's place passed, and write the endings that waited for it."""
+        todo = [node]
+        while todo:
+            n = todo.pop()
+            if n not in ending:
+                if n in order:
+                    continue
+                order[n] = None
+            for follower in followers.get(n, ()):
+                waits[follower].discard(n)
+                if not waits[follower]:
+                    todo.append(follower)
+
+    for node in _numbers(fusion):
+        done(node)
+    for node in fusion.nodes:
+        done(node)
+    return list(order)
+
+
+def _waits(fusion: Fusion, finishing: Finishing) -> dict[Node, set[Node]]:
+    """What each ending waits for: its product's place, what the two need, and who reads what it may be written over.
+
+    Behind each of those there must be a barrier, which what needs it brings.
+    """
+    read = readers(fusion)
+    place = {n: k for k, n in enumerate(fusion.nodes)}
+    ending = {product: node for node, (product, _) in finishing.items()}
+    given = set(fusion.graph.inputs)
+    found: dict[Node, set[Node]] = {}
+    for node, (product, _) in finishing.items():
+        changed = given.intersection(x for e in node.equations for x in e.inputs)
+        over = {n for x in changed for n in read[x]} - {node, product}
+        if None in over:
+            continue
+        needed = {product, *current(node.before), *current(product.before)}
+        for n in over:
+            assert n is not None
+            behind = current(ending.get(n, n).after) - {node}
+            needed |= {n, *sorted(behind, key=place.__getitem__)[:1]}
+        found[node] = {product} | {ending.get(n, n) for n in needed - {product}} - {node}
+    return found
+
+
+def _numbers(fusion: Fusion) -> list[Node]:
+    """Nodes of single numbers that depend only on single numbers: cheap, with many readers."""
+    found: dict[Node, None] = {}
+    for node in fusion.nodes:
+        if node.domain == () and current(node.before) <= found.keys():
+            found[node] = None
+    return list(found)

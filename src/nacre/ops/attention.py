@@ -1,0 +1,151 @@
+"""Attention over blocks of keys as a primitive, and the choice between it and plain products with softmax.
+
+It computes attention without whole rows of scores, so its bits differ: those of `kernel.order_attention`.  It is chosen
+only under `numerics("fast")`, by types and parameters alone: float32, at least `LONG` keys and `SEVERAL` queries.  The
+derivative computes every weight from the greatest score of its whole row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from nacre.base.dtypes import bool_, float32, int64
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.state import STATE
+from nacre.base.types import TensorType
+from nacre.ir.primitive import Jvp, Primitive, Template
+from nacre.ops.dot import dot
+from nacre.ops.pointwise import add, eq, exp, fill, full_like, ge, iota, mul, select, sub
+from nacre.ops.rules import require_dtype, require_kind, require_shape
+from nacre.ops.shape import broadcast, front, sum_
+from nacre.trace.bind import bind
+from nacre.trace.value import Value
+
+LONG: Final = 4096  # keys from which on blocks of them are chosen
+SEVERAL: Final = 256  # queries
+
+Tangents = Sequence[Value | None]
+
+
+def chosen(q: TensorType, k: TensorType, v: TensorType, causal: bool, scale: float) -> bool:
+    """Whether attention of operands of these types is computed over blocks of keys."""
+    if STATE.numerics != "fast" or q.dtype is not float32:
+        return False
+    sizes = [(q.shape[-2], SEVERAL), (k.shape[-2], LONG), (q.shape[-1], 1), (v.shape[-1], 1)]
+    large = all(isinstance(n, int) and n >= least for n, least in sizes)
+    return large and (not causal or 0 < scale < math.inf)
+
+
+def online_attention(
+    q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale: float
+) -> tuple[Value, Value, Value]:
+    """Weighted sums of values [..., L, F], and the greatest scores and sums of weights, both [..., L].
+
+    The weights are exp(score − greatest score).  Scores [..., L, S] are q · kᵀ · scale, plus a mask if given.  They are
+    −∞ for later keys of causal queries and where a bool mask is False.  All operands have the same batch axes.  The
+    greatest scores have no derivative.  The scale of causal attention is positive and finite.
+    """
+    masks = () if mask is None else (mask,)
+    return bind(online_p, q, k, v, *masks, causal=causal, scale=scale)
+
+
+def _type(
+    q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, causal: bool, scale: float
+) -> tuple[TensorType, ...]:
+    operation = "online_attention"
+    require_kind(operation, q, "f")
+    for what, x in (("keys", k), ("values", v)):
+        require_dtype(operation, what, x, q.dtype)
+    if q.rank < 2:
+        raise ShapeError(f"{operation}: queries must have shape [..., L, E]; got {q}")
+    if causal and not 0 < scale < math.inf:
+        raise ArgumentError(f"{operation}: the scale of causal attention must be positive; got {scale}")
+    batch = q.shape[:-2]
+    require_shape(operation, "keys", k.shape, (*batch, k.shape[-2], q.shape[-1]))
+    require_shape(operation, "values", v.shape, (*batch, k.shape[-2], v.shape[-1]))
+    for m in masks:
+        require_shape(operation, "the mask", m.shape, (*batch, q.shape[-2], k.shape[-2]))
+        if m.dtype is not bool_:
+            require_dtype(operation, "the mask", m, q.dtype)
+    rows = q.with_shape(q.shape[:-1])
+    return q.with_shape((*rows.shape, v.shape[-1])), rows, rows
+
+
+# ---- derivative
+
+
+def _scores(q: Value, k: Value, masks: Sequence[Value], causal: bool, scale: float) -> Value:
+    """Scores [..., L, S]."""
+    x = _scaled(_outer(q, k), scale)
+    low = full_like(x, -math.inf)
+    if causal:
+        x = select(_reached(x.type), x, low)
+    for m in masks:
+        x = select(m, x, low) if m.type.dtype is bool_ else add(x, m)
+    return x
+
+
+def _outer(q: Value, k: Value) -> Value:
+    """q · kᵀ."""
+    last, batch = q.type.rank - 1, tuple(range(q.type.rank - 2))
+    return dot(q, k, ((last,), (last,)), (batch, batch))
+
+
+def _inner(p: Value, v: Value) -> Value:
+    """p · v."""
+    last, batch = p.type.rank - 1, tuple(range(p.type.rank - 2))
+    return dot(p, v, ((last,), (last - 1,)), (batch, batch))
+
+
+def _scaled(x: Value, scale: float) -> Value:
+    return mul(x, broadcast(fill(scale, (), x.type.dtype), x.type.shape, ()))
+
+
+def _reached(scores: TensorType) -> Value:
+    """Where a causal query reaches a key."""
+    plane = scores.shape[-2:]
+    below = ge(iota(plane, 0, int64), iota(plane, 1, int64))
+    return broadcast(below, scores.shape, (scores.rank - 2, scores.rank - 1))
+
+
+def _tangents(ys: Sequence[Value], xs: Sequence[Value], ts: Tangents, causal: bool, scale: float) -> Tangents:
+    (q, k, v, *masks), (tq, tk, tv, *tm) = xs, ts
+    scores = _scores(q, k, masks, causal, scale)
+    none = eq(ys[1], full_like(ys[1], -math.inf))  # the greatest of keys that are all masked
+    most = select(none, full_like(ys[1], 0.0), ys[1])
+    most = broadcast(most, scores.type.shape, tuple(range(ys[1].type.rank)))
+    weights = exp(sub(scores, most))
+    parts = [_outer(a, b) for a, b in ((tq, k), (q, tk)) if a is not None and b is not None]
+    moved = _scaled(add(*parts) if len(parts) > 1 else parts[0], scale) if parts else None
+    zeros = full_like(scores, 0.0)
+    if moved is not None and causal:
+        moved = select(_reached(scores.type), moved, zeros)
+    for m, t in zip(masks, tm, strict=True):
+        if m.type.dtype is bool_:
+            moved = None if moved is None else select(m, moved, zeros)
+        elif t is not None:
+            moved = t if moved is None else add(moved, t)
+    mixed = [] if tv is None else [_inner(weights, tv)]
+    if moved is None:
+        return mixed[0] if mixed else None, None, None
+    changed = mul(weights, moved)
+    mixed.append(_inner(changed, v))
+    return (add(*mixed) if len(mixed) > 1 else mixed[0]), None, sum_(changed, (scores.type.rank - 1,))
+
+
+# ---- batches
+
+
+def _batch(inputs: Sequence[Value], axes: Sequence[int | None], causal: bool, scale: float) -> tuple[Any, Any]:
+    """One more axis of the batch, which what has none repeats."""
+    size = next(x.type.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None)
+    moved = [
+        broadcast(x, (size, *x.type.shape), tuple(range(1, x.type.rank + 1))) if a is None else front(x, a)
+        for x, a in zip(inputs, axes, strict=True)
+    ]
+    return bind(online_p, *moved, causal=causal, scale=scale), (0, 0, 0)
+
+
+online_p = Primitive("online_attention", _type, Template("attend"), Jvp(_tangents), _batch, multiple=True)

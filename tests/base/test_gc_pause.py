@@ -1,0 +1,48 @@
+"""Garbage is not searched for inside a block, and is as before behind it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from nacre.base.gc_pause import uncollected
+
+
+class Node:
+    other: Node
+
+
+def test_collection_waits_and_goes_on() -> None:
+    assert gc.isenabled()
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            node = Node()
+            node.other = node
+            seen = weakref.ref(node)
+            del node
+        assert not gc.isenabled() and seen() is not None
+    assert gc.isenabled()
+    gc.collect()
+    assert seen() is None
+
+
+def test_who_collects_nothing_goes_on_so() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_frozen_objects_stay_frozen() -> None:
+    gc.freeze()
+    count = gc.get_freeze_count()
+    try:
+        with uncollected():
+            pass
+        assert gc.get_freeze_count() == count
+    finally:
+        gc.unfreeze()

@@ -1,0 +1,74 @@
+"""Rows kept in results: the same bits, one row of scratch less, and only where nothing else is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.run_loops import check, numbers
+from nacre.base.dtypes import float32
+from nacre.codegen.loops.oracle import run
+from nacre.kernel.ast import Alloc, Kernel, statements
+from nacre.kernel.check import verify
+from nacre.kernel.row_storage import kept_in_results
+from nacre.kernel.schedule import default
+from nacre.kernel.text import parse
+
+SHARES = """\
+kernel s(x: f32[N, M], z: f32[N, M]) -> (y: f32[N, M]{strides}, w: f32[N, M]):
+  for i in N:
+    alloc r: f32[M]
+    alloc s: f32[]
+    for j in M:
+      let e = exp(x[i, j])
+      r[j] = e
+      accumulate sum s <- e
+    let t = s[]
+    for k in M:
+{last}
+"""
+PLAIN = "      w[i, k] = mul(r[k], x[i, k])\n      y[i, k] = mul(r[k], t)"
+
+
+def kernel(last: str = PLAIN, strides: str = "") -> Kernel:
+    return default(parse(SHARES.format(last=last, strides=strides)))
+
+
+def rows(k: Kernel) -> int:
+    return sum(isinstance(s, Alloc) and s.buffer.shape != () for s in statements(k.body))
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 5), (2, 300), (1, 0), (0, 4)])
+def test_the_same_bits(n: int, m: int) -> None:
+    before = kernel()
+    after = kept_in_results(before, frozenset())
+    verify(after)
+    assert rows(before) == 1 and rows(after) == 0
+    inputs, sizes = [numbers((n, m), float32, k) for k in (1, 2)], {"N": n, "M": m}
+    wanted = run(before, inputs, sizes)
+    for x, y in zip(check(after, inputs, sizes, [1]), wanted, strict=True):
+        assert np.array_equal(x, y, equal_nan=True)
+
+
+def test_spared_results_keep_their_rows() -> None:
+    assert kept_in_results(kernel(), frozenset("y")) == kernel()
+    assert rows(kept_in_results(kernel(), frozenset("w"))) == 0
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "      y[i, k] = mul(r[k], t)\n      w[i, k] = r[k]\n      w[i, k] = t",  # stored twice
+        "      y[i, k] = mul(r[k], t)\n      w[k, k] = r[k]",  # at another index
+        "      y[i, k] = mul(r[k], t)\n      w[i, sub(4, k)] = r[k]",
+        "      if lt(r[k], t):\n        w[i, k] = r[k]\n      y[i, k] = add(r[k], w[i, "
+        "k])",  # under a condition, and read
+    ],
+)
+def test_other_last_passes_keep_their_rows(last: str) -> None:
+    assert kept_in_results(kernel(last), frozenset()) == kernel(last)
+
+
+def test_rows_that_are_not_contiguous_stay_in_scratch() -> None:
+    strided = kernel(strides=" strides [1, N]")
+    assert kept_in_results(strided, frozenset("w")) == strided
