@@ -21,7 +21,7 @@ import numpy as np
 
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
-from nacre.codegen.gemm.kernel import contract, is_thin
+from nacre.codegen.gemm.kernel import gemm, is_gemv
 from nacre.codegen.isa import BY_NAME
 from nacre.native import engine
 
@@ -45,7 +45,7 @@ class Kernel:
 
     def __init__(self, isa: str, dtype: DType, thin: bool) -> None:
         begin = time.perf_counter()
-        module, self.meta = contract(BY_NAME[isa], dtype, thin=thin)
+        module, self.meta = gemm(BY_NAME[isa], dtype, thin=thin)
         image = engine.compile_text(module.text(), engine.host_target(isa))
         self.milliseconds = 1e3 * (time.perf_counter() - begin)
         self.library = engine.load(image)
@@ -168,7 +168,7 @@ def main() -> None:
         print(f"{'thin' if kernel.meta.tiling.thin else 'packed'} kernel: {kernel.milliseconds:.0f} ms to compile")
     for shape in options.shapes or [*SQUARES, *TRAINING, *VECTORS]:
         axes = ("k" if shape[3][0] == "n" else "m") + ("n" if shape[3][1] == "n" else "k")
-        thin = is_thin(BY_NAME[options.isa], dtype, *shape[:3], axes)
+        thin = is_gemv(BY_NAME[options.isa], dtype, *shape[:3], axes)
         report(shape, kernels[thin], dtype, options.threads, axes, options.peer)
 
 

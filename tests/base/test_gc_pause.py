@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from nacre.base.gc_pause import uncollected
+from nacre.base.gc_pause import gc_paused
 
 
 class Node:
@@ -14,9 +14,9 @@ class Node:
 
 def test_collection_waits_and_goes_on() -> None:
     assert gc.isenabled()
-    with uncollected():
+    with gc_paused():
         assert not gc.isenabled()
-        with uncollected():
+        with gc_paused():
             node = Node()
             node.other = node
             seen = weakref.ref(node)
@@ -30,7 +30,7 @@ def test_collection_waits_and_goes_on() -> None:
 def test_who_collects_nothing_goes_on_so() -> None:
     gc.disable()
     try:
-        with uncollected():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:
@@ -41,7 +41,7 @@ def test_frozen_objects_stay_frozen() -> None:
     gc.freeze()
     count = gc.get_freeze_count()
     try:
-        with uncollected():
+        with gc_paused():
             pass
         assert gc.get_freeze_count() == count
     finally:

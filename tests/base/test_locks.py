@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.base.identity_cache import LIMIT, known_by_identity
+from nacre.base.identity_cache import LIMIT, cached_by_identity
 from nacre.base.locks import Turns, once
 
 FIRST = """
@@ -164,7 +164,7 @@ assert os.waitpid(child, 0)[1] == 0 and not lock.locked()
 
 
 def test_threads_may_forget_what_is_known_by_identity() -> None:
-    @known_by_identity
+    @cached_by_identity
     def size(x: list[int]) -> int:
         return len(x)
 

@@ -16,7 +16,7 @@ import nacre as nc
 from cli.test_demo import report as demo_report
 from nacre.cli import bench, demo, main, topics, tune
 from nacre.cli.commands import commands
-from nacre.compile.program.tune import Found
+from nacre.compile.program.tune import Choice
 from nacre.data import TensorDataset
 from nacre.inspect.ceilings import Ceilings
 from nacre.inspect.machine import Check
@@ -164,7 +164,7 @@ def test_a_busy_machine_is_told_of() -> None:
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_tune(columns: int) -> None:
-    found = [Found(f"{LONG} tile", (1, 2, 3), (2e-3, 1e-3, 3e-3), (2e-3, 1e-3, 3e-3), 1)]
+    found = [Choice(f"{LONG} tile", (1, 2, 3), (2e-3, 1e-3, 3e-3), (2e-3, 1e-3, 3e-3), 1)]
     text = printed(lambda c: tune.show(c, tune.table("resnet18", found)), columns)
     assert "2000.0" in text and "1000.0" in text and "2.00" in text
 

@@ -16,7 +16,7 @@ import pytest
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.base.errors import DeviceError
-from nacre.codegen.gemm.kernel import Contraction, Plan, contract, is_thin
+from nacre.codegen.gemm.kernel import Gemm, Plan, gemm, is_gemv
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.isa import BY_NAME, Isa, isa_of
 from nacre.kernel import softfloat
@@ -51,7 +51,7 @@ class Product:
         parts: Module | None = None, **options: Any,
     ) -> None:  # fmt: skip
         isa = isa_of(engine.host_target(isa)) if isinstance(isa, str) else isa
-        module, self.meta = contract(isa, dtype, **options)
+        module, self.meta = gemm(isa, dtype, **options)
         module = module if parts is None else module.without(parts)
         self.text = module.text()
         image = engine.compile_text(self.text, engine.host_target(isa.name))
@@ -88,7 +88,7 @@ def product(isa: str, dtype: DType, thin: bool = False) -> Product:
 def variants(isa: str, a: Array, b: Array) -> list[Product]:
     """The kernels that take these factors."""
     dtype = dtypes.dtype_named(a.dtype.name)
-    thin = is_thin(BY_NAME[isa], dtype, a.shape[1], b.shape[2], a.shape[2], axes_of(a, b))
+    thin = is_gemv(BY_NAME[isa], dtype, a.shape[1], b.shape[2], a.shape[2], axes_of(a, b))
     return [product(isa, dtype), *([product(isa, dtype, True)] if thin else [])]
 
 
@@ -97,19 +97,19 @@ def elements(array: Array) -> list[int]:
 
 
 def axes_of(a: Array, b: Array) -> str:
-    """Which axes are contiguous, in the words of `Contraction.plan`."""
+    """Which axes are contiguous, in the words of `Gemm.plan`."""
     sa, sb = elements(a), elements(b)
     first = "k" if sa[-1] == 1 else "m" if sa[-2] == 1 else "-"
     return first + ("n" if sb[-1] == 1 else "k" if sb[-2] == 1 else "-")
 
 
-def plan_of(meta: Contraction, a: Array, b: Array, threads: int) -> Plan:
+def plan_of(meta: Gemm, a: Array, b: Array, threads: int) -> Plan:
     *batch, m, k = a.shape
     return meta.plan(m, b.shape[-1], k, prod(batch), threads, axes_of(a, b))
 
 
 def arguments(
-    meta: Contraction,
+    meta: Gemm,
     a: Array,
     b: Array,
     outputs: Sequence[Array],

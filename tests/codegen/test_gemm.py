@@ -26,7 +26,7 @@ from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.codegen.gemm import prefetch
-from nacre.codegen.gemm.kernel import Operand, contract, shared_parts
+from nacre.codegen.gemm.kernel import Operand, gemm, shared_parts
 from nacre.codegen.isa import AVX2, BY_NAME
 from nacre.kernel import softfloat
 from nacre.native import engine
@@ -408,11 +408,11 @@ def test_shared_parts_link(isa: str, thin: bool) -> None:
 
 def test_arguments_are_checked() -> None:
     with pytest.raises(DTypeError, match="bool"):
-        contract(AVX2, dtypes.bool_)
+        gemm(AVX2, dtypes.bool_)
     with pytest.raises(ArgumentError, match="diagonal"):
-        contract(AVX2, dtypes.float32, operands=[Operand("diagonal", dtypes.float32)])
+        gemm(AVX2, dtypes.float32, operands=[Operand("diagonal", dtypes.float32)])
     with pytest.raises(ArgumentError, match="epilogue"):
-        contract(AVX2, dtypes.float32, outputs=[dtypes.float32, dtypes.float32])
+        gemm(AVX2, dtypes.float32, outputs=[dtypes.float32, dtypes.float32])
 
 
 @given(st.integers(1, 3000), st.integers(1, 3000), st.integers(0, 3000), st.integers(1, 4),
@@ -437,6 +437,6 @@ def test_axes_of_views() -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("isa", list(BY_NAME))
 def test_text_is_written_for_every_machine(isa: str, dtype: DType) -> None:
-    module, meta = contract(BY_NAME[isa], dtype, name="product")
+    module, meta = gemm(BY_NAME[isa], dtype, name="product")
     assert "define void @product(ptr %args, i64 %lo, i64 %hi, ptr %scratch)" in module.text()
     assert meta.slots[:4] == ("A", "B", "Packed", "Output0")

@@ -8,7 +8,7 @@ import pytest
 from codegen.run_gemm import ISAS, Array, axes_of, expected, matrix, plan_of, product, same_bits
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
-from nacre.codegen.gemm.prepack import kept_bytes
+from nacre.codegen.gemm.prepack import prepacked_bytes
 from nacre.runtime.plan import READY
 
 FILL = 0x7F
@@ -35,7 +35,7 @@ def test_bits(isa: str, dtype: DType, layout: str, size: tuple[int, int, int], t
     a, b = matrix(rng, (1, m, k), "n", dtype), matrix(rng, (1, k, n), layout, dtype)
     if dtype is dtypes.bfloat16 and n == 97:  # numbers that words' instructions would flush
         a, b = (x * np.array(1e-19, np.float32).astype(x.dtype) for x in (a, b))
-    nbytes = kept_bytes(kernel.meta.tiling, m, n, k, axes_of(a, b)[1] == "n")
+    nbytes = prepacked_bytes(kernel.meta.tiling, m, n, k, axes_of(a, b)[1] == "n")
     if not nbytes:
         return
     want = expected(a, b)
@@ -53,6 +53,6 @@ def test_bits(isa: str, dtype: DType, layout: str, size: tuple[int, int, int], t
 
 def test_small_and_contiguous_factors_are_not_kept() -> None:
     tiling = product(ISAS[0], dtypes.float32).meta.tiling
-    assert kept_bytes(tiling, 64, 768, 768, False) >= 4 * 768 * 768
-    assert kept_bytes(tiling, 64, 768, 768, True) == 0
-    assert kept_bytes(tiling, 64, 16, 16, False) == 0
+    assert prepacked_bytes(tiling, 64, 768, 768, False) >= 4 * 768 * 768
+    assert prepacked_bytes(tiling, 64, 768, 768, True) == 0
+    assert prepacked_bytes(tiling, 64, 16, 16, False) == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from codegen.run_loops import check, numbers
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, float32, float64
-from nacre.codegen.loops.value_range import Bounds
+from nacre.codegen.loops.value_range import ValueRanges
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
@@ -56,7 +56,9 @@ def shifted(x: Expr, most: Expr = MOST) -> Expr:
 
 
 def test_an_element_less_the_greatest_of_its_row_falls() -> None:
-    known = Bounds(kernel(*holds(element()), Let("r", MOST), row(Let("v", shifted(element(), Local("r", float32))))))
+    known = ValueRanges(
+        kernel(*holds(element()), Let("r", MOST), row(Let("v", shifted(element(), Local("r", float32)))))
+    )
     assert known.falls(Local("v", float32), EXTENTS)
     assert known.falls(shifted(element()), EXTENTS)
     assert not known.falls(element(), EXTENTS)
@@ -71,7 +73,7 @@ def test_values_are_compared_as_they_are_computed() -> None:
         return apply("mul", element(), const(by, float32))
 
     folded = row(Let("u", scaled(2.0)), Accumulate("max", ("a",), (Local("u", float32),)))
-    known = Bounds(kernel(Alloc(Buffer("a", float32, ())), folded, row(Let("v", scaled(2.0)))))
+    known = ValueRanges(kernel(Alloc(Buffer("a", float32, ())), folded, row(Let("v", scaled(2.0)))))
     assert known.falls(shifted(Local("v", float32)), EXTENTS)
     assert not known.falls(shifted(scaled(3.0)), EXTENTS)
 
@@ -80,7 +82,7 @@ def test_long_chains_are_compared_once() -> None:
     x = element()
     for _ in range(60):
         x = apply("add", x, x)
-    known = Bounds(kernel(*holds(x)))
+    known = ValueRanges(kernel(*holds(x)))
     assert known.falls(shifted(x), EXTENTS)
 
 
@@ -98,12 +100,12 @@ def test_long_chains_are_compared_once() -> None:
     ids=str,
 )
 def test_what_is_not_the_greatest(body: tuple[Stmt, ...]) -> None:
-    known = Bounds(kernel(*body))
+    known = ValueRanges(kernel(*body))
     assert not any(known.falls(shifted(element(name)), EXTENTS) for name in "xwy")
 
 
 def test_only_as_far_as_the_loops_went() -> None:
-    known = Bounds(kernel(*holds(element())))
+    known = ValueRanges(kernel(*holds(element())))
     assert known.falls(shifted(element()), EXTENTS)
     assert not known.falls(shifted(element()), {"i": N, "j": M + 1})
 

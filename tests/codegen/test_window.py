@@ -12,7 +12,7 @@ from codegen.run_steps import Compiled, assert_same_bits, available
 from nacre.codegen.convolution.sequence import Place, Steps
 from nacre.codegen.isa import AVX2, AVX512, Isa
 from nacre.codegen.window import kernel as kernels
-from nacre.codegen.window.prologue import Before
+from nacre.codegen.window.prologue import Prologue
 from nacre.kernel import order_window as order
 from nacre.native.text import Function, Val
 
@@ -121,7 +121,7 @@ def test_work_around_a_window(name: str, form: str, isa: Isa) -> None:
     x = random.integers(-2, 3, image).astype(np.float32)
     inputs = [x, half + half] if form == "max_grad" else [half + half]
     expected = getattr(order, form)(w, *inputs) + shift[:, None, None]
-    around = kernels.Around(Before(doubled, ("half",)), scaled, ("shift",))
+    around = kernels.Fused(Prologue(doubled, ("half",)), scaled, ("shift",))
     steps: Steps = getattr(kernels, form)(isa, "float", w, around)
     out = np.full(expected.shape, 7, np.float32)
     compiled = Compiled(steps, isa.name)

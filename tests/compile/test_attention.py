@@ -13,8 +13,8 @@ import pytest
 import nacre as nc
 from nacre import nn
 from nacre.api.primitives import contract, pointwise, view
-from nacre.codegen.attention.plan import Bands, backward_cut
-from nacre.compile.passes.attention import attend
+from nacre.codegen.attention.plan import PanelModel, backward_cut
+from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.evaluate import to_numpy
@@ -163,8 +163,8 @@ def test_half_types_are_read_and_written_as_they_lie(dtype: Any, causal: bool, i
         operands = [x.astype(dtype) for x in sizes.operands(normal(k))]
         assert_same(both(causal=causal), operands, isa)
         if k == 1:
-            (attend,) = (e for e in equations(attended(causal), *operands[:3]))
-            assert [x.type.dtype for x in (*attend.inputs, *attend.outputs)] == [dtype] * 4
+            (fuse_attention,) = (e for e in equations(attended(causal), *operands[:3]))
+            assert [x.type.dtype for x in (*fuse_attention.inputs, *fuse_attention.outputs)] == [dtype] * 4
 
 
 def test_half_keys_and_values_for_wide_queries() -> None:
@@ -234,7 +234,7 @@ def test_a_derivative_at_minus_zero_meets_the_keys_that_are_skipped() -> None:
 def test_derivatives_of_fewer_heads_than_threads(causal: bool) -> None:
     for k, sizes in enumerate([Sizes((1,), 530, 400, 9, 16), Sizes((), 270, 700, 20, 5), Sizes((2,), 700, 140, 5, 5)]):
         assert_same(both(causal=causal), sizes.operands(normal(k)))
-        seen = backward_cut(Bands(16, 4, 14), (1, sizes.queries, sizes.keys, sizes.depth, sizes.width), 5)
+        seen = backward_cut(PanelModel(16, 4, 14), (1, sizes.queries, sizes.keys, sizes.depth, sizes.width), 5)
         assert seen.extent > 5 and seen.words[1]
 
 
@@ -413,6 +413,6 @@ def test_derivatives_by_hand_of_numbers_for_all_matrices(batch: int) -> None:
 
 def test_graph_is_text() -> None:
     types = [x.type for x in Sizes((2,), 8, 8, 4, 4).operands(normal(0))]
-    graph = attend(simplify(stage(lambda *xs: list(both(causal=True)(*xs)), types).graph)).verify()
+    graph = fuse_attention(simplify(stage(lambda *xs: list(both(causal=True)(*xs)), types).graph)).verify()
     assert parse(str(graph)) == graph
     assert [e.primitive.name for e in graph.equations].count("attend_grads") == 1

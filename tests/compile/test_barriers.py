@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import nacre as nc
 from nacre import nn, optim
 from nacre.compile.buffers.reuse import plan_memory
-from nacre.compile.scheduling.barriers import arranged, better
+from nacre.compile.scheduling.barriers import barrier_order, better
 from nacre.runtime.plan import Launch, Storage
 
 
@@ -25,7 +25,7 @@ values = st.lists(st.integers(0, 9), max_size=3).map(tuple)
 @given(st.lists(st.builds(launch, values, values), max_size=25))
 @settings(max_examples=200, deadline=None)
 def test_what_depends_keeps_its_order_and_stands_behind_a_barrier(steps: list[Launch]) -> None:
-    order = arranged(steps)
+    order = barrier_order(steps)
     assert sorted(order) == list(range(len(steps)))
     plan = plan_memory([Storage("temporary", 64)] * 10, [steps[k] for k in order], 0, 0)
     epoch = dict(zip(order, plan.epochs, strict=True))
@@ -37,18 +37,18 @@ def test_what_depends_keeps_its_order_and_stands_behind_a_barrier(steps: list[La
 
 def test_independent_chains_run_side_by_side() -> None:
     steps = [launch((0,), (1,)), launch((1,), (2,)), launch((0,), (3,)), launch((3,), (4,))]
-    assert arranged(steps) == [0, 2, 1, 3]
+    assert barrier_order(steps) == [0, 2, 1, 3]
 
 
 def test_nothing_moves_far() -> None:
     chain = [launch((k,), (k + 1,)) for k in range(12)]
-    assert arranged([*chain, launch((20,), (21,))]).index(12) >= 7
+    assert barrier_order([*chain, launch((20,), (21,))]).index(12) >= 7
 
 
 def test_an_update_in_place_waits_for_the_other_readers() -> None:
     update = launch((3, 9), (8,), ((9, 8),))
-    assert arranged([launch((0,), (1,)), launch((1, 9), (2,)), update]) == [0, 1, 2]
-    assert arranged([launch((0,), (1,)), launch((1, 7), (2,)), update]) == [0, 2, 1]
+    assert barrier_order([launch((0,), (1,)), launch((1, 9), (2,)), update]) == [0, 1, 2]
+    assert barrier_order([launch((0,), (1,)), launch((1, 7), (2,)), update]) == [0, 2, 1]
 
 
 def test_memory_comes_before_barriers() -> None:
@@ -60,7 +60,7 @@ def test_memory_comes_before_barriers() -> None:
         launch((3,), (4,)),
         launch((4, 5), (6,)),
     ]
-    order = arranged(steps)
+    order = barrier_order(steps)
     for large, saves in ((1 << 20, False), (0, True)):
         storage = [Storage("temporary" if k else "input", n) for k, n in enumerate((64, 64, 64, large, large, 64, 64))]
         written = plan_memory(storage, steps, 1, 0)

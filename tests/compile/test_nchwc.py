@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nacre as nc
-from nacre.compile.passes.nchwc import blocked
+from nacre.compile.passes.nchwc import choose_nchwc
 from nacre.compile.passes.simplify import simplify
 from nacre.compile.program.executor import CompilingExecutor
 from nacre.ir.graph import Graph
@@ -29,7 +29,7 @@ def traced(f: Callable[..., Any], operands: list[Any]) -> Graph:
 
 
 def names(graph: Graph) -> Counter[str]:
-    return Counter(e.primitive.name for e in blocked(simplify(graph)).equations)
+    return Counter(e.primitive.name for e in choose_nchwc(simplify(graph)).equations)
 
 
 def check(f: Callable[..., Any], operands: list[Any]) -> Counter[str]:
@@ -162,7 +162,7 @@ def test_a_batch_that_is_not_known() -> None:
 
 def test_the_graph_is_text() -> None:
     with nc.numerics("fast"):
-        graph = blocked(simplify(traced(network, [rand(1, 3, 64, 64), *WEIGHTS])))
+        graph = choose_nchwc(simplify(traced(network, [rand(1, 3, 64, 64), *WEIGHTS])))
     assert parse(str(graph)) == graph.verify()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import nacre as nc
 from nacre.base import dtypes
-from nacre.codegen.gemm.kernel import contract
+from nacre.codegen.gemm.kernel import gemm
 from nacre.codegen.gemm.plan import make_plan
 from nacre.codegen.isa import BY_NAME
 from nacre.compile.pipeline import compile_graph
@@ -100,7 +100,7 @@ def test_matrices_that_are_not_held_exactly_are_converted() -> None:
     with pytest.raises(nc.ShapeError, match="must have size 1"):
         widened_dot(nc.ones((2, 3)), nc.ones((3, 4), dtype=nc.int8), ((1,), (0,)))
     with pytest.raises(nc.DTypeError, match="float32 and one of at most 16 bits"):
-        contract(BY_NAME["avx2"], dtypes.float64, thin=True, matrix=dtypes.int8)
+        gemm(BY_NAME["avx2"], dtypes.float64, thin=True, matrix=dtypes.int8)
 
 
 def test_widened_products_have_the_derivatives_and_batches_of_plain_ones() -> None:

@@ -12,8 +12,8 @@ from codegen.run_steps import assert_same_bits
 from compile.programs import Program, programs
 from compile.test_pipeline import check_fused_is_eager, graph_of
 from nacre.compile.fusion import fuse
-from nacre.compile.passes import rematerialise
-from nacre.compile.passes.rematerialise import remade
+from nacre.compile.passes import rematerialise as module_of_pass
+from nacre.compile.passes.rematerialise import rematerialise
 from nacre.compile.passes.simplify import simplify
 
 ROWS, WIDTH, LAYERS = 512, 640, 8
@@ -23,7 +23,7 @@ ROWS, WIDTH, LAYERS = 512, 640, 8
 def near() -> Any:
     """Everything counts as large, and what is three equations away as far."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (fuse, rematerialise):
+        for module in (fuse, module_of_pass):
             patch.setattr(module, "FAR", 3)
         patch.setattr(fuse, "LARGE", 0)
         yield
@@ -55,5 +55,5 @@ def test_a_derivative_keeps_two_values_of_each_activation() -> None:
 @given(program=programs())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_program_gives_the_same_bits(program: Program, near: None) -> None:
-    remade(simplify(graph_of(program))).verify()
+    rematerialise(simplify(graph_of(program))).verify()
     check_fused_is_eager(program)

@@ -15,9 +15,9 @@ from compile.programs import Program, programs
 from compile.test_pipeline import check_fused_is_eager, graph_of
 from nacre import nn
 from nacre.compile.passes import strip_mining
-from nacre.compile.passes.attention import attend
+from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.simplify import simplify
-from nacre.compile.passes.strip_mining import banded
+from nacre.compile.passes.strip_mining import strip_mine
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Graph
@@ -159,7 +159,7 @@ def test_what_is_spread_may_be_read_elsewhere_too(short: None) -> None:
 @given(program=programs())
 @many
 def test_any_program_gives_the_same_bits(program: Program, short: None) -> None:
-    banded(attend(simplify(graph_of(program)))).verify()
+    strip_mine(fuse_attention(simplify(graph_of(program)))).verify()
     check_fused_is_eager(program)
 
 

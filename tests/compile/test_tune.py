@@ -15,7 +15,7 @@ from nacre import nn
 from nacre.cli.main import main
 from nacre.codegen.gemm.plan import product_cuts
 from nacre.compile.program import tune as tuning
-from nacre.compile.program.tune import Found, tune
+from nacre.compile.program.tune import Choice, tune
 from nacre.runtime import plan as planning
 from nacre.runtime import tunables
 from nacre.runtime.executable import Executable
@@ -90,7 +90,7 @@ def test_a_better_option_is_better_by_a_margin() -> None:
     assert decide("x", (1, 2), [[1.0, 1.1], [0.98, 1.0]]).taken == 0
     assert decide("x", (1, 2), [[1.0, 1.1], [0.90, 1.0]]).taken == 1
     assert decide("x", (1, 2), [[1.0, 1.1], [0.50, 2.0]]).taken == 0
-    assert Found("x", (1, 2), (1.0, 0.5), (1.0, 0.5), 1).gain == 2.0
+    assert Choice("x", (1, 2), (1.0, 0.5), (1.0, 0.5), 1).gain == 2.0
 
 
 def test_damaged_and_outdated_choices_are_as_good_as_absent(kept: Path) -> None:

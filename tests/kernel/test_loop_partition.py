@@ -14,7 +14,7 @@ from nacre.base.dtypes import float32
 from nacre.codegen.loops import oracle
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, For, If, Index, Kernel, Load, Store, apply, const, statements
 from nacre.kernel.check import verify
-from nacre.kernel.loop_partition import MOST, long_lanes, split_cases
+from nacre.kernel.loop_partition import MOST, long_lanes, partition_loops
 from nacre.ops.view import clamp
 
 I, J = Index("i"), Index("j")
@@ -53,7 +53,7 @@ def padded(before: int, after: int) -> Value:
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (3, 0), (0, 5), (17, 2)])
 def test_padding(before: int, after: int) -> None:
     kernel = nest(8 + before + after, 40 + before + after, (8, 40), padded(before, after))
-    cases = split_cases(kernel)
+    cases = partition_loops(kernel)
     verify(cases)
     x = numbers((8, 40), float32)
     (expected,) = oracle.run(kernel, [x], {})
@@ -82,7 +82,7 @@ def test_any_comparison_of_an_index(chosen: list[tuple[str, bool, bool, int]], r
         return found
 
     kernel = nest(rows, columns, (rows, columns), value)
-    cases = split_cases(kernel)
+    cases = partition_loops(kernel)
     x = numbers((rows, columns), float32)
     (expected,) = oracle.run(kernel, [x], {})
     (found,) = check(cases, [x], cuts=(2, 5))
@@ -94,7 +94,7 @@ def test_what_cannot_be_cut_stays() -> None:
     mask = nest(
         8, 8, (8, 8), lambda i, j: apply("select", apply("lt", i, j), Load("x", (i, j), float32), Const(0.0, float32))
     )
-    assert split_cases(mask) is mask
+    assert partition_loops(mask) is mask
     # whether a symbolic size is above 5 is not known
     unknown = nest(
         4,
@@ -102,7 +102,7 @@ def test_what_cannot_be_cut_stays() -> None:
         (4, n),
         lambda i, j: apply("select", apply("lt", j, const(5)), Load("x", (i, j), float32), Const(0.0, float32)),
     )
-    assert split_cases(unknown) is unknown
+    assert partition_loops(unknown) is unknown
 
     def many(i: Expr, j: Expr) -> Expr:
         found: Expr = Const(0.0, float32)
@@ -111,7 +111,7 @@ def test_what_cannot_be_cut_stays() -> None:
         return found
 
     crowded = nest(2, 200, (2, 200), many)
-    assert split_cases(crowded) is crowded
+    assert partition_loops(crowded) is crowded
 
 
 def test_lanes_of_a_stack() -> None:
@@ -120,10 +120,10 @@ def test_lanes_of_a_stack() -> None:
         return apply("select", apply("lt", j, const(1)), one, other)
 
     kernel = nest(50, 2, (50, 2), value)
-    for made in (split_cases(kernel), long_lanes(kernel)):
+    for made in (partition_loops(kernel), long_lanes(kernel)):
         (outer,) = made.body
         assert isinstance(outer, For) and outer.vector and outer.index == "i"
         x = numbers((50, 2), float32)
         (expected,) = oracle.run(kernel, [x], {})
         assert (canonical(expected) == canonical(check(made, [x], cuts=(1,))[0])).all()
-    assert any(isinstance(s, If) for s in statements(split_cases(kernel).body))
+    assert any(isinstance(s, If) for s in statements(partition_loops(kernel).body))

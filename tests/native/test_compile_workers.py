@@ -11,7 +11,7 @@ import time
 import pytest
 
 from nacre.native import limits
-from nacre.native.compile_workers import Crew
+from nacre.native.compile_workers import CompileWorkers
 
 FORK = """
 import os, sys, threading
@@ -29,7 +29,7 @@ if child:
 
 
 def test_all_jobs_are_done_and_faults_are_lost() -> None:
-    crew, done, interval = Crew(), [], sys.getswitchinterval()
+    crew, done, interval = CompileWorkers(), [], sys.getswitchinterval()
     for k in range(50):
         crew.begin(k, lambda k=k: done.append(k if k % 5 else 1 // 0))
     crew.help()
@@ -41,7 +41,7 @@ def test_all_jobs_are_done_and_faults_are_lost() -> None:
 
 
 def test_who_waits_helps_and_larger_jobs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    crew, done = Crew(), []
+    crew, done = CompileWorkers(), []
     monkeypatch.setattr(limits, "allowed_processors", lambda: [0])  # there is none for a thread
     for k in (3, 9, 1, 7):
         crew.begin(k, lambda k=k: done.append((k, threading.current_thread())))

@@ -30,7 +30,7 @@ from nacre.base.errors import (
 from nacre.base.state import STATE
 from nacre.base.types import Shape, TensorType, broadcast_shapes
 from nacre.interpret.evaluate import from_numpy, to_numpy
-from nacre.trace.value import GivenUp, Value, is_concrete, make
+from nacre.trace.value import DonatedValue, Value, is_concrete, make
 from nacre.trace.variable import Variable
 
 Scalar = bool | int | float | Dim
@@ -305,7 +305,7 @@ def settled_number(x: Any, operation: str, what: str) -> float:
 
 def numbers(x: Value, operation: str) -> np.ndarray:
     """The numbers of a tensor as a read-only NumPy array.  Raises TraceError for a traced tensor."""
-    if not is_concrete(x) and not isinstance(x.content, GivenUp):
+    if not is_concrete(x) and not isinstance(x.content, DonatedValue):
         raise TraceError(
             explain(
                 f"{operation}: the tensor must have known numbers; got a traced tensor of type {x.type}",

@@ -13,7 +13,7 @@ import numpy as np
 from nacre.base.dtypes import bfloat16
 from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import to_numpy
-from nacre.trace.value import GivenUp, Value, is_concrete
+from nacre.trace.value import DonatedValue, Value, is_concrete
 
 __all__ = ["printoptions", "set_printoptions"]
 
@@ -117,7 +117,7 @@ def printable(x: Value) -> np.ndarray:
 def represent(x: Value, requires_grad: bool | None = None) -> str:
     """`Tensor([1., 2.], f32[2])`, with `requires_grad=True` if set; a traced tensor shows only its type."""
     if not is_concrete(x):
-        return f"Tensor({x.type}, {'donated' if isinstance(x.content, GivenUp) else 'traced'})"
+        return f"Tensor({x.type}, {'donated' if isinstance(x.content, DonatedValue) else 'traced'})"
     wanted = x.node is not None if requires_grad is None else requires_grad
     body = _text(printable(x), separator=", ", prefix="Tensor(")
     return f"Tensor({body}, {x.type}{', requires_grad=True' if wanted else ''})"

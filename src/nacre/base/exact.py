@@ -31,7 +31,7 @@ class Same:
         return repr(self.value)
 
 
-class Told:
+class Keyed:
     """A value compared by a key of its own."""
 
     __slots__ = ("key", "value")
@@ -40,7 +40,7 @@ class Told:
         self.value, self.key = value, key
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Told) and other.key == self.key
+        return isinstance(other, Keyed) and other.key == self.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -100,4 +100,4 @@ def _of_fields(kind: Any, value: Any) -> Exact:
         hash(tuple(fields))
     except TypeError:
         return Exact((kind, Same(value)))
-    return Exact((kind, Told(value, tuple(map(exact_key, fields)))))
+    return Exact((kind, Keyed(value, tuple(map(exact_key, fields)))))

@@ -15,7 +15,7 @@ _collects = False
 
 
 @contextmanager
-def uncollected() -> Generator[None]:
+def gc_paused() -> Generator[None]:
     """A context or, as `@uncollected()`, a decorator in which the cyclic garbage collector is paused.
 
     Tracing and compiling create hundreds of thousands of objects and drop few.  Repeated collections would take a tenth

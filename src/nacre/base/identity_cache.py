@@ -14,7 +14,7 @@ P = ParamSpec("P")
 LIMIT = 256  # results that are remembered: of what is compiled at a time
 
 
-def known_by_identity(function: Callable[Concatenate[X, P], R]) -> Callable[Concatenate[X, P], R]:
+def cached_by_identity(function: Callable[Concatenate[X, P], R]) -> Callable[Concatenate[X, P], R]:
     """A pure function that caches its latest results by the first argument's identity and the other arguments' values.
 
     >>> @known_by_identity

@@ -36,7 +36,7 @@ Seen = Callable[[int, float], object]
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """The result of a training: its weights' hash, the update it began after, the time of its first step."""
 
     weights: str
@@ -98,7 +98,7 @@ def hashed(model: Module) -> str:
 # ---- in other processes
 
 
-def elsewhere(folder: Path, epochs: int, **environment: str) -> Trained:
+def elsewhere(folder: Path, epochs: int, **environment: str) -> TrainingResult:
     """Train in another process with these environment variables; resume the training in the folder if there is one."""
     child = _started(folder, epochs, environment)
     try:
@@ -114,7 +114,7 @@ def elsewhere(folder: Path, epochs: int, **environment: str) -> Trained:
         raise DeviceError(
             f"demo: a training in another process is required; it failed ({child.returncode}):\n{err.strip()[-800:]}"
         )
-    return Trained(**json.loads(out))
+    return TrainingResult(**json.loads(out))
 
 
 def killed(folder: Path, epochs: int, after: int, seen: Callable[[int], object]) -> int:
@@ -157,14 +157,14 @@ def _saved(kept: Checkpoints) -> int:
     return max((int(path.name.rpartition("-")[2]) for path in kept.paths()), default=0)
 
 
-def main(folder: Path, epochs: int) -> Trained:
+def main(folder: Path, epochs: int) -> TrainingResult:
     """Train in a folder, or resume there."""
     times: list[tuple[int, float]] = []
     run = ready(epochs, folder=folder, seen=lambda update, loss: times.append((update, time.perf_counter())))
     start = time.perf_counter()
     trained(run, epochs, resume=True)
     update, first = times[0] if times else (run.trainer.updates + 1, start)
-    return Trained(hashed(run.trainer.model), update - 1, (first - start) * 1e3)
+    return TrainingResult(hashed(run.trainer.model), update - 1, (first - start) * 1e3)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from rich.console import Console
 from nacre.base.records import dataclass
 from nacre.cli import layout
 from nacre.cli.grammar import Parser
-from nacre.cli.source import TYPES, Given, given, load
+from nacre.cli.source import TYPES, ExampleArguments, given, load
 from nacre.cli.tables import Table
 from nacre.inspect.explain import Explanation
 from nacre.inspect.work import Step, steps
@@ -24,7 +24,7 @@ from nacre.transform.jit import Jitted, jit
 
 
 @dataclass
-class Told:
+class ExplainedFunction:
     """A function compiled for its arguments, with what is counted of it."""
 
     explanation: Explanation
@@ -36,7 +36,7 @@ class Told:
         return steps(self.explanation.compiled, self.explanation.sizes)
 
 
-PARTS: dict[str, Callable[[Told], str]] = {
+PARTS: dict[str, Callable[[ExplainedFunction], str]] = {
     "graph": lambda t: t.explanation.graph,
     "simplified": lambda t: t.explanation.simplified,
     "clusters": lambda t: t.explanation.clusters,
@@ -114,7 +114,7 @@ def run(line: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def sized(told: Told) -> str:
+def sized(told: ExplainedFunction) -> str:
     """For which sizes of its symbols a program's numbers hold."""
     sizes = ", ".join(f"{name} = {size}" for name, size in told.explanation.sizes.items())
     return f"operations and bytes for {sizes}; the code is for all sizes"
@@ -129,15 +129,15 @@ def fitted(text: str, width: int) -> list[str]:
     return lines
 
 
-def compiled(function: Any, on: Given) -> Told:
+def compiled(function: Any, on: ExampleArguments) -> ExplainedFunction:
     """Compile a function for arguments, without running it."""
     jitted = function if isinstance(function, Jitted) else jit(function)
     if on.dynamic_shapes:
         jitted = jit(jitted.function, dynamic_shapes=on.dynamic_shapes)
-    return Told(jitted.explain(*on.values), jitted.memory(*on.values))
+    return ExplainedFunction(jitted.explain(*on.values), jitted.memory(*on.values))
 
 
-def document(told: Told, parts: dict[str, Callable[[Told], str]]) -> dict[str, Any]:
+def document(told: ExplainedFunction, parts: dict[str, Callable[[ExplainedFunction], str]]) -> dict[str, Any]:
     """What was asked for, as JSON has it."""
     return {
         "function": told.explanation.compiled.graph.name,
@@ -151,7 +151,7 @@ def document(told: Told, parts: dict[str, Callable[[Told], str]]) -> dict[str, A
     }
 
 
-def _each(told: Told, part: Callable[[int], str]) -> str:
+def _each(told: ExplainedFunction, part: Callable[[int], str]) -> str:
     """A part of each launch, under a line that names it and, where its kernel begins, the kernel's work."""
     counted = {s.first: f"; {s.flops:,} operations, {s.bytes:,} bytes" for s in told.steps}
     return "\n\n".join(

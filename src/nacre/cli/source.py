@@ -36,7 +36,7 @@ UNSET = 2  # the size that a symbolic axis is traced with, where its bounds admi
 
 
 @dataclass(frozen=True)
-class Given:
+class ExampleArguments:
     """Example arguments, and by parameter the axes whose size a call may choose."""
 
     values: tuple[Tensor, ...]
@@ -93,7 +93,7 @@ def _made_there(value: Any) -> bool:
     return getattr(value, "__module__", "") == "<run_path>" or isinstance(value, Jitted | Module)
 
 
-def given(function: Callable[..., Any], types: Sequence[str], command: str) -> Given:
+def given(function: Callable[..., Any], types: Sequence[str], command: str) -> ExampleArguments:
     """The arguments that types on a command line name, for a function or model.
 
     Raises ArgumentError for a type that is missing or too many, or for a text that is no type.
@@ -117,7 +117,7 @@ def given(function: Callable[..., Any], types: Sequence[str], command: str) -> G
         )
     made = [argument(t, command) for t in types]
     dynamic = {name: axes for name, (_, axes) in zip(names, made, strict=False) if axes}
-    return Given(tuple(x for x, _ in made), dynamic)
+    return ExampleArguments(tuple(x for x, _ in made), dynamic)
 
 
 def parameters(function: Callable[..., Any], command: str) -> list[inspect.Parameter]:

@@ -14,7 +14,7 @@ from nacre.cli.grammar import Parser
 from nacre.cli.stages import duration, stages
 from nacre.cli.suggestions import require_known
 from nacre.cli.tables import Table, show
-from nacre.compile.program.tune import Found, tune
+from nacre.compile.program.tune import Choice, tune
 from nacre.inspect.workloads import WORKLOADS, chosen
 from nacre.runtime import tunables
 from nacre.transform.jit import Jitted, jit
@@ -90,7 +90,7 @@ def _programs(given: argparse.Namespace) -> list[tuple[str, Callable[[], tuple[J
     return [(w.name, partial(w.ready, given.tiny)) for w in chosen(names)]
 
 
-def table(name: str, found: list[Found]) -> Table:
+def table(name: str, found: list[Choice]) -> Table:
     """The choices of a search; the first row gains most time."""
     made = Table(name, "choice", ("options", "usual µs", "best µs", "gain"))
     for f in sorted(found, key=lambda f: f.least[f.taken] - f.least[0]):

@@ -8,7 +8,7 @@ from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.codegen.isa import BY_NAME
 from nacre.codegen.loops.non_temporal import large_results
-from nacre.compile.lowering.symbolic_shapes import General, generalise
+from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
 from nacre.compile.pipeline import Compiled, Stage, generated
 from nacre.ir.primitive import Element
 from nacre.kernel.text import show, show_expression
@@ -62,7 +62,7 @@ class Explanation:
         stage = self._stage(step)
         if stage.kernel is None:
             return _template(stage)
-        made = generalise(stage.kernel)
+        made = with_symbolic_shapes(stage.kernel)
         return show(made.kernel).rstrip() + "\n" + _sizes(made)
 
     def llvm(self, step: int, isa: str | None = None) -> str:
@@ -78,7 +78,9 @@ class Explanation:
             )
         if isa not in BY_NAME:
             raise ArgumentError(f"llvm: isa must be one of {', '.join(BY_NAME)}; got {isa!r}")
-        return generated(generalise(stage.kernel).kernel, BY_NAME[isa], large_results(stage.kernel)).text.rstrip()
+        return generated(
+            with_symbolic_shapes(stage.kernel).kernel, BY_NAME[isa], large_results(stage.kernel)
+        ).text.rstrip()
 
     def assembly(self, step: int, isa: str | None = None) -> str:
         """The assembly of a step: for this machine, or for a portable machine of another instruction set."""
@@ -116,7 +118,7 @@ def _template(stage: Stage) -> str:
     return f"(template {stage.label}: it writes its LLVM text itself)"
 
 
-def _sizes(made: General) -> str:
+def _sizes(made: SymbolicKernel) -> str:
     scalars = zip(made.kernel.inputs[len(made.kernel.inputs) - len(made.scalars) :], made.scalars, strict=True)
     known = [f"{name} = {size}" for name, size in made.sizes.items()]
     return "where " + ", ".join([*known, *(f"{b.name} = {show_expression(c)}" for b, c in scalars)])

@@ -26,7 +26,7 @@ import numpy as np
 
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import CompileError
-from nacre.base.identity_cache import known_by_identity
+from nacre.base.identity_cache import cached_by_identity
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
@@ -38,9 +38,17 @@ from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import Carry, overwritable, plan_memory
 from nacre.compile.fusion import convolution_epilogue, gemm_epilogue
 from nacre.compile.fusion.fuse import Fusion, View, fuse
-from nacre.compile.fusion.gemm_epilogue import endings
+from nacre.compile.fusion.gemm_epilogue import epilogues
 from nacre.compile.fusion.graph import CONVOLUTIONS, WINDOWS, Node
-from nacre.compile.fusion.window import BLOCKED, NATIVE, beginnings, begun, described, ended, window_steps
+from nacre.compile.fusion.window import (
+    BLOCKED,
+    NATIVE,
+    fused_epilogue,
+    fused_prologue,
+    prologues,
+    window_of,
+    window_steps,
+)
 from nacre.compile.lowering.attention import ATTENTION
 from nacre.compile.lowering.cache import lower
 from nacre.compile.lowering.constants_to_operands import literal
@@ -49,20 +57,20 @@ from nacre.compile.lowering.kernel_selection import (
     BUILDERS,
     ArgSlot,
     Attempt,
+    PrepackedOperand,
     Scratch,
-    Standing,
     TemplateStep,
-    ended_steps,
+    convolution_epilogue_steps,
 )
 from nacre.compile.lowering.lower import Lowered, copy_kernel
-from nacre.compile.lowering.symbolic_shapes import generalise
-from nacre.compile.passes.attention import attend
-from nacre.compile.passes.nchwc import blocked
-from nacre.compile.passes.rematerialise import remade
+from nacre.compile.lowering.symbolic_shapes import with_symbolic_shapes
+from nacre.compile.passes.attention import fuse_attention
+from nacre.compile.passes.nchwc import choose_nchwc
+from nacre.compile.passes.rematerialise import rematerialise
 from nacre.compile.passes.simplify import simplify
-from nacre.compile.passes.strip_mining import banded
+from nacre.compile.passes.strip_mining import strip_mine
 from nacre.compile.program.control import Place, write_flow
-from nacre.compile.scheduling.barriers import arranged, better
+from nacre.compile.scheduling.barriers import barrier_order, better
 from nacre.compile.scheduling.sequence import sequence
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Flow, Nest, Template
@@ -138,8 +146,8 @@ class _Planner:
 
     def write(self) -> None:
         """Write the launches of the graph, in order."""
-        finishing = endings(self.fusion)
-        beginning = beginnings(self.fusion, finishing)
+        finishing = epilogues(self.fusion)
+        beginning = prologues(self.fusion, finishing)
         early = set(beginning.values())
         nodes = sequence(self.fusion, finishing)
         for k, node in enumerate(nodes):
@@ -216,7 +224,7 @@ class _Planner:
         if not all(isinstance(n, int) for n in self.tree):
             return plan_memory(self.values, self.launches, *ends, tuple(self.tree), self.carries)
         written = plan_memory(self.values, self.launches, *ends)
-        order = arranged(self.launches)
+        order = barrier_order(self.launches)
         if order == list(self.tree):
             return written
         found = plan_memory(self.values, [self.launches[k] for k in order], *ends)
@@ -240,7 +248,7 @@ class _Planner:
         """Launch a kernel-IR nest over views and values; an `idle` one is a copy, left out where nothing moves."""
         large, pairs = large_results(kernel), overwritable(kernel)
         kernel = kept_in_results(kernel, large.union(kernel.outputs[o].name for _, o in pairs))
-        general = generalise(kernel)
+        general = with_symbolic_shapes(kernel)
         made = generated(general.kernel, self.isa, large)
         slots: list[Slot] = []
         for buffer, view in zip(kernel.inputs, reads, strict=True):
@@ -327,9 +335,9 @@ class _Planner:
         (e,) = node.equations
         name, low = e.primitive.name, e.primitive.lowering
         assert isinstance(low, Nest)
-        written = name in NATIVE and described(e) is not None
-        first = begun(self.fusion, before, e) if written and before is not None else None
-        last = ended(self.fusion, behind, e, keeps) if written and behind is not None else None
+        written = name in NATIVE and window_of(e) is not None
+        first = fused_prologue(self.fusion, before, e) if written and before is not None else None
+        last = fused_epilogue(self.fusion, behind, e, keeps) if written and behind is not None else None
         if before is not None and first is None:
             self.cluster(before)
         if first is None and last is None:
@@ -350,9 +358,9 @@ class _Planner:
         assert isinstance(low, Template)
         label = "+".join((low.name, *(q.primitive.name for q in node.equations[:5])))
         if low.name in CONVOLUTIONS:
-            about = convolution_epilogue.ended(self.fusion, node, e, keeps)
+            about = convolution_epilogue.fused_epilogue(self.fusion, node, e, keeps)
             if about is not None:
-                self.attempt(e, lambda isa, e, views, _: ended_steps(isa, e, views, about), label)
+                self.attempt(e, lambda isa, e, views, _: convolution_epilogue_steps(isa, e, views, about), label)
                 return
         else:
             views = [self.fusion.views[x] for x in e.inputs]
@@ -396,7 +404,7 @@ class _Planner:
         def slot(given: ArgSlot) -> Slot:
             if not isinstance(given, tuple):
                 return Number(given)
-            if isinstance(given[0], Standing):
+            if isinstance(given[0], PrepackedOperand):
                 return self.packed(given[0])
             return Pointer(value(given[0]), given[1])
 
@@ -420,7 +428,7 @@ class _Planner:
             Stage(label, None, (e,)),
         )
 
-    def packed(self, place: Standing) -> Slot:
+    def packed(self, place: PrepackedOperand) -> Slot:
         """The memory in which an operand stays packed; null for one that the program computes, or may not pack."""
         of = self.number(place.of.base)
         if not self.sure or self.values[of].kind not in ("input", "constant"):
@@ -449,7 +457,7 @@ def _few_rows(node: Node) -> bool:
     return rows is not None and all(isinstance(n, int) for n in rows) and prod(rows) < FEW_ROWS  # type: ignore[arg-type]
 
 
-@known_by_identity
+@cached_by_identity
 @lru_cache(maxsize=1024)
 def generated(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
     """The LLVM text of a general kernel; the same kernel is written once."""
@@ -476,7 +484,7 @@ def compile_graph(
     A program for another `target` cannot run here.  `begin` gets the text of each kernel when
     it is written, so that it may be compiled while the others are.
     """
-    simplified = blocked(remade(banded(attend(simplify(graph)))))
+    simplified = choose_nchwc(rematerialise(strip_mine(fuse_attention(simplify(graph)))))
     fusion = fuse(simplified, layouts)
     target = target or host_target()
     planner = _Planner(fusion, isa_of(target), begin=begin)

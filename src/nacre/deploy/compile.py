@@ -21,7 +21,7 @@ from nacre.deploy.fold import folded
 from nacre.deploy.library import Interface
 from nacre.deploy.objects import program_object
 from nacre.deploy.sizes import ceiling, solvers
-from nacre.deploy.target import Aim, aim
+from nacre.deploy.target import CompileTarget, aim
 from nacre.formats.program import DynamicShapes, Program, freeze
 from nacre.formats.safetensors import replaceable, replacing
 from nacre.ir.graph import Equation, Graph
@@ -112,7 +112,7 @@ def _compiled(
     example_inputs: Sequence[Any],
     place: Path,
     kind: str,
-    found: Aim,
+    found: CompileTarget,
     target: str,
     dynamic_shapes: DynamicShapes | None,
     static: bool,
@@ -136,7 +136,7 @@ def _compiled(
     return Deployed(place, header, kind, target, about)
 
 
-def _write(image: bytes | bytearray, place: Path, kind: str, found: Aim, static: bool) -> None:
+def _write(image: bytes | bytearray, place: Path, kind: str, found: CompileTarget, static: bool) -> None:
     """Write or link the file atomically; the linker's input is a temporary file."""
     if kind == "object":
         with replacing(place, "deploy") as made:

@@ -15,7 +15,7 @@ from nacre.base.types import TensorType
 from nacre.deploy.process import THREADS, outermost
 from nacre.deploy.sizes import Arithmetic, symbols_of
 from nacre.deploy.strings import string
-from nacre.deploy.target import Aim
+from nacre.deploy.target import CompileTarget
 from nacre.native.text import Function, Module, Operand, Val
 from nacre.runtime.plan import ALIGN
 
@@ -67,7 +67,7 @@ def sizes_parameters(symbols: Sequence[Symbol]) -> dict[str, str]:
     return {f"n.{s.name}": "i64" for s in symbols}
 
 
-def library_text(about: Interface, aim: Aim) -> str:
+def library_text(about: Interface, aim: CompileTarget) -> str:
     """The text of the core and of the public functions; the program's own functions are only declared."""
     module = Module(f"{about.name} interface")
     numbers = list(sizes_parameters(about.symbols).values())
@@ -114,7 +114,7 @@ def _bounds(f: Function, about: Interface, kind: str = "i32") -> list[Val]:
     return [f[f"n.{s.name}"] for s in about.symbols]
 
 
-def _call(module: Module, about: Interface, aim: Aim) -> None:
+def _call(module: Module, about: Interface, aim: CompileTarget) -> None:
     parameters = {"bases": "ptr"} | sizes_parameters(about.symbols) | {"workspace": "ptr", "bytes": "i64"}
     f = module.function("core.call", "i32", parameters, attributes=outermost(aim))
     _ready(f)
@@ -150,7 +150,7 @@ def _call(module: Module, about: Interface, aim: Aim) -> None:
     f.ret(Val("0", "i32"))
 
 
-def _control(f: Function, aim: Aim) -> Val:
+def _control(f: Function, aim: CompileTarget) -> Val:
     """Set the floating-point control word that results require; returns the caller's."""
     if aim.machine == "aarch64":
         kept = f.call("llvm.aarch64.get.fpcr", "i64", [])
@@ -163,12 +163,12 @@ def _control(f: Function, aim: Aim) -> Val:
     return kept
 
 
-def _set_control(f: Function, aim: Aim, kept: Val) -> None:
+def _set_control(f: Function, aim: CompileTarget, kept: Val) -> None:
     name = "llvm.aarch64.set.fpcr" if aim.machine == "aarch64" else "llvm.x86.sse.ldmxcsr"
     f.call(name, "void", [kept])
 
 
-def _run(module: Module, about: Interface, aim: Aim) -> None:
+def _run(module: Module, about: Interface, aim: CompileTarget) -> None:
     """NAME_run: a pointer for each input and output, the sizes, a workspace or null."""
     pointers = {f"value{k}": "ptr" for k in range(len(about.types))}
     numbers = sizes_parameters(about.symbols)
@@ -182,7 +182,7 @@ def _run(module: Module, about: Interface, aim: Aim) -> None:
     f.ret(f.call("core.call", "i32", [bases, *given]))
 
 
-def _workspace(module: Module, about: Interface, aim: Aim) -> None:
+def _workspace(module: Module, about: Interface, aim: CompileTarget) -> None:
     """NAME_workspace: the bytes that a call with these sizes needs, or a negative error code."""
     f = module.function(f"{about.name}_workspace", "i64", sizes_parameters(about.symbols), attributes=outermost(aim))
     _ready(f, "i64")
@@ -190,7 +190,7 @@ def _workspace(module: Module, about: Interface, aim: Aim) -> None:
     f.ret(f.call("core.measure", "i64", [*sizes, f.call("nacre_pool_threads", "i64", [])]))
 
 
-def _error(module: Module, about: Interface, aim: Aim) -> None:
+def _error(module: Module, about: Interface, aim: CompileTarget) -> None:
     """NAME_error: a sentence for an error code."""
     f = module.function(f"{about.name}_error", "ptr", {"code": "i32"}, attributes=outermost(aim))
     found = string(module, "error.other", "no such error code")

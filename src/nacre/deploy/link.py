@@ -14,14 +14,14 @@ from pathlib import Path
 
 from nacre.base.errors import CompileError, MissingExtra
 from nacre.base.progress import progress
-from nacre.deploy.target import Aim
+from nacre.deploy.target import CompileTarget
 
 SYSTEM_DRIVERS = ("cc", "gcc", "clang")
 POLL = 0.2  # seconds between two reports of a linker
 SECURE = ("-Wl,-z,relro,-z,now,-z,noexecstack", "-Wl,--gc-sections")
 
 
-def linker(aim: Aim, static: bool) -> list[str]:
+def linker(aim: CompileTarget, static: bool) -> list[str]:
     """The command that links for a target: NACRE_CC if it is set, a compiler driver of this system, or zig.
 
     Raises MissingExtra if there is none.
@@ -46,12 +46,12 @@ def linker(aim: Aim, static: bool) -> list[str]:
     )
 
 
-def by_zig(aim: Aim, static: bool) -> bool:
+def by_zig(aim: CompileTarget, static: bool) -> bool:
     """Whether ziglang links for a target; it compiles the target's C library at the first time, which takes minutes."""
     return "ziglang" in linker(aim, static)
 
 
-def link(image: Path, path: Path, aim: Aim, shared: bool, static: bool) -> None:
+def link(image: Path, path: Path, aim: CompileTarget, shared: bool, static: bool) -> None:
     """Link an object into a file at `path`."""
     command = [*linker(aim, static), str(image), "-o", str(path), *SECURE, "-s"]
     if shared:

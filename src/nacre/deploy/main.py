@@ -14,7 +14,7 @@ from nacre.deploy.npy_write import KINDS_OF_FILES, REGULAR, writer_text
 from nacre.deploy.process import THREADS, outermost
 from nacre.deploy.sizes import Arithmetic, solvers
 from nacre.deploy.strings import string
-from nacre.deploy.target import Aim
+from nacre.deploy.target import CompileTarget
 from nacre.native.text import Function, Module, Val
 
 DONE, FAILED, MISUSED, UNSUPPORTED = 0, 1, 2, 3
@@ -318,7 +318,7 @@ end:
 """
 
 
-def main_text(about: Interface, aim: Aim, version: str) -> str:
+def main_text(about: Interface, aim: CompileTarget, version: str) -> str:
     """The text of `main` and of everything that it needs to read and write files."""
     module = Module(f"{about.name} main")
     _strings(module, about, aim, version)
@@ -423,7 +423,7 @@ def _solve(module: Module, about: Interface) -> None:
     f.ret(Val("-1", "i64"))
 
 
-def _strings(module: Module, about: Interface, aim: Aim, version: str) -> None:
+def _strings(module: Module, about: Interface, aim: CompileTarget, version: str) -> None:
     files = " ".join(f"{n.upper()}.npy" for n in (*about.input_names, *about.output_names))
     usage = _lines(f"usage: {about.name} {files}", 7)
     texts = {

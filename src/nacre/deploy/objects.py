@@ -15,7 +15,7 @@ from nacre.deploy.ahead import packed_ahead
 from nacre.deploy.image import filled
 from nacre.deploy.library import Interface
 from nacre.deploy.program import Writer
-from nacre.deploy.target import Aim
+from nacre.deploy.target import CompileTarget
 from nacre.native.engine import compile_together
 from nacre.native.parallel_runtime import pool_text
 from nacre.native.text import Module
@@ -23,7 +23,7 @@ from nacre.runtime.executable import Code, Executable
 
 
 def program_object(
-    about: Interface, executable: Executable, aim: Aim, outer: Sequence[str] = (), public: Sequence[str] = ()
+    about: Interface, executable: Executable, aim: CompileTarget, outer: Sequence[str] = (), public: Sequence[str] = ()
 ) -> bytes | bytearray:
     """The object of a compiled program; `outer` are further modules, `public` are the functions that stay visible."""
     executable = packed_ahead(executable)

@@ -9,7 +9,7 @@ The first runs on any processor of the machine's kind, so it is compiled for the
 
 from __future__ import annotations
 
-from nacre.deploy.target import Aim
+from nacre.deploy.target import CompileTarget
 from nacre.native.parallel_runtime import MAX_THREADS
 from nacre.native.text import Function, Module, Val
 
@@ -130,12 +130,12 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
 
-def outermost(aim: Aim) -> str:
+def outermost(aim: CompileTarget) -> str:
     """The attributes of functions that run before the processor's features are known."""
     return f"nounwind {BASELINE}" if aim.machine == "x86_64" else "nounwind"
 
 
-def supported_text(aim: Aim) -> str:
+def supported_text(aim: CompileTarget) -> str:
     """The text of `nacre_supported`: it checks the leaves of cpuid, then the registers that the system saves."""
     module = Module("supported")
     f = module.function("nacre_supported", "i1", {}, attributes=outermost(aim))

@@ -44,7 +44,7 @@ STATE_OF_AVX, STATE_OF_AVX512 = 0x06, 0xE6  # of the registers that the system k
 
 
 @dataclass(frozen=True)
-class Aim:
+class CompileTarget:
     """A target by its name: the generated code, the linker's triple, and the required processor features."""
 
     name: str
@@ -81,7 +81,7 @@ def names() -> list[str]:
     return ["host", *LEVELS, *MACHINES, *triples]
 
 
-def aim(name: str) -> Aim:
+def aim(name: str) -> CompileTarget:
     """The target of a name: `host`, a level such as `x86-64-v3`, or a machine with a C library.
 
     Raises ArgumentError for any other name, and for `host` on a system other than Linux.
@@ -96,7 +96,7 @@ def aim(name: str) -> Aim:
             )
         on = {f[1:] for f in target.features.split(",") if f.startswith("+")}
         features = tuple(f for f in FEATURES if f in on) if machine == "x86_64" else ()
-        return Aim(name, target, machine, "musl" if "musl" in system else "gnu", features)
+        return CompileTarget(name, target, machine, "musl" if "musl" in system else "gnu", features)
     if name in LEVELS:
         return _portable(name, "x86_64", "gnu", LEVELS[name])
     machine, _, rest = name.partition("-")
@@ -106,6 +106,6 @@ def aim(name: str) -> Aim:
     return _portable(name, machine, library, MACHINES[machine][1])
 
 
-def _portable(name: str, machine: str, library: str, isa: str) -> Aim:
+def _portable(name: str, machine: str, library: str, isa: str) -> CompileTarget:
     features = {"avx2": VERSION_3, "avx512": VERSION_4}.get(isa, ())
-    return Aim(name, engine.cross_target(isa), machine, library, features)
+    return CompileTarget(name, engine.cross_target(isa), machine, library, features)

@@ -21,7 +21,7 @@ import numpy as np
 
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.compile.program.clock import Clocked, Taken, timed_run
+from nacre.compile.program.clock import RunTimes, TimedRun, timed_run
 from nacre.inspect.ceilings import Ceilings, ceilings
 from nacre.inspect.work import Step, steps, traffic
 from nacre.runtime.buffer import Buffer, allocate
@@ -119,7 +119,7 @@ def measured(name: str, prepared: Prepared, rounds: int) -> Profile:
         bench.plain()
         bench.clocked.run()
     plain: list[float] = []
-    runs: list[Taken] = []
+    runs: list[RunTimes] = []
     for _ in range(rounds):
         plain.append(bench.plain())
         runs.append(bench.clocked.run())
@@ -131,7 +131,7 @@ def measured(name: str, prepared: Prepared, rounds: int) -> Profile:
     return told.under(limits)
 
 
-def _row(step: Step, best: Taken, typical: np.ndarray, team: int) -> Row:
+def _row(step: Step, best: RunTimes, typical: np.ndarray, team: int) -> Row:
     mine = slice(step.first, step.first + step.launches)
     spent, worked = float(best.seconds[mine].sum()), float(best.busy[mine].sum())
     return Row(
@@ -161,7 +161,7 @@ class _Bench:
             for k, n in enumerate(self.bound.output_bytes)
         ]
         self.held += [*inputs, *outputs]
-        self.clocked = Clocked(self.executable, prepared.sizes, [b.address for b in (*inputs, *outputs)])
+        self.clocked = TimedRun(self.executable, prepared.sizes, [b.address for b in (*inputs, *outputs)])
 
     def plain(self) -> float:
         """The seconds of a run without stamps."""

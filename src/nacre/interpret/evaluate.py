@@ -15,7 +15,7 @@ from nacre.base.errors import OutOfMemory, TraceError
 from nacre.base.types import TensorType, row_major
 from nacre.ir.primitive import Element, Primitive
 from nacre.runtime.buffer import allocate
-from nacre.trace.value import GivenUp, Value, is_concrete, layout_of, make
+from nacre.trace.value import DonatedValue, Value, is_concrete, layout_of, make
 
 
 def from_numpy(array: Any) -> Value:
@@ -36,7 +36,7 @@ def from_numpy(array: Any) -> Value:
 def to_numpy(x: Value) -> np.ndarray:
     """The value's numbers as a read-only array that shares its memory."""
     held: object = x.content
-    if isinstance(held, GivenUp):
+    if isinstance(held, DonatedValue):
         held.process()
     if not is_concrete(x):
         raise TraceError(f"numpy: the value must have known numbers; got a traced value of type {x.type}")

@@ -19,7 +19,7 @@ from nacre.interpret.forward import carried, no_derivative
 from nacre.interpret.linearise import (
     FLOWS,
     Positions,
-    Recomputed,
+    Recomputation,
     Reverse,
     Rule,
     fill_zeros,
@@ -73,7 +73,7 @@ def _called(primitive: Primitive, params: Params, counts: tuple[int, int, int], 
 
 
 def _call(primitive: Primitive, params: Params, types: Types, active: Positions) -> Rule | None:
-    if isinstance(params["graph"], Recomputed):
+    if isinstance(params["graph"], Recomputation):
         return _recompute(primitive, params, types, active)
     back = reverse(params["graph"], active)
     if not back.traced:

@@ -195,7 +195,7 @@ def jvp(
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushedGraph:
     """A differentiated graph: (inputs, tangents of the active ones) → (outputs, tangents of the
     active ones)."""
 
@@ -204,7 +204,7 @@ class Pushed:
 
 
 @lru_cache(maxsize=1024)
-def jvp_graph(graph: Graph, active: Mask, forced: Mask | None = None) -> Pushed:
+def jvp_graph(graph: Graph, active: Mask, forced: Mask | None = None) -> PushedGraph:
     """The derivative of a graph along its active inputs; outputs in `forced` get a tangent even if
     it is zero."""
     found: list[bool] = []
@@ -219,7 +219,7 @@ def jvp_graph(graph: Graph, active: Mask, forced: Mask | None = None) -> Pushed:
         return [*ys, *(t for t in ts if t is not None)]
 
     types = graph.input_types + chosen(graph.input_types, active)
-    return Pushed(derived(f, types, f"{graph.name}.jvp"), tuple(found))
+    return PushedGraph(derived(f, types, f"{graph.name}.jvp"), tuple(found))
 
 
 def as_kind(kind: Graph, graph: Graph) -> Graph:

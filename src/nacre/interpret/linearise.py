@@ -20,7 +20,7 @@ from typing import Any, Final
 from nacre.base.errors import GradientError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.interpret.forward import Pushed, jvp_graph, push
+from nacre.interpret.forward import PushedGraph, jvp_graph, push
 from nacre.interpret.stage import constant, derived
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
 from nacre.ir.primitive import (
@@ -304,7 +304,7 @@ def _not_linear(e: Equation, operand: int) -> GradientError:
 
 
 @dataclass(frozen=True)
-class Linearised:
+class Linearisation:
     """primal: inputs → outputs and residuals;  linear: residuals and tangents → tangents of
     `active` outputs."""
 
@@ -313,10 +313,10 @@ class Linearised:
     active: tuple[bool, ...]
 
 
-def linearise(graph: Graph, active: tuple[bool, ...]) -> Linearised:
+def linearise(graph: Graph, active: tuple[bool, ...]) -> Linearisation:
     """Split the derivative of a graph along its active inputs into what tangents enter and what
     they do not."""
-    pushed: Pushed = jvp_graph(graph, active)
+    pushed: PushedGraph = jvp_graph(graph, active)
     count = len(graph.inputs)
     moving: set[Atom] = set(pushed.graph.inputs[count:])
     still: list[Equation] = []
@@ -333,13 +333,13 @@ def linearise(graph: Graph, active: tuple[bool, ...]) -> Linearised:
     residuals = tuple(v for v in available if v in read)
     primal = Graph(inputs, tuple(still), (*ys, *residuals), graph.name)
     linear = Graph((*residuals, *tangents), tuple(moved), ts, f"{graph.name}.linear")
-    return Linearised(without_dead_code(primal), linear, pushed.active)
+    return Linearisation(without_dead_code(primal), linear, pushed.active)
 
 
 # ---- graphs
 
 
-class Recomputed(Graph):
+class Recomputation(Graph):
     """A graph to be called whose intermediate values reverse mode computes again instead of keeping
     them."""
 
@@ -438,7 +438,7 @@ ADD = primitive_named("add")
 def reverse(graph: Graph, active: Positions) -> Reverse:
     """Make a graph ready to be pulled back to its inputs `active`."""
     if any(e.primitive.name == "call" for e in graph.equations):
-        graph = without_calls(graph, Recomputed)
+        graph = without_calls(graph, Recomputation)
     moving: set[Atom] = {graph.inputs[k] for k in active}
     same: dict[Atom, Atom] = {}  # results of calls that are operands, or other results of theirs
     equations: list[Equation] = []

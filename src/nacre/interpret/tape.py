@@ -80,7 +80,7 @@ class Alias(Origin):
         self.level, self.outer = level, outer
 
 
-class Superseded(Origin):
+class TapeEnd(Origin):
     """The end of the tape for results of a compiled function that then overwrote the variables they depend on."""
 
     __slots__ = ()
@@ -89,7 +89,7 @@ class Superseded(Origin):
         self.level = 0
 
 
-AnyNode = Node | Part | Alias | Leaf | Superseded
+AnyNode = Node | Part | Alias | Leaf | TapeEnd
 
 
 def sources(node: AnyNode) -> set[AnyNode]:
@@ -286,7 +286,7 @@ Hearing = Callable[[list[Value | None]], Sequence[Value | None]]
 
 
 @dataclass(frozen=True, eq=False)
-class Heard(Pull):
+class CotangentFunction(Pull):
     """The cotangents of watched values, some of which may be missing, passed through a function."""
 
     function: Hearing
@@ -316,7 +316,7 @@ class _Watching(Rule):
 
     def pull(self, present: Positions) -> Pull:
         """The function applied to the cotangents that are present."""
-        return Heard(_NOTHING, present, present, None, None, *self.heard, present)
+        return CotangentFunction(_NOTHING, present, present, None, None, *self.heard, present)
 
 
 def watched(values: Sequence[Value], function: Hearing) -> list[Value]:
@@ -379,7 +379,7 @@ class _Sweep:
             target, index = node, 0
         else:
             before = self.ends.get(id(node))
-            if before is None and isinstance(node, Superseded):
+            if before is None and isinstance(node, TapeEnd):
                 raise tape_errors.superseded()
             self.ends[id(node)] = node, cotangent if before is None else add(before[1], cotangent)
             return
@@ -460,7 +460,7 @@ class _Sweep:
 
     def evaluate(self, pull: Pull, values: Sequence[Value], source: str) -> Sequence[Value]:
         """Run a pullback: compiled as a whole for plain values, else equation by equation."""
-        if isinstance(pull, Heard):
+        if isinstance(pull, CotangentFunction):
             return pull.heard(values)
         if STATE.word == 0 or scope() is None:
             for x in values:

@@ -1,9 +1,9 @@
 """Loop splitting for choices that depend only on the position in a loop: stretches of it need no choice.
 
 An element of a concatenation, of a padded or of a rolled array is chosen by comparing a loop's index with sizes.  Such
-a comparison changes its value at one iteration.  `split_cases` writes a case for each stretch between such iterations,
-as `if` in the innermost body, with the choices resolved.  Within a case, indices need no clamping, and other cases'
-reads are removed.
+a comparison changes its value at one iteration.  `partition_loops` writes a case for each stretch between such
+iterations, as `if` in the innermost body, with the choices resolved.  Within a case, indices need no clamping, and
+other cases' reads are removed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COMPARED = {"lt": 0, "ge": 0, "le": 1, "gt": 1, "minimum": 1, "maximum": 0}  # a
 Ranges = Mapping[str, tuple[Size, Size]]  # from which round to before which one an index goes
 
 
-def split_cases(kernel: Kernel) -> Kernel:
+def partition_loops(kernel: Kernel) -> Kernel:
     """The kernel with a case for each stretch of its loops, if it is a nest of loops around loads and stores."""
     loops: list[For] = []
     body = kernel.body

@@ -25,7 +25,7 @@ Job = Callable[[], object]
 BRISK = 0.0003
 
 
-class Crew:
+class CompileWorkers:
     """Threads and their jobs.  Exceptions of jobs are dropped: results are requested by other functions."""
 
     def __init__(self) -> None:
@@ -124,5 +124,5 @@ class Crew:
         self._resume()
 
 
-_crew = Crew()
+_crew = CompileWorkers()
 begin, help_out, under_way = _crew.begin, _crew.help, _crew.under_way

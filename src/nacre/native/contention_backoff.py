@@ -124,7 +124,7 @@ end:
 """
 
 
-def retreat_text() -> str:
+def backoff_text() -> str:
     """The LLVM text of `time` and `await`."""
     numbers = {"shortest": SHORTEST, "soon": SOON, "longest": LONGEST}
     text = TEXT

@@ -164,14 +164,14 @@ def _understood(text: str) -> Generator[None]:
     """A block in which LLVM reads a text: a complaint shows the line."""
     try:
         yield
-    except llvm.Refused as fault:
+    except llvm.LLVMError as fault:
         raise CompileError(_explain(text, str(fault))) from None
 
 
 def _emit_module(module: llvm.Module, machine: llvm.Machine, target: Target, as_object: bool) -> bytes:
     try:
         return machine.emit(module, as_object)
-    except llvm.Refused as fault:
+    except llvm.LLVMError as fault:
         raise CompileError(
             f"compile: LLVM failed for {target.isa} ({target.cpu}); it says: {fault}; please report it"
         ) from None
@@ -207,7 +207,7 @@ def emit_assembly(text: str, target: Target) -> str:
 class Library:
     """Object code in memory; the addresses it gives hold while it is kept alive."""
 
-    def __init__(self, name: str, held: llvm.Held) -> None:
+    def __init__(self, name: str, held: llvm.LibraryClaim) -> None:
         self.name = name
         self.needs: Library | None = None  # another one that its code calls
         self._held = [held]  # one that is dropped would unload the library
@@ -223,7 +223,7 @@ class Library:
             try:
                 with compile_workers.under_way():
                     known, held = _linker().find(self.name, name)
-            except llvm.Refused as fault:
+            except llvm.LLVMError as fault:
                 raise CompileError(
                     f"load: the object must define @{name} and all symbols that it "
                     f"calls; {str(fault).strip()}; pass the missing ones (LLVM "
@@ -267,7 +267,7 @@ def load(image: bytes, symbols: Mapping[str, int] | None = None) -> Library:
     library = f"nacre.{next(_numbers)}"
     try:
         return Library(library, _linker().link(library, image, symbols or {}))
-    except llvm.Refused as fault:
+    except llvm.LLVMError as fault:
         raise CompileError(
             f"load: the object must be code for this machine; {str(fault).strip()}; please report it"
         ) from None

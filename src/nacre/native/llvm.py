@@ -25,7 +25,7 @@ INTERNAL = 8  # the linkage of functions that have names for their own module al
 OBJECT_IMAGE, PROCESS = 2, 3  # kinds of what is linked: object code; the symbols of a library, "" for the process
 
 
-class Refused(Exception):
+class LLVMError(Exception):
     """LLVM's error message for an invalid text, target or object."""
 
 
@@ -118,7 +118,7 @@ def _llvm() -> _Functions:
     return made
 
 
-class _Told:
+class _Diagnostics:
     """A text that LLVM gives by address: a result or a complaint."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class _Told:
 
 def _text_of(function: Any, *arguments: Any) -> str:
     """The text that a function of LLVM's gives as its last argument."""
-    told = _Told()
+    told = _Diagnostics()
     function(*arguments, told.at)
     return told.text()
 
@@ -188,20 +188,20 @@ class Module:
             raise
 
     def _parsed(self, text: str) -> int:
-        llvm, told = _llvm(), _Told()
+        llvm, told = _llvm(), _Diagnostics()
         found = llvm.parse(self.context, text.encode(), told.at)
         if not found:
-            raise Refused(told.text())
+            raise LLVMError(told.text())
         if llvm.verify(found, told.at):
             llvm.drop_module(found)
-            raise Refused(told.text())
+            raise LLVMError(told.text())
         return found
 
     def take_in(self, text: str) -> None:
         """Add what a text defines, which may define what this one declares and the other way round."""
-        part, told = self._parsed(text), _Told()
+        part, told = self._parsed(text), _Diagnostics()
         if _llvm().link_modules(self.at, part, told.at):  # the part is gone, whatever comes of it
-            raise Refused(told.text())
+            raise LLVMError(told.text())
 
     def hide(self, public: frozenset[str]) -> None:
         """Let only these of the functions keep their names for others."""
@@ -235,28 +235,28 @@ class Machine:
     """
 
     def __init__(self, triple: str, cpu: str, features: str, optimisation: int) -> None:
-        llvm, told = _llvm(), _Told()
+        llvm, told = _llvm(), _Diagnostics()
         if triple != process_triple():
             for initialise in llvm.initialise_all:
                 initialise()
         target = llvm.target(triple.encode(), told.at)
         if not target:
-            raise Refused(told.text())
+            raise LLVMError(told.text())
         self.at = llvm.new_machine(
             target, triple.encode(), cpu.encode(), features.encode(), optimisation, b"pic", b"small", 0, 0, b""
         )
         if not self.at:
-            raise Refused(f"LLVM has no target machine for {triple}, {cpu}")
+            raise LLVMError(f"LLVM has no target machine for {triple}, {cpu}")
         layout = llvm.new_layout(self.at)
         self.head = f'target datalayout = "{_text_of(llvm.layout_text, layout)}" target triple = "{triple}" '
         llvm.drop_layout(layout)
 
     def emit(self, module: Module, as_object: bool) -> bytes:
         """The object code of a module, or its assembly."""
-        llvm, told = _llvm(), _Told()
+        llvm, told = _llvm(), _Diagnostics()
         memory = llvm.emit(self.at, module.at, int(as_object), told.at)
         if not memory:
-            raise Refused(told.text())
+            raise LLVMError(told.text())
         try:
             return ctypes.string_at(llvm.start(memory), llvm.size(memory))
         finally:
@@ -270,7 +270,7 @@ class Machine:
 # ---- the linker
 
 
-class Held:
+class LibraryClaim:
     """A claim on a linked library: when the last one is dropped, the library is unloaded."""
 
     def __init__(self, linker: Linker, at: int) -> None:
@@ -278,7 +278,7 @@ class Held:
 
     def __del__(self, ends: Any = sys.is_finalizing) -> None:
         if not ends():
-            told = _Told()
+            told = _Diagnostics()
             with self.linker.alone():
                 _llvm().drop_held(self.at, told.at)
             told.text()  # there is nobody to tell
@@ -288,29 +288,29 @@ class Linker:
     """Loads object code into the process; never torn down, as code in it may run until the process is gone."""
 
     def __init__(self, machine: Machine) -> None:
-        told = _Told()
+        told = _Diagnostics()
         # Errors are not suppressed: LLVM names an unresolved symbol only on standard error.
         self.at = _llvm().new_linker(machine.at, False, True, told.at)
         if not self.at:
-            raise Refused(told.text())
+            raise LLVMError(told.text())
         self.alone = renewed()  # what a thread holds while it links; it may drop a claim at any line
 
-    def link(self, name: str, image: bytes, symbols: Mapping[str, int]) -> Held:
+    def link(self, name: str, image: bytes, symbols: Mapping[str, int]) -> LibraryClaim:
         """Load object code as a library of a new name; what it calls is found in `symbols`, then the process."""
         parts = (_Element * 2)((OBJECT_IMAGE, image, len(image)), (PROCESS, b"", 0))
         known = (_Symbol * len(symbols))(*((n.encode(), address) for n, address in symbols.items()))
-        told = _Told()
+        told = _Diagnostics()
         with self.alone():
             found = _llvm().link(self.at, name.encode(), parts, len(parts), known, len(known), None, 0, told.at)
         if not found:
-            raise Refused(told.text())
-        return Held(self, found)
+            raise LLVMError(told.text())
+        return LibraryClaim(self, found)
 
-    def find(self, library: str, name: str) -> tuple[int, Held]:
+    def find(self, library: str, name: str) -> tuple[int, LibraryClaim]:
         """The address of what a library defines, and a claim on the library."""
-        address, told = ctypes.c_uint64(), _Told()
+        address, told = ctypes.c_uint64(), _Diagnostics()
         with self.alone():
             found = _llvm().find(self.at, library.encode(), name.encode(), address, told.at)
         if not found:
-            raise Refused(told.text())
-        return address.value, Held(self, found)
+            raise LLVMError(told.text())
+        return address.value, LibraryClaim(self, found)

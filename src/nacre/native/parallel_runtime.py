@@ -20,7 +20,7 @@ it continues alone, is in `nacre.native.contention_backoff`.
 
 from __future__ import annotations
 
-from nacre.native.contention_backoff import retreat_text
+from nacre.native.contention_backoff import backoff_text
 
 MAX_THREADS = 256
 PROCESSORS = 1024  # how many an affinity mask here names
@@ -469,7 +469,7 @@ def pool_text(isa: str, linux: bool = True) -> str:
     """The pool's LLVM text for an instruction set."""
     if not linux:
         return ELSEWHERE
-    text = LINUX + retreat_text()
+    text = LINUX + backoff_text()
     for name, value in {**(ARM if isa == "neon" else X86), **NUMBERS}.items():
         text = text.replace("{" + name + "}", str(value))
     return text

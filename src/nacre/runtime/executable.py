@@ -25,7 +25,7 @@ from nacre.native import compile_workers
 from nacre.native.engine import Library, Target
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
-from nacre.runtime.plan import Bound, Plan, bind
+from nacre.runtime.plan import BoundPlan, Plan, bind
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Executable:
     libraries: list[Library] = field(default_factory=list[Library])
     addresses: list[int] = field(default_factory=list[int])
     held: list[Buffer] = field(default_factory=list[Buffer])
-    bounds: dict[tuple[object, ...], Bound] = field(default_factory=dict[tuple[object, ...], Bound])
+    bounds: dict[tuple[object, ...], BoundPlan] = field(default_factory=dict[tuple[object, ...], BoundPlan])
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self) -> None:
@@ -120,7 +120,7 @@ class Executable:
         """The values of the symbolic sizes, from the inputs' shapes."""
         return solve(self.input_types, shapes)
 
-    def bound(self, sizes: Mapping[str, int]) -> Bound:
+    def bound(self, sizes: Mapping[str, int]) -> BoundPlan:
         """The plan's tables for given sizes and the current number of threads."""
         threads = pool().threads
         key = (threads, *sorted(sizes.items()))

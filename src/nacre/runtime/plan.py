@@ -82,8 +82,8 @@ class Storage:
 
     A part of another value begins `offset` bytes into the value `of`, and moves on by `stride` bytes with each round of
     a loop.  What is packed is made by a kernel of the input or constant `of`, and may be kept for later calls with
-    the same one (see `Packed`).  What `fill` makes of the constant `of` is the same, also for a temporary that one
-    launch writes; a kernel that finds it ready does not read the constant.
+    the same one (see `PackedMemory`).  What `fill` makes of the constant `of` is the same, also for a temporary that
+    one launch writes; a kernel that finds it ready does not read the constant.
     """
 
     kind: str
@@ -96,7 +96,7 @@ class Storage:
     fill: Callable[[np.ndarray], np.ndarray | None] | None = None
 
 
-class Located(NamedTuple):
+class Location(NamedTuple):
     """Where a value lies for a row: in which one, how many bytes into it, and how that changes after each round.
 
     Of the loops around the row, some move it by bytes, and some exchange it for another value.
@@ -153,7 +153,7 @@ class Plan:
         """For each temporary with a place of its own the first and last epoch in which the place is used."""
         return lives(self.rows, self.uses, self.place)
 
-    def located(self, slot: Pointer, row: Row) -> Located:
+    def located(self, slot: Pointer, row: Row) -> Location:
         """Where a slot's value lies for a row."""
         value, offset = slot.value, slot.offset
         moves: list[tuple[int, Size]] = []
@@ -164,7 +164,7 @@ class Plan:
                 moves.append((part.loop, part.stride))
             value = part.of
         swaps = [(loop.number, b if value == a else a) for loop in row.inside for a, b in loop.swaps if value in (a, b)]
-        return Located(value, offset, tuple(moves), tuple(swaps))
+        return Location(value, offset, tuple(moves), tuple(swaps))
 
     def times(self, sizes: Mapping[str, int], unknown: int = 1) -> list[int]:
         """How often each step runs.  Both sides of a branch count; a loop of unknown length counts `unknown`
@@ -189,7 +189,7 @@ def uses(steps: Sequence[Launch], values: Sequence[Storage]) -> list[tuple[set[i
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedMemory:
     """Memory for packed copies of operands that stay the same between calls: weights.
 
     It is one block, whose address follows the outputs' and the arena's.  With a null address, kernels pack into scratch
@@ -207,7 +207,7 @@ READY = 64  # bytes before what is packed; the first word of them says whether i
 
 
 @dataclass
-class Bound:
+class BoundPlan:
     """A plan for given sizes and threads: the native tables, kept alive here."""
 
     descriptor: np.ndarray
@@ -216,7 +216,7 @@ class Bound:
     arena_bytes: int
     constants: Sequence[int]
     work: int
-    packed: Packed
+    packed: PackedMemory
     tables: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
 
@@ -253,7 +253,7 @@ def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
 
 def bind(
     plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int], constants: Sequence[int]
-) -> Bound:
+) -> BoundPlan:
     """Write the native tables; `addresses` are the kernels', `constants` those of the constant values in order."""
     largest = max((evaluate(v.nbytes, sizes) for v in plan.values), default=0)
     if largest > ADDRESSABLE:
@@ -292,7 +292,7 @@ class _Tables:
         together = sum(w * n for k, (w, n) in enumerate(zip(works, times, strict=True)) if k not in single)
         self.team = 1 if together < ALONE_COST else threads
 
-    def bound(self) -> Bound:
+    def bound(self) -> BoundPlan:
         """The tables, and the descriptor that says where they are."""
         plan, team = self.plan, self.team
         places = [self.arguments(row) for row in self.rows]
@@ -345,12 +345,12 @@ class _Tables:
         assert descriptor.size == DESCRIPTOR_WORDS
         output_bytes = tuple(evaluate(plan.values[plan.inputs + k].nbytes, self.sizes) for k in range(plan.outputs))
         sources = {plan.values[v].of for v in self.packed}
-        packed = Packed(
+        packed = PackedMemory(
             self.packed_bytes,
             tuple(sorted(v for v in sources if plan.values[v].kind == "input")),
             tuple(self.packed.values()),
         )
-        return Bound(
+        return BoundPlan(
             descriptor,
             output_bytes,
             workspace_bytes,

@@ -81,7 +81,7 @@ def all_hold(guards: Sequence[Guard]) -> Callable[[], bool] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AttributeChange:
     """An attribute that was set to a traced value: its place and its previous value."""
 
     owner: weakref.ref[Any]
@@ -93,7 +93,7 @@ class Kept:
 class _Recorder(threading.local):
     def __init__(self) -> None:
         self.stack: list[dict[tuple[int, tuple[str, ...]], Guard]] = []
-        self.kept: list[list[Kept]] = []  # as many
+        self.kept: list[list[AttributeChange]] = []  # as many
         self.made: dict[int, Any] = {}  # by identity, what stands for other objects in the outermost trace
 
 
@@ -137,10 +137,10 @@ def renew(owner: Any, *path: str) -> None:
 def keep(owner: Any, name: str, line: str, before: Any) -> None:
     """Report that an attribute is about to be set to a traced value."""
     if _RECORDER.kept:
-        _RECORDER.kept[-1].append(Kept(weakref.ref(owner), name, line, before))
+        _RECORDER.kept[-1].append(AttributeChange(weakref.ref(owner), name, line, before))
 
 
-def kept() -> list[Kept]:
+def kept() -> list[AttributeChange]:
     """The attributes that were set to traced values inside the innermost `recording`, in order."""
     return list(_RECORDER.kept[-1])
 

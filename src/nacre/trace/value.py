@@ -24,7 +24,7 @@ class Payload:
     interpreter: Any  # has process(primitive, inputs, params)
 
 
-class GivenUp(Payload):
+class DonatedValue(Payload):
     """The content of a donated value: a call may have overwritten the numbers."""
 
     __slots__ = ("function",)
@@ -124,7 +124,7 @@ def stripped(x: Value) -> Value:
 
 def give_up(x: Value, function: str) -> None:
     """Remove a value's numbers, because it was donated to a call."""
-    x.content, x.layout, x.node = GivenUp(function), None, None
+    x.content, x.layout, x.node = DonatedValue(function), None, None
 
 
 def layout_of(x: Value) -> Layout:

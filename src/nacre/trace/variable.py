@@ -70,7 +70,7 @@ UPDATES = forkable()  # held while a call updates variables in place
 UPDATER = ctypes.c_uint64(0)  # the thread that holds it, for native entries too
 
 
-class Updating(Payload):
+class UpdateInProgress(Payload):
     """The content of a variable while a call overwrites its memory: other threads wait until the call is done."""
 
     __slots__ = ("variable",)
@@ -81,12 +81,12 @@ class Updating(Payload):
 
 def settled(x: Value) -> Value:
     """x itself, or what the variable holds for which x stands, once it has been updated."""
-    return x.content.variable.settled() if type(x.content) is Updating else x
+    return x.content.variable.settled() if type(x.content) is UpdateInProgress else x
 
 
 def placeholders(variables: Sequence[Variable]) -> list[Value]:
     """The placeholders for variables' values while they are `hidden`."""
-    return [make(v.type, Updating(v)) for v in variables]
+    return [make(v.type, UpdateInProgress(v)) for v in variables]
 
 
 def _show(variables: Sequence[Variable], cells: Sequence[Value]) -> None:
@@ -189,7 +189,7 @@ class Variable:
                 held = STATE.held[self]
                 return held if self.wants_gradient else fresh(stripped(held))
         held = self.cell
-        if type(held.content) is Updating:
+        if type(held.content) is UpdateInProgress:
             held = self.settled()
         if not self.wants_gradient:
             if held.node is not None and held.node is self.leaf:  # from when it required one
@@ -218,7 +218,7 @@ class Variable:
     def settled(self) -> Value:
         """The current value, after any update in place by another thread."""
         held = self.cell
-        while type(held.content) is Updating:
+        while type(held.content) is UpdateInProgress:
             if UPDATER.value == threading.get_ident():
                 raise StateError(
                     f"variable {self.name or self.number}: the variable is being updated by a call in the "

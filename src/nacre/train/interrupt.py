@@ -15,7 +15,7 @@ class Interrupted(KeyboardInterrupt):
     """A training was interrupted: it has finished its step, and saved a checkpoint if it has a folder."""
 
 
-class Ear:
+class SignalFlag:
     """The first signal that arrived, or 0."""
 
     def __init__(self) -> None:
@@ -23,12 +23,12 @@ class Ear:
 
 
 @contextmanager
-def listening(say: Callable[[str], object]) -> Generator[Ear]:
+def listening(say: Callable[[str], object]) -> Generator[SignalFlag]:
     """Catch SIGINT and SIGTERM during the block; a second signal ends the process as usual.
 
     Python handles signals in the main thread only, so another thread catches none.
     """
-    ear = Ear()
+    ear = SignalFlag()
     if threading.current_thread() is not threading.main_thread():
         yield ear
         return

@@ -26,7 +26,7 @@ from nacre.train.curves import drawn
 from nacre.train.display import Display
 from nacre.train.folder import locked, replace, sweep
 from nacre.train.history import VALID, History
-from nacre.train.interrupt import Ear, Interrupted, listening
+from nacre.train.interrupt import Interrupted, SignalFlag, listening
 from nacre.train.log import LOG, Writer, Writers, files
 from nacre.train.metrics import Means, Metric, means
 from nacre.train.report import Heading, now, page, settings
@@ -212,7 +212,7 @@ class Trainer:
             self._restore_best()
         return self.history
 
-    def _epoch(self, training: Iterable[Any], validation: Iterable[Any] | None, ear: Ear) -> None:
+    def _epoch(self, training: Iterable[Any], validation: Iterable[Any] | None, ear: SignalFlag) -> None:
         """Run the rest of an epoch."""
         self._train(training, ear)
         row: dict[str, Any] = {EPOCH: self.epochs + 1, STEP: self.updates, **self.means.values(), **self.rates}
@@ -222,7 +222,7 @@ class Trainer:
         if ear.heard:
             self._end(ear)
 
-    def _train(self, training: Iterable[Any], ear: Ear) -> None:
+    def _train(self, training: Iterable[Any], ear: SignalFlag) -> None:
         """Train on the remaining batches of an epoch."""
         if self.passed:
             return
@@ -257,9 +257,9 @@ class Trainer:
 
         Raises ArgumentError if there are no batches.
         """
-        return self._validate(validation, Ear())
+        return self._validate(validation, SignalFlag())
 
-    def _validate(self, validation: Iterable[Any], ear: Ear) -> dict[str, float]:
+    def _validate(self, validation: Iterable[Any], ear: SignalFlag) -> dict[str, float]:
         """The means over the validation data; the training ends here if a signal arrived."""
         found = Means()
         begin_epoch(validation, 0)
@@ -376,7 +376,7 @@ class Trainer:
                 self.display.say(f"best checkpoint: {self.out / 'checkpoints' / 'best'}")
             self.display.say(f"report: {self.out / 'report.html'}")
 
-    def _end(self, ear: Ear) -> None:
+    def _end(self, ear: SignalFlag) -> None:
         """End the training if a signal arrived; everything is saved."""
         saved = (
             f"saved after update {self.updates} in {self.out}; to resume: {self.hint}"

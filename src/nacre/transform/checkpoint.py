@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from nacre.base import tree
-from nacre.interpret.linearise import Recomputed
+from nacre.interpret.linearise import Recomputation
 from nacre.ops.control import call
 from nacre.transform.arguments import like, name_of
-from nacre.transform.closure_conversion import Operands, Surroundings, stage_function
+from nacre.transform.closure_conversion import Environment, Operands, stage_function
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,9 +38,9 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
         staged = stage_function("checkpoint", function, [given], given.types, keep=True)
         trace = staged.trace
-        around = Surroundings("checkpoint", (trace,))
+        around = Environment("checkpoint", (trace,))
         graph = around.graph(trace)
-        kept = Recomputed(graph.inputs, graph.equations, graph.outputs, name_of(f, "checkpoint"))
+        kept = Recomputation(graph.inputs, graph.equations, graph.outputs, name_of(f, "checkpoint"))
         found = call(kept, *given.apart(staged.changed), *around.operands())
         around.put_back(found[trace.results :])
         given.put_back(staged.changed, found[staged.results : trace.results])

@@ -133,7 +133,7 @@ def stage_function(
     return StagedFunction(trace, structures, counts, changed)
 
 
-class Surroundings:
+class Environment:
     """The captures, variables and gradients that staged functions use; every function gets all of them."""
 
     def __init__(self, operation: str, traces: Sequence[Trace]) -> None:

@@ -13,7 +13,7 @@ from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.compile.program.executor import EXECUTOR
 from nacre.interpret.stage import Trace
-from nacre.interpret.tape import Superseded
+from nacre.interpret.tape import TapeEnd
 from nacre.ir.graph import Graph
 from nacre.runtime.executable import Executable
 from nacre.trace.guards import Guard, all_hold
@@ -145,7 +145,7 @@ class ConcreteFunction:
         """The result of a call: tensors and plain Python values in the structure of the function's result."""
         if self.superseded and STATE.gradients and not STATE.word:
             for k in self.superseded:
-                results[k].node = results[k].node or Superseded()
+                results[k].node = results[k].node or TapeEnd()
         if self.structure == tree.LEAF and not self.statics:
             return results[0]
         found: list[Any] = list(results)

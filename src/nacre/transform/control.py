@@ -19,7 +19,7 @@ from nacre.ir.graph import Graph, Var
 from nacre.ops import control
 from nacre.ops.pointwise import add, cast, lt
 from nacre.transform.arguments import as_value
-from nacre.transform.closure_conversion import Function, Operands, Surroundings, stage_function
+from nacre.transform.closure_conversion import Environment, Function, Operands, stage_function
 
 
 def _require_equal(
@@ -64,7 +64,7 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
         branches[0].types,
         (branches[1].structures[0], branches[0].structures[0]),
     )
-    around = Surroundings("cond", (yes, no))
+    around = Environment("cond", (yes, no))
     found = control.cond(chosen, around.graph(yes), around.graph(no), *given.apart(changed), *around.operands())
     around.put_back(found[yes.results :])
     given.put_back(changed, found[branches[0].results : yes.results])
@@ -97,7 +97,7 @@ def while_loop(condition: Function, body: Function, init: Any) -> Any:
         raise TraceError("while_loop: the condition must not assign variables; assign in the body")
     t = step.trace
     _require_equal("while_loop", "the carry", step.types, given.types, (step.structures[0], given.structure))
-    around = Surroundings("while_loop", (test.trace, t))
+    around = Environment("while_loop", (test.trace, t))
     graphs: list[Graph] = []
     for traced, whole in ((test.trace, False), (t, True)):
         more = around.inputs(traced)
@@ -192,7 +192,7 @@ def scan(f: Function, init: Any, xs: Any = None, length: Size | None = None, rev
         carry.types,
         (step.structures[0], carry.structure),
     )
-    around = Surroundings("scan", (t,))
+    around = Environment("scan", (t,))
     more = around.inputs(t)
     graph = Graph(
         (*t.graph.inputs[:n], *more, *t.graph.inputs[n : t.arguments]),

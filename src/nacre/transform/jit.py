@@ -21,7 +21,7 @@ from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, Error, TraceError, explain
 from nacre.base.exact import exact_key
-from nacre.base.gc_pause import uncollected
+from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
 from nacre.base.records import dataclass
@@ -39,8 +39,8 @@ from nacre.ir.rewrite import specialised
 from nacre.ops.control import call
 from nacre.runtime.executable import solve
 from nacre.trace.guards import recording, report
-from nacre.trace.value import GivenUp, Value, give_up, is_concrete
-from nacre.trace.variable import UPDATES, Updating, Variable, hidden, placeholders, scope, settled
+from nacre.trace.value import DonatedValue, Value, give_up, is_concrete
+from nacre.trace.variable import UPDATES, UpdateInProgress, Variable, hidden, placeholders, scope, settled
 from nacre.transform.arguments import name_of, require_function, require_results
 from nacre.transform.concrete import ConcreteFunction, Cost, Memory, Prepared, Static
 from nacre.transform.direct import direct
@@ -125,7 +125,7 @@ class Jitted:
             if isinstance(leaf, np.ndarray):
                 leaf = from_numpy(leaf)
             if isinstance(leaf, Value):
-                if isinstance(leaf.content, GivenUp):
+                if isinstance(leaf.content, DonatedValue):
                     leaf.content.process()
                 type = leaf.type
                 if self.dynamic_shapes:
@@ -171,7 +171,7 @@ class Jitted:
         solve(types, [v.type.shape for v in values])  # type: ignore[misc]
         before = len(variants)
         why = reason(self.function, key, variants, self.order)
-        with uncollected(), compiling(self.name):
+        with gc_paused(), compiling(self.name):
             concrete = self._trace(key, types, args, kwargs, why)
         found = self._known(variants[before:])  # where two threads wait for each other, both have traced
         if found is not None:
@@ -526,7 +526,7 @@ class _Fallback:
         types = self.concrete.graph.input_types
         if len(args) != len(types) or any(getattr(x, "type", None) is not t for x, t in zip(args, types, strict=True)):
             return self.jitted.slow(*args)
-        if any(isinstance(x, Value) and type(x.content) is Updating for x in args):
+        if any(isinstance(x, Value) and type(x.content) is UpdateInProgress for x in args):
             args = tuple(map(settled, args))  # variables that another thread is updating
         elif STATE.word or any(not _plain(x) for x in args):
             return self.jitted.slow(*args)

@@ -16,7 +16,7 @@ from functools import partial
 
 from nacre.base.records import dataclass
 from nacre.codegen.attention.forward import SIZES, Attention, parts_of
-from nacre.codegen.attention.parts import Parts, Words, strides
+from nacre.codegen.attention.parts import Parts, Slots, strides
 from nacre.codegen.attention.plan import BACKWARD, backward_cut
 from nacre.codegen.attention.rows import Scores, emit_nest, gradients
 from nacre.codegen.gemm.element_types import edge, load_edge, store_edge
@@ -40,7 +40,7 @@ def backward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> t
     outputs = tuple(f"D{r}" for r in GRADS if r in results)
     given = [s for n in ("Q", "K", "V", "G", *masked, *outputs) for s in strides(n)]
     given += [s for n in ("Most", "Shift") for s in strides(n, rows=False)]
-    words = Words(("Q", "K", "V", "G", "Most", "Shift", *masked, *outputs, *SIZES, *given, *BACKWARD))
+    words = Slots(("Q", "K", "V", "G", "Most", "Shift", *masked, *outputs, *SIZES, *given, *BACKWARD))
     _emit_join(module, parts)
     _Writer(module, isa, parts, scores, words, results).write(name)
     return module, Attention(name, words.names, partial(backward_cut, parts.bands), 3, 2)
@@ -87,7 +87,7 @@ class _Head:
 
 
 @dataclass(frozen=True)
-class _Square:
+class _ScoreTile:
     """Where a square of scores lies: its first query and key, and how many there are of each."""
 
     query: Val
@@ -100,7 +100,7 @@ class _Writer:
     """Writes the kernel function."""
 
     def __init__(
-        self, module: Module, isa: Isa, parts: Parts, scores: Scores, words: Words, results: tuple[str, ...]
+        self, module: Module, isa: Isa, parts: Parts, scores: Scores, words: Slots, results: tuple[str, ...]
     ) -> None:
         self.module, self.isa, self.parts, self.scores, self.words = module, isa, parts, scores, words
         self.results = results
@@ -173,7 +173,7 @@ class _Writer:
                 start = f.select(skips, reached, start)
             with f.loop("query", start, to_query, BLOCK) as queries:
                 rows = f.smin(f.sub(to_query, queries.index), BLOCK)
-                self.square(head, _Square(queries.index, keys.index, rows, count), start)
+                self.square(head, _ScoreTile(queries.index, keys.index, rows, count), start)
 
     def skips(self, at: dict[str, Val]) -> Val:
         """Whether keys behind the diagonal may be skipped: everything that meets their zeros is finite."""
@@ -191,7 +191,7 @@ class _Writer:
         parts.pack(f, self.of["v"], val, v["v.row"], self.place("vt"), v["width"], count)
         parts.copy(f, self.of["k"], k, self.apart("k"), self.place("k"), v["q_row"], count, v["depth"])
 
-    def square(self, head: _Head, s: _Square, start: Val) -> None:
+    def square(self, head: _Head, s: _ScoreTile, start: Val) -> None:
         """One square: its weights and scores' cotangents band by band, then the sums over its queries."""
         f, v, parts = self.f, self.values, self.parts
         for name, columns in (("q", "depth"), ("g", "width")):
@@ -215,7 +215,7 @@ class _Writer:
             with f.loop("column", 0, s.keys, parts.tall) as column:
                 self.columns(head, s, column.index, before)
 
-    def band(self, head: _Head, s: _Square, i: Val, rows: Val) -> None:
+    def band(self, head: _Head, s: _ScoreTile, i: Val, rows: Val) -> None:
         """The queries of one band, from row i of the square."""
         f, v, parts = self.f, self.values, self.parts
         keys = s.keys
@@ -263,7 +263,7 @@ class _Writer:
             n = self.parts.numbers
             self.f.call("fill", "void", [to, self.values["s_row"], rows, behind, keys, self.f.const(n.wide, value)])
 
-    def weigh(self, head: _Head, s: _Square, i: Val, rows: Val, keys: Val, p: Val, d: Val) -> None:
+    def weigh(self, head: _Head, s: _ScoreTile, i: Val, rows: Val, keys: Val, p: Val, d: Val) -> None:
         """Scores become weights, and cotangents of weights those of scores, in place."""
         f, v, n = self.f, self.values, self.parts.numbers
         query = f.add(s.query, i)
@@ -281,7 +281,7 @@ class _Writer:
         """Add a band's products to a result."""
         self.f.call("join", "void", [self.place("c"), self.values["c_row"], to, apart, rows, columns, before])
 
-    def settle(self, head: _Head, s: _Square, i: Val, dq: Val, rows: Val, keys: Val) -> None:
+    def settle(self, head: _Head, s: _ScoreTile, i: Val, dq: Val, rows: Val, keys: Val) -> None:
         """In a band's last square, take chains at −0 through the keys that were skipped, here and behind it."""
         f, v = self.f, self.values
         end, reached = f.add(s.key, s.keys), f.add(f.add(s.query, i), rows)
@@ -302,7 +302,7 @@ class _Writer:
                 more,
             )
 
-    def columns(self, head: _Head, s: _Square, j: Val, before: Val) -> None:
+    def columns(self, head: _Head, s: _ScoreTile, j: Val, before: Val) -> None:
         """The sums over a square's queries for one band of its keys, from column j."""
         f, v, parts = self.f, self.values, self.parts
         count = f.smin(f.sub(s.keys, j), parts.tall)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from nacre.codegen.attention.forward import Attention, Writer, written
 from nacre.codegen.attention.parts import Parts
-from nacre.codegen.attention.plan import Bands, line
+from nacre.codegen.attention.plan import PanelModel, line
 from nacre.codegen.attention.rows import Scores
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.gemv import emit_sweep
-from nacre.codegen.gemm.gemv_columns import emit_dots
+from nacre.codegen.gemm.gemv_columns import emit_gemv_columns
 from nacre.codegen.gemm.pack import emit_gather
 from nacre.codegen.isa import Isa
 from nacre.native.text import Module, Val
@@ -26,7 +26,7 @@ def few_queries(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -
     return written(isa, scores, results, name, WORDS, _cut, _Few)
 
 
-def _cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
+def _cut(bands: PanelModel, sizes: tuple[int, ...], threads: int) -> Cut:
     """Items are heads; the words are `WORDS`, in bytes except the first two.  Sizes as in `forward_cut`."""
     heads, queries, keys, _, width = sizes
     s_row, c_row = (line(bands.wide(n)) for n in (keys, width))
@@ -43,7 +43,7 @@ class _Few(Writer):
         """Write the two products, each for what its factors are in memory."""
         q, k, v = parts.sources
         emit_gather(module, k, "gather", k.stored)
-        emit_dots(module, q, k)
+        emit_gemv_columns(module, q, k)
         emit_sweep(module, parts.numbers, v)
 
     def chunk(self, levels: list[Val], first: Val, stop: Val) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from nacre.base.records import dataclass
-from nacre.codegen.attention.parts import Parts, Words, strides
-from nacre.codegen.attention.plan import FORWARD, Bands, forward_cut, line
+from nacre.codegen.attention.parts import Parts, Slots, strides
+from nacre.codegen.attention.plan import FORWARD, PanelModel, forward_cut, line
 from nacre.codegen.attention.rows import Scores, emit_nest, finish, most, raised, total
 from nacre.codegen.gemm.element_types import numbers
 from nacre.codegen.gemm.plan import BLOCK
@@ -56,7 +56,7 @@ def written(
     results: tuple[str, ...],
     name: str,
     cut_words: tuple[str, ...],
-    cut: Callable[[Bands, tuple[int, ...], int], Cut],
+    cut: Callable[[PanelModel, tuple[int, ...], int], Cut],
     writer: type[Writer],
 ) -> tuple[Module, Attention]:
     """Write a forward kernel, given the words of its `Cut` and what gives that."""
@@ -69,7 +69,7 @@ def written(
     places = ("Q", "K", "V", *masked, *(r.capitalize() for r in RESULTS if r in results))
     given = [s for n in ("Q", "K", "V", *masked, *wide) for s in strides(n)]
     given += [s for r in rows for s in strides(r, rows=False)]
-    words = Words((*places, *SIZES, *given, *cut_words))
+    words = Slots((*places, *SIZES, *given, *cut_words))
     writer(module, isa, parts, scores, words, tuple(wide), tuple(rows)).write(name)
     return module, Attention(name, words.names, partial(cut, parts.bands), 1, 1)
 
@@ -89,7 +89,7 @@ class Writer:
         isa: Isa,
         parts: Parts,
         scores: Scores,
-        words: Words,
+        words: Slots,
         wide: tuple[str, ...],
         rows: tuple[str, ...],
     ) -> None:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 
 from nacre.base.records import dataclass
-from nacre.codegen.attention.plan import Bands
+from nacre.codegen.attention.plan import PanelModel
 from nacre.codegen.gemm.element_types import Numbers, edge, load_edge, store_edge
 from nacre.codegen.gemm.pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.gemm.plan import BLOCK
@@ -46,9 +46,9 @@ class Parts:
         return self.numbers.lanes
 
     @property
-    def bands(self) -> Bands:
+    def bands(self) -> PanelModel:
         """What the plans of kernels made of these parts depend on."""
-        return Bands(self.lanes, self.numbers.bytes, self.tall)
+        return PanelModel(self.lanes, self.numbers.bytes, self.tall)
 
     def emit(self, module: Module, exact_skips: bool, bounds_masks: bool) -> None:
         """Write the functions; those of skipped keys, and the one that looks through a mask, only if wanted."""
@@ -268,7 +268,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Words:
+class Slots:
     """The names of a kernel's argument slots in order, and what they hold."""
 
     names: tuple[str, ...]

@@ -35,7 +35,7 @@ BACKWARD = (
 
 
 @dataclass(frozen=True)
-class Bands:
+class PanelModel:
     """What of a kernel decides its plans."""
 
     lanes: int
@@ -60,7 +60,7 @@ def line(size: int) -> int:
     return -(-size // LINE) * LINE
 
 
-def forward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
+def forward_cut(bands: PanelModel, sizes: tuple[int, ...], threads: int) -> Cut:
     """Items are chunks of a head's queries; the words are `FORWARD`, in bytes except the first two.
 
     Sizes are the heads, queries, keys, elements of queries and keys, elements of values.
@@ -80,7 +80,7 @@ def forward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
     return Cut(heads * chunks, 1, sum(areas), (chunk, chunks, *_starts(areas), v_row, q_row, s_row, v_row))
 
 
-def online_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
+def online_cut(bands: PanelModel, sizes: tuple[int, ...], threads: int) -> Cut:
     """Items as in `forward_cut`, of which only one block of keys and values is in scratch memory; words `ONLINE`."""
     heads, queries, keys, depth, width = sizes
     chunk = _chunk(heads, queries, threads)
@@ -107,7 +107,7 @@ def _chunk(heads: int, queries: int, threads: int) -> int:
     return chunk
 
 
-def backward_cut(bands: Bands, sizes: tuple[int, ...], threads: int) -> Cut:
+def backward_cut(bands: PanelModel, sizes: tuple[int, ...], threads: int) -> Cut:
     """Items are heads, or parts of them where there are fewer heads than threads.  Sizes as in `forward_cut`.
 
     The words are `BACKWARD`, in bytes except the first two.  Parts of a head are first its keys, `each` at a time; they

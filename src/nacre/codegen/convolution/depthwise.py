@@ -1,6 +1,6 @@
 """Folds over the taps of each output pixel, with pixels in vector lanes, plane by plane.
 
-Depthwise convolution, pooling and their gradients are such folds.  A `Fold` defines the state carried
+Depthwise convolution, pooling and their gradients are such folds.  A `TapReduction` defines the state carried
 from tap to tap.  The kernel finds the taps of each output row and column (`Correlation`), loads them
 a vector of pixels at a time, and tells the fold which lanes have the tap.
 """
@@ -12,8 +12,8 @@ from typing import Protocol
 
 from nacre.codegen.convolution.direct import Correlation, Tile, column_tiles, row_table, tile_runs
 from nacre.codegen.convolution.sequence import (
+    ConvolutionEpilogue,
     Count,
-    Epilogue,
     Kernel,
     Place,
     Step,
@@ -23,7 +23,7 @@ from nacre.codegen.convolution.sequence import (
     split,
     total,
 )
-from nacre.codegen.window.prologue import Bands, Before
+from nacre.codegen.window.prologue import Prologue, RowPanels
 from nacre.native.text import Function, Operand, Val
 
 Loader = Callable[[Val], Val]  # the pixels of one tap, from a plane at the given address
@@ -32,7 +32,7 @@ Placed = tuple[Tile, Operand]  # a tile, and which of a run of equal ones it is
 TOGETHER = 4  # tiles that are folded side by side: each one's taps wait for each other
 
 
-class Fold(Protocol):
+class TapReduction(Protocol):
     """What happens to the taps of a vector of output pixels."""
 
     def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
@@ -110,20 +110,20 @@ def spread_pointers(k: Kernel, f: Function, pointer: Val, reach: int) -> Val:
     return f.op(f"getelementptr {k.scalar}, {pointer}, {index}", f"<{k.lanes} x ptr>", "p")
 
 
-class PlaneKernel:
+class DepthwiseKernel:
     """Writes the loops over the rows and pixels of an output plane."""
 
     def __init__(
         self,
         k: Kernel,
         c: Correlation,
-        fold: Fold,
+        fold: TapReduction,
         *,
         descending: bool = False,
         scratch: int = 0,
-        epilogue: Epilogue | None = None,
+        epilogue: ConvolutionEpilogue | None = None,
         operands: Sequence[str] = (),
-        before: Before | None = None,
+        before: Prologue | None = None,
     ) -> None:
         self.k, self.c, self.fold, self.epilogue = k, c, fold, epilogue
         self.operands = tuple(k.pointers[name] for name in operands)
@@ -132,7 +132,7 @@ class PlaneKernel:
         self.pitch = line_pitch(c, k.lanes)
         self.line_bytes = self.pitch * c.phase * k.element if c.phase > 1 else 0
         self.scratch = self.line_bytes + scratch
-        self.bands = Bands(k, c.rows, c.in_shape, before, self.scratch) if before is not None else None
+        self.bands = RowPanels(k, c.rows, c.in_shape, before, self.scratch) if before is not None else None
         ordered = [taps[::-1] if descending else taps for taps in c.rows]
         self.row_table = row_table(k, ordered)
 
@@ -151,7 +151,7 @@ class PlaneKernel:
         scratch = self.scratch if self.bands is None else self.bands.end
         return k.finish([out], Count(0, planes if height * width else 0), scratch)
 
-    def _computed_plane(self, bands: Bands, plane: Val, out: Val, offset: Val, channel: Operand) -> None:
+    def _computed_plane(self, bands: RowPanels, plane: Val, out: Val, offset: Val, channel: Operand) -> None:
         """Write one output plane of an input plane that is computed band by band."""
 
         def rows(source: Val, span: tuple[Operand, Operand]) -> None:
@@ -287,7 +287,7 @@ def interleaved(f: Function, lines: Sequence[Val]) -> list[Val]:
     return result
 
 
-class DepthwiseFold:
+class DepthwiseReduction:
     """The chain of a convolution that reduces one channel; one output plane has one kernel."""
 
     def __init__(self, c: Correlation, source: str) -> None:
@@ -325,8 +325,8 @@ class DepthwiseFold:
 
 
 def write_depthwise(
-    k: Kernel, c: Correlation, source: str, out: str, epilogue: Epilogue | None, operands: Sequence[str]
+    k: Kernel, c: Correlation, source: str, out: str, epilogue: ConvolutionEpilogue | None, operands: Sequence[str]
 ) -> Step:
     """A correlation that reduces one channel, as a fold over planes; the weights lie as in w."""
-    kernel = PlaneKernel(k, c, DepthwiseFold(c, source), epilogue=epilogue, operands=operands)
+    kernel = DepthwiseKernel(k, c, DepthwiseReduction(c, source), epilogue=epilogue, operands=operands)
     return kernel.write(out, c.groups * c.outputs)

@@ -17,13 +17,21 @@ from dataclasses import replace
 from functools import cached_property
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.epilogue import Finish
-from nacre.codegen.convolution.pack import PanelLayout, Room, ask_ahead, ask_run, pack_channels, packed_room, weights_of
+from nacre.codegen.convolution.epilogue import PixelWriter
+from nacre.codegen.convolution.pack import (
+    PanelLayout,
+    Room,
+    pack_channels,
+    packed_room,
+    prefetch_run,
+    prefetch_weights,
+    weights_of,
+)
 from nacre.codegen.convolution.sequence import (
     PLANES,
     Blocked,
+    ConvolutionEpilogue,
     Count,
-    Epilogue,
     Kernel,
     Step,
     ceil_div,
@@ -218,7 +226,7 @@ class CorrelationKernel:
         strides: tuple[int, int],
         buffers: tuple[str, str],
         operands: Sequence[str],
-        epilogue: Epilogue | None,
+        epilogue: ConvolutionEpilogue | None,
         blocked: Blocked = PLANES,
     ) -> None:
         self.c, self.layout = c, panel_layout(isa, scalar, c)
@@ -241,7 +249,7 @@ class CorrelationKernel:
         self._plan_bands()
         self._plan_scratch()
         along = tuple(self.k.pointers[name] for name in read_along(epilogue))
-        self.finish = Finish(
+        self.finish = PixelWriter(
             self.k,
             self.out,
             tuple(self.operands),
@@ -411,10 +419,10 @@ class CorrelationKernel:
         with f.when(f.and_(self.fresh, room.ready)):
             block = f.add(f.mul(following, self.layout.blocks), first)
             place = f.gep(room.data, f.mul(block, self.layout.block_size), k.scalar)
-            ask_run(k, place, step * self.layout.block_size, part, parts)
+            prefetch_run(k, place, step * self.layout.block_size, part, parts)
         with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
             channels = self._channels((first, f.add(first, step)))
-            ask_ahead(k, weights_of(k, self.layout, self.strides, following, channels), part, parts)
+            prefetch_weights(k, weights_of(k, self.layout, self.strides, following, channels), part, parts)
 
     def _ask_results(self, panel: Operand, row: Val) -> None:
         """Prefetch where a row of results will be written."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.pack import ask_for, joined, transposed
-from nacre.codegen.convolution.sequence import Epilogue, Kernel, Place, in_block, product, total
+from nacre.codegen.convolution.pack import joined, prefetch_memory, transposed
+from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Kernel, Place, in_block, product, total
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.native.text import Operand, Val
 
 
 @dataclass(frozen=True)
-class Finish:
+class PixelWriter:
     """Writes runs of pixels to a result [N,C,H,W], or [N,C/16,H,W,16] where it is `blocked`.
 
     `plane` is the pixels of one plane, `outputs` the channels of a group and `width` the elements of a pixel in
@@ -20,7 +20,7 @@ class Finish:
     k: Kernel
     out: Val
     operands: tuple[Val, ...]
-    epilogue: Epilogue | None
+    epilogue: ConvolutionEpilogue | None
     plane: int
     outputs: int
     width: int
@@ -44,11 +44,11 @@ class Finish:
         for pointer in (self.out, *self.along):
             start, writes = f.gep(pointer, offset, k.scalar), pointer is self.out
             if not self.blocked:
-                ask_for(k, start, self.plane, rows, count, to_write=writes)
+                prefetch_memory(k, start, self.plane, rows, count, to_write=writes)
                 continue
             with f.loop("share", *rows) as row:
                 share = f.gep(start, in_block(f, row.index, self.plane, count), k.scalar)
-                ask_for(k, share, 0, (0, 1), count, to_write=writes)
+                prefetch_memory(k, share, 0, (0, 1), count, to_write=writes)
 
     def write(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
         """Write `count` pixels of some channels: the first is `channel`, and begins at `offset` of the result."""

@@ -20,7 +20,7 @@ from nacre.codegen.convolution.direct import (
 from nacre.codegen.convolution.half import HALF_TYPES, Tensor, through_float
 from nacre.codegen.convolution.narrow import NarrowKernel, is_narrow
 from nacre.codegen.convolution.pack import pack_weights, packed_panels
-from nacre.codegen.convolution.sequence import PLANES, Blocked, Count, Epilogue, Kernel, Steps
+from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Kernel, Steps
 from nacre.codegen.convolution.weight_gradient import weight_steps
 from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolution import Convolution
@@ -31,7 +31,7 @@ def forward(
     scalar: str,
     conv: Convolution,
     *,
-    epilogue: Epilogue | None = None,
+    epilogue: ConvolutionEpilogue | None = None,
     operands: Sequence[str] = (),
     blocked: Blocked = PLANES,
 ) -> Steps:
@@ -51,7 +51,12 @@ def forward(
 
 
 def input_grad(
-    isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None, operands: Sequence[str] = ()
+    isa: Isa,
+    scalar: str,
+    conv: Convolution,
+    *,
+    epilogue: ConvolutionEpilogue | None = None,
+    operands: Sequence[str] = (),
 ) -> Steps:
     """dx = epilogue(gradient of conv by x); buffers dy, w, dx and the epilogue's operands."""
     if scalar in HALF_TYPES:
@@ -102,7 +107,7 @@ def _correlate(
     c: Correlation,
     strides: tuple[int, int],
     buffers: tuple[str, str],
-    epilogue: Epilogue | None,
+    epilogue: ConvolutionEpilogue | None,
     operands: Sequence[str],
     blocked: Blocked = PLANES,
 ) -> Steps:

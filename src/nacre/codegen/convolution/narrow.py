@@ -18,8 +18,8 @@ from nacre.codegen.convolution.depthwise import (
 )
 from nacre.codegen.convolution.direct import Correlation, Tile, row_table, tile_runs
 from nacre.codegen.convolution.sequence import (
+    ConvolutionEpilogue,
     Count,
-    Epilogue,
     Kernel,
     Place,
     Step,
@@ -51,7 +51,7 @@ class NarrowKernel:
         strides: tuple[int, int],
         source: str,
         out: str,
-        epilogue: Epilogue | None,
+        epilogue: ConvolutionEpilogue | None,
         operands: Sequence[str],
     ) -> None:
         self.k, self.c, self.strides, self.epilogue = k, c, strides, epilogue

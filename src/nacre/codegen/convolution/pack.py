@@ -220,7 +220,7 @@ def packed_room(k: Kernel, name: str) -> Room:
     return Room(kept, f.icmp("ne", state, 0), f.gep(place, READY))
 
 
-def ask_for(
+def prefetch_memory(
     k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand, *, to_write: bool = False
 ) -> None:
     """Prefetch rows start … end of a matrix, whose elements are read or written soon; memory need not be there."""
@@ -228,21 +228,21 @@ def ask_for(
     with f.loop("ask", *rows) as row:
         start = f.gep(source, f.mul(row.index, stride), k.scalar)
         with f.loop("at", 0, length, line) as at:
-            ask_line(f, f.gep(start, at.index, k.scalar), to_write=to_write)
+            prefetch_line(f, f.gep(start, at.index, k.scalar), to_write=to_write)
 
 
-def ask_line(f: Function, place: Val, *, to_write: bool = False) -> None:
+def prefetch_line(f: Function, place: Val, *, to_write: bool = False) -> None:
     """Prefetch the line of a place, which is read or written soon; memory need not be there."""
     f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
 
 
-def ask_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:
+def prefetch_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:
     """Prefetch one of several equal parts of a run of elements; memory need not be there."""
     f, line = k.f, 64 // k.element
     lines = f.binary("udiv", f.add(f.i64(length), line - 1), line)
     share = f.binary("udiv", f.add(f.add(lines, parts), -1), parts)
     first = f.mul(f.i64(part), share)
-    ask_for(k, source, line, (first, f.smin(f.add(first, share), lines)), line)
+    prefetch_memory(k, source, line, (first, f.smin(f.add(first, share), lines)), line)
 
 
 @dataclass(frozen=True)
@@ -279,12 +279,12 @@ def weights_of(
     return Weights(source, input_stride, count, f.mul(lanes, lane_stride))
 
 
-def ask_ahead(k: Kernel, about: Weights, part: Operand, parts: Operand) -> None:
+def prefetch_weights(k: Kernel, about: Weights, part: Operand, parts: Operand) -> None:
     """Prefetch one of several equal parts of some weights."""
     f = k.f
     share = f.binary("udiv", f.add(f.add(about.rows, parts), -1), parts)
     first = f.mul(share, part)
-    ask_for(k, about.source, about.stride, (first, f.smin(f.add(first, share), about.rows)), about.length)
+    prefetch_memory(k, about.source, about.stride, (first, f.smin(f.add(first, share), about.rows)), about.length)
 
 
 def _copy_lanes(

@@ -69,10 +69,10 @@ class Blocked:
 PLANES = Blocked()
 
 
-Epilogue = Callable[[Function, Val, "Place"], Val]
+ConvolutionEpilogue = Callable[[Function, Val, "Place"], Val]
 
 
-def read_along(epilogue: Epilogue | None) -> tuple[str, ...]:
+def read_along(epilogue: ConvolutionEpilogue | None) -> tuple[str, ...]:
     """The operands that an epilogue reads as the result is written, element by element, if it says so (`along`)."""
     return tuple(getattr(epilogue, "along", ()))
 

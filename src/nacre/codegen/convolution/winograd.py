@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.epilogue import Finish
+from nacre.codegen.convolution.epilogue import PixelWriter
 from nacre.codegen.convolution.pack import packed_panels, packed_room
 from nacre.codegen.convolution.sequence import (
     PLANES,
     Blocked,
+    ConvolutionEpilogue,
     Count,
-    Epilogue,
     Kernel,
     Step,
     Steps,
@@ -47,7 +47,7 @@ class Call:
     sides: Sides
     source: str
     out: str
-    epilogue: Epilogue | None
+    epilogue: ConvolutionEpilogue | None
     operands: tuple[str, ...]
     blocked: Blocked
 
@@ -58,7 +58,7 @@ def winograd(
     sides: Sides,
     source: str,
     out: str,
-    epilogue: Epilogue | None = None,
+    epilogue: ConvolutionEpilogue | None = None,
     operands: Sequence[str] = (),
     blocked: Blocked = PLANES,
 ) -> Steps:
@@ -71,13 +71,13 @@ def winograd(
     return _by_band(call, plan) if plan.by_band else _by_panel(call, plan)
 
 
-def _finish(call: Call, w: WinogradKernel) -> tuple[Finish, Val]:
+def _finish(call: Call, w: WinogradKernel) -> tuple[PixelWriter, Val]:
     """How results are written, and room for them by pixel."""
     k, plan = w.k, w.plan
     height, width = plan.sides.out_shape
     operands = tuple(k.pointers[name] for name in call.operands)
     along = tuple(k.pointers[name] for name in read_along(call.epilogue))
-    finish = Finish(
+    finish = PixelWriter(
         k,
         k.pointers[call.out],
         operands,

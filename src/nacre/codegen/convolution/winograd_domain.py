@@ -12,12 +12,12 @@ from contextlib import nullcontext
 from functools import cached_property
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.epilogue import Finish
+from nacre.codegen.convolution.epilogue import PixelWriter
 from nacre.codegen.convolution.pack import (
     PanelLayout,
-    ask_ahead,
-    ask_line,
     pack_channels,
+    prefetch_line,
+    prefetch_weights,
     transpose_matrix,
     weights_of,
 )
@@ -221,7 +221,7 @@ class WinogradKernel:
             [f.load(f.gep(f["source"], (i * plan.line + j) * k.lanes, k.scalar), k.vector) for j in range(PATCH)]
             for i in range(PATCH)
         ]
-        store_points(k, f, both_ways(Vectors(f, k.vector), of_input, grid), f["to"], f["step"])
+        store_domain(k, f, both_ways(Vectors(f, k.vector), of_input, grid), f["to"], f["step"])
         f.ret()
 
     def band_pixels(
@@ -318,7 +318,7 @@ class WinogradKernel:
                     values = row.values(f.gep(f["source"], place, k.scalar), numbers)
                     scaled = [row.scaled(values, j, numbers) for j in range(first, first + points)]
                     to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
-                    store_points(k, f, [scaled], to, f["step"])
+                    store_domain(k, f, [scaled], to, f["step"])
                 f.ret()
 
     def stage_filters(self, index: Operand, channels: tuple[Operand, Operand], stage: Val) -> None:
@@ -334,12 +334,12 @@ class WinogradKernel:
         """Prefetch one of several parts of a range of channels' filters, of all groups' panels, in w."""
         k, f, plan = self.k, self.k.f, self.plan
         channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
-        ask_ahead(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)
+        prefetch_weights(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)
 
     def ask_taps(self, f: Function, source: Val, parts: int) -> None:
         """Prefetch one of several parts of the taps of a vector of staged filters, from its first tap on."""
         for tap in range(0, 9, parts):
-            ask_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
+            prefetch_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
 
     def transform_filters(
         self, point: Val, points: int, stage: Val, to: Val, step: int, count: Val, following: Val
@@ -497,7 +497,14 @@ class WinogradKernel:
                 yield i, j, vectors.mul(value, RESULT_SCALE[i][j])
 
     def band_results(
-        self, finish: Finish, sums: Val, by_pixel: Val, planes: Operand, group: Operand, panel: Operand, band: Operand
+        self,
+        finish: PixelWriter,
+        sums: Val,
+        by_pixel: Val,
+        planes: Operand,
+        group: Operand,
+        panel: Operand,
+        band: Operand,
     ) -> None:
         """Write a band of tiles of one image and group (`planes`) and panel to the result."""
         if self.blocked.result:
@@ -525,7 +532,7 @@ class WinogradKernel:
         finish.write(by_pixel, count, channels, channel, offset)
 
     def _results_to_blocks(
-        self, finish: Finish, sums: Val, planes: Operand, group: Operand, panel: Operand, band: Operand
+        self, finish: PixelWriter, sums: Val, planes: Operand, group: Operand, panel: Operand, band: Operand
     ) -> None:
         """The same where the result is in blocks: pixels go there as they are made."""
         k, f, plan = self.k, self.k.f, self.plan
@@ -550,7 +557,7 @@ class WinogradKernel:
                 with f.when(f.and_(inside[0], inside[-1])) if inside else nullcontext():
                     finish.write_vector(value, f.add(lane.index, channel), f.i64(here))
 
-    def place(self, finish: Finish, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
+    def place(self, finish: PixelWriter, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
         """How many channels a panel has, where its band begins in the result, and the pixels of the band."""
         f, plan = self.k.f, self.plan
         height, width = plan.sides.out_shape
@@ -561,7 +568,7 @@ class WinogradKernel:
         return channels, f.i64(finish.offset(planes, lane, f.mul(first, width))), count
 
     def ask_results(
-        self, finish: Finish, planes: Operand, panel: Operand, band: Operand, part: Val, parts: int
+        self, finish: PixelWriter, planes: Operand, panel: Operand, band: Operand, part: Val, parts: int
     ) -> None:
         """Prefetch one of several parts of what `band_results` will touch."""
         f = self.k.f
@@ -571,7 +578,7 @@ class WinogradKernel:
         finish.ask((first, f.smin(f.add(first, share), channels)), offset, count)
 
 
-def store_points(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:
+def store_domain(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:
     """Store the vectors of the 36 points, `step` elements apart."""
     place = to
     for row in grid:

@@ -24,7 +24,7 @@ from nacre.codegen.convolution.sequence import (
     store_sums,
     total,
 )
-from nacre.codegen.convolution.winograd_domain import POINTS, Plan, Vectors, WinogradKernel, store_points
+from nacre.codegen.convolution.winograd_domain import POINTS, Plan, Vectors, WinogradKernel, store_domain
 from nacre.codegen.isa import Isa
 from nacre.kernel.order_winograd import (
     BLOCK_IMAGES,
@@ -167,7 +167,7 @@ def _write_gradients(k: Kernel, plan: WeightPlan) -> None:
         ]
         for i in range(TILE)
     ]
-    store_points(k, f, both_ways(vectors, of_gradient, grid), f["to"], f["step"])
+    store_domain(k, f, both_ways(vectors, of_gradient, grid), f["to"], f["step"])
     f.ret()
 
 

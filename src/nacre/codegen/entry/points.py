@@ -26,7 +26,7 @@ from nacre.codegen.entry import view as entry_view
 from nacre.codegen.entry.call import DECLARATIONS, PACKED_WORD
 from nacre.codegen.entry.driver import driver_text
 from nacre.codegen.entry.tape_stub import Recording
-from nacre.codegen.entry.variables import Surroundings
+from nacre.codegen.entry.variables import Environment
 from nacre.native import cache as objects
 from nacre.native import compile_workers
 from nacre.native.engine import Library, Target, host_target
@@ -279,7 +279,7 @@ def view_entry(
 def step_entry(
     program: Callable[..., Any],
     results: int,
-    around: Surroundings,
+    around: Environment,
     holds: Callable[[], bool] | None,
     finish: object,
     fallback: Callable[..., Any],
@@ -291,7 +291,7 @@ def step_entry(
     that tuple itself, and None for the one result.
     """
     own: _Entry = program.__self__.entry  # type: ignore[attr-defined]
-    words, held = variables.words(own.record, results, around, holds, finish, fallback)
+    words, held = variables.descriptor(own.record, results, around, holds, finish, fallback)
     made = _Entry(words, (program, *held))
     executable = own.executable
     assert executable is not None

@@ -37,7 +37,7 @@ Slot = tuple[Variable, str]  # a variable and the name of one of its slots
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environment:
     """What a program reads and writes besides its arguments, in the order of its operands and outputs."""
 
     captures: Sequence[Value] = ()
@@ -687,10 +687,10 @@ def symbols() -> dict[str, int]:
     return {"nacre_updater": ctypes.addressof(UPDATER)}
 
 
-def words(
+def descriptor(
     program: np.ndarray,
     results: int,
-    around: Surroundings,
+    around: Environment,
     holds: Callable[[], bool] | None,
     finish: object,
     fallback: Callable[..., Any],

@@ -14,13 +14,13 @@ from dataclasses import replace
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import Slots
-from nacre.codegen.gemm.gemv_integer import runs
-from nacre.codegen.gemm.packed_dot import Words, words
-from nacre.codegen.gemm.panel import Band, Bands, make_bands
-from nacre.codegen.gemm.pipelined_epilogue import Waiting, nobody, weaves
+from nacre.codegen.gemm.gemv_integer import integer_numbers
+from nacre.codegen.gemm.packed_dot import PackedDot, packed_count
+from nacre.codegen.gemm.panel import RowPanel, RowPanels, make_row_panels
+from nacre.codegen.gemm.pipelined_epilogue import PendingTile, is_pipelined, no_pending_tile
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.codegen.gemm.prefetch import Ahead, Runs, b_ahead, begin, is_far, runs_of, share
-from nacre.codegen.gemm.prepack import Kept, keep
+from nacre.codegen.gemm.prefetch import BlockPrefetch, Stretches, begin, is_far, prefetch_of_b, share, stretches_of
+from nacre.codegen.gemm.prepack import Prepacked, prepacked
 from nacre.codegen.gemm.scratch import Layout
 from nacre.codegen.gemm.tile import Shape, tile_name
 from nacre.codegen.gemm.work_items import HOW, End, common_slots, end_of
@@ -46,9 +46,9 @@ class _Block:
     home_row: Val  # bytes
     swap: Val
     far: Val  # whether matrices of the product wait in memory
-    words: Words | None  # what packs factors as words of several numbers
+    words: PackedDot | None  # what packs factors as words of several numbers
     end: End
-    waiting: Waiting | None  # the tile whose ending waits for the next one, where endings may be slow
+    waiting: PendingTile | None  # the tile whose ending waits for the next one, where endings may be slow
 
 
 _TRUE, _FALSE = Val("true", "i1"), Val("false", "i1")
@@ -69,15 +69,15 @@ def emit_block(module: Module, layout: Layout, thin: bool, name: str, stay: str)
     a, b, stride_a, stride_b = _factors(f, layout, slots, swap)
     end = end_of(f, stay, f.mul(slots.load(f, "m"), slots.load(f, "n")))
     block, transposed_at = _prepare(f, layout, end, slots, swap, stride_a, stride_b, thin)
-    if not thin and weaves(layout.numbers):
-        block = replace(block, waiting=nobody(f, layout))
+    if not thin and is_pipelined(layout.numbers):
+        block = replace(block, waiting=no_pending_tile(f, layout))
     k = slots.load(f, "k")
     if thin:
-        _thin(block, a, b, k)
+        _gemv(block, a, b, k)
     else:
         _blocks_of_k(block, a, b, k, slots)
     with f.when(swap):
-        _finish_swapped(block, slots, transposed_at)
+        _write_swapped(block, slots, transposed_at)
     f.ret()
 
 
@@ -91,7 +91,7 @@ class _Part:
     a: Val  # where it begins in A
     bands: Val  # of A in the blocks before
     following: tuple[Val, Val]  # where the next one begins in A, and how many k it has
-    ahead: Ahead  # the next one of B
+    ahead: BlockPrefetch  # the next one of B
     packed: Val  # where that of B is packed
 
 
@@ -99,12 +99,12 @@ def _blocks_of_k(block: _Block, a: Val, b: Val, k: Val, slots: Slots) -> None:
     """Chains of each block of k in turn, added to those before."""
     f, stored = block.f, block.layout.numbers.stored
     blocks = f.smax(f.lshr(f.add(k, BLOCK - 1), BLOCK.bit_length() - 1), 1)
-    bands = make_bands(
+    bands = make_row_panels(
         f, block.layout, block.stride_a, block.rows, block.columns, block.tiles, k, block.far, block.words
     )
     bands.first(a, f.smin(k, BLOCK))
     down = share(f, block.rows, block.layout.shape.tall)
-    kept = keep(f, block.layout, slots, block.swap, block.depth, block.columns, blocks, block.packed)
+    kept = prepacked(f, block.layout, slots, block.swap, block.depth, block.columns, blocks, block.packed)
     with f.loop("block", 0, blocks) as loop:
         k0 = f.mul(loop.index, BLOCK)
         kc = f.smin(f.sub(k, k0), BLOCK)
@@ -113,11 +113,11 @@ def _blocks_of_k(block: _Block, a: Val, b: Val, k: Val, slots: Slots) -> None:
         b_here, b_after = (f.gep(b, f.mul(x, block.stride_b[0]), stored) for x in (k0, f.add(k0, BLOCK)))
         packed = kept.place(loop.index)
         _pack_b(block, kept, b_here, kc, packed)
-        ahead = b_ahead(f, block.layout.numbers, b_after, block.stride_b, following, block.columns, down)
+        ahead = prefetch_of_b(f, block.layout.numbers, b_after, block.stride_b, following, block.columns, down)
         ahead = kept.ahead(f.add(loop.index, 1), f.icmp("sgt", following, 0), ahead, down)
         last = f.icmp("eq", loop.index, f.sub(blocks, 1))
         part = _Part(loop.index, last, kc, here, f.mul(loop.index, down), (after, following), ahead, packed)
-        _bands(block, bands, b_here, part)
+        _row_panels(block, bands, b_here, part)
     if block.waiting is not None:
         block.waiting.finish(block.end.merge, block.home_row, f.cast("zext", f.icmp("sgt", blocks, 1), "i64"))
 
@@ -147,7 +147,7 @@ def _prepare(
     numbers, size = layout.numbers, layout.numbers.bytes
     rows, columns = f.sub(f["m1"], f["m0"]), f.sub(f["n1"], f["n0"])
     whole = f.and_(f.add(f.smin(slots.load(f, "k"), BLOCK), 15), -16)
-    depth = f.mul(rows, 2) if thin else f.add(words(f, numbers, whole), int(numbers.moves))
+    depth = f.mul(rows, 2) if thin else f.add(packed_count(f, numbers, whole), int(numbers.moves))
     wide = f.and_(f.add(columns, layout.lanes - 1), -layout.lanes)
     packed = f.gep(f["scratch"], layout.block_at)
     sums = f.gep(packed, f.mul(f.mul(depth, wide), size))
@@ -175,7 +175,7 @@ def _prepare(
         home_row,
         swap,
         is_far(f, numbers, m, n, k, thin=thin),
-        Words(f, numbers, layout.panel, depth) if numbers.group > 1 else None,
+        PackedDot(f, numbers, layout.panel, depth) if numbers.group > 1 else None,
         end,
         None,
     )
@@ -198,7 +198,7 @@ def _tile_count(f: Function, layout: Layout, columns: Val) -> Val:
     return f.add(whole, share(f, f.sub(columns, f.mul(whole, layout.panel)), layout.lanes))
 
 
-def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
+def _gemv(block: _Block, a: Val, b: Val, k: Val) -> None:
     """A product with few rows: its sums into a buffer, and on from there; their chains stand behind them."""
     f, numbers, matrix = block.f, block.layout.numbers, block.layout.matrix
     sums = block.packed
@@ -208,7 +208,7 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     b_k, b_n = (f.mul(s, matrix.stored_bytes) for s in block.stride_b)
     by_row = f.icmp("eq", block.stride_b[1], 1)
     pick = f.select(by_row, Val(f"@{matrix.part('sweep')}", "ptr"), Val(f"@{matrix.part('dots')}", "ptr"))
-    along = runs(numbers) if block.layout.narrow is None else None
+    along = integer_numbers(numbers) if block.layout.narrow is None else None
     if along is not None:
         both = f.and_(f.icmp("eq", block.stride_a[1], 1), f.icmp("eq", block.stride_b[0], 1))
         pick = f.select(both, Val(f"@{along.part('runs')}", "ptr"), pick)
@@ -224,7 +224,7 @@ def _thin(block: _Block, a: Val, b: Val, k: Val) -> None:
     ])  # fmt: skip
 
 
-def _pack_b(block: _Block, kept: Kept, b: Val, kc: Val, to: Val) -> None:
+def _pack_b(block: _Block, kept: Prepacked, b: Val, kc: Val, to: Val) -> None:
     """Pack the block of B, or what of it is neither kept, nor read in place, nor packed by tiles: its ragged end."""
     f, lanes = block.f, block.layout.lanes
     stride_k, stride_n = block.stride_b
@@ -249,7 +249,7 @@ def _full(block: _Block) -> Val:
     return f.mul(f.binary("udiv", block.columns, panel), panel)
 
 
-def _bands(block: _Block, bands: Bands, b: Val, part: _Part) -> None:
+def _row_panels(block: _Block, bands: RowPanels, b: Val, part: _Part) -> None:
     """Go down the rows a band of tiles at a time, and ask for the next one meanwhile."""
     f, shape = block.f, block.layout.shape
     tall, short = shape.tall, shape.short
@@ -271,7 +271,7 @@ def _bands(block: _Block, bands: Bands, b: Val, part: _Part) -> None:
             step.next(f.add(row, rows))
 
 
-def _asked(block: _Block, bands: Bands, part: _Part, i: Val, following: Band) -> tuple[Runs, ...]:
+def _asked(block: _Block, bands: RowPanels, part: _Part, i: Val, following: RowPanel) -> tuple[Stretches, ...]:
     """What the tiles of the band at row i ask for: the following ones of A and C, and some of B's next block."""
     f, numbers, tall = block.f, block.layout.numbers, block.layout.shape.tall
     below = f.add(i, tall)
@@ -279,7 +279,7 @@ def _asked(block: _Block, bands: Bands, part: _Part, i: Val, following: Band) ->
     start = f.gep(block.home, f.mul(row, block.home_row))
     size = f.mul(block.columns, numbers.bytes)
     count = f.select(f.icmp("sgt", following.depth, 0), following.count, f.i64(0))
-    c = runs_of(f, start, block.home_row, count, size, block.tiles)
+    c = stretches_of(f, start, block.home_row, count, size, block.tiles)
     return c, bands.ask(following), part.ahead.part(f, f.binary("udiv", i, tall), block.tiles)
 
 
@@ -287,9 +287,9 @@ def _asked(block: _Block, bands: Bands, part: _Part, i: Val, following: Band) ->
 class _Following:
     """What the tiles of a band do for later ones."""
 
-    bands: Bands
-    band: Band
-    asked: tuple[Runs, ...]
+    bands: RowPanels
+    band: RowPanel
+    asked: tuple[Stretches, ...]
     first: Val  # whether they are the first of the band; only these do it
 
     def begin(self, block: _Block, wanted: Val, tile: Val) -> None:
@@ -323,7 +323,7 @@ def _tiles(
     merge, expects = f.select(part.last, end.merge, end.stay), f.and_(part.last, end.expects)
     slow = _slow(block, part, rows)
     kc = part.kc
-    depth = words(f, numbers, kc)
+    depth = packed_count(f, numbers, kc)
     first = f.and_(block.fused, f.icmp("eq", row, 0))
     with f.loop("panel", 0, block.tiles, carry=[f.i64(0)]) as loop:
         j = loop.carried[0]
@@ -419,7 +419,7 @@ def _stays_home(block: _Block, fits: Val, last: Val) -> Val:
     return f.or_(block.swap, f.and_(room, f.or_(end.plain, f.xor(last, _TRUE))))
 
 
-def _finish_swapped(block: _Block, slots: Slots, transposed_at: Val) -> None:
+def _write_swapped(block: _Block, slots: Slots, transposed_at: Val) -> None:
     """Turn the finished Cᵀ of a swapped block, and send its rows through the epilogue."""
     f, numbers = block.f, block.layout.numbers
     row = f.i64(block.layout.lanes * numbers.bytes)

@@ -11,7 +11,7 @@ from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge, store_edge
 from nacre.native.text import Function, Module, Val, bits_of, vec
 
-Epilogue = Callable[[Function, Val, list[Val]], list[Val]]
+EpilogueFunction = Callable[[Function, Val, list[Val]], list[Val]]
 """Called with the finished sums of `lanes` consecutive columns of a row, and each operand's vector in its
 memory type; returns one vector for each output, in the output's memory type."""
 
@@ -33,7 +33,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Ending:
+class GemmEpilogue:
     """What happens to finished sums: the operands read, the outputs written, and the function between.
 
     `over` tells that an output may lie where an operand does, of the same layout; `level` that rows of all outputs and
@@ -42,7 +42,7 @@ class Ending:
 
     operands: tuple[Operand, ...]
     outputs: tuple[DType, ...]
-    epilogue: Epilogue | None
+    epilogue: EpilogueFunction | None
     over: bool = False
     level: bool = False
 
@@ -81,7 +81,7 @@ class Slots:
 OUTPUT = tuple(f"output0.{axis}" for axis in KINDS["full"])  # strides of the output that every ending has
 
 
-def ending_slots(ending: Ending) -> tuple[str, ...]:
+def epilogue_slots(ending: GemmEpilogue) -> tuple[str, ...]:
     """The slots that outputs beside the first and operands need: pointers, then strides."""
     outputs = [f"Output{k}" for k in range(1, len(ending.outputs))]
     operands = [f"Operand{k}" for k in range(len(ending.operands))]
@@ -96,7 +96,7 @@ SUMS = {
 }  # fmt: skip
 
 
-def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slots: Slots, often: bool) -> None:
+def emit_merge(module: Module, numbers: Numbers, panel: int, ending: GemmEpilogue, slots: Slots, often: bool) -> None:
     """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add).
 
     Sends raw sums of rows × columns elements at (outer, inner, m, n) from a tile through the epilogue to the outputs.
@@ -111,7 +111,7 @@ def emit_merge(module: Module, numbers: Numbers, panel: int, ending: Ending, slo
 def emit_stay(module: Module, numbers: Numbers, name: str) -> None:
     """A function like @merge that leaves sums at home: those of blocks of k but the last, and finished ones."""
     f = module.function(name, "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
-    Merge(f, numbers, Ending((), (), None), Slots(()), 0, f.icmp("ne", f["add"], 0)).sweep(finishes=False)
+    Merge(f, numbers, GemmEpilogue((), (), None), Slots(()), 0, f.icmp("ne", f["add"], 0)).sweep(finishes=False)
     f.ret()
 
 
@@ -144,7 +144,7 @@ class Merge:
 
     f: Function
     numbers: Numbers
-    ending: Ending
+    ending: GemmEpilogue
     slots: Slots
     panel: int  # vectors of a panel, which are taken together; none if that does not matter
     adding: Val

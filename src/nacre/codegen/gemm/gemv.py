@@ -27,7 +27,7 @@ def emit_sweep(module: Module, numbers: Numbers, matrix: Numbers) -> None:
 
     `numbers` are those of the rows, the sums and the result, `matrix` those of B.
     """
-    f = thin_function(module, matrix, "sweep")
+    f = gemv_function(module, matrix, "sweep")
     clear(f, numbers)
     with f.loop("block", 0, blocks(f), carry=[f["a"], f["b"]]) as block:
         left = f.sub(f["k"], f.mul(block.index, BLOCK))
@@ -150,7 +150,7 @@ class _Sweep:
         f.store(chain, place)
 
 
-def thin_function(module: Module, numbers: Numbers, name: str) -> Function:
+def gemv_function(module: Module, numbers: Numbers, name: str) -> Function:
     """Begin @sweep or @dots."""
     return module.function(
         numbers.part(name), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,

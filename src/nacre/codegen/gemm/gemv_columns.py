@@ -9,7 +9,7 @@ from __future__ import annotations
 from nacre.base.dtypes import int32
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers, numbers
-from nacre.codegen.gemm.gemv import LINE, add_chain, blocks, clear, factors_of, thin_function
+from nacre.codegen.gemm.gemv import LINE, add_chain, blocks, clear, factors_of, gemv_function
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.plan import BLOCK, STRIPS
 from nacre.native.text import Function, Module, Val, bits_of, vec
@@ -17,12 +17,12 @@ from nacre.native.text import Function, Module, Val, bits_of, vec
 HELD = 24 * 1024  # bytes of strips that advance side by side; as many behind them are on their way
 
 
-def emit_dots(module: Module, arithmetic: Numbers, matrix: Numbers) -> None:
+def emit_gemv_columns(module: Module, arithmetic: Numbers, matrix: Numbers) -> None:
     """@dots: columns of B are contiguous; groups of strips ask for those that follow.  Parameters are @sweep's."""
-    _Dots(thin_function(module, matrix, "dots"), arithmetic, matrix).write()
+    _GemvColumns(gemv_function(module, matrix, "dots"), arithmetic, matrix).write()
 
 
-class _Squares:
+class _TransposedBlocks:
     """Reads some elements of each of `lanes` columns of B as vectors, one for each k.
 
     Elements narrower than the sums come as words of several, which are transposed whole and taken apart afterwards.
@@ -70,13 +70,13 @@ class _Group:
     next: Val  # their place in B
 
 
-class _Dots:
+class _GemvColumns:
     """Writes the function."""
 
     def __init__(self, f: Function, arithmetic: Numbers, matrix: Numbers) -> None:
         self.f, self.numbers, self.matrix = f, arithmetic, matrix
         self.lanes, self.width = arithmetic.lanes, arithmetic.lanes * arithmetic.bytes
-        self.squares = _Squares(f, matrix)
+        self.squares = _TransposedBlocks(f, matrix)
         self.spare = f.alloca(arithmetic.vector, self.squares.steps[-1])
         self.strip_bytes = f.mul(f["b_step"], self.lanes)
         self.dense = f.icmp("eq", f["b_step"], f.mul(f["k"], matrix.stored_bytes))

@@ -19,13 +19,13 @@ Step = Callable[[Function, Numbers, list[Val], list[Val]], list[Val]]
 """Adds products of some vectors of words to sums."""
 
 
-def runs(numbers: Numbers) -> Numbers | None:
+def integer_numbers(numbers: Numbers) -> Numbers | None:
     """The arithmetic of runs of k for factors of a type, where there is one."""
     found = grouped(numbers)
     return found if found.group > 1 and not found.rounds else None
 
 
-def emit_runs(module: Module, numbers: Numbers) -> None:
+def emit_gemv_integer(module: Module, numbers: Numbers) -> None:
     """@runs, with the parameters of the other functions for few rows: k is contiguous in A and in B."""
     f = module.function(
         numbers.part("runs"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,

@@ -23,37 +23,37 @@ from nacre.codegen.gemm.block import emit_block
 from nacre.codegen.gemm.element_types import Numbers, grouped, numbers, widened
 from nacre.codegen.gemm.epilogue import (
     KINDS,
-    Ending,
-    Epilogue,
+    EpilogueFunction,
+    GemmEpilogue,
     Operand,
     Slots,
     emit_merge,
     emit_stay,
-    ending_slots,
+    epilogue_slots,
 )
 from nacre.codegen.gemm.gemv import emit_sweep
-from nacre.codegen.gemm.gemv_columns import emit_dots
-from nacre.codegen.gemm.gemv_integer import emit_runs, runs
+from nacre.codegen.gemm.gemv_columns import emit_gemv_columns
+from nacre.codegen.gemm.gemv_integer import emit_gemv_integer, integer_numbers
 from nacre.codegen.gemm.pack import emit_copy, emit_gather, emit_pack, emit_transpose
-from nacre.codegen.gemm.packed_dot import emit_apart, emit_words
-from nacre.codegen.gemm.pipelined_epilogue import emit_weave, is_slow
-from nacre.codegen.gemm.plan import Plan, Tiling, make_plan, turn
-from nacre.codegen.gemm.prefetch import emit_ahead
-from nacre.codegen.gemm.prefetch_epilogue import emit_expect
+from nacre.codegen.gemm.packed_dot import emit_packed_dot, emit_wide_tiles
+from nacre.codegen.gemm.pipelined_epilogue import emit_pipelined_epilogue, is_slow
+from nacre.codegen.gemm.plan import Plan, Tiling, make_plan, orient
+from nacre.codegen.gemm.prefetch import emit_prefetch
+from nacre.codegen.gemm.prefetch_epilogue import emit_epilogue_prefetch
 from nacre.codegen.gemm.scratch import Layout
 from nacre.codegen.gemm.tile import emit_tile, tile_shape
 from nacre.codegen.gemm.work_items import common_slots, emit_items, emit_kernel, shared_names
 from nacre.codegen.isa import Isa
 from nacre.native.text import Module
 
-__all__ = ["Contraction", "Operand", "Plan", "contract", "is_thin", "shared_parts"]
+__all__ = ["Gemm", "Operand", "Plan", "gemm", "is_gemv", "shared_parts"]
 
 BLOCKING = ("rows", "columns", "swap")
 FEW_WORDS = 2  # rows up to which short numbers are not packed as words
 
 
 @dataclass(frozen=True)
-class Contraction:
+class Gemm:
     """The interface of a matrix product kernel for its callers.
 
     `slots` names the 8-byte argument slots in order.  First come the pointers `A B Packed Output0… Operand0…`.
@@ -79,26 +79,26 @@ class Contraction:
         return make_plan(self.tiling, m, n, k, batch, threads, axes)
 
 
-def contract(
+def gemm(
     isa: Isa,
     dtype: DType,
     *,
     outputs: Sequence[DType] = (),
     operands: Sequence[Operand] = (),
-    epilogue: Epilogue | None = None,
+    epilogue: EpilogueFunction | None = None,
     over: bool = False,
     level: bool = False,
     thin: bool = False,
     matrix: DType | None = None,
     name: str = "contract",
-) -> tuple[Module, Contraction]:
+) -> tuple[Module, Gemm]:
     """Write the kernel of C = epilogue(A·B) for factors of a dtype.
 
     `epilogue(f, sums, loads)` gets vectors of `lanes` columns of a row: the sums in the
     accumulator's type, one of `loads` for each operand in its memory type.  It returns one vector
     for each output, in the output's memory type.  Without it the sums are rounded once to the one
     output (default: `dtype`). The kernel takes every size; a `thin` one only those for which
-    `is_thin` holds, which it does faster.  A thin kernel may take B as a `matrix` of a narrower
+    `is_gemv` holds, which it does faster.  A thin kernel may take B as a `matrix` of a narrower
     type, whose elements the dtype holds exactly; A is then the row.  The module `include`s that of
     `shared_parts`: kernels that differ in their endings alone have it in common.
 
@@ -107,20 +107,20 @@ def contract(
     """
     layout = _layout(isa, dtype, thin, matrix)
     arithmetic = layout.numbers
-    ending = Ending(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
+    ending = GemmEpilogue(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
     _check(ending)
-    slots = Slots((*common_slots(thin), *ending_slots(ending), *BLOCKING))
+    slots = Slots((*common_slots(thin), *epilogue_slots(ending), *BLOCKING))
     module = Module(name)
     module.include(shared_parts(isa, dtype, thin, matrix)[-1])
     slow = not thin and is_slow(arithmetic, ending)
     if not ending.is_plain(arithmetic):
         emit_merge(module, arithmetic, layout.shape.vectors, ending, slots, not slow)
     if ending.full and not thin:
-        emit_expect(module, arithmetic, ending, slots)
+        emit_epilogue_prefetch(module, arithmetic, ending, slots)
     if slow:
-        emit_weave(module, layout, ending, slots)
+        emit_pipelined_epilogue(module, layout, ending, slots)
     emit_kernel(module, name, layout, ending, slots, thin)
-    return module, Contraction(name, slots.names, layout.tiling(not ending.in_place(arithmetic), thin))
+    return module, Gemm(name, slots.names, layout.tiling(not ending.in_place(arithmetic), thin))
 
 
 @cache
@@ -131,11 +131,11 @@ def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | Non
     """
     layout = _layout(isa, dtype, thin, matrix)
     tiles = Module(f"contract.{dtype.short}.tiles")
-    (_emit_thin if thin else _emit_packed)(tiles, layout)
+    (_emit_gemv if thin else _emit_packed)(tiles, layout)
     module = Module(f"contract.{dtype.short}")
     module.include(tiles)
     if not thin:
-        emit_ahead(module, layout.numbers)
+        emit_prefetch(module, layout.numbers)
     items, block, stay = shared_names(layout, thin)
     emit_stay(module, layout.numbers, stay)
     emit_block(module, layout, thin, block, stay)
@@ -148,15 +148,17 @@ def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
     return Layout(plain if thin else grouped(plain), tile_shape(isa), widened(isa, dtype, matrix) if matrix else None)
 
 
-def is_thin(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
+def is_gemv(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
     """Whether a product has few rows or columns, so that the `thin` kernel fits, and is faster."""
     plain = numbers(isa, dtype)
-    turned = turn(Layout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
-    slow = grouped(plain).group > 1 and not (runs(plain) and turned.axis == "k")  # beside a packed product of words
+    turned = orient(Layout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
+    slow = grouped(plain).group > 1 and not (
+        integer_numbers(plain) and turned.axis == "k"
+    )  # beside a packed product of words
     return turned.thin and (turned.m <= FEW_WORDS or not slow)
 
 
-def _check(ending: Ending) -> None:
+def _check(ending: GemmEpilogue) -> None:
     for operand in ending.operands:
         if operand.kind not in KINDS:
             raise ArgumentError(f"contract: the operand kind must be one of {', '.join(KINDS)}; got {operand.kind!r}")
@@ -176,25 +178,25 @@ def _emit_packed(module: Module, layout: Layout) -> None:
     if arithmetic.group == 1:
         emit_tile(module, arithmetic, shape.tall, shape.vectors, "packing_")
     if arithmetic.flushes:
-        emit_apart(module, replace(arithmetic, apart=True), shape)
+        emit_wide_tiles(module, replace(arithmetic, apart=True), shape)
     _emit_transposes(module, arithmetic)
     if arithmetic.group > 1:
-        emit_words(module, arithmetic, shape.vectors)
+        emit_packed_dot(module, arithmetic, shape.vectors)
     else:
         emit_copy(module, arithmetic)
         emit_pack(module, arithmetic, shape.vectors)
 
 
-def _emit_thin(module: Module, layout: Layout) -> None:
+def _emit_gemv(module: Module, layout: Layout) -> None:
     """The functions of a product with few rows."""
     _emit_transposes(module, layout.numbers)
     if layout.narrow is not None:
         emit_gather(module, layout.narrow, "gather", layout.narrow.stored)
     emit_sweep(module, layout.numbers, layout.matrix)
-    emit_dots(module, layout.numbers, layout.matrix)
-    along = runs(layout.numbers) if layout.narrow is None else None
+    emit_gemv_columns(module, layout.numbers, layout.matrix)
+    along = integer_numbers(layout.numbers) if layout.narrow is None else None
     if along is not None:
-        emit_runs(module, along)
+        emit_gemv_integer(module, along)
 
 
 def _emit_transposes(module: Module, arithmetic: Numbers) -> None:

@@ -42,7 +42,7 @@ GATHER = {
 }  # fmt: skip
 
 
-def emit_apart(module: Module, numbers: Numbers, shape: Shape) -> None:
+def emit_wide_tiles(module: Module, numbers: Numbers, shape: Shape) -> None:
     """Write the tiles that take words apart: the tallest calls shorter ones, as it seldom runs."""
     for vectors in (shape.vectors, 1):
         for rows in shape.rows[1:]:
@@ -61,18 +61,18 @@ def emit_apart(module: Module, numbers: Numbers, shape: Shape) -> None:
         f.ret()
 
 
-def emit_words(module: Module, numbers: Numbers, vectors: int) -> None:
+def emit_packed_dot(module: Module, numbers: Numbers, vectors: int) -> None:
     """Write the functions that pack words, for panels of the given number of vectors and strips of one."""
     _emit_rows(module, numbers, vectors)
     _emit_rows(module, numbers, 1)
     _emit_along(module, numbers)
     _emit_gather(module, numbers)
-    _emit_turned(module, numbers)
+    _emit_transposed(module, numbers)
     if numbers.moves:
         _emit_header(module, numbers)
 
 
-def words(f: Function, numbers: Numbers, kc: Val) -> Val:
+def packed_count(f: Function, numbers: Numbers, kc: Val) -> Val:
     """The number of packed elements that a number of values fill."""
     return kc if numbers.group == 1 else f.lshr(f.add(kc, numbers.group - 1), numbers.group.bit_length() - 1)
 
@@ -97,7 +97,7 @@ def _unit(numbers: Numbers) -> str:
     return f"i{8 * numbers.stored_bytes * numbers.group}"
 
 
-def _word(f: Function, numbers: Numbers, parts: list[Val], flip: Val) -> Val:
+def _group(f: Function, numbers: Numbers, parts: list[Val], flip: Val) -> Val:
     """The words of numbers that follow each other in k."""
     width = 32 // numbers.group
     extend = "sext" if numbers.dtype.is_signed else "zext"
@@ -111,7 +111,7 @@ def _word(f: Function, numbers: Numbers, parts: list[Val], flip: Val) -> Val:
     return _flipped(f, numbers, whole, flip)
 
 
-def _word_of_unit(f: Function, numbers: Numbers, unit: Val, flip: Val) -> Val:
+def _group_of_unit(f: Function, numbers: Numbers, unit: Val, flip: Val) -> Val:
     """The words of numbers as they lie side by side in memory; units fill the low bits of an i32."""
     if numbers.rounds:  # the earlier k comes to the upper half
         return f.or_(f.shl(unit, f.const(unit.ty, 16)), f.lshr(unit, f.const(unit.ty, 16)))
@@ -130,7 +130,7 @@ def _flipped(f: Function, numbers: Numbers, word: Val, flip: Val) -> Val:
 # ---- what is known of bfloat16
 
 
-def _nothing(f: Function, numbers: Numbers) -> list[Val]:
+def _no_groups(f: Function, numbers: Numbers) -> list[Val]:
     """What is known of no words."""
     return [f.const(vec("i16", 2 * numbers.lanes), -1)] if numbers.flushes else []
 
@@ -174,7 +174,7 @@ def _emit_rows(module: Module, numbers: Numbers, vectors: int) -> None:
     f = _function(module, numbers, f"words_rows_{vectors}", ROWS)
     whole = f.lshr(f["kc"], numbers.group.bit_length() - 1)
     step = f.mul(f["k_stride"], numbers.group)
-    with f.loop("w", 0, whole, carry=[f["from"], f["to"], *_nothing(f, numbers)]) as loop:
+    with f.loop("w", 0, whole, carry=[f["from"], f["to"], *_no_groups(f, numbers)]) as loop:
         source, target, *known = loop.carried
         rows = [f.gep(source, f.mul(f["k_stride"], p)) for p in range(numbers.group)]
         known = _row(f, numbers, vectors, rows, None, target, known)
@@ -185,7 +185,7 @@ def _emit_rows(module: Module, numbers: Numbers, vectors: int) -> None:
     with f.when(f.icmp("ne", rest, 0)):
         there = [f.icmp("sgt", rest, p) for p in range(numbers.group)]
         rows = [f.select(there[p], f.gep(source, f.mul(f["k_stride"], p)), source) for p in range(numbers.group)]
-        _note(f, _row(f, numbers, vectors, rows, there, target, _nothing(f, numbers)))
+        _note(f, _row(f, numbers, vectors, rows, there, target, _no_groups(f, numbers)))
     f.ret()
 
 
@@ -204,7 +204,7 @@ def _row(
             parts = [load_edge(f, f.gep(row, at), ty, last) for row in rows]
             if there is not None:
                 parts = [f.select(held, part, _absent(f, numbers, ty)) for held, part in zip(there, parts, strict=True)]
-            word = _word(f, numbers, parts, f["flip"])
+            word = _group(f, numbers, parts, f["flip"])
             known = _lesser(f, known, word)
             f.store(word, f.gep(place, v * width))
         loop.next(f.gep(place, f["panel"]), *known)
@@ -219,7 +219,7 @@ def _emit_along(module: Module, numbers: Numbers) -> None:
     whole = f.and_(f["kc"], -size)
     rest = f.sub(f["kc"], whole)
     spare = f.alloca(ty)
-    with f.loop("r", 0, f["rows"], carry=[f["from"], f["to"], *_nothing(f, numbers)]) as loop:
+    with f.loop("r", 0, f["rows"], carry=[f["from"], f["to"], *_no_groups(f, numbers)]) as loop:
         source, target, *known = loop.carried
         with f.loop("k", 0, whole, size, carry=[source, target, *known]) as inner:
             at, place, *known = inner.carried
@@ -229,7 +229,7 @@ def _emit_along(module: Module, numbers: Numbers) -> None:
         loop.next(f.gep(source, f["row"]), f.gep(target, f["to_row"]), *known)
         with f.when(f.icmp("ne", rest, 0)):
             last = _put(f, numbers, place, filled(f, numbers, at, ty, rest, spare))
-            _note(f, _lesser(f, _nothing(f, numbers), last))
+            _note(f, _lesser(f, _no_groups(f, numbers), last))
     _note(f, loop.results[2:])
     f.ret()
 
@@ -237,7 +237,7 @@ def _emit_along(module: Module, numbers: Numbers) -> None:
 def _put(f: Function, numbers: Numbers, place: Val, run: Val) -> Val:
     """Store a run of numbers as words, and return these."""
     unit = f.cast("zext", f.bitcast(run, vec(_unit(numbers), numbers.lanes)), "i32")
-    word = _word_of_unit(f, numbers, unit, f["flip"])
+    word = _group_of_unit(f, numbers, unit, f["flip"])
     f.store(word, place)
     return word
 
@@ -269,13 +269,13 @@ def _emit_gather(module: Module, numbers: Numbers) -> None:
                 if numbers.flushes:
                     size = f.add(f.and_(x, f.const(stored, 0x7FFF)), f.const(stored, -1))
                     _note_one(f, f.cast("zext", size, "i64"))
-            f.store(_word(f, numbers, parts, f["flip"]), place)
+            f.store(_group(f, numbers, parts, f["flip"]), place)
             inner.next(f.gep(at, f.mul(f["k_stride"], group)), f.gep(place, f["to_k"]))
         loop.next(f.gep(source, f["stride"]), f.gep(target, f["to_i"]))
     f.ret()
 
 
-def _emit_turned(module: Module, numbers: Numbers) -> None:
+def _emit_transposed(module: Module, numbers: Numbers) -> None:
     """@words_turned(from, stride, to, to_row, kc, count, known): a vector's width of columns whose k are contiguous.
 
     Words of a k are contiguous; behind `count` of them there is anything that is in the matrix, or zeros.
@@ -285,14 +285,14 @@ def _emit_turned(module: Module, numbers: Numbers) -> None:
     turn = Transposer(f, numbers, unit if unit != "i32" else numbers.wide)
     turn.begin(f["from"], f["stride"], f["count"])
     whole, start = f.lshr(f["kc"], shift), f.i64(0)
-    state = [f["to"], *_nothing(f, numbers)]
+    state = [f["to"], *_no_groups(f, numbers)]
     for many in turn.steps:
         stop = f.add(start, f.and_(f.sub(whole, start), -many))
         with f.loop("w", start, stop, many, carry=state) as loop:
             place, *known = loop.carried
             for column in turn.columns(loop.index, many):
                 raw = f.bitcast(column, vec("i32", numbers.lanes))
-                word = _word_of_unit(f, numbers, raw, Val("0", "i32"))
+                word = _group_of_unit(f, numbers, raw, Val("0", "i32"))
                 known = _lesser(f, known, word)
                 f.store(word, place)
                 place = f.gep(place, f["to_row"])
@@ -311,7 +311,7 @@ def _emit_turned(module: Module, numbers: Numbers) -> None:
 
 def clear(f: Function, numbers: Numbers, target: Val, row: Val, kc: Val) -> None:
     """Zeros in rows of a vector that will not be filled."""
-    with f.loop("clear", 0, words(f, numbers, kc), carry=[target]) as loop:
+    with f.loop("clear", 0, packed_count(f, numbers, kc), carry=[target]) as loop:
         f.store(f.zero(numbers.vector), loop.carried[0])
         loop.next(f.gep(loop.carried[0], row))
 
@@ -340,7 +340,7 @@ def _emit_header(module: Module, numbers: Numbers) -> None:
 # ---- blocks
 
 
-class Words:
+class PackedDot:
     """Packs the blocks of one product: bands of A, and panels of B of some columns with `depth` rows of room."""
 
     def __init__(self, f: Function, numbers: Numbers, panel: int, depth: Val) -> None:
@@ -379,7 +379,7 @@ class Words:
                 row = width * numbers.bytes
                 with f.loop("header", start, end, width) as loop:
                     at = f.gep(self._place(to, loop.index, width), -row)
-                    f.call(numbers.part("words_header"), "void", [at, f.i64(row), words(f, numbers, kc)])
+                    f.call(numbers.part("words_header"), "void", [at, f.i64(row), packed_count(f, numbers, kc)])
 
     def band(self, a: Val, stride_m: Val, stride_k: Val, to: Val, steps: tuple[int, int], kc: Val, count: Val) -> None:
         """Pack rows of A, strides in elements.

@@ -8,9 +8,9 @@ multiplications.  Two copies alternate.
 from __future__ import annotations
 
 from nacre.base.records import dataclass
-from nacre.codegen.gemm.packed_dot import Words
+from nacre.codegen.gemm.packed_dot import PackedDot
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.codegen.gemm.prefetch import Runs, runs_of, share
+from nacre.codegen.gemm.prefetch import Stretches, share, stretches_of
 from nacre.codegen.gemm.scratch import Layout
 from nacre.native.text import Function, Val
 
@@ -19,7 +19,7 @@ REUSED = 192  # columns: so many pay for a copy of aliasing rows
 
 
 @dataclass(frozen=True)
-class Band:
+class RowPanel:
     """Some rows of A in one block of k."""
 
     source: Val
@@ -30,7 +30,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Bands:
+class RowPanels:
     """How a block takes A."""
 
     f: Function
@@ -41,7 +41,7 @@ class Bands:
     turned: Val  # whether a copy has a row for each k, else for each m
     tiles: Val  # of a band
     far: Val  # whether they are asked for ahead
-    words: Words | None  # what packs a band as words, when its tiles begin
+    words: PackedDot | None  # what packs a band as words, when its tiles begin
 
     def first(self, a: Val, depth: Val) -> None:
         """Copy the first band, which follows none."""
@@ -51,7 +51,7 @@ class Bands:
         with self.f.when(self.copies):
             self._copy(band, self.f.i64(0), band.runs)
 
-    def at(self, a: Val, i: Val, depth: Val, number: Val, after: tuple[Val, Val]) -> tuple[Band, Band]:
+    def at(self, a: Val, i: Val, depth: Val, number: Val, after: tuple[Val, Val]) -> tuple[RowPanel, RowPanel]:
         """The band at row i of a block of k that begins at a, and the one behind it.
 
         `number` counts bands; `after` is where the next block of k begins and its depth.
@@ -63,7 +63,7 @@ class Bands:
         following = self._band(start, row, f.select(more, depth, after[1]), f.add(number, 1))
         return self._band(a, i, depth, number), following
 
-    def begin(self, band: Band) -> tuple[Val, Val, Val]:
+    def begin(self, band: RowPanel) -> tuple[Val, Val, Val]:
         """Where tiles read a band, and bytes from row to row and from k to k; its copy is complete."""
         f, layout, numbers = self.f, self.layout, self.layout.numbers
         if self.words is not None:
@@ -75,15 +75,15 @@ class Bands:
         k = f.mul(f.select(self.copies, packed_k, self.stride[1]), numbers.bytes)
         return f.select(self.copies, band.store, band.source), row, k
 
-    def ask(self, band: Band) -> Runs:
+    def ask(self, band: RowPanel) -> Stretches:
         """What the tiles of the band before ask for: all of them, or the first half if others copy."""
         f = self.f
         apart, _, length = self._steps(band)
         size = f.mul(length, self.layout.numbers.stored_bytes)
         asking = f.select(self.copies, f.lshr(f.add(self.tiles, 1), 1), self.tiles)
-        return runs_of(f, band.source, apart, band.runs, size, asking)
+        return stretches_of(f, band.source, apart, band.runs, size, asking)
 
-    def prepare(self, band: Band, tile: Val) -> None:
+    def prepare(self, band: RowPanel, tile: Val) -> None:
         """Copy the share of one tile of the band before, of which the second half do."""
         if self.words is not None:
             return
@@ -95,20 +95,20 @@ class Bands:
         with f.when(f.and_(f.icmp("sge", begin, 0), f.icmp("slt", begin, end))):
             self._copy(band, begin, end)
 
-    def _band(self, a: Val, i: Val, depth: Val, number: Val) -> Band:
+    def _band(self, a: Val, i: Val, depth: Val, number: Val) -> RowPanel:
         f, layout = self.f, self.layout
         source = f.gep(a, f.mul(i, self.stride[0]), layout.numbers.stored)
         count = f.smin(f.sub(self.rows, i), layout.shape.tall)
         runs = f.select(self.turned, depth, f.select(f.icmp("sgt", depth, 0), count, f.i64(0)))
         at = f.add(f.mul(f.and_(number, 1), layout.band), layout.band_at)
-        return Band(source, count, depth, runs, f.gep(f["scratch"], at))
+        return RowPanel(source, count, depth, runs, f.gep(f["scratch"], at))
 
-    def _steps(self, band: Band) -> tuple[Val, Val, Val]:
+    def _steps(self, band: RowPanel) -> tuple[Val, Val, Val]:
         """Bytes from run to run of A, and from element to element of a run; elements of a run."""
         f, (m, k) = self.f, (self.f.mul(s, self.layout.numbers.stored_bytes) for s in self.stride)
         return f.select(self.turned, k, m), f.select(self.turned, m, k), f.select(self.turned, band.count, band.depth)
 
-    def _copy(self, band: Band, start: Val, stop: Val) -> None:
+    def _copy(self, band: RowPanel, start: Val, stop: Val) -> None:
         """Copy some runs."""
         f, layout, numbers = self.f, self.layout, self.layout.numbers
         apart, step, length = self._steps(band)
@@ -122,13 +122,13 @@ class Bands:
                 f.call(numbers.part("gather"), "void", [source, apart, step, target, row, runs, length])
 
 
-def make_bands(
+def make_row_panels(
     f: Function, layout: Layout, stride: tuple[Val, Val], rows: Val, columns: Val, tiles: Val, k: Val, far: Val,
-    words: Words | None,
-) -> Bands:  # fmt: skip
+    words: PackedDot | None,
+) -> RowPanels:  # fmt: skip
     """Decide how a block of the given number of rows, columns and k takes A."""
     by_column = f.and_(f.icmp("eq", stride[0], 1), f.icmp("ne", stride[1], 1))
-    return Bands(f, layout, stride, rows, _copy_pays(f, layout, stride, columns, k), by_column, tiles, far, words)
+    return RowPanels(f, layout, stride, rows, _copy_pays(f, layout, stride, columns, k), by_column, tiles, far, words)
 
 
 def _copy_pays(f: Function, layout: Layout, stride: tuple[Val, Val], columns: Val, k: Val) -> Val:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
-from nacre.codegen.gemm.epilogue import Ending, Matrix, Merge, Slots
+from nacre.codegen.gemm.epilogue import GemmEpilogue, Matrix, Merge, Slots
 from nacre.codegen.gemm.scratch import Layout
 from nacre.codegen.gemm.tile import ASKING, ask, multiply, read_row, row_bases
 from nacre.native.text import Function, Module, Val, vec
@@ -22,21 +22,21 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def weaves(numbers: Numbers) -> bool:
+def is_pipelined(numbers: Numbers) -> bool:
     """Whether the products of a type have an ending run beside a tile."""
     return numbers.group == 1
 
 
-def is_slow(numbers: Numbers, ending: Ending) -> bool:
+def is_slow(numbers: Numbers, ending: GemmEpilogue) -> bool:
     """Whether an ending waits for divisions or roots; tiles of words have none beside them."""
-    if ending.epilogue is None or not weaves(numbers):
+    if ending.epilogue is None or not is_pipelined(numbers):
         return False
     f = Module("ending").function("ending", "void", {})
     ending.epilogue(f, f.zero(numbers.vector), [f.zero(vec(o.dtype.memory, numbers.lanes)) for o in ending.operands])
     return any(word in line for line in f.lines for word in SLOW)
 
 
-def emit_weave(module: Module, layout: Layout, ending: Ending, slots: Slots) -> None:
+def emit_pipelined_epilogue(module: Module, layout: Layout, ending: GemmEpilogue, slots: Slots) -> None:
     """@weave(tile's, args, outer, inner, from, home, m, n, home_row, add, next_m, next_n).
 
     The tallest tile of a whole panel, whose own sums go to `c`.  Meanwhile those of another one, which are at `from`
@@ -71,7 +71,7 @@ def emit_weave(module: Module, layout: Layout, ending: Ending, slots: Slots) -> 
     f.ret()
 
 
-def _ask_operands(f: Function, ending: Ending, inputs: list[Matrix], r: Val, columns: int) -> None:
+def _ask_operands(f: Function, ending: GemmEpilogue, inputs: list[Matrix], r: Val, columns: int) -> None:
     """Ask for a row of what this tile's ending will read, and write if it is one over its operands."""
     for k in ending.full:
         operand, size = inputs[k], ending.operands[k].dtype.itemsize
@@ -81,7 +81,7 @@ def _ask_operands(f: Function, ending: Ending, inputs: list[Matrix], r: Val, col
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PendingTile:
     """The tile of a block whose sums wait for their ending, if there is one."""
 
     f: Function
@@ -126,9 +126,9 @@ class Waiting:
             ])  # fmt: skip
 
 
-def nobody(f: Function, layout: Layout) -> Waiting:
+def no_pending_tile(f: Function, layout: Layout) -> PendingTile:
     """No tile waits yet."""
-    waiting = Waiting(f, layout, *(f.alloca(ty, align=8) for ty in ("i64", "i64", "ptr", "i64", "i64")))
+    waiting = PendingTile(f, layout, *(f.alloca(ty, align=8) for ty in ("i64", "i64", "ptr", "i64", "i64")))
     f.store(f.i64(0), waiting.there)
     f.store(f.i64(0), waiting.free)
     return waiting

@@ -61,7 +61,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Turned:
+class Orientation:
     """A product as a block sees it: sizes and B's contiguous axis, after a swap of the factors or not."""
 
     m: int
@@ -74,15 +74,15 @@ class Turned:
         return 1 <= self.m <= FEW and self.axis != "-"
 
 
-def turn(tiling: Tiling, m: int, n: int, k: int, axes: str) -> Turned:
+def orient(tiling: Tiling, m: int, n: int, k: int, axes: str) -> Orientation:
     """Compute Cᵀ instead of C where that fills vectors better."""
     a_axis, b_axis = axes
-    swapped = Turned(n, m, {"m": "n", "k": "k"}.get(a_axis, "-"), True)
+    swapped = Orientation(n, m, {"m": "n", "k": "k"}.get(a_axis, "-"), True)
     if n <= tiling.lanes and n < m:
         plain = _cost(tiling, m, n, k, b_axis == "n")
         if _cost(tiling, n, m, k, swapped.axis == "n") + m * n / 2 < plain:
             return swapped
-    return Turned(m, n, b_axis, False)
+    return Orientation(m, n, b_axis, False)
 
 
 def make_plan(
@@ -103,7 +103,7 @@ def make_plans(
     """
     if not (m and n and batch):
         return (Plan(0, 1, tiling.block_at, 1, 1, 0),)
-    turned = turn(tiling, m, n, k, axes)
+    turned = orient(tiling, m, n, k, axes)
     m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
     if tiling.thin and not turned.thin:
         raise ArgumentError(
@@ -114,7 +114,7 @@ def make_plans(
     total = batch * _cost(tiling, m, n, k, b_axis == "n")
     threads = int(max(1, min(threads, total // SMALL)))
     if tiling.thin:
-        cuts = [(m, _thin_columns(tiling, m, n, k, b_axis, batch, threads))]
+        cuts = [(m, _gemv_columns(tiling, m, n, k, b_axis, batch, threads))]
     else:
         cuts = sorted(
             _cuts(tiling, m, n, k, threads, tiling.spills and not swap, bool(swap)),
@@ -136,7 +136,7 @@ def _plan(
     return Plan(items, grain, scratch, rows, columns, swap)
 
 
-def _thin_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
+def _gemv_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
     """Long rows of B are read through; long columns by strips, in items large enough to read ahead within them."""
     share = _up(n, _up(threads, batch))
     if axis == "n":

@@ -22,7 +22,7 @@ ROOM = 8 << 10  # bytes of a list, which has three kinds and what an ending read
 PARAMETERS = {"wanted": "ptr", "from": "ptr", "stride": "i64", "rows": "i64", "bytes": "i64"}
 
 
-def emit_ahead(module: Module, numbers: Numbers) -> None:
+def emit_prefetch(module: Module, numbers: Numbers) -> None:
     """@want(wanted, from, stride, rows, bytes): add rows of some bytes, a stride of bytes apart, to a list."""
     f = module.function(numbers.part("want"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes)
     lanes = numbers.isa.lanes("i64")
@@ -60,7 +60,7 @@ def is_far(f: Function, numbers: Numbers, m: Val, n: Val, k: Val, thin: bool) ->
 
 
 @dataclass(frozen=True)
-class Runs:
+class Stretches:
     """Stretches of memory, of which the tiles of a band ask for some each."""
 
     start: Val
@@ -77,15 +77,15 @@ class Runs:
         f.call(numbers.part("want"), "void", [wanted, start, self.apart, count, self.size])
 
 
-def runs_of(f: Function, start: Val, apart: Val, count: Val, size: Val, tiles: Val) -> Runs:
+def stretches_of(f: Function, start: Val, apart: Val, count: Val, size: Val, tiles: Val) -> Stretches:
     """Runs of which the given number of tiles ask for what they can."""
     size = f.smin(size, MOST * LINE)
     each = f.smin(share(f, count, tiles), f.binary("udiv", MOST * LINE, f.smax(size, LINE)))
-    return Runs(start, apart, count, size, each)
+    return Stretches(start, apart, count, size, each)
 
 
 @dataclass(frozen=True)
-class Ahead:
+class BlockPrefetch:
     """The following block of B, of which each band asks for a part."""
 
     start: Val
@@ -94,19 +94,19 @@ class Ahead:
     size: Val  # bytes of a run
     each: Val  # runs of a band's part
 
-    def part(self, f: Function, band: Val, tiles: Val) -> Runs:
+    def part(self, f: Function, band: Val, tiles: Val) -> Stretches:
         """The part of a band of some number, for its tiles."""
         first = f.mul(band, self.each)
         count = f.smax(f.smin(f.sub(self.count, first), self.each), 0)
-        return runs_of(f, f.gep(self.start, f.mul(first, self.apart)), self.apart, count, self.size, tiles)
+        return stretches_of(f, f.gep(self.start, f.mul(first, self.apart)), self.apart, count, self.size, tiles)
 
 
-def b_ahead(
+def prefetch_of_b(
     f: Function, numbers: Numbers, start: Val, stride: tuple[Val, Val], depth: Val, columns: Val, bands: Val
-) -> Ahead:  # fmt: skip
+) -> BlockPrefetch:  # fmt: skip
     """A block of B of the given number of k and columns."""
     by_row = f.icmp("eq", stride[1], 1)
     count, length = f.select(by_row, depth, columns), f.select(by_row, columns, depth)
     apart = f.mul(f.select(by_row, stride[0], stride[1]), numbers.stored_bytes)
     count = f.select(f.icmp("sgt", depth, 0), count, f.i64(0))
-    return Ahead(start, apart, count, f.mul(length, numbers.stored_bytes), share(f, count, bands))
+    return BlockPrefetch(start, apart, count, f.mul(length, numbers.stored_bytes), share(f, count, bands))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nacre.codegen.gemm.element_types import Numbers
-from nacre.codegen.gemm.epilogue import Ending, Slots, matrix
+from nacre.codegen.gemm.epilogue import GemmEpilogue, Slots, matrix
 from nacre.native.text import Module
 
 NEAR = 1 << 20  # bytes of full operands that stay near a processor
@@ -14,7 +14,7 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def emit_expect(module: Module, numbers: Numbers, ending: Ending, slots: Slots) -> None:
+def emit_epilogue_prefetch(module: Module, numbers: Numbers, ending: GemmEpilogue, slots: Slots) -> None:
     """@expect(args, outer, inner, m, n, rows, columns, wanted): put the full operands of a tile at m, n on its list."""
     f = module.function("expect", "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes)
     for k in ending.full:
@@ -27,6 +27,6 @@ def emit_expect(module: Module, numbers: Numbers, ending: Ending, slots: Slots) 
     f.ret()
 
 
-def expected(ending: Ending) -> int:
+def prefetched_bytes(ending: GemmEpilogue) -> int:
     """The bytes of full operands that an ending reads for an element."""
     return sum(ending.operands[k].dtype.itemsize for k in ending.full)

@@ -11,9 +11,9 @@ from nacre.base.dims import Size
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import Slots
-from nacre.codegen.gemm.packed_dot import Words
+from nacre.codegen.gemm.packed_dot import PackedDot
 from nacre.codegen.gemm.plan import BLOCK, Tiling
-from nacre.codegen.gemm.prefetch import Ahead, share
+from nacre.codegen.gemm.prefetch import BlockPrefetch, share
 from nacre.codegen.gemm.scratch import Layout
 from nacre.codegen.gemm.work_items import HOW
 from nacre.native.text import Function, Val
@@ -25,7 +25,7 @@ NOTE = 64  # bytes before a block, which tell what is known of its numbers
 PIECE = 4096  # bytes of what is asked for at a time
 
 
-def kept_bytes(tiling: Tiling, m: Size, n: Size, k: Size, by_row: bool) -> int:
+def prepacked_bytes(tiling: Tiling, m: Size, n: Size, k: Size, by_row: bool) -> int:
     """The memory that B takes if it is worth keeping, else 0; `by_row` tells that its rows are contiguous.
 
     Words of several numbers are packed either way, which many rows make up for; else tiles pack rows as they multiply.
@@ -39,7 +39,7 @@ def kept_bytes(tiling: Tiling, m: Size, n: Size, k: Size, by_row: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Prepacked:
     """Where the blocks of B of an item's columns are packed."""
 
     f: Function
@@ -55,31 +55,31 @@ class Kept:
         f = self.f
         return f.select(self.there, f.gep(self.start, f.add(f.mul(index, self.size), NOTE)), self.scratch)
 
-    def note(self, place: Val, words: Words | None) -> None:
+    def note(self, place: Val, words: PackedDot | None) -> None:
         """Write down what is known of a block that was packed."""
         if words is not None and self.numbers.flushes:
             f = self.f
             with f.when(self.there):
                 f.store(f.load(words.known_b, "i64"), f.gep(place, -NOTE))
 
-    def recall(self, place: Val, words: Words | None) -> None:
+    def recall(self, place: Val, words: PackedDot | None) -> None:
         """Know it again."""
         if words is not None and self.numbers.flushes:
             f = self.f
             f.store(f.load(f.gep(place, -NOTE), "i64"), words.known_b)
 
-    def ahead(self, index: Val, more: Val, packed_from: Ahead, bands: Val) -> Ahead:
+    def ahead(self, index: Val, more: Val, packed_from: BlockPrefetch, bands: Val) -> BlockPrefetch:
         """The next block, if there is one more: where it is packed already, or what it will be packed from."""
         f, ready = self.f, self.ready
         count = f.select(more, share(f, self.size, PIECE), f.i64(0))
         kept = f.gep(self.start, f.mul(index, self.size)), f.i64(PIECE), count, f.i64(PIECE), share(f, count, bands)
         plain = packed_from.start, packed_from.apart, packed_from.count, packed_from.size, packed_from.each
-        return Ahead(*(f.select(ready, x, y) for x, y in zip(kept, plain, strict=True)))
+        return BlockPrefetch(*(f.select(ready, x, y) for x, y in zip(kept, plain, strict=True)))
 
 
-def keep(
+def prepacked(
     f: Function, layout: Layout, slots: Slots, swap: Val, depth: Val, columns: Val, blocks: Val, scratch: Val
-) -> Kept:  # fmt: skip
+) -> Prepacked:  # fmt: skip
     """How an item with the given number of columns and blocks of k, each with `depth` elements of a column, packs B."""
     given, alone = slots.load(f, "Packed"), f.icmp("sge", HOW.load(f, "rows"), slots.load(f, "m"))
     there = f.and_(f.and_(f.icmp("ne", given, f.const("ptr", 0)), alone), f.xor(swap, f.const("i1", True)))
@@ -88,4 +88,4 @@ def keep(
     before = f.mul(f.mul(f.binary("udiv", f["n0"], layout.lanes), blocks), strip)
     size = f.mul(share(f, columns, layout.lanes), strip)
     start = f.gep(given, f.add(before, READY))
-    return Kept(f, layout.numbers, there, f.icmp("ne", state, 0), start, size, scratch)
+    return Prepacked(f, layout.numbers, there, f.icmp("ne", state, 0), start, size, scratch)

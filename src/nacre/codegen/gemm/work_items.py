@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
-from nacre.codegen.gemm.epilogue import OUTPUT, Ending, Slots
+from nacre.codegen.gemm.epilogue import OUTPUT, GemmEpilogue, Slots
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.codegen.gemm.prefetch_epilogue import NEAR, expected
+from nacre.codegen.gemm.prefetch_epilogue import NEAR, prefetched_bytes
 from nacre.codegen.gemm.scratch import Layout
 from nacre.native.text import Function, Module, Val
 
@@ -55,7 +55,7 @@ def end_of(f: Function, stay: str, size: Val) -> End:
     return End(merge, Val(f"@{stay}", "ptr"), expect, weave, in_place, plain, expects)
 
 
-def emit_kernel(module: Module, name: str, layout: Layout, ending: Ending, slots: Slots, thin: bool) -> None:
+def emit_kernel(module: Module, name: str, layout: Layout, ending: GemmEpilogue, slots: Slots, thin: bool) -> None:
     """The kernel: what it hands to the function that all products of its type share."""
     numbers = layout.numbers
     f = module.function(
@@ -65,7 +65,7 @@ def emit_kernel(module: Module, name: str, layout: Layout, ending: Ending, slots
     plain = ending.is_plain(numbers)
     functions = (stay if plain else "merge"), *(n if n in module.functions else "" for n in ("expect", "weave"))
     told = [Val(f"@{n}", "ptr") if n else f.const("ptr", 0) for n in functions]
-    told += [f.i64(x) for x in (int(ending.in_place(numbers)), int(plain), expected(ending))]
+    told += [f.i64(x) for x in (int(ending.in_place(numbers)), int(plain), prefetched_bytes(ending))]
     told += [slots.load(f, n) for n in HOW.names[len(told) :]]
     how = f.alloca("i64", len(told), align=8)
     for k, value in enumerate(told):

@@ -24,8 +24,8 @@ from nacre.codegen.isa import Isa
 from nacre.codegen.loops.analysis import reductions
 from nacre.codegen.loops.expressions import Storage
 from nacre.codegen.loops.transposed_copy import Tiling
-from nacre.codegen.loops.transposed_scan import Squares
-from nacre.codegen.loops.value_range import Bounds
+from nacre.codegen.loops.transposed_scan import TransposedScans
+from nacre.codegen.loops.value_range import ValueRanges
 from nacre.kernel.ast import Alloc, Expr, For, Kernel, Let, Stmt, statements
 from nacre.native.text import Module, Val
 
@@ -62,7 +62,7 @@ def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) ->
     return Generated(module.text(), name, tuple(writer.sizes), extent, writer.scratch_size)
 
 
-class Writer(Squares):
+class Writer(TransposedScans):
     """Writes one kernel function."""
 
     whole: Kernel
@@ -106,9 +106,9 @@ class Writer(Squares):
         return self.bounds.falls(e, self.extents)
 
     @cached_property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> ValueRanges:
         """What is known of the kernel's values, looked for where it is of use."""
-        return Bounds(self.whole)
+        return ValueRanges(self.whole)
 
     # ---- work items
 

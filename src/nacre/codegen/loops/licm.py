@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nacre.base.dims import Size
 from nacre.base.dtypes import int64
-from nacre.codegen.loops.non_temporal import Streams
+from nacre.codegen.loops.non_temporal import NonTemporalStores
 from nacre.kernel.affine import any_of, names, offset
 from nacre.kernel.ast import (
     Apply,
@@ -28,7 +28,7 @@ from nacre.kernel.ast import (
 from nacre.kernel.dependence import varying
 
 
-class Hoisting(Streams):
+class LoopInvariants(NonTemporalStores):
     """Values that move out of loops."""
 
     def hoist(self, s: For) -> set[str]:

@@ -44,7 +44,7 @@ def large_results(kernel: Kernel) -> frozenset[str]:
     return frozenset(large - loaded(kernel.body)) if large else frozenset()
 
 
-class Streams(Values):
+class NonTemporalStores(Values):
     """Stores past the caches in one kernel function."""
 
     streams: frozenset[str] = frozenset()  # the results that are written so

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from nacre.base.dims import Size, upper
 from nacre.base.errors import CompileError
 from nacre.codegen.loops.analysis import LIGHT, chained, directly, elementary, lanes_for, weight
-from nacre.codegen.loops.licm import Hoisting
+from nacre.codegen.loops.licm import LoopInvariants
 from nacre.codegen.loops.operations import register
 from nacre.codegen.loops.reductions import Lanes, LaneStack, Leaves, Reduction, Stack
 from nacre.kernel.ast import Buffer, For, Stmt
@@ -26,7 +26,7 @@ HELD = 4  # vectors of a block that wait in registers
 STRAIGHT = 8  # loops of at most so many rounds around a tree are written out
 
 
-class Folds(Hoisting):
+class ReductionLoops(LoopInvariants):
     """Folding loops of one kernel function."""
 
     buffers: dict[str, Buffer]

@@ -10,7 +10,7 @@ from nacre.base.errors import CompileError
 from nacre.codegen.loops.analysis import LIGHT, lanes_for, weight
 from nacre.codegen.loops.expressions import Storage
 from nacre.codegen.loops.operations import register
-from nacre.codegen.loops.reduction_loops import STRAIGHT, Folds
+from nacre.codegen.loops.reduction_loops import STRAIGHT, ReductionLoops
 from nacre.kernel.affine import names
 from nacre.kernel.ast import (
     Accumulate,
@@ -33,7 +33,7 @@ from nacre.native.text import Val, lanes_of, vec
 ON_STACK = 4096  # bytes of scratch that may lie on the machine stack
 
 
-class Statements(Folds):
+class Statements(ReductionLoops):
     """The statements of one kernel function."""
 
     scratch: Val

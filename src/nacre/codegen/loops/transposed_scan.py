@@ -20,7 +20,7 @@ from nacre.native.text import Val
 MOST = 2  # loads, and stores, whose squares there are registers for
 
 
-class Squares(Tiles):
+class TransposedScans(Tiles):
     """Loops along rows of one kernel function."""
 
     results: dict[tuple[str, tuple[Expr, ...]], list[Val]] | None = None  # what the rounds of a square store

@@ -15,14 +15,14 @@ from nacre.kernel.dependence import loaded
 
 
 @dataclass(frozen=True)
-class Greatest:
+class Maximum:
     """What an accumulator holds the greatest of, and the extents of the loops around that."""
 
     value: Expr
     extents: Mapping[str, Size]
 
 
-class Bounds:
+class ValueRanges:
     """What is known of a kernel's values."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -34,7 +34,7 @@ class Bounds:
         self.constant = {b.name for b in kernel.inputs} - stored
         accumulated = Counter(a for s in everything if isinstance(s, Accumulate) for a in s.accumulators)
         self.once = {a for a, count in accumulated.items() if count == 1} - stored
-        self.greatest: dict[str, Greatest] = {}
+        self.greatest: dict[str, Maximum] = {}
         self.compared: dict[tuple[int, int], tuple[Expr, Expr, bool]] = {}  # by identity, for as long as they live
         self._look(kernel.body, {})
 
@@ -90,10 +90,10 @@ class Bounds:
         return a == b and not isinstance(a, Local)
 
 
-def _greatest(s: Stmt, name: str, extents: Mapping[str, Size]) -> Greatest | None:
+def _greatest(s: Stmt, name: str, extents: Mapping[str, Size]) -> Maximum | None:
     """The expression whose maximum an accumulator holds after a statement that computes only this."""
     if isinstance(s, Accumulate) and s.op == "max" and s.accumulators == (name,):
-        return Greatest(s.values[0], extents)
+        return Maximum(s.values[0], extents)
     if isinstance(s, For):
         inside = {**extents, s.index: s.extent}
         return next((found for t in s.body if (found := _greatest(t, name, inside))), None)

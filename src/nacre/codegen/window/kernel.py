@@ -11,14 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.depthwise import Fold, Loader, PlaneKernel
+from nacre.codegen.convolution.depthwise import DepthwiseKernel, Loader, TapReduction
 from nacre.codegen.convolution.direct import Correlation
 from nacre.codegen.convolution.half import HALF_TYPES, Tensor, through_float
-from nacre.codegen.convolution.sequence import Count, Epilogue, Kernel, Steps, product
+from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Count, Kernel, Steps, product
 from nacre.codegen.isa import Isa
 from nacre.codegen.window.maximum import MaxKernel
-from nacre.codegen.window.non_overlapping import ApartMax, ApartMaxGrad, ApartSum, ApartSumGrad, is_apart
-from nacre.codegen.window.prologue import Before
+from nacre.codegen.window.non_overlapping import (
+    NonOverlappingMax,
+    NonOverlappingMaxGrad,
+    NonOverlappingSum,
+    NonOverlappingSumGrad,
+    is_non_overlapping,
+)
+from nacre.codegen.window.prologue import Prologue
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.kernel.order_window import Window
 from nacre.native.text import Function, Operand, Val
@@ -27,11 +33,11 @@ WIDEST = 8  # columns, and steps between columns, up to which a window's taps ar
 
 
 @dataclass(frozen=True)
-class Around:
+class Fused:
     """Pointwise work around a window: what its operand is computed of, and the epilogue with the buffers it reads."""
 
-    before: Before | None = None
-    epilogue: Epilogue | None = None
+    before: Prologue | None = None
+    epilogue: ConvolutionEpilogue | None = None
     operands: tuple[str, ...] = ()
 
     def kernel(self, isa: Isa, scalar: str, name: str, source: str, *buffers: str) -> Kernel:
@@ -40,10 +46,10 @@ class Around:
         return Kernel(isa, scalar, name, (*read, *buffers, *self.operands))
 
 
-ALONE = Around()
+ALONE = Fused()
 
 
-def max_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+def max_forward(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> Steps:
     """y = the largest tap of every window; buffers x, y."""
     if scalar in HALF_TYPES:
         return through_float(
@@ -55,8 +61,8 @@ def max_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -
             epilogue=around != ALONE,
         )
     k = around.kernel(isa, scalar, "max_window", "x", "y")
-    if is_apart(window):
-        return Steps((ApartMax(k, window, around.epilogue, around.operands, around.before).write(),))
+    if is_non_overlapping(window):
+        return Steps((NonOverlappingMax(k, window, around.epilogue, around.operands, around.before).write(),))
     return Steps((MaxKernel(k, window, around.epilogue, around.operands, around.before).write(),))
 
 
@@ -66,18 +72,18 @@ def blocked_max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
     return Steps((MaxKernel(k, window, block=CHANNEL_BLOCK).write(),))
 
 
-def max_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+def max_grad(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> Steps:
     """dx = dy where each window's first maximum was; buffers dy, x, dx; no half types."""
     k = around.kernel(isa, scalar, "max_window_dx", "dy", "x", "dx")
-    if is_apart(window):
-        return Steps((ApartMaxGrad(k, window, around.epilogue, around.operands, around.before).write(),))
-    index = PlaneKernel(k, _forward(window), MaxIndexFold(window))
+    if is_non_overlapping(window):
+        return Steps((NonOverlappingMaxGrad(k, window, around.epilogue, around.operands, around.before).write(),))
+    index = DepthwiseKernel(k, _forward(window), MaxIndexReduction(window))
     size = window.rows.out * window.columns.out * k.element
-    kernel = _plane_kernel(k, _gradient(window), MaxGradFold(window, index), around, descending=True, scratch=size)
+    kernel = _plane_kernel(k, _gradient(window), MaxGradReduction(window, index), around, descending=True, scratch=size)
     return Steps((kernel.write("dx", window.channels),))
 
 
-def sum_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+def sum_forward(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> Steps:
     """y = the sum of every window; buffers x, y."""
     if scalar in HALF_TYPES:
         return through_float(
@@ -89,13 +95,13 @@ def sum_forward(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -
             epilogue=around != ALONE,
         )
     k = around.kernel(isa, scalar, "sum_window", "x", "y")
-    if is_apart(window):
-        return Steps((ApartSum(k, window, around.epilogue, around.operands, around.before).write(),))
-    kernel = _plane_kernel(k, _forward(window), SumFold("x", (window.rows.size, window.columns.size)), around)
+    if is_non_overlapping(window):
+        return Steps((NonOverlappingSum(k, window, around.epilogue, around.operands, around.before).write(),))
+    kernel = _plane_kernel(k, _forward(window), SumReduction("x", (window.rows.size, window.columns.size)), around)
     return Steps((kernel.write("y", window.channels),))
 
 
-def sum_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> Steps:
+def sum_grad(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> Steps:
     """dx = the sum of dy over the windows that hold a pixel; buffers dy, dx."""
     if scalar in HALF_TYPES:
         return through_float(
@@ -107,16 +113,16 @@ def sum_grad(isa: Isa, scalar: str, window: Window, around: Around = ALONE) -> S
             epilogue=around != ALONE,
         )
     k = around.kernel(isa, scalar, "sum_window_dx", "dy", "dx")
-    if is_apart(window):
-        return Steps((ApartSumGrad(k, window, around.epilogue, around.operands, around.before).write(),))
-    fold = SumFold("dy", (window.rows.out, window.columns.out))
+    if is_non_overlapping(window):
+        return Steps((NonOverlappingSumGrad(k, window, around.epilogue, around.operands, around.before).write(),))
+    fold = SumReduction("dy", (window.rows.out, window.columns.out))
     return Steps((_plane_kernel(k, _gradient(window), fold, around, descending=True).write("dx", window.channels),))
 
 
 def _plane_kernel(
-    k: Kernel, c: Correlation, fold: Fold, around: Around, *, descending: bool = False, scratch: int = 0
-) -> PlaneKernel:
-    return PlaneKernel(
+    k: Kernel, c: Correlation, fold: TapReduction, around: Fused, *, descending: bool = False, scratch: int = 0
+) -> DepthwiseKernel:
+    return DepthwiseKernel(
         k,
         c,
         fold,
@@ -173,7 +179,7 @@ def _plane(k: Kernel, name: str, plane: Val, rows: int, columns: int) -> Val:
     return k.f.gep(k.pointers[name], product(k.f, plane, rows * columns), k.scalar)
 
 
-class MaxIndexFold:
+class MaxIndexReduction:
     """The number of the first tap that is a maximum, as a floating-point value; -1 without taps."""
 
     def __init__(self, window: Window) -> None:
@@ -202,10 +208,10 @@ class MaxIndexFold:
         return state[1]
 
 
-class MaxGradFold:
+class MaxGradReduction:
     """The gradients of the windows whose first maximum is here."""
 
-    def __init__(self, window: Window, index: PlaneKernel) -> None:
+    def __init__(self, window: Window, index: DepthwiseKernel) -> None:
         self.window, self.index = window, index
 
     def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
@@ -231,7 +237,7 @@ class MaxGradFold:
         return state[0]
 
 
-class SumFold:
+class SumReduction:
     """The sum of the taps, from +0."""
 
     def __init__(self, source: str, shape: tuple[int, int]) -> None:

@@ -11,8 +11,18 @@ from collections.abc import Sequence
 
 from nacre.codegen.convolution.depthwise import spread_pointers, store_lanes
 from nacre.codegen.convolution.direct import row_table
-from nacre.codegen.convolution.sequence import Count, Epilogue, Kernel, Place, Step, product, round_up, split, total
-from nacre.codegen.window.prologue import Bands, Before
+from nacre.codegen.convolution.sequence import (
+    ConvolutionEpilogue,
+    Count,
+    Kernel,
+    Place,
+    Step,
+    product,
+    round_up,
+    split,
+    total,
+)
+from nacre.codegen.window.prologue import Prologue, RowPanels
 from nacre.kernel.order_window import Window
 from nacre.native.text import Function, Operand, Val
 
@@ -30,9 +40,9 @@ class MaxKernel:
         self,
         k: Kernel,
         window: Window,
-        epilogue: Epilogue | None = None,
+        epilogue: ConvolutionEpilogue | None = None,
         operands: Sequence[str] = (),
-        before: Before | None = None,
+        before: Prologue | None = None,
         block: int = 1,
     ) -> None:
         self.k, self.window, self.epilogue, self.before, self.block = k, window, epilogue, before, block
@@ -51,7 +61,7 @@ class MaxKernel:
         self.first = int(bool(taps) and all(taps))  # taps that every row has
         self.table = row_table(k, taps)
         size = round_up(self.pitch, k.lanes) * k.element
-        bands = None if self.before is None else Bands(k, taps, (rows.size, columns.size), self.before, size)
+        bands = None if self.before is None else RowPanels(k, taps, (rows.size, columns.size), self.before, size)
         with f.loop("clear", 0, round_up(self.pitch, k.lanes), k.lanes) as at:
             f.store(self._nothing(), f.gep(f["scratch"], at.index, k.scalar))
         with f.loop("plane", f["lo"], f["hi"]) as plane:

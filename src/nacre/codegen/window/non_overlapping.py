@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from functools import partial, reduce
 
 from nacre.codegen.convolution.depthwise import interleaved, lane_set, masked_load, store_lanes
-from nacre.codegen.convolution.sequence import Count, Epilogue, Kernel, Place, Step, split
-from nacre.codegen.window.prologue import Bands, Before
+from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Count, Kernel, Place, Step, split
+from nacre.codegen.window.prologue import Prologue, RowPanels
 from nacre.kernel.order_window import Window
 from nacre.native.text import Operand, Val
 
 MOST_ROWS = 4  # of a window
 
 
-def is_apart(w: Window) -> bool:
+def is_non_overlapping(w: Window) -> bool:
     """Whether this kernel serves a window: one or two columns, few rows, without gaps, margins or spread taps."""
     axes = w.rows, w.columns
     return (
@@ -29,11 +29,16 @@ def is_apart(w: Window) -> bool:
     )
 
 
-class ApartKernel:
+class NonOverlappingKernel:
     """What the kernels of one window have in common; a work item is a plane."""
 
     def __init__(
-        self, k: Kernel, window: Window, epilogue: Epilogue | None, operands: Sequence[str], before: Before | None
+        self,
+        k: Kernel,
+        window: Window,
+        epilogue: ConvolutionEpilogue | None,
+        operands: Sequence[str],
+        before: Prologue | None,
     ) -> None:
         self.k, self.window, self.epilogue, self.before = k, window, epilogue, before
         self.operands = tuple(k.pointers[name] for name in operands)
@@ -60,7 +65,7 @@ class ApartKernel:
         store_lanes(f, value, f.gep(k.pointers[out], offset, k.scalar), mask)
 
 
-class ApartForward(ApartKernel, ABC):
+class NonOverlappingForward(NonOverlappingKernel, ABC):
     """Writes the kernel of windows' values; buffers x (or what it is computed of), y."""
 
     @abstractmethod
@@ -103,7 +108,7 @@ class ApartForward(ApartKernel, ABC):
         return self.before.compute(f, Place(f.i64(self.channel), offset, mask, self.read), k.lanes)
 
 
-class ApartMax(ApartForward):
+class NonOverlappingMax(NonOverlappingForward):
     """Writes the kernel of maxima."""
 
     def _value(self, rows: Sequence[list[Val]]) -> Val:
@@ -112,14 +117,14 @@ class ApartMax(ApartForward):
         return reduce(larger, more, best)
 
 
-class ApartSum(ApartForward):
+class NonOverlappingSum(NonOverlappingForward):
     """Writes the kernel of sums."""
 
     def _value(self, rows: Sequence[list[Val]]) -> Val:
         return reduce(self.k.f.fadd, (tap for row in rows for tap in self._taps(row)), self.k.f.zero(self.k.vector))
 
 
-class ApartGrad(ApartKernel, ABC):
+class NonOverlappingGrad(NonOverlappingKernel, ABC):
     """Writes the kernel of gradients; buffers dy (or what it is computed of), dx."""
 
     @abstractmethod
@@ -131,7 +136,7 @@ class ApartGrad(ApartKernel, ABC):
         k, w, f = self.k, self.window, self.k.f
         rows, columns = w.rows, w.columns
         read = [((0, row),) for row in range(rows.out)]
-        bands = None if self.before is None else Bands(k, read, (rows.out, columns.out), self.before, 0)
+        bands = None if self.before is None else RowPanels(k, read, (rows.out, columns.out), self.before, 0)
         with f.loop("plane", f["lo"], f["hi"]) as plane:
             _, self.channel = split(f, plane.index, w.channels)
             self.start = f.mul(plane.index, rows.size * columns.size)
@@ -189,14 +194,14 @@ class ApartGrad(ApartKernel, ABC):
             self._store("dx", zero, f.add(self.start, first + whole), left)
 
 
-class ApartSumGrad(ApartGrad):
+class NonOverlappingSumGrad(NonOverlappingGrad):
     """Writes the kernel of the gradients of sums."""
 
     def _spread(self, g: Val, lines: Sequence[Val], pixels: int) -> list[Val]:
         return [g] * (self.across * len(lines))
 
 
-class ApartMaxGrad(ApartGrad):
+class NonOverlappingMaxGrad(NonOverlappingGrad):
     """Writes the kernel of the gradients of maxima, which also reads x."""
 
     def _spread(self, g: Val, lines: Sequence[Val], pixels: int) -> list[Val]:

@@ -17,21 +17,21 @@ LEAST_ROWS = 8  # of results in a band, so that few rows are computed twice
 
 
 @dataclass(frozen=True)
-class Before:
+class Prologue:
     """How a vector of what a window reads is computed, and the names of the buffers that this reads."""
 
     compute: Callable[[Function, Place, int], Val]
     names: tuple[str, ...]
 
 
-class Bands:
+class RowPanels:
     """The rows of results in bands, and for each band the rows that its windows read.
 
     `rows` are the taps of each row of results in planes of `shape`; the scratch memory begins `at` bytes from the
     kernel's.
     """
 
-    def __init__(self, k: Kernel, rows: Sequence[Taps], shape: tuple[int, int], before: Before, at: int) -> None:
+    def __init__(self, k: Kernel, rows: Sequence[Taps], shape: tuple[int, int], before: Prologue, at: int) -> None:
         self.k, self.rows, self.shape, self.before = k, rows, shape, before
         self.operands = tuple(k.pointers[name] for name in before.names)
         self.at = round_up(at, 64)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nacre.base.identity_cache import known_by_identity
+from nacre.base.identity_cache import cached_by_identity
 from nacre.base.records import dataclass
 from nacre.kernel.ast import Buffer, Expr, For, If, Kernel, Load, Stmt, Store, While, children, expressions
 from nacre.runtime.flow import Kind, Loop, Row, Tree, lives, loops, settled, walk
@@ -29,7 +29,7 @@ class Carry:
     result: int
 
 
-@known_by_identity
+@cached_by_identity
 def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
     """Pairs (input, output) of a kernel such that the output may be written over the input."""
     body = kernel.body
@@ -38,12 +38,12 @@ def overwritable(kernel: Kernel) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for i, x in enumerate(kernel.inputs):
         for o, y in enumerate(kernel.outputs):
-            if alike(x, y) and _before(body, x.name, y.name):
+            if same_layout(x, y) and _before(body, x.name, y.name):
                 found.append((i, o))
     return found
 
 
-def alike(x: Buffer, y: Buffer) -> bool:
+def same_layout(x: Buffer, y: Buffer) -> bool:
     """Whether two buffers have their elements in the same places, each in one of its own."""
     steps = zip(x.shape, x.strides or (), strict=False)
     return (
@@ -100,7 +100,7 @@ class _Accesses:
     stores: dict[str, list[tuple[Expr, ...]]]
 
 
-@known_by_identity
+@cached_by_identity
 def _accesses(s: Stmt) -> _Accesses:
     found = _Accesses({}, {})
     todo = list(expressions(s))

@@ -18,7 +18,7 @@ from nacre.codegen.loops.operations import memory
 from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import Node
 from nacre.compile.lowering.cache import lower_over
-from nacre.compile.lowering.inline_emission import computed, straight
+from nacre.compile.lowering.inline_emission import computed, inline_body
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer, Stmt, Store
 from nacre.native.text import Function, Val, lanes_of, scalar_of, vec
@@ -44,7 +44,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Ending:
+class EpilogueCode:
     """The straight code of a cluster over a convolution's result, what it reads beside that, and what it writes.
 
     `output` takes the place of the convolution's result; `others` are written beside it, and where it `keeps` that, the
@@ -109,19 +109,19 @@ def _store(f: Function, value: Val, pointer: Val, place: Place) -> None:
 
 
 @dataclass(frozen=True)
-class Ended:
+class FusedEpilogue:
     """An ending, the views that it reads, and the values that it writes; the convolution's replacement comes first.
 
     `cost` is that of an element, roughly, in instructions.
     """
 
-    ending: Ending
+    ending: EpilogueCode
     reads: tuple[View, ...]
     writes: tuple[Var, ...]
     cost: int
 
 
-def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
+def fused_epilogue(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> FusedEpilogue | None:
     """The fused ending of a convolution by a cluster; with `keeps`, the convolution's own result is stored too.
 
     None if the generator does not support it.
@@ -142,8 +142,8 @@ def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
     operands, others = [operand(kernel.inputs[k]) for k in read], [operand(kernel.outputs[k]) for k in beside]
     if any(o is None for o in (*operands, *others)):
         return None
-    ending = Ending(
-        straight(kernel),
+    ending = EpilogueCode(
+        inline_body(kernel),
         kernel.inputs[mine[0]].name,
         tuple(o for o in operands if o),
         kernel.outputs[main[0]].name,
@@ -151,7 +151,7 @@ def ended(fusion: Fusion, node: Node, e: Equation, keeps: bool) -> Ended | None:
         keeps,
     )
     written = [lowered.writes[main[0]], *(lowered.writes[k] for k in beside), *([raw] if keeps else [])]
-    return Ended(ending, tuple(lowered.reads[k] for k in read), tuple(written), lowered.cost)
+    return FusedEpilogue(ending, tuple(lowered.reads[k] for k in read), tuple(written), lowered.cost)
 
 
 def grouped(domain: Shape, shape: Shape) -> tuple[tuple[int, ...], ...] | None:

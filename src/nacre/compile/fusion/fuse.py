@@ -21,7 +21,7 @@ from nacre.base.dims import Size
 from nacre.base.progress import progress
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, row_major
-from nacre.compile.fusion.graph import Node, current, is_finished, ordered
+from nacre.compile.fusion.graph import Node, current, ordered, takes_epilogue
 from nacre.compile.passes.layout import layouts as chosen
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
 from nacre.ir.primitive import Element, Layout, Operand, Primitive, Reduce, Template
@@ -304,7 +304,7 @@ class _Fuser:
                 isinstance(x, Var)
                 and x in self.producer
                 and x.type.shape == node.domain
-                and is_finished(self.producer[x])
+                and takes_epilogue(self.producer[x])
                 for e in node.equations
                 for x in e.inputs
             )

@@ -13,14 +13,14 @@ from functools import lru_cache
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.base.records import dataclass
-from nacre.codegen.gemm.kernel import Contraction, Operand
+from nacre.codegen.gemm.kernel import Gemm, Operand
 from nacre.codegen.isa import Isa
-from nacre.compile.buffers.reuse import alike
+from nacre.compile.buffers.reuse import same_layout
 from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import FINISHED, WINDOWS, Node
 from nacre.compile.lowering.cache import lower_over
-from nacre.compile.lowering.constants_to_operands import apart, literal
-from nacre.compile.lowering.inline_emission import computed, straight
+from nacre.compile.lowering.constants_to_operands import literal, split_constants
+from nacre.compile.lowering.inline_emission import computed, inline_body
 from nacre.compile.lowering.kernel_selection import (
     Factor,
     Form,
@@ -45,7 +45,7 @@ Finishing = Mapping[Node, tuple[Node, bool]]  # clusters, the products that they
 
 
 @dataclass(frozen=True)
-class Ending:
+class FusedGemm:
     """A product, the cluster that finishes it, and the cluster's kernel over batch, rows and columns."""
 
     product: Equation
@@ -54,7 +54,7 @@ class Ending:
     over: tuple[tuple[View, Var], ...]  # operands, and what may be written over them
 
 
-def endings(fusion: Fusion) -> Finishing:
+def epilogues(fusion: Fusion) -> Finishing:
     """For each cluster that can finish a product or a window: its node, and whether the raw result is wanted too."""
     place = {n: k for k, n in enumerate(fusion.nodes)}
     read = readers(fusion)
@@ -123,7 +123,7 @@ def build(
         form = product_form(isa, e, a, b)
         if lowered is not None and raw is not None and form is not None and _in_place(lowered, e.outputs[0], raw):
             over = _over(lowered, views, frozenset(fusion.graph.inputs))
-            return _finished(isa, form, Ending(e, lowered, raw if keeps else None, over), a, b, views)
+            return _finished(isa, form, FusedGemm(e, lowered, raw if keeps else None, over), a, b, views)
     return None
 
 
@@ -137,10 +137,12 @@ def _in_place(lowered: Lowered, result: Var, strides: tuple[Size, ...]) -> bool:
     )
 
 
-def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor, views: Sequence[View]) -> TemplateStep | None:
+def _finished(
+    isa: Isa, form: Form, ending: FusedGemm, a: Factor, b: Factor, views: Sequence[View]
+) -> TemplateStep | None:
     """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
     given, raw = ending.lowered.kernel, ending.product.outputs[0]
-    kernel, numbers = apart(given)
+    kernel, numbers = split_constants(given)
     if len(given.buffers) > WIDEST or any(b.dtype.bits == 16 and b.dtype.is_float for b in kernel.buffers):
         return None
     mine = [k for k, v in enumerate(ending.lowered.reads) if v.base is raw]
@@ -153,7 +155,7 @@ def _finished(isa: Isa, form: Form, ending: Ending, a: Factor, b: Factor, views:
     code, plan = _contraction(
         isa,
         form,
-        straight(kernel),
+        inline_body(kernel),
         kernel.inputs[mine[0]].name,
         kinds,
         results,
@@ -180,7 +182,7 @@ def _over(lowered: Lowered, views: Sequence[View], given: Collection[Atom]) -> t
         (view, v)
         for view, x in zip(lowered.reads, lowered.kernel.inputs, strict=True)
         for v, y in zip(lowered.writes, lowered.kernel.outputs, strict=True)
-        if view.base in given and view.offset == 0 and bases.count(view.base) == 1 and alike(x, y)
+        if view.base in given and view.offset == 0 and bases.count(view.base) == 1 and same_layout(x, y)
     )
 
 
@@ -217,7 +219,7 @@ def _contraction(
     keeps: bool,
     over: bool,
     level: bool,
-) -> tuple[Code, Contraction]:
+) -> tuple[Code, Gemm]:
     def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
         values = {mine: sums}
         for (name, _, held), x in zip(operands, loads, strict=True):

@@ -136,7 +136,7 @@ def ordered(nodes: set[Node]) -> list[Node]:
     return order
 
 
-def is_finished(e: Equation) -> bool:
+def takes_epilogue(e: Equation) -> bool:
     """Whether the generator of an equation supports a fused ending."""
     low = e.primitive.lowering
     return e.primitive.name in WINDOWS or (isinstance(low, Template) and low.name in FINISHED)

@@ -15,14 +15,23 @@ from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import Place, Steps
 from nacre.codegen.isa import Isa
 from nacre.codegen.window import kernel as kernels
-from nacre.codegen.window.prologue import Before
+from nacre.codegen.window.prologue import Prologue
 from nacre.compile.fusion import convolution_epilogue
-from nacre.compile.fusion.convolution_epilogue import WIDEST, Ended, Ending, Operand, grouped, is_whole, load, operand
+from nacre.compile.fusion.convolution_epilogue import (
+    WIDEST,
+    EpilogueCode,
+    FusedEpilogue,
+    Operand,
+    grouped,
+    is_whole,
+    load,
+    operand,
+)
 from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.gemm_epilogue import readers
 from nacre.compile.fusion.graph import WINDOWS, Node
 from nacre.compile.lowering.cache import lower_over
-from nacre.compile.lowering.inline_emission import computed, straight
+from nacre.compile.lowering.inline_emission import computed, inline_body
 from nacre.compile.lowering.kernel_selection import Attempt, Builder, TemplateStep, launches, strided, written_beside
 from nacre.compile.lowering.kernel_selection import Place as Where
 from nacre.compile.passes.layout import is_dense
@@ -40,7 +49,7 @@ _FORMS = {
 }
 
 
-def described(e: Equation) -> Window | None:
+def window_of(e: Equation) -> Window | None:
     """An equation's window where kernels are written for it: of floats, narrow, every size but the batch known."""
     image = in_planes(e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type)
     dtype, p = image.dtype, e.params
@@ -63,7 +72,7 @@ def described(e: Equation) -> Window | None:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class PrologueCode:
     """The straight code of a cluster that computes what a window reads, and what it reads itself."""
 
     body: tuple[Stmt, ...]
@@ -84,15 +93,15 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class Begun:
+class FusedPrologue:
     """A beginning, the views that it reads, and the instructions of an element, roughly."""
 
-    beginning: Beginning
+    beginning: PrologueCode
     reads: tuple[View, ...]
     cost: int
 
 
-def beginnings(fusion: Fusion, finishing: Collection[Node]) -> Mapping[Node, Node]:
+def prologues(fusion: Fusion, finishing: Collection[Node]) -> Mapping[Node, Node]:
     """For windows the pointwise clusters that compute what they alone read, and finish nothing else."""
     nodes = [n for n in fusion.nodes if n.opaque and n.equations[0].primitive.name in WINDOWS]
     if not nodes:
@@ -107,13 +116,13 @@ def _before(fusion: Fusion, node: Node, read: Mapping[Var, set[Node | None]]) ->
     (e,) = node.equations
     v, *others = (fusion.views[x].base for x in e.inputs)
     cluster = fusion.inside.get(v) if isinstance(v, Var) else None
-    if cluster is None or cluster.axes is not None or v in others or v in fusion.flat or described(e) is None:
+    if cluster is None or cluster.axes is not None or v in others or v in fusion.flat or window_of(e) is None:
         return None
     stored = {y for q in cluster.equations for y in q.outputs if y in fusion.stored}
     return cluster if stored == {v} and read[v] == {node} else None  # type: ignore[index]
 
 
-def begun(fusion: Fusion, cluster: Node, e: Equation) -> Begun | None:
+def fused_prologue(fusion: Fusion, cluster: Node, e: Equation) -> FusedPrologue | None:
     """How a cluster begins a window; None where the generator cannot write it."""
     type, view = e.inputs[0].type, fusion.views[e.inputs[0]]
     assert cluster.domain is not None
@@ -127,13 +136,15 @@ def begun(fusion: Fusion, cluster: Node, e: Equation) -> Begun | None:
     operands = [operand(b) for b in inputs]
     if not is_whole(output) or any(o is None for o in operands):
         return None
-    beginning = Beginning(straight(lowered.kernel), tuple(o for o in operands if o), output.name)
-    return Begun(beginning, lowered.reads, lowered.cost)
+    beginning = PrologueCode(inline_body(lowered.kernel), tuple(o for o in operands if o), output.name)
+    return FusedPrologue(beginning, lowered.reads, lowered.cost)
 
 
-def ended(fusion: Fusion, cluster: Node, e: Equation, keeps: bool) -> Ended | None:
+def fused_epilogue(fusion: Fusion, cluster: Node, e: Equation, keeps: bool) -> FusedEpilogue | None:
     """How a cluster ends a window; None where the generator cannot write it."""
-    return None if e.outputs[0].type.dtype.bits == 16 else convolution_epilogue.ended(fusion, cluster, e, keeps)
+    return (
+        None if e.outputs[0].type.dtype.bits == 16 else convolution_epilogue.fused_epilogue(fusion, cluster, e, keeps)
+    )
 
 
 # ---- steps
@@ -141,18 +152,23 @@ def ended(fusion: Fusion, cluster: Node, e: Equation, keeps: bool) -> Ended | No
 
 @lru_cache(maxsize=256)
 def _steps(
-    isa: Isa, name: str, scalar: str, about: Window, beginning: Beginning | None, ending: Ending | None
+    isa: Isa, name: str, scalar: str, about: Window, beginning: PrologueCode | None, ending: EpilogueCode | None
 ) -> Steps:
-    before = None if beginning is None else Before(beginning, beginning.names)
-    around = kernels.Around(before, ending, ending.names if ending is not None else ())
+    before = None if beginning is None else Prologue(beginning, beginning.names)
+    around = kernels.Fused(before, ending, ending.names if ending is not None else ())
     return _FORMS[name][0](isa, scalar, about, around)
 
 
 def window_steps(
-    isa: Isa, e: Equation, views: list[View], result: View, before: Begun | None = None, behind: Ended | None = None
+    isa: Isa,
+    e: Equation,
+    views: list[View],
+    result: View,
+    before: FusedPrologue | None = None,
+    behind: FusedEpilogue | None = None,
 ) -> list[TemplateStep] | list[int] | None:
     """The launch of a window's maximum or sum or of its gradient, and of clusters around it; None for the nest."""
-    about = described(e)
+    about = window_of(e)
     if about is None:
         return None
     missing = [k for k in strided(e, views) if k > 0 or before is None]
@@ -183,7 +199,7 @@ def _blocked(isa: Isa, scalar: str, about: Window) -> Steps:
 
 def blocked_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
     """The launch of a maximum of windows over images in blocks, which no nest serves."""
-    about = described(e)
+    about = window_of(e)
     assert about is not None
     if missing := strided(e, views):
         return missing

@@ -39,14 +39,14 @@ def _backward(isa: Isa, scores: Scores, results: tuple[str, ...]) -> tuple[Code,
     return Code(module.text(), about.name), about
 
 
-def attend_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+def attention_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
     """The launch of an attention, or the operands that must be made dense first."""
     queries = e.inputs[0].type.shape[-2]
     few = isinstance(queries, int) and queries <= FEW
     return _steps(e, views, result, ("Q", "K", "V"), RESULTS, partial(_forward, isa, few))
 
 
-def attend_grads_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+def attention_grad_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
     """The launch of an attention's derivative, or the operands that must be made dense first."""
     return _steps(e, views, result, ("Q", "K", "V", "G", "Most", "Shift"), GRADS, partial(_backward, isa))
 
@@ -140,4 +140,4 @@ def _launch(
     return TemplateStep(code, tuple(slots), heads, cost, 0, reads, writes, flops, about.cut, sizes)
 
 
-ATTENTION: dict[str, Builder] = {"attend": attend_steps, "attend_grads": attend_grads_steps}
+ATTENTION: dict[str, Builder] = {"attend": attention_steps, "attend_grads": attention_grad_steps}

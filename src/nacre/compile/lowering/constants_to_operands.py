@@ -23,7 +23,7 @@ NEAR = 4  # powers of two with an exponent up to here stay
 DIVISIONS = frozenset(("idiv", "rem"))
 
 
-def apart(kernel: Kernel) -> tuple[Kernel, tuple[Const, ...]]:
+def split_constants(kernel: Kernel) -> tuple[Kernel, tuple[Const, ...]]:
     """The kernel with scalar inputs, after its own, in the place of its numbers; and those numbers."""
     taken = {b.name for b in kernel.buffers} | {s.buffer.name for s in statements(kernel.body) if isinstance(s, Alloc)}
     names = (name for n in count() if (name := f"k{n}") not in taken)

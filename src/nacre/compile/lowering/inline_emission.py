@@ -9,7 +9,7 @@ from nacre.kernel.ast import Apply, Const, Expr, For, Kernel, Let, Load, Local, 
 from nacre.native.text import Function, Val
 
 
-def straight(kernel: Kernel) -> tuple[Stmt, ...]:
+def inline_body(kernel: Kernel) -> tuple[Stmt, ...]:
     """What a kernel does in the innermost of its loops, each of which has nothing beside the next."""
     body = kernel.body
     while len(body) == 1 and isinstance(body[0], For):

@@ -17,15 +17,15 @@ from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
 from nacre.codegen.convolution import kernel as convolutions
-from nacre.codegen.convolution.sequence import PLANES, Blocked, Count, Epilogue, Fill, Steps
+from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Fill, Steps
 from nacre.codegen.convolution.winograd import winograd
 from nacre.codegen.convolution.winograd_domain import POINTS
 from nacre.codegen.convolution.winograd_weight import winograd_weight
-from nacre.codegen.gemm.kernel import Contraction, contract, is_thin, shared_parts
+from nacre.codegen.gemm.kernel import Gemm, gemm, is_gemv, shared_parts
 from nacre.codegen.gemm.plan import contiguous, product_cut
-from nacre.codegen.gemm.prepack import kept_bytes
+from nacre.codegen.gemm.prepack import prepacked_bytes
 from nacre.codegen.isa import Isa
-from nacre.compile.fusion.convolution_epilogue import Ended, Ending
+from nacre.compile.fusion.convolution_epilogue import EpilogueCode, FusedEpilogue
 from nacre.compile.fusion.fuse import View
 from nacre.compile.passes.layout import dot_axes, is_dense, result_strides, run
 from nacre.compile.passes.nchwc import in_planes
@@ -49,7 +49,7 @@ class Scratch:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PrepackedOperand:
     """Memory in which an operand may stay packed from call to call."""
 
     of: View
@@ -57,7 +57,7 @@ class Standing:
     fill: Fill | None = None  # what makes it of a constant when a program is built, if that is known
 
 
-Place = View | Var | Scratch | Standing  # an operand's view, a result, a temporary, an operand packed
+Place = View | Var | Scratch | PrepackedOperand  # an operand's view, a result, a temporary, an operand packed
 ArgSlot = tuple[Place, Size] | Size  # an address with an offset in bytes, or a number
 
 
@@ -101,14 +101,14 @@ class Form:
 
 
 @lru_cache(maxsize=256)
-def _contraction(isa: Isa, form: Form) -> tuple[Code, Contraction]:
+def _contraction(isa: Isa, form: Form) -> tuple[Code, Gemm]:
     return product_code(isa, form)
 
 
-def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Contraction]:
-    """The kernel of a product, with an ending in the words of `contract`; the parts serve all of its form."""
+def product_code(isa: Isa, form: Form, **ending: Any) -> tuple[Code, Gemm]:
+    """The kernel of a product, with an ending in the words of `gemm`; the parts serve all of its form."""
     ending = ending or {"outputs": [form.result]}
-    module, plan = contract(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
+    module, plan = gemm(isa, form.dtype, thin=form.thin, matrix=form.matrix, name="nacre_kernel", **ending)
     shared, units = _shared(isa, form)
     rest, names = _beside(module, shared)
     return Code(module.text(), plan.name, (*units, Unit(rest.text(), names))), plan
@@ -161,7 +161,7 @@ def readings(e: Equation, views: Sequence[View]) -> list[tuple[int, Factor, Fact
     return [(split, a, b) for split, (a, b) in enumerate(_factors(e, views)) if a is not None and b is not None]
 
 
-def contract_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+def gemm_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
     """The launch of a matrix product, or the operands that must be made dense first."""
     found = readings(e, views)
     if not found:
@@ -190,13 +190,13 @@ def _is_thin(isa: Isa, dtype: DType, a: Factor, b: Factor) -> bool:
     m, n, k, *strides = (s if isinstance(s, int) else -1 for s in numbers)
     if -1 in (m, n, k, *strides) or not (1 in (m, n) or k * max(m, n) >= STREAMED):
         return False
-    return is_thin(isa, dtype, m, n, k, contiguous(*strides))
+    return is_gemv(isa, dtype, m, n, k, contiguous(*strides))
 
 
 def product_step(
     e: Equation,
     code: Code,
-    plan: Contraction,
+    plan: Gemm,
     a: Factor,
     b: Factor,
     views: Sequence[View],
@@ -244,14 +244,12 @@ def product_step(
     )
 
 
-def _standing(
-    plan: Contraction, view: View, batch: Size, size: tuple[Size, Size, Size], strides: tuple[Size, ...]
-) -> ArgSlot:
+def _standing(plan: Gemm, view: View, batch: Size, size: tuple[Size, Size, Size], strides: tuple[Size, ...]) -> ArgSlot:
     """Memory in which the second factor may stay packed; null where that does not pay."""
-    nbytes = kept_bytes(plan.tiling, *size, strides[2] == 1)
+    nbytes = prepacked_bytes(plan.tiling, *size, strides[2] == 1)
     if batch != 1 or not nbytes:
         return 0
-    return Standing(view, nbytes), 0
+    return PrepackedOperand(view, nbytes), 0
 
 
 # ---- convolutions
@@ -282,7 +280,7 @@ def _winograd(
     scalar: str,
     conv: Convolution,
     *,
-    epilogue: Epilogue | None = None,
+    epilogue: ConvolutionEpilogue | None = None,
     operands: Sequence[str] = (),
     blocked: Blocked = PLANES,
 ) -> Steps:
@@ -290,7 +288,12 @@ def _winograd(
 
 
 def _winograd_input_grad(
-    isa: Isa, scalar: str, conv: Convolution, *, epilogue: Epilogue | None = None, operands: Sequence[str] = ()
+    isa: Isa,
+    scalar: str,
+    conv: Convolution,
+    *,
+    epilogue: ConvolutionEpilogue | None = None,
+    operands: Sequence[str] = (),
 ) -> Steps:
     return winograd(isa, scalar, gradient_sides(conv), "dy", "dx", epilogue, operands)
 
@@ -300,7 +303,7 @@ def _winograd_weight_grad(isa: Isa, scalar: str, conv: Convolution) -> Steps:
 
 
 @dataclass(frozen=True)
-class Described:
+class ConvolutionForm:
     """What the generators are told of a convolution: the scalar type, the convolution, how images lie."""
 
     scalar: str
@@ -326,12 +329,12 @@ _GENERATORS: dict[str, tuple[Callable[..., Steps], tuple[str, str], str]] = {
 
 
 @lru_cache(maxsize=256)
-def _convolution_steps(isa: Isa, name: str, about: Described) -> Steps:
+def _convolution_steps(isa: Isa, name: str, about: ConvolutionForm) -> Steps:
     return _GENERATORS[name][0](isa, about.scalar, about.conv, **about.layout)
 
 
 @lru_cache(maxsize=256)
-def _ended_steps(isa: Isa, name: str, about: Described, ending: Ending) -> Steps:
+def _ended_steps(isa: Isa, name: str, about: ConvolutionForm, ending: EpilogueCode) -> Steps:
     return _GENERATORS[name][0](isa, about.scalar, about.conv, epilogue=ending, operands=ending.names, **about.layout)
 
 
@@ -347,7 +350,7 @@ def strided(e: Equation, views: Sequence[View]) -> list[int]:
     return [k for k, (x, v) in enumerate(zip(e.inputs, views, strict=True)) if not is_dense(x.type.shape, v.strides)]
 
 
-def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
+def convolution_steps(isa: Isa, e: Equation, views: list[View], result: View) -> list[TemplateStep] | list[int]:
     """The launches of a convolution or of one of its gradients; operands are dense."""
     missing = strided(e, views)
     if missing:
@@ -356,7 +359,9 @@ def convolve_steps(isa: Isa, e: Equation, views: list[View], result: View) -> li
     return _convolution(e, about.conv, _convolution_steps(isa, e.primitive.name, about), views, result, {})
 
 
-def ended_steps(isa: Isa, e: Equation, views: list[View], about: Ended) -> list[TemplateStep] | list[int]:
+def convolution_epilogue_steps(
+    isa: Isa, e: Equation, views: list[View], about: FusedEpilogue
+) -> list[TemplateStep] | list[int]:
     """The launches of a convolution with the cluster that ends it; operands are dense."""
     missing = strided(e, views)
     if missing:
@@ -377,12 +382,14 @@ def written_beside(steps: list[TemplateStep], others: Sequence[Var]) -> list[Tem
     return [*before, replace(last, reads=reads, writes=(*last.writes, *others))]
 
 
-def _described(e: Equation) -> Described:
+def _described(e: Equation) -> ConvolutionForm:
     """What the generators are told of an equation."""
     p = e.params
     x, w = _types(e)
     conv = convolution(x, w, p.get("stride", (1, 1)), p["padding"], p.get("dilation", (1, 1)), p["groups"])
-    return Described(e.outputs[0].type.dtype.memory, conv, Blocked(p.get("source", False), p.get("result", False)))
+    return ConvolutionForm(
+        e.outputs[0].type.dtype.memory, conv, Blocked(p.get("source", False), p.get("result", False))
+    )
 
 
 def _convolution(
@@ -407,7 +414,7 @@ def launches(steps: Steps, places: dict[str, Place], batch: Size, flops: Size, w
         name: Scratch(name, _count(count, batch), *fills.get(name, nothing)) for name, count in steps.workspaces.items()
     }
     standing = {
-        name: Standing(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
+        name: PrepackedOperand(_viewed(places[operand]), nbytes, fills.get(name, nothing)[1])
         for name, (operand, nbytes) in steps.packed.items()
     }
     places = places | spaces | standing
@@ -458,6 +465,6 @@ Builder = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[
 Attempt = Callable[[Isa, Equation, list[View], View], list[TemplateStep] | list[int] | None]  # None: cannot serve it
 
 BUILDERS: dict[str, Builder] = {
-    "contract": contract_steps,
-    **dict.fromkeys(_GENERATORS, convolve_steps),
+    "contract": gemm_steps,
+    **dict.fromkeys(_GENERATORS, convolution_steps),
 }

@@ -38,7 +38,7 @@ from nacre.kernel.ast import (
     cast,
     size_expr,
 )
-from nacre.kernel.loop_partition import long_lanes, split_cases
+from nacre.kernel.loop_partition import long_lanes, partition_loops
 
 RECOMPUTE_COST = 4  # a full value dearer than this is kept for later passes rather than computed again
 
@@ -509,7 +509,7 @@ def lower(fusion: Fusion, node: Node, name: str) -> Lowered:
     built = second.build()
     if node.equations[0].outputs[0] in fusion.flat:
         return replace(built, kernel=long_lanes(built.kernel))
-    return replace(built, kernel=split_cases(built.kernel)) if apart else built
+    return replace(built, kernel=partition_loops(built.kernel)) if apart else built
 
 
 def lower_over(fusion: Fusion, node: Node, name: str, groups: Sequence[tuple[int, ...]]) -> Lowered | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nacre.base.dims import Dim, Size
-from nacre.base.identity_cache import known_by_identity
+from nacre.base.identity_cache import cached_by_identity
 from nacre.base.records import dataclass
-from nacre.compile.lowering.constants_to_operands import apart
+from nacre.compile.lowering.constants_to_operands import split_constants
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
@@ -35,7 +35,7 @@ GENERAL_NAME = "nacre_kernel"
 
 
 @dataclass(frozen=True)
-class General:
+class SymbolicKernel:
     """A kernel over symbols, the size that each symbol stands for, and the numbers of its last scalar inputs."""
 
     kernel: Kernel
@@ -97,10 +97,10 @@ class _Symbols:
                 return s
 
 
-@known_by_identity
-def generalise(kernel: Kernel) -> General:
+@cached_by_identity
+def with_symbolic_shapes(kernel: Kernel) -> SymbolicKernel:
     """A kernel whose sizes and strides are symbols (buffers must state their strides), and its constants inputs."""
-    kernel, scalars = apart(kernel)
+    kernel, scalars = split_constants(kernel)
     symbols = _Symbols()
     general = Kernel(
         GENERAL_NAME,
@@ -108,4 +108,4 @@ def generalise(kernel: Kernel) -> General:
         tuple(map(symbols.buffer, kernel.outputs)),
         symbols.body(kernel.body),
     )
-    return General(general, {str(symbol): size for size, symbol in symbols.names.items()}, scalars)
+    return SymbolicKernel(general, {str(symbol): size for size, symbol in symbols.names.items()}, scalars)

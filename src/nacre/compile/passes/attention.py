@@ -48,7 +48,7 @@ attend_p = Primitive("attend", _attend_type, Template("attend"), multiple=True)
 attend_grads_p = Primitive("attend_grads", _grads_type, Template("attend_grads"), multiple=True)
 
 
-def attend(graph: Graph) -> Graph:
+def fuse_attention(graph: Graph) -> Graph:
     """The graph with every attention as one equation, or two with its derivative."""
     if not any(e.primitive.name == "exp" or e.primitive is online_p for e in graph.equations):
         return graph

@@ -210,6 +210,6 @@ def sides(e: Equation) -> list[Run]:
     return [] if batch else [found for each in ends if (found := trimmed(shape, each)) is not None]
 
 
-def banded_type(type: TensorType, run: Run | None, length: int) -> TensorType:
+def strip_type(type: TensorType, run: Run | None, length: int) -> TensorType:
     """The type of a stretch of a value."""
     return type if run is None else type.with_shape(stretch(type.shape, run, length))

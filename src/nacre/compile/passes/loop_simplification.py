@@ -15,7 +15,7 @@ from nacre.ir.primitive import Flow
 from nacre.ir.rewrite import live_equations, without_calls
 
 
-def lean(graph: Graph) -> Graph:
+def simplify_loops(graph: Graph) -> Graph:
     """The graph with simplified control flow; calls are inlined first."""
     if not any(isinstance(e.primitive.lowering, Flow) for e in graph.equations):
         return graph

@@ -13,9 +13,9 @@ from nacre.ir.primitive import Element, Reduce
 from nacre.ir.rewrite import without_dead_code
 
 
-def remade(graph: Graph) -> Graph:
+def rematerialise(graph: Graph) -> Graph:
     """The graph in which such factors are computed just before they are read again."""
-    remaker = _Remaker(graph)
+    remaker = _Rematerialiser(graph)
     equations: list[Equation] = []
     for k, e in enumerate(graph.equations):
         if isinstance(e.primitive.lowering, Element | Reduce):
@@ -28,7 +28,7 @@ def remade(graph: Graph) -> Graph:
     return without_dead_code(Graph(graph.inputs, tuple(equations), graph.outputs, graph.name))
 
 
-class _Remaker:
+class _Rematerialiser:
     def __init__(self, graph: Graph) -> None:
         self.producer = {v: (k, e) for k, e in enumerate(graph.equations) for v in e.outputs}
         self.last = {x: k for k, e in enumerate(graph.equations) for x in e.inputs}  # the last that reads a value

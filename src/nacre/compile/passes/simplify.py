@@ -10,7 +10,7 @@ from typing import Any
 
 from nacre.base.types import TensorType
 from nacre.compile.passes.layout import dot_axes
-from nacre.compile.passes.loop_simplification import lean
+from nacre.compile.passes.loop_simplification import simplify_loops
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
 from nacre.ir.primitive import Element, Reduce
 from nacre.ir.rewrite import without_calls, without_dead_code
@@ -25,7 +25,7 @@ def simplify(graph: Graph) -> Graph:
     """The same function with fewer equations; every output is a value of its own."""
     return own_outputs(
         own_constants(
-            without_dead_code(widen_rows(turn_products(without_dead_code(share(lean(without_calls(graph)))))))
+            without_dead_code(widen_rows(turn_products(without_dead_code(share(simplify_loops(without_calls(graph)))))))
         )
     )
 

@@ -19,13 +19,13 @@ from nacre.base.records import dataclass
 from nacre.compile.passes.axis_propagation import (
     PRODUCTS,
     Run,
-    banded_type,
     follow,
     needs,
     plain,
     sides,
     stretch,
     stretched,
+    strip_type,
 )
 from nacre.compile.passes.simplify import own_constants, own_outputs
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
@@ -44,9 +44,9 @@ STREAMED = ((4 << 20, 1), (8 << 20, 2))  # a factor that every band reads: up to
 LONGEST = 3  # and for a larger one, which comes from memory each time
 
 
-def banded(graph: Graph) -> Graph:
+def strip_mine(graph: Graph) -> Graph:
     """The graph with loops over bands in place of such products and their readers."""
-    known = _Known(graph)
+    known = _Uses(graph)
     products = [e.outputs[0] for e in graph.equations if e.primitive.name in PRODUCTS]
     for v in products:
         e = known.made.get(v)
@@ -55,7 +55,7 @@ def banded(graph: Graph) -> Graph:
         rows = {r for x in e.inputs if (r := known.looked_up(x)) is not None and _is_large(r.outputs[0])}
         if rows or _is_large(v):
             found = next((g for run in sides(e) if (g := _group(known, e, run, rows)) is not None), None)
-            known = known if found is None else _Known(found.rewritten())
+            known = known if found is None else _Uses(found.rewritten())
     return graph if known.graph is graph else own_outputs(own_constants(known.graph))
 
 
@@ -63,7 +63,7 @@ def _is_large(v: Var) -> bool:
     return v.type.static and v.type.nbytes >= LARGE  # type: ignore[operator]
 
 
-class _Known:
+class _Uses:
     """A graph: which equation makes a value, and which read it."""
 
     def __init__(self, graph: Graph) -> None:
@@ -88,7 +88,7 @@ class _Known:
 class _Group:
     """A product, what goes along a run of it, and where the two meet the rest of the graph."""
 
-    known: _Known
+    known: _Uses
     seed: Equation
     run: Run
     bulk: int  # bytes of the product, or of what is looked up for it
@@ -298,12 +298,12 @@ class _Group:
                 else:
                     inputs.append(_known(whole, x) if held is None else cut[x, held])
             (v,) = builder.add(e.primitive, inputs, stretched(e, run, rows), e.source)
-            assert v.type is banded_type(e.outputs[0].type, run, rows)
+            assert v.type is strip_type(e.outputs[0].type, run, rows)
             inside[e.outputs[0]] = v
         return [_first(builder, inside[v], self.runs[v][0]) for v in self.results]
 
 
-def _group(known: _Known, seed: Equation, run: Run, rows: Collection[Equation]) -> _Group | None:
+def _group(known: _Uses, seed: Equation, run: Run, rows: Collection[Equation]) -> _Group | None:
     """The group of a product, whose factors may be `rows` of a table, along a run; None if it is not worth a loop."""
     bulk = max(v.type.nbytes for e in (seed, *rows) for v in e.outputs)  # type: ignore[type-var]
     group = _Group(known, seed, run, bulk, {seed.outputs[0]: run})  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ import numpy as np
 import nacre
 from nacre.base.dtypes import DType, dtype_named
 from nacre.base.errors import GraphError
-from nacre.base.gc_pause import uncollected
+from nacre.base.gc_pause import gc_paused
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
 from nacre.codegen.entry.driver import driver_text
@@ -40,7 +40,7 @@ MARK = ""  # the key that tells an object of ours from JSON's
 Layouts = Sequence[tuple[int, ...]]
 
 
-@uncollected()
+@gc_paused()
 def program(graph: Graph, layouts: Layouts | None = None) -> Executable:
     """The executable of a graph for this machine: read from disk, else compiled, and kept there for the next process.
 

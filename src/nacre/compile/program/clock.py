@@ -21,7 +21,7 @@ TEAM_WORD = 14  # of a plan's descriptor: how many threads it was bound for
 
 
 @dataclass(frozen=True)
-class Taken:
+class RunTimes:
     """One run: its seconds, and for each step its share of them and its threads' total busy time."""
 
     whole: float
@@ -29,7 +29,7 @@ class Taken:
     busy: np.ndarray
 
 
-class Clocked:
+class TimedRun:
     """An executable bound again for the current threads and choices, over buffers at given addresses.
 
     `bases` are the addresses of inputs and outputs.  Binding happens here, so that trial choices apply to it.
@@ -58,14 +58,14 @@ class Clocked:
             bool,
         )
 
-    def run(self) -> Taken:
+    def run(self) -> RunTimes:
         """One run; it overwrites the buffers as the plan says."""
         self.stamps[:] = 0
         seconds = timed_run(self.executable, self.bound, self.bases, self.workspace.address)
         each, busy = np.zeros(len(self.steps)), np.zeros(len(self.steps))
         if self.steps:
             each[self.steps], busy[self.steps] = divided(self.stamps[:, self.places], self.barriers)
-        return Taken(seconds, each, busy)
+        return RunTimes(seconds, each, busy)
 
 
 def timed_run(executable: Executable, bound: Any, bases: np.ndarray, workspace: int) -> float:

@@ -21,7 +21,7 @@ from nacre.codegen.gemm.plan import FEW
 from nacre.compile.buffers.reuse import Carry
 from nacre.compile.fusion.fuse import Fusion, View, large
 from nacre.compile.lowering.lower import copy_kernel
-from nacre.compile.passes.attention import attend
+from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.loop_simplification import unchanged
 from nacre.compile.passes.simplify import simplify
 from nacre.ir.graph import Atom, Equation, Graph, Var
@@ -128,7 +128,7 @@ def _results(child: Planner, places: Sequence[int]) -> None:
 
 def lean(graph: Graph) -> Graph:
     """A body as it is compiled."""
-    return attend(simplify(graph))
+    return fuse_attention(simplify(graph))
 
 
 # ---- loops

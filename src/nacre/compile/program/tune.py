@@ -17,7 +17,7 @@ import numpy as np
 
 from nacre.base.dims import evaluate
 from nacre.base.records import dataclass
-from nacre.compile.program.clock import Clocked
+from nacre.compile.program.clock import TimedRun
 from nacre.native.pool import pool
 from nacre.runtime import tunables
 from nacre.runtime.buffer import Buffer, allocate
@@ -29,7 +29,7 @@ MARGIN = 0.97  # of the usual option's time, below which another one replaces it
 
 
 @dataclass(frozen=True)
-class Found:
+class Choice:
     """What a search found about one choice: the options, the least and the median seconds of each, the one taken."""
 
     name: str
@@ -49,7 +49,7 @@ def wanted() -> bool:
     return os.environ.get("NACRE_TUNE", "").strip() not in ("", "0")
 
 
-def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: int = ROUNDS) -> list[Found]:
+def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: int = ROUNDS) -> list[Choice]:
     """Search a program's free choices, on zeros, and keep what is better than the model's; what has been kept stays.
 
     A program with loops or branches keeps the model's: on zeros it would not do what it does otherwise.
@@ -63,10 +63,10 @@ def tune(executable: Executable, sizes: dict[str, int] | None = None, rounds: in
     held = _buffers(executable, sizes)
     bases = [b.address for b in held]
     widest = max(len(options) for _, options in choices.values())
-    bindings: list[Clocked] = []
+    bindings: list[TimedRun] = []
     for k in range(widest):
         with tunables.trying({name: options[min(k, len(options) - 1)] for name, (_, options) in choices.items()}):
-            bindings.append(Clocked(executable, sizes, bases))
+            bindings.append(TimedRun(executable, sizes, bases))
     runs: list[list[Any]] = [[] for _ in bindings]
     for each in bindings:
         each.run()
@@ -96,11 +96,11 @@ def _choices(executable: Executable, sizes: dict[str, int]) -> dict[str, tuple[l
     return found
 
 
-def _decide(name: str, options: tuple[Any, ...], seconds: Sequence[Sequence[float]]) -> Found:
+def _decide(name: str, options: tuple[Any, ...], seconds: Sequence[Sequence[float]]) -> Choice:
     least, typical = tuple(map(min, seconds)), tuple(float(np.median(x)) for x in seconds)
     first = min(range(len(options)), key=lambda k: least[k])
     better = least[first] < MARGIN * least[0] and typical[first] < MARGIN * typical[0]
-    return Found(name, options, least, typical, first if better else 0)
+    return Choice(name, options, least, typical, first if better else 0)
 
 
 def _buffers(executable: Executable, sizes: dict[str, int]) -> list[Buffer]:

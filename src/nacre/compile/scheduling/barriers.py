@@ -16,7 +16,7 @@ FURTHEST = 4  # epochs that a launch moves up
 UNBOUNDED = 64  # what a size without a maximum is taken for where memory is compared
 
 
-def arranged(steps: Sequence[Launch]) -> list[int]:
+def barrier_order(steps: Sequence[Launch]) -> list[int]:
     """The launches' numbers in the new order, for a straight program."""
     level: list[int] = []
     latest = 0
