@@ -16,6 +16,7 @@ from typing import Any
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
+from nacre.ir.axes import AxisRule
 from nacre.kernel.ast import Expr, Kernel
 
 Params = Mapping[str, Hashable]
@@ -157,6 +158,7 @@ class Primitive:
     batch: BatchRule | None = None
     multiple: bool = False  # several results, given as a tuple
     effects: bool = False  # must run even if its results are unused
+    axes: AxisRule | None = None
 
     def __post_init__(self) -> None:
         if self.name in _registry:

@@ -7,10 +7,13 @@ operands directly: two of one narrow dtype, or a row and narrow weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from nacre.base.dtypes import PROMOTION, DType, float32
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import TensorType
+from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, trimmed
+from nacre.ir.graph import Equation
 from nacre.ir.primitive import Multilinear, Primitive, Template
 from nacre.ops.pointwise import cast, mul
 from nacre.ops.rules import require_axis, require_dtype, require_kind
@@ -149,7 +152,47 @@ def _dot_batch(
     return dot(a, b, summed, side, dtype), place
 
 
-dot_p = Primitive("dot", _dot_type, Template("contract"), Multilinear((_left, _right)), _dot_batch)
+def dot_axes(e: Equation) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+    """For each factor of a product its (batch, free, contracted) axes."""
+    (ca, cb), (ba, bb) = e.params["contract"], e.params["batch"]
+    a, b = (x.type.rank for x in e.inputs)
+    return (ba, _others(a, ba, ca), ca), (bb, _others(b, bb, cb), cb)
+
+
+def _others(rank: int, *taken: tuple[int, ...]) -> tuple[int, ...]:
+    used = {a for axes in taken for a in axes}
+    return tuple(k for k in range(rank) if k not in used)
+
+
+def _needs(e: Equation, run: Run) -> Needs | None:
+    """Free axes of one factor; batches and both at once are left."""
+    (batch, left, _), (_, right, _) = dot_axes(e)
+    if batch:
+        return None
+    if run[1] <= len(left):
+        held = neighbours(left[slice(*run)])
+        return None if held is None else (held, None)
+    if run[0] < len(left):
+        return None
+    held = neighbours(right[run[0] - len(left) : run[1] - len(left)])
+    return None if held is None else (None, held)
+
+
+def _strip(e: Equation, run: Run, wanted: Needs) -> dict[str, Any]:
+    pairs = zip(e.params["contract"], wanted, strict=True)
+    return {"contract": tuple(tuple(axes if held is None else moved(axes, held)) for axes, held in pairs)}
+
+
+def _factors(e: Equation) -> list[Run]:
+    (batch, left, _), (_, right, _) = dot_axes(e)
+    ends = (0, len(left)), (len(left), len(left) + len(right))
+    shape = e.outputs[0].type.shape
+    return [] if batch else [found for each in ends if (found := trimmed(shape, each)) is not None]
+
+
+_axes = AxisRule(_needs, strip=_strip, factors=_factors)
+
+dot_p = Primitive("dot", _dot_type, Template("contract"), Multilinear((_left, _right)), _dot_batch, axes=_axes)
 
 
 # ---- operands of narrower types
@@ -204,4 +247,5 @@ widened_dot_p = Primitive(
     Template("contract"),
     Multilinear((_widened_left, _widened_right)),
     _dot_batch,
+    axes=_axes,
 )

@@ -13,6 +13,8 @@ from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType, float32, int64, uint64
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType, row_major
+from nacre.ir.axes import AxisRule, Needs, Run
+from nacre.ir.graph import Equation
 from nacre.ir.primitive import Element, Linear, Nest, Operand, Primitive
 from nacre.kernel.ast import (
     Alloc,
@@ -365,12 +367,19 @@ def _kept(read: Any) -> tuple[Any, ...]:
     return of_x, None, of_updates
 
 
+def _take_needs(e: Equation, run: Run) -> Needs | None:
+    axis, indices = e.params["axis"], e.inputs[1].type
+    within = axis <= run[0] and run[1] <= axis + indices.rank
+    return (None, (run[0] - axis, run[1] - axis)) if within else None
+
+
 take_p = Primitive(
     "take",
     _take_type,
     Element(_take_element),
     Linear((_zeros_added(take_add), None)),
     _take_batch,
+    axes=AxisRule(_take_needs, strip=lambda e, run, wanted: {}, is_lookup=True),
 )
 take_add_p = Primitive(
     "take_add",
@@ -441,12 +450,17 @@ def _scatter_add_batch(inputs: Sequence[Value], batched: Batched, axis: int) -> 
     return scatter_add(x, indices, updates, axis + 1), 0
 
 
+def _gather_needs(e: Equation, run: Run) -> Needs | None:
+    return None if run[0] <= e.params["axis"] < run[1] else (run, run)
+
+
 gather_p = Primitive(
     "gather",
     _gather_type,
     Element(_gather_element),
     Linear((_zeros_added(scatter_add), None)),
     _gather_batch,
+    axes=AxisRule(_gather_needs, lambda e, run: run),
 )
 scatter_add_p = Primitive(
     "scatter_add",

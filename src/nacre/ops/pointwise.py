@@ -18,6 +18,8 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.types import Shape, TensorType
+from nacre.ir.axes import AxisRule, Needs, Run
+from nacre.ir.graph import Equation
 from nacre.ir.primitive import (
     BatchRule,
     Constant,
@@ -123,10 +125,16 @@ def _fill_type(value: Number, shape: Shape, dtype: DType) -> TensorType:
     return TensorType(shape, dtype)
 
 
+def _filled(e: Equation, run: Run) -> Needs | None:
+    """Every stretch is like another, but along the axis that an element tells its place on."""
+    return None if "axis" in e.params and run[0] <= e.params["axis"] < run[1] else ()
+
+
 fill_p = Primitive(
     "fill",
     _fill_type,
     Element(lambda index, operands, types, result, value, shape, dtype: Const(value, dtype)),
+    axes=AxisRule(_filled, is_free=True),
 )
 
 
@@ -156,6 +164,7 @@ iota_p = Primitive(
     "iota",
     _iota_type,
     Element(lambda index, operands, types, result, shape, axis, dtype: convert(index[axis], dtype)),
+    axes=AxisRule(_filled, is_free=True),
 )
 
 

@@ -13,6 +13,8 @@ from typing import Any
 from nacre.base.dims import Dim, Size, product
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType, row_major
+from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, one, same_place
+from nacre.ir.graph import Equation
 from nacre.ir.primitive import Element, Layout, Linear, LinearInput, Operand, Primitive, Reduce
 from nacre.kernel.ast import Apply, Const, Expr, const, index_add, index_mul, size_expr
 from nacre.ops.rules import require_axes, require_kind, require_some_axes, show, without
@@ -54,6 +56,14 @@ def _permute_batch(inputs: Sequence[Value], batched: Sequence[int], axes: tuple[
     return permute(front(inputs[0], batched[0]), (0, *(a + 1 for a in axes))), 0
 
 
+def _permute_needs(e: Equation, run: Run) -> Needs | None:
+    return one(neighbours(e.params["axes"][slice(*run)]))
+
+
+def _permute_follow(e: Equation, run: Run) -> Run | None:
+    return neighbours([e.params["axes"].index(a) for a in range(*run)])
+
+
 permute_p = Primitive(
     "permute",
     _permute_type,
@@ -63,6 +73,7 @@ permute_p = Primitive(
     ),
     Linear((lambda g, x, axes: permute(g, inverse(axes)),)),
     _permute_batch,
+    axes=AxisRule(_permute_needs, _permute_follow, moves=True),
 )
 
 
@@ -177,12 +188,21 @@ def _reshape_batch(inputs: Sequence[Value], axes: Sequence[int], shape: Shape) -
     return reshape(x, (x.type.shape[0], *shape)), 0
 
 
+def _reshape_needs(e: Equation, run: Run) -> Needs | None:
+    return one(same_place(e.outputs[0].type.shape, run, e.inputs[0].type.shape))
+
+
+def _reshape_follow(e: Equation, run: Run) -> Run | None:
+    return same_place(e.inputs[0].type.shape, run, e.outputs[0].type.shape)
+
+
 reshape_p = Primitive(
     "reshape",
     _reshape_type,
     Element(_reshape_element, view=_reshape_view),
     Linear((lambda g, x, shape: reshape(g, x.type.shape),)),
     _reshape_batch,
+    axes=AxisRule(_reshape_needs, _reshape_follow, moves=True),
 )
 
 # ---- broadcast and sum, each other's transposes
@@ -247,12 +267,31 @@ def _broadcast_batch(
     return broadcast(x, (x.type.shape[0], *shape), (0, *(a + 1 for a in axes))), 0
 
 
+def _broadcast_needs(e: Equation, run: Run) -> Needs | None:
+    x, axes = e.inputs[0].type, e.params["axes"]
+    within = [k for k, a in enumerate(axes) if run[0] <= a < run[1]]
+    if not within or (run[1] - run[0] == 1 and x.shape[within[0]] == 1):
+        return (None,)
+    found = within[0], within[-1] + 1
+    whole = x.shape[slice(*found)] == e.outputs[0].type.shape[slice(*run)]
+    return (found,) if whole else None
+
+
+def _broadcast_follow(e: Equation, run: Run) -> Run | None:
+    return neighbours(e.params["axes"][slice(*run)])
+
+
+def _broadcast_strip(e: Equation, run: Run, wanted: Needs) -> dict[str, Any]:
+    return {"axes": moved(e.params["axes"], run)}
+
+
 broadcast_p = Primitive(
     "broadcast",
     _broadcast_type,
     Element(_broadcast_element, view=_broadcast_view),
     Linear((_broadcast_transpose,)),
     _broadcast_batch,
+    axes=AxisRule(_broadcast_needs, _broadcast_follow, _broadcast_strip, is_free=True),
 )
 
 

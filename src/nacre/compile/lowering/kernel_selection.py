@@ -27,13 +27,14 @@ from nacre.codegen.gemm.prepack import prepacked_bytes
 from nacre.codegen.isa import Isa
 from nacre.compile.fusion.convolution_epilogue import EpilogueCode, FusedEpilogue
 from nacre.compile.fusion.fuse import View
-from nacre.compile.passes.layout import dot_axes, is_dense, result_strides, run
+from nacre.compile.passes.layout import is_dense, result_strides, run
 from nacre.compile.passes.nchwc import in_planes
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolution import Axis, Convolution
 from nacre.kernel.order_winograd import forward_sides, gradient_sides
 from nacre.native.text import Module
+from nacre.ops.dot import dot_axes
 from nacre.runtime.executable import Code, Unit
 from nacre.runtime.plan import Cut
 

@@ -13,6 +13,7 @@ from nacre.base.dims import Size
 from nacre.base.types import Shape, row_major
 from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.primitive import Element, Layout, Template
+from nacre.ops.dot import dot_axes
 
 
 def layouts(graph: Graph) -> dict[Var, tuple[Size, ...]]:
@@ -98,18 +99,6 @@ def run(shape: Shape, strides: tuple[Size, ...], axes: tuple[int, ...]) -> tuple
         else:
             return None
     return size, stride
-
-
-def _free(rank: int, *taken: tuple[int, ...]) -> tuple[int, ...]:
-    used = {a for axes in taken for a in axes}
-    return tuple(k for k in range(rank) if k not in used)
-
-
-def dot_axes(e: Equation) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-    """For each factor its (batch, free, contracted) axes."""
-    (ca, cb), (ba, bb) = e.params["contract"], e.params["batch"]
-    a, b = (x.type.rank for x in e.inputs)
-    return (ba, _free(a, ba, ca), ca), (bb, _free(b, bb, cb), cb)
 
 
 def result_groups(e: Equation, split: int) -> list[tuple[int, ...]]:

@@ -9,13 +9,12 @@ from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from nacre.base.types import TensorType
-from nacre.compile.passes.layout import dot_axes
 from nacre.compile.passes.loop_simplification import simplify_loops
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
 from nacre.ir.primitive import Element, Reduce
 from nacre.ir.rewrite import without_calls, without_dead_code
 from nacre.ops.copy import copy_p
-from nacre.ops.dot import dot_p, holds, widened_dot_p
+from nacre.ops.dot import dot_axes, dot_p, holds, widened_dot_p
 
 # equations that give back their operand when their parameters say nothing new
 _IDENTITIES = frozenset(("reshape", "broadcast", "permute", "slice", "cast", "copy", "detach"))

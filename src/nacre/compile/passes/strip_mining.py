@@ -17,17 +17,16 @@ from math import prod
 from nacre.base.dims import product
 from nacre.base.records import dataclass
 from nacre.compile.passes.axis_propagation import (
-    PRODUCTS,
-    Run,
     follow,
     needs,
     plain,
-    sides,
+    rule_of,
     stretch,
     stretched,
     strip_type,
 )
 from nacre.compile.passes.simplify import own_constants, own_outputs
+from nacre.ir.axes import Run
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
 from nacre.ir.primitive import Element, primitive_named
 from nacre.ir.rewrite import without_dead_code
@@ -38,8 +37,6 @@ SMALL = 8  # a result of so small a part of the product, or less, may be in memo
 FEWEST = 4  # bands that are worth a loop
 WHOLE = 168  # rows of a band: a multiple of this many fills tiles of 12, 8 or 6 rows
 WIDE = 384  # columns of one: panels of vectors of any width
-MOVED = frozenset(("reshape", "permute"))  # computed in a band where only bands read the result
-CHEAP = frozenset(("fill", "iota", "broadcast"))  # computed in a band rather than read
 STREAMED = ((4 << 20, 1), (8 << 20, 2))  # a factor that every band reads: up to so many bytes, so many times `WHOLE`
 LONGEST = 3  # and for a larger one, which comes from memory each time
 
@@ -47,14 +44,15 @@ LONGEST = 3  # and for a larger one, which comes from memory each time
 def strip_mine(graph: Graph) -> Graph:
     """The graph with loops over bands in place of such products and their readers."""
     known = _Uses(graph)
-    products = [e.outputs[0] for e in graph.equations if e.primitive.name in PRODUCTS]
+    products = [e.outputs[0] for e in graph.equations if rule_of(e).factors is not None]
     for v in products:
         e = known.made.get(v)
         if e is None or not all(x.type.static for x in (*e.inputs, v)):
             continue
         rows = {r for x in e.inputs if (r := known.looked_up(x)) is not None and _is_large(r.outputs[0])}
-        if rows or _is_large(v):
-            found = next((g for run in sides(e) if (g := _group(known, e, run, rows)) is not None), None)
+        factors = rule_of(e).factors
+        if factors is not None and (rows or _is_large(v)):
+            found = next((g for run in factors(e) if (g := _group(known, e, run, rows)) is not None), None)
             known = known if found is None else _Uses(found.rewritten())
     return graph if known.graph is graph else own_outputs(own_constants(known.graph))
 
@@ -78,10 +76,10 @@ class _Uses:
     def looked_up(self, x: Atom) -> Equation | None:
         """The equation that looks up the rows of a table which a value has, perhaps in another shape."""
         e = self.made.get(x) if isinstance(x, Var) else None
-        while e is not None and e.primitive.name in MOVED:
+        while e is not None and rule_of(e).moves:
             (x,) = e.inputs
             e = self.made.get(x) if isinstance(x, Var) else None
-        return e if e is not None and e.primitive.name == "take" else None
+        return e if e is not None and rule_of(e).is_lookup else None
 
 
 @dataclass
@@ -177,7 +175,7 @@ class _Group:
                 if held is not None:
                     wanted.setdefault(x, held)
         self.members = [e for e in self.graph.equations if e in chosen]
-        self.inner = {e for e in chosen if e in found or e.primitive.name not in CHEAP}
+        self.inner = {e for e in chosen if e in found or not rule_of(e).is_free}
         kept = {e.outputs[0] for e in self.members}
         self.runs = {v: run for v, run in self.runs.items() if v in kept}
 
@@ -185,11 +183,12 @@ class _Group:
         """Whether a value that bands read is computed in them: it costs nothing, or only they read it."""
         if needs(e, run) is None:
             return False
-        if e.primitive.name in CHEAP:
+        rule = rule_of(e)
+        if rule.is_free:
             return True
-        if e.primitive.name == "take" or e.primitive.name in MOVED:
+        if rule.is_lookup or rule.moves:
             return alone
-        return alone and not self.small(e.outputs[0]) and (plain(e) or e.primitive.name in PRODUCTS)
+        return alone and not self.small(e.outputs[0]) and (plain(e) or rule.factors is not None)
 
     def connect(self) -> bool:
         """Find what the members read and give; False where they cannot be computed together."""
@@ -219,7 +218,7 @@ class _Group:
         if e is None:
             return True
         low = e.primitive.lowering
-        return not isinstance(low, Element) or (low.view is not None and e.primitive.name not in CHEAP)
+        return not isinstance(low, Element) or (low.view is not None and not rule_of(e).is_free)
 
     def circular(self) -> bool:
         """Whether the members depend on their own results."""

@@ -1,0 +1,73 @@
+"""How equations go along runs of axes: which part of the operands a part of the result needs.
+
+A run is a group of adjacent axes of a value, taken as one axis.  An equation goes along a run of its result if elements
+at a position of the run need only the operands' elements at the same position of their runs, and operands that are read
+whole.  Then a stretch of the run can be computed from stretches of the operands.  No reduction crosses the run, so
+every element and every sum keeps its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nacre.base.dims import product
+from nacre.base.records import dataclass
+from nacre.base.types import Shape
+
+Run = tuple[int, int]  # the first axis, and the one behind the last; neither end is an axis of size 1
+Needs = tuple[Run | None, ...]  # for each operand the run of which the same stretch is read; None: it is read whole
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRule:
+    """How equations of a primitive go along a run; elementwise primitives and reductions need no rule.
+
+    `needs(e, run)` gives the operands' runs for a run of the result, or None if e does not go along it.
+    `follow(e, run)` gives the result's run for a run of the first operand, or None.  Without it there is none.
+    `strip(e, run, wanted)` gives the parameters that change if the run becomes one shorter axis and the operands' runs,
+    `wanted`, do too.  Parameters named `shape`, `axes` and `axis` change without it.
+    `factors(e)` gives the runs of a product's result that are the free axes of one factor.
+    """
+
+    needs: Callable[[Any, Run], Needs | None]
+    follow: Callable[[Any, Run], Run | None] | None = None
+    strip: Callable[[Any, Run, Needs], Mapping[str, Any]] | None = None
+    factors: Callable[[Any], list[Run]] | None = None
+    moves: bool = False  # elements are only put elsewhere
+    is_free: bool = False  # to compute an element costs no more than to read it
+    is_lookup: bool = False  # rows of the first operand are read where the second one says
+
+
+def one(run: Run | None) -> Needs | None:
+    """What an equation of one operand needs."""
+    return None if run is None else (run,)
+
+
+def neighbours(axes: Sequence[int]) -> Run | None:
+    """Axes as a run, if they are neighbours in order."""
+    ends = axes[0], axes[-1] + 1
+    return ends if tuple(axes) == tuple(range(*ends)) else None
+
+
+def same_place(shape: Shape, run: Run, other: Shape) -> Run | None:
+    """The run of a reshaped value that has the same elements at the same places."""
+    before, length = product(shape[: run[0]]), product(shape[slice(*run)])
+    for start in range(len(other)):
+        if product(other[:start]) == before and other[start] != 1:
+            for stop in range(start + 1, len(other) + 1):
+                if product(other[start:stop]) == length:
+                    return start, stop
+    return None
+
+
+def trimmed(shape: Shape, run: Run) -> Run | None:
+    """A run without axes of size 1 at its ends; None if it is then empty."""
+    axes = [k for k in range(*run) if shape[k] != 1]
+    return (axes[0], axes[-1] + 1) if axes else None
+
+
+def moved(axes: Sequence[int], run: Run) -> tuple[int, ...]:
+    """Axes of a value when its run has become one axis, each once."""
+    first, last = run
+    return tuple(dict.fromkeys(min(a, first) if a < last else a - (last - first) + 1 for a in axes))
