@@ -159,6 +159,8 @@ class Primitive:
     multiple: bool = False  # several results, given as a tuple
     effects: bool = False  # must run even if its results are unused
     axes: AxisRule | None = None
+    simplify: Callable[..., Any] | None = None  # (e, facts) -> Atom | Equation, see `ir.facts`
+    is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be one
 
     def __post_init__(self) -> None:
         if self.name in _registry:

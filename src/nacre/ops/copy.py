@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nacre.ir.facts import same_type
 from nacre.ir.primitive import Element, Linear, Primitive
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
@@ -18,6 +19,7 @@ copy_p = Primitive(
     lowering=Element(lambda index, operands, types, result: operands[0](index), cost=COPY_COST),
     derivative=Linear((lambda g, x: g,)),
     batch=lambda inputs, axes: (copy(inputs[0]), axes[0]),
+    simplify=same_type,
 )
 
 

@@ -7,6 +7,7 @@ differentiated later.  Compiled programs contain no code for it.
 
 from __future__ import annotations
 
+from nacre.ir.facts import same_type
 from nacre.ir.primitive import Constant, Element, Primitive
 from nacre.trace.bind import bind
 from nacre.trace.value import Payload, Value, stripped
@@ -17,6 +18,7 @@ detach_p = Primitive(
     lowering=Element(lambda index, operands, types, result: operands[0](index), view=lambda layout, x, result: layout),
     derivative=Constant(),
     batch=lambda inputs, axes: (detach(inputs[0]), axes[0]),
+    simplify=same_type,
 )
 
 

@@ -19,7 +19,8 @@ from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.types import Shape, TensorType
 from nacre.ir.axes import AxisRule, Needs, Run
-from nacre.ir.graph import Equation
+from nacre.ir.facts import Facts, same_type, times_one
+from nacre.ir.graph import Atom, Equation
 from nacre.ir.primitive import (
     BatchRule,
     Constant,
@@ -82,8 +83,9 @@ def _element(name: str) -> Callable[..., Expr]:
     return rule
 
 
-def _primitive(name: str, kinds: str, derivative: Derivative, cost: int) -> Primitive:
-    return Primitive(name, _type_rule(name, kinds), Element(_element(name), cost=cost), derivative, _batch(name))
+def _primitive(name: str, kinds: str, derivative: Derivative, cost: int, **traits: Any) -> Primitive:
+    element = Element(_element(name), cost=cost)
+    return Primitive(name, _type_rule(name, kinds), element, derivative, _batch(name), **traits)
 
 
 def _unary(name: str, kinds: str, derivative: Derivative, cost: int = 1) -> Unary:
@@ -91,8 +93,8 @@ def _unary(name: str, kinds: str, derivative: Derivative, cost: int = 1) -> Unar
     return lambda x: bind(primitive, x)
 
 
-def _binary(name: str, kinds: str, derivative: Derivative, cost: int = 1) -> Binary:
-    primitive = _primitive(name, kinds, derivative, cost)
+def _binary(name: str, kinds: str, derivative: Derivative, cost: int = 1, **traits: Any) -> Binary:
+    primitive = _primitive(name, kinds, derivative, cost, **traits)
     return lambda x, y: bind(primitive, x, y)
 
 
@@ -135,6 +137,7 @@ fill_p = Primitive(
     _fill_type,
     Element(lambda index, operands, types, result, value, shape, dtype: Const(value, dtype)),
     axes=AxisRule(_filled, is_free=True),
+    is_one=lambda e, facts: e.params["value"] == 1,
 )
 
 
@@ -203,6 +206,7 @@ def _cast(name: str, derivative: Derivative) -> Primitive:
         Element(lambda index, operands, types, result, dtype: convert(operands[0](index), dtype)),
         derivative,
         _batch(name),
+        simplify=same_type,
     )
 
 
@@ -234,7 +238,15 @@ bitcast_p = Primitive(
 add = _binary("add", "iuf", Linear((lambda g, x, y: g, lambda g, x, y: g)))
 sub = _binary("sub", "iuf", Linear((lambda g, x, y: g, lambda g, x, y: neg(g))))
 neg = _unary("neg", "iuf", Linear((lambda g, x: neg(g),)))
-mul = _binary("mul", "iuf", Multilinear((lambda g, x, y: mul(g, y), lambda g, x, y: mul(x, g))))
+
+
+def _factor(e: Equation, facts: Facts) -> Atom | Equation:
+    """The factor that a product with ones is."""
+    found = times_one(e, facts)
+    return e.inputs[1] if found is e and facts.is_one(e.inputs[0]) else found
+
+
+mul = _binary("mul", "iuf", Multilinear((lambda g, x, y: mul(g, y), lambda g, x, y: mul(x, g))), simplify=_factor)
 div = _binary(
     "div",
     "f",
@@ -245,6 +257,7 @@ div = _binary(
         )
     ),
     DIVISION_COST,
+    simplify=times_one,
 )
 idiv = _binary("idiv", "iu", CONSTANT, DIVISION_COST)
 rem = _binary(  # with the sign of x; exact for floats, too

@@ -14,7 +14,8 @@ from nacre.base.dims import Dim, Size, product
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, one, same_place
-from nacre.ir.graph import Equation
+from nacre.ir.facts import Facts, same_type
+from nacre.ir.graph import Atom, Equation
 from nacre.ir.primitive import Element, Layout, Linear, LinearInput, Operand, Primitive, Reduce
 from nacre.kernel.ast import Apply, Const, Expr, const, index_add, index_mul, size_expr
 from nacre.ops.rules import require_axes, require_kind, require_some_axes, show, without
@@ -64,6 +65,20 @@ def _permute_follow(e: Equation, run: Run) -> Run | None:
     return neighbours([e.params["axes"].index(a) for a in range(*run)])
 
 
+def _composed(e: Equation, facts: Facts) -> Atom | Equation:
+    """One permutation for two in a row, and none for one that moves no axis."""
+    axes: tuple[int, ...] = e.params["axes"]
+    before = facts.made(e.inputs[0])
+    if before is not None and before.primitive is permute_p:
+        axes = tuple(before.params["axes"][k] for k in axes)
+        e = Equation(permute_p, before.inputs, {"axes": axes}, e.outputs, e.source)
+    return e.inputs[0] if axes == tuple(range(len(axes))) else e
+
+
+def _is_one(e: Equation, facts: Facts) -> bool:
+    return facts.is_one(e.inputs[0])
+
+
 permute_p = Primitive(
     "permute",
     _permute_type,
@@ -74,6 +89,7 @@ permute_p = Primitive(
     Linear((lambda g, x, axes: permute(g, inverse(axes)),)),
     _permute_batch,
     axes=AxisRule(_permute_needs, _permute_follow, moves=True),
+    simplify=_composed,
 )
 
 
@@ -203,6 +219,8 @@ reshape_p = Primitive(
     Linear((lambda g, x, shape: reshape(g, x.type.shape),)),
     _reshape_batch,
     axes=AxisRule(_reshape_needs, _reshape_follow, moves=True),
+    simplify=same_type,
+    is_one=_is_one,
 )
 
 # ---- broadcast and sum, each other's transposes
@@ -292,6 +310,8 @@ broadcast_p = Primitive(
     Linear((_broadcast_transpose,)),
     _broadcast_batch,
     axes=AxisRule(_broadcast_needs, _broadcast_follow, _broadcast_strip, is_free=True),
+    simplify=same_type,
+    is_one=_is_one,
 )
 
 

@@ -13,6 +13,7 @@ from nacre.base.dims import Dim, Size, at_most_one
 from nacre.base.dtypes import bool_, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
+from nacre.ir.facts import same_type
 from nacre.ir.primitive import Element, Layout, Linear, Operand, Primitive
 from nacre.kernel.ast import (
     Apply,
@@ -161,6 +162,7 @@ slice_p = Primitive(
     Element(_slice_element, view=_slice_view),
     Linear((_slice_transpose,)),
     _slice_batch,
+    simplify=same_type,
 )
 
 # ---- flip

@@ -5,19 +5,16 @@ Only rewrites that keep every bit: no x + 0 (it changes -0), no x · 0, no divis
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
 
 from nacre.base.types import TensorType
 from nacre.compile.passes.loop_simplification import simplify_loops
+from nacre.ir.facts import SMALL, Facts
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
 from nacre.ir.primitive import Element, Reduce
 from nacre.ir.rewrite import without_calls, without_dead_code
 from nacre.ops.copy import copy_p
 from nacre.ops.dot import dot_axes, dot_p, holds, widened_dot_p
-
-# equations that give back their operand when their parameters say nothing new
-_IDENTITIES = frozenset(("reshape", "broadcast", "permute", "slice", "cast", "copy", "detach"))
 
 
 def simplify(graph: Graph) -> Graph:
@@ -30,68 +27,35 @@ def simplify(graph: Graph) -> Graph:
 
 
 def share(graph: Graph) -> Graph:
-    """Compute equal equations once, and skip equations that change nothing."""
+    """Compute equal equations once, and replace equations by what their primitives' rules say (`ir.facts`)."""
     known: dict[Var, Atom] = {}
     seen: dict[Hashable, tuple[Var, ...]] = {}
     literals: dict[Hashable, Literal] = {}
-    permuted: dict[Var, tuple[Atom, tuple[int, ...]]] = {}
-    ones: set[Var] = set()
+    facts = Facts()
     equations: list[Equation] = []
 
     def atom(a: Atom) -> Atom:
         """The atom that stands for a; small literals of one value are one."""
         if isinstance(a, Var):
             return known.get(a, a)
-        return literals.setdefault(a.key, a) if a.array.nbytes <= 64 else a
+        return literals.setdefault(a.key, a) if a.array.nbytes <= SMALL else a
 
     for e in graph.equations:
-        inputs = tuple(map(atom, e.inputs))
-        if e.primitive.name == "permute" and isinstance(inputs[0], Var) and inputs[0] in permuted:
-            source, axes = permuted[inputs[0]]
-            inputs = (source,)
-            moved: tuple[int, ...] = e.params["axes"]
-            e = Equation(e.primitive, inputs, {"axes": tuple(axes[k] for k in moved)}, e.outputs, e.source)
-        same = inputs[0] if _is_identity(e.primitive.name, inputs, e.params, e.outputs) else _times_one(e, inputs, ones)
-        if same is not None:
-            known[e.outputs[0]] = same
-            continue
-        if _makes_ones(e, inputs, ones):
-            ones.update(e.outputs)
-        key = (e.primitive.name, tuple(map(id, inputs)), params_key(e.params))
+        e = Equation(e.primitive, tuple(map(atom, e.inputs)), e.params, e.outputs, e.source)
+        if e.primitive.simplify is not None:
+            found = e.primitive.simplify(e, facts)
+            if not isinstance(found, Equation):
+                known[e.outputs[0]] = found
+                continue
+            e = found
+        key = (e.primitive, tuple(map(id, e.inputs)), params_key(e.params))
         if not e.primitive.effects and key in seen:
             known.update(zip(e.outputs, seen[key], strict=True))
             continue
         seen[key] = e.outputs
-        if e.primitive.name == "permute":
-            permuted[e.outputs[0]] = inputs[0], e.params["axes"]
-        equations.append(Equation(e.primitive, inputs, e.params, e.outputs, e.source))
+        facts.add(e)
+        equations.append(e)
     return Graph(graph.inputs, tuple(equations), tuple(map(atom, graph.outputs)), graph.name)
-
-
-def _is_identity(name: str, inputs: tuple[Atom, ...], params: Mapping[str, Any], outputs: tuple[Var, ...]) -> bool:
-    if name not in _IDENTITIES or len(inputs) != 1 or inputs[0].type is not outputs[0].type:
-        return False
-    if name == "permute":
-        return tuple(params["axes"]) == tuple(range(inputs[0].type.rank))
-    return True
-
-
-def _makes_ones(e: Equation, inputs: tuple[Atom, ...], ones: Collection[Atom]) -> bool:
-    """Whether every element of a result is known to be one."""
-    if e.primitive.name == "fill":
-        return e.params["value"] == 1
-    return e.primitive.name in ("broadcast", "reshape") and _is_one(inputs[0], ones)
-
-
-def _is_one(a: Atom, ones: Collection[Atom]) -> bool:
-    return a in ones if isinstance(a, Var) else a.array.nbytes <= 64 and bool((a.array == 1).all())
-
-
-def _times_one(e: Equation, inputs: tuple[Atom, ...], ones: Collection[Atom]) -> Atom | None:
-    """The factor that a product with ones is, as is a quotient by ones."""
-    if e.primitive.name in ("mul", "div") and _is_one(inputs[1], ones):
-        return inputs[0]
-    return inputs[1] if e.primitive.name == "mul" and _is_one(inputs[0], ones) else None
 
 
 def own_constants(graph: Graph) -> Graph:
