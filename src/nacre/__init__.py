@@ -50,7 +50,7 @@ def _all() -> list[str]:
 def _namespace() -> Any:
     """The public names, loaded at the first use of one; the code that every program needs is made meanwhile."""
     if "nacre.api.namespace" not in sys.modules:
-        with import_module("nacre.base.gc_pause").uncollected():
+        with import_module("nacre.base.gc_pause").gc_paused():
             for module in ("nacre.runtime.buffer", "nacre.native.pool"):
                 import_module(module).begin()
             import_module("nacre.api.namespace")

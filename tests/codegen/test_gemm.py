@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -154,10 +155,20 @@ def test_larger_than_every_block() -> None:
             assert same_bits(out, want), isa
 
 
+@pytest.fixture
+def all_far(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every product counts as a large one; kernels written meanwhile are not kept for later."""
+    shared_parts.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(prefetch, "FAR", -1)
+        yield
+    shared_parts.cache_clear()
+
+
 @pytest.mark.parametrize("name", ["float32", "float64", "float16", "int8"])
 @pytest.mark.parametrize("isa", ISAS)
-def test_asking_ahead_changes_nothing(isa: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefetch, "FAR", -1)  # every product is a large one
+@pytest.mark.usefixtures("all_far")
+def test_prefetching_changes_nothing(isa: str, name: str) -> None:
     dtype = dtypes.dtype_named(name)
     kernel = Product(isa, dtype)
     rng = np.random.default_rng(5)

@@ -9,15 +9,21 @@ from typing import Any
 from nacre.api.operands import as_tensor, constant, filled, numbers, spread
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import shown
 from nacre.base.dtypes import float32, float64
-from nacre.base.errors import ArgumentError, StateError
+from nacre.base.errors import ArgumentError, KindError, StateError
 from nacre.base.state import gradients
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 
 
-def _gradients(parameters: Variable | Iterable[Variable]) -> list[tuple[Variable, Any]]:
-    listed = [parameters] if isinstance(parameters, Variable) else list(parameters)
+def _gradients(operation: str, parameters: Variable | Iterable[Variable]) -> list[tuple[Variable, Any]]:
+    listed: list[Any] = [parameters] if isinstance(parameters, Variable) else list(parameters)
+    wrong = next((p for p in listed if not isinstance(p, Variable)), None)
+    if wrong is not None:
+        raise KindError(
+            f"{operation}: parameters must be parameters of a module; got {shown(wrong)}; write model.parameters()"
+        )
     found = ((p, p.gradient) for p in listed)
     return [(p, stripped(g)) for p, g in found if g is not None]
 
@@ -40,7 +46,7 @@ def clip_grad_norm_(
     """
     if not norm_type > 0:
         raise ArgumentError(f"clip_grad_norm_: norm_type must be positive; got {norm_type}")
-    given = _gradients(parameters)
+    given = _gradients("clip_grad_norm_", parameters)
     if not given:
         return constant(0.0, float32)
     with gradients(False):
@@ -86,5 +92,5 @@ def clip_grad_value_(parameters: Variable | Iterable[Variable], clip_value: floa
     if not clip_value >= 0:
         raise ArgumentError(f"clip_grad_value_: clip_value must not be negative; got {clip_value}")
     with gradients(False):
-        for p, g in _gradients(parameters):
+        for p, g in _gradients("clip_grad_value_", parameters):
             p.gradient = pointwise.minimum(pointwise.maximum(g, filled(g, -clip_value)), filled(g, clip_value))
