@@ -233,12 +233,12 @@ class _Writer:
 
     def write(self, e: Equation) -> None:
         """Write an equation, with the layouts of its operands and results."""
-        choose_nchwc = self.groups.blocked
-        if _is_convolution(e) and (choose_nchwc(e.inputs[0]) or choose_nchwc(e.outputs[0])):
+        blocked = self.groups.blocked
+        if _is_convolution(e) and (blocked(e.inputs[0]) or blocked(e.outputs[0])):
             self.convolution(e)
-        elif _is_reduction(e) and choose_nchwc(e.inputs[0]):
+        elif _is_reduction(e) and blocked(e.inputs[0]):
             self.reduction(e)
-        elif len(e.outputs) != 1 or not choose_nchwc(e.outputs[0]):
+        elif len(e.outputs) != 1 or not blocked(e.outputs[0]):
             self.equations.append(e)
         elif _is_maximum(e):
             self.add(e, window_max_blocked_p, (self.in_blocks(e.inputs[0]),), e.params)
