@@ -84,7 +84,7 @@ def nacre(names: list[str], isa_name: str, threads: int) -> None:
     winograd = importlib.import_module("nacre.codegen.convolution.winograd").winograd
     winograd_weight = importlib.import_module("nacre.codegen.convolution.winograd_weight").winograd_weight
     sides = importlib.import_module("nacre.kernel.order_winograd")
-    isa = importlib.import_module("nacre.codegen.isa").BY_NAME[isa_name]
+    isa = importlib.import_module("nacre.native.isa").BY_NAME[isa_name]
     crew = Crew(threads)
 
     def forms(conv: Any) -> dict[str, Any]:

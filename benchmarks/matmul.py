@@ -22,7 +22,7 @@ import numpy as np
 from nacre.base import dtypes
 from nacre.base.dtypes import DType
 from nacre.codegen.gemm.kernel import gemm, is_gemv
-from nacre.codegen.isa import BY_NAME
+from nacre.native.isa import BY_NAME
 from nacre.native import engine
 
 SQUARES = [(n, n, n, layout) for n in (64, 128, 256, 512, 1024) for layout in ("nn", "nt", "tn")]

@@ -18,9 +18,10 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import DeviceError
 from nacre.codegen.gemm.kernel import Gemm, Plan, gemm, is_gemv
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.codegen.isa import BY_NAME, Isa, isa_of
 from nacre.kernel import softfloat
 from nacre.native import engine
+from nacre.native.engine import isa_of
+from nacre.native.isa import BY_NAME, Isa
 from nacre.native.text import Module
 
 Array = npt.NDArray[Any]

@@ -13,11 +13,11 @@ import pytest
 from nacre.base.dims import evaluate
 from nacre.base.dtypes import DType
 from nacre.base.errors import DeviceError
-from nacre.codegen.isa import BY_NAME
 from nacre.codegen.loops import oracle
 from nacre.codegen.loops.kernel import Generated, generate
 from nacre.kernel.ast import Kernel
 from nacre.native import engine
+from nacre.native.isa import BY_NAME
 
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 

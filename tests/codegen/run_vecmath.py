@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.base.dtypes import DType, bool_
-from nacre.codegen.isa import BY_NAME
 from nacre.codegen.vecmath import apply, convert
 from nacre.kernel.softfloat import Arrays
 from nacre.native.engine import Library, compile_text, host_target, load
-from nacre.native.text import Function, Module, Val, scalar_of, vec
+from nacre.native.isa import BY_NAME
+from nacre.native.llvm_types import scalar_of, vec
+from nacre.native.text import Function, Module, Val
 
 Array = npt.NDArray[Any]
 Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)

@@ -14,9 +14,9 @@ from codegen.run_steps import Compiled, assert_packed_alike, assert_same_bits, a
 from nacre.base.errors import ArgumentError
 from nacre.codegen.convolution import kernel as convolve
 from nacre.codegen.convolution.sequence import Place
-from nacre.codegen.isa import AVX2, AVX512, BY_NAME, Isa
 from nacre.kernel import order_convolution as order
 from nacre.native.engine import compile_text, cross_target
+from nacre.native.isa import AVX2, AVX512, BY_NAME, Isa
 from nacre.native.text import Function, Val
 
 FORMS = {"forward": ("x", "w", "y"), "input_grad": ("dy", "w", "dx"), "weight_grad": ("x", "dy", "dw")}

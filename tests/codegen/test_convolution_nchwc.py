@@ -9,11 +9,11 @@ from codegen.run_steps import Compiled, assert_same_bits, available
 from nacre.codegen.convolution.kernel import forward
 from nacre.codegen.convolution.sequence import Blocked, Place, Steps
 from nacre.codegen.convolution.winograd import winograd
-from nacre.codegen.isa import AVX2, AVX512, BY_NAME, Isa
 from nacre.codegen.window.kernel import blocked_max_forward
 from nacre.kernel import order_convolution, order_window, order_winograd
 from nacre.kernel.order_convolution import CHANNEL_BLOCK, Convolution, convolution
 from nacre.native.engine import compile_text, cross_target
+from nacre.native.isa import AVX2, AVX512, BY_NAME, Isa
 from nacre.native.text import Function, Val
 
 ISAS = [isa for isa in (AVX512, AVX2) if available(isa.name)]

@@ -28,9 +28,9 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.codegen.gemm import prefetch
 from nacre.codegen.gemm.kernel import Operand, gemm, shared_parts
-from nacre.codegen.isa import AVX2, BY_NAME
 from nacre.kernel import softfloat
 from nacre.native import engine
+from nacre.native.isa import AVX2, BY_NAME
 from nacre.native.text import Function, Val
 
 EDGES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 50, 63, 64, 65, 70]

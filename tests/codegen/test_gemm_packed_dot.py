@@ -15,8 +15,9 @@ from codegen.run_gemm import ISAS, Array, Product, expected, expected_sums, matr
 from nacre.base import dtypes
 from nacre.base.errors import ArgumentError
 from nacre.codegen.gemm.element_types import grouped, numbers
-from nacre.codegen.isa import BY_NAME, Isa, isa_of
 from nacre.native import engine
+from nacre.native.engine import isa_of
+from nacre.native.isa import BY_NAME, Isa
 
 MACHINES = [isa for name in ISAS for isa in dict.fromkeys((isa_of(engine.host_target(name)), BY_NAME[name]))]
 DEPTHS = [0, 1, 2, 3, 4, 5, 7, 15, 16, 17, 31, 33, 62, 63, 64, 65, 127, 254, 255, 256, 257, 513]

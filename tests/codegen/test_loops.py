@@ -13,7 +13,6 @@ from nacre.base.dims import Dim, evaluate
 from nacre.base.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
 from nacre.base.errors import CompileError
 from nacre.codegen import vecmath
-from nacre.codegen.isa import BY_NAME
 from nacre.codegen.loops.kernel import generate
 from nacre.kernel.ast import (
     OPERATIONS,
@@ -42,6 +41,7 @@ from nacre.kernel.ast import (
     size_expr,
 )
 from nacre.kernel.schedule import default, unroll
+from nacre.native.isa import BY_NAME
 
 N, M, S = Dim.symbol("N"), Dim.symbol("M"), Dim.symbol("S")
 EDGES = (0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100, 255, 256, 257, 513, 1000)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from codegen.run_loops import ISAS, check, numbers
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, bool_, float16, float32, float64, int8, int64
-from nacre.codegen.isa import BY_NAME
 from nacre.codegen.loops.kernel import generate
 from nacre.codegen.loops.non_temporal import LARGE, large_results
 from nacre.kernel.ast import Accumulate, Alloc, Buffer, Expr, For, Index, Kernel, Load, Store, apply, cast
+from nacre.native.isa import BY_NAME
 
 N, M = Dim.symbol("N"), Dim.symbol("M")
 I, J, K = Index("i"), Index("j"), Index("k")

@@ -18,10 +18,10 @@ from nacre.base.dtypes import (
     int64,
     uint64,
 )
-from nacre.codegen.isa import BY_NAME
 from nacre.codegen.vecmath import INTEGER, REAL, REAL_TEST, SIGN_BIT
 from nacre.kernel.ast import OPERATIONS
 from nacre.native.engine import cross_target, emit_assembly
+from nacre.native.isa import BY_NAME
 
 CALL = re.compile(r"^\s+(?:callq?|bl|blr)\s.*$", re.MULTILINE)
 FLOATS = (float16, bfloat16, float32, float64)

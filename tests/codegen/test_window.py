@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from codegen.run_steps import Compiled, assert_same_bits, available
 from nacre.codegen.convolution.sequence import Place, Steps
-from nacre.codegen.isa import AVX2, AVX512, Isa
 from nacre.codegen.window import kernel as kernels
 from nacre.codegen.window.prologue import Prologue
 from nacre.kernel import order_window as order
+from nacre.native.isa import AVX2, AVX512, Isa
 from nacre.native.text import Function, Val
 
 ISAS = [isa for isa in (AVX512, AVX2) if available(isa.name)]

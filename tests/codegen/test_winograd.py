@@ -10,10 +10,10 @@ from nacre.codegen.convolution.sequence import Place, Steps
 from nacre.codegen.convolution.winograd import winograd
 from nacre.codegen.convolution.winograd_domain import Plan
 from nacre.codegen.convolution.winograd_weight import winograd_weight
-from nacre.codegen.isa import AVX2, AVX512, BY_NAME, Isa
 from nacre.kernel import order_winograd as order
 from nacre.kernel.order_convolution import Convolution, convolution
 from nacre.native.engine import compile_text, cross_target
+from nacre.native.isa import AVX2, AVX512, BY_NAME, Isa
 from nacre.native.text import Function, Val
 
 ISAS = [isa for isa in (AVX512, AVX2) if available(isa.name)]

@@ -11,8 +11,8 @@ import nacre as nc
 from nacre.base import dtypes
 from nacre.codegen.gemm.kernel import gemm
 from nacre.codegen.gemm.plan import make_plan
-from nacre.codegen.isa import BY_NAME
 from nacre.compile.pipeline import compile_graph
+from nacre.native.isa import BY_NAME
 from nacre.ops.dot import widened_dot
 
 ROWS = 6  # of a product that has the one row among others

@@ -12,13 +12,12 @@ import pytest
 import nacre as nc
 from deploy.calls import Library, can_link, same
 from nacre import deploy, nn
-from nacre.codegen.isa import isa_of
 from nacre.compile.pipeline import compile_graph
 from nacre.deploy.ahead import packed_ahead
 from nacre.deploy.fold import folded
 from nacre.formats.program import freeze
 from nacre.interpret.evaluate import to_numpy
-from nacre.native.engine import cross_target, host_target
+from nacre.native.engine import cross_target, host_target, isa_of
 from nacre.nn import functional as F
 from nacre.trace.value import make
 

@@ -20,8 +20,9 @@ from nacre import deploy, nn
 from nacre.base.errors import ArgumentError, CompileError, MissingExtra, ShapeError, TraceError
 from nacre.deploy import link, tables
 from nacre.deploy.image import SECTION, filled
-from nacre.deploy.target import FEATURES, VERSION_4, aim, names
+from nacre.deploy.target import aim, names
 from nacre.native.engine import ELF_MACHINES, compile_text, host_target
+from nacre.native.isa import AVX512, X86_64
 from nacre.native.text import Module
 
 
@@ -124,10 +125,10 @@ def test_names_become_identifiers(tmp_path: Path) -> None:
 
 
 def test_levels_and_features() -> None:
-    assert aim("x86-64-v4").features == VERSION_4 and aim("aarch64").features == ()
+    assert aim("x86-64-v4").features == AVX512.checks and aim("aarch64").features == ()
     assert aim("x86-64-v3").saved_state == 0x06 and aim("x86-64-v4").saved_state == 0xE6
     assert aim("x86-64-v3").masks[7, 0, 1] == 1 << 3 | 1 << 5 | 1 << 8
-    assert len(set(FEATURES.values())) == len(FEATURES)
+    assert len(set(X86_64.cpuid.values())) == len(X86_64.cpuid)
     assert {aim(n).triple for n in names()[1:]} == {
         f"{m}-linux-{c}" for m in ("x86_64", "aarch64") for c in ("gnu", "musl")
     }

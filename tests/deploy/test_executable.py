@@ -24,9 +24,10 @@ from deploy.calls import Library, can_link, execute, same
 from nacre import __version__, deploy, nn
 from nacre.deploy.library import PROCESSOR
 from nacre.deploy.main import DONE, FAILED, MISUSED, UNSUPPORTED
-from nacre.deploy.target import FEATURES, aim
+from nacre.deploy.target import aim
 from nacre.examples.digits import network
 from nacre.native.engine import ELF_MACHINES, host_target
+from nacre.native.isa import X86_64
 
 pytestmark = pytest.mark.skipif(not can_link(), reason="nothing here links for this machine")
 
@@ -349,7 +350,7 @@ def test_another_level_gives_the_same_bits(model: nn.Sequential, tmp_path: Path)
 
 def lacking() -> str | None:
     """A feature that this processor does not have."""
-    return next((f for f in reversed(FEATURES) if f not in aim("host").features), None)
+    return next((f for f in reversed(X86_64.cpuid) if f not in aim("host").features), None)
 
 
 @pytest.mark.skipif(host_target().isa == "neon" or lacking() is None, reason="nothing that this processor lacks")

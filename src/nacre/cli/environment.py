@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nacre.base.records import dataclass
+from nacre.native.isa import BY_NAME
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Variable:
 VARIABLES = (
     Variable(
         "NACRE_ISA",
-        "avx512, avx2, neon",
+        ", ".join(BY_NAME),
         "the best one that the processor has",
         "The instruction set of generated code. Results do not depend on it.",
     ),

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.codegen.isa import BY_NAME
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.lowering.symbolic_shapes import SymbolicKernel, with_symbolic_shapes
 from nacre.compile.pipeline import Compiled, Stage, generated
 from nacre.ir.primitive import Element
 from nacre.kernel.text import show, show_expression
 from nacre.native.engine import cross_target, emit_assembly
+from nacre.native.isa import BY_NAME
 from nacre.runtime.flow import Kind, Loop
 from nacre.runtime.plan import Launch, Plan, arena
 

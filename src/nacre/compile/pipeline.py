@@ -32,7 +32,6 @@ from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
 from nacre.codegen.convolution.sequence import Fill
 from nacre.codegen.entry.driver import driver_text
-from nacre.codegen.isa import Isa, isa_of
 from nacre.codegen.loops.kernel import Generated, generate
 from nacre.codegen.loops.non_temporal import large_results
 from nacre.compile.buffers.reuse import Carry, overwritable, plan_memory
@@ -77,7 +76,8 @@ from nacre.ir.primitive import Flow, Nest, Template
 from nacre.kernel.ast import Const, For, Kernel
 from nacre.kernel.row_storage import kept_in_results
 from nacre.kernel.split import split
-from nacre.native.engine import Target, host_target
+from nacre.native.engine import Target, host_target, isa_of
+from nacre.native.isa import Isa
 from nacre.runtime.executable import Code, Executable
 from nacre.runtime.flow import Node as Step
 from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Slot, Storage

@@ -15,8 +15,8 @@ import numpy as np
 
 from nacre.base.records import dataclass
 from nacre.codegen.entry.driver import driver_text
-from nacre.codegen.isa import BY_NAME, Isa
 from nacre.native.engine import host_target
+from nacre.native.isa import BY_NAME, Isa
 from nacre.native.pool import pool
 from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.executable import Code, Executable

@@ -19,21 +19,17 @@ from nacre.inspect import bits
 from nacre.native import cache as objects
 from nacre.native import limits, trust
 from nacre.native.engine import host_target, version
+from nacre.native.isa import BY_NAME, INSTRUCTION_SETS
 from nacre.native.pool import pool
 from nacre.runtime.buffer import readable
 
 PACKAGES = ("numpy", "llvmlite", "ml-dtypes", "safetensors", "rich", "scikit-learn", "pyarrow", "ziglang")
-SHOWN_FEATURES = (
-    "avx2",
-    "fma",
-    "f16c",
-    "bmi2",
-    "avx512f",
-    "avx512bw",
-    "avx512dq",
-    "avx512vl",
-    "avx512bf16",
-    "avx512vnni",
+SHOWN_FEATURES = (  # of the processor: those that an instruction set needs or may use
+    *dict.fromkeys(
+        feature
+        for isa in reversed(INSTRUCTION_SETS)
+        for feature in (*isa.needs, *(name for name, _, _ in isa.optional))
+    ),
     "neon",
     "bf16",
     "dotprod",
@@ -176,7 +172,7 @@ def _compare(name: str, reference: dict[str, str], other: Callable[[], dict[str,
 def other_isa() -> str | None:
     """Another instruction set that this machine can run, if it has one."""
     here = host_target().isa
-    for isa in ("avx512", "avx2"):
+    for isa in BY_NAME:
         if isa == here:
             continue
         try:

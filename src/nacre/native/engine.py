@@ -23,11 +23,9 @@ from nacre.base.errors import ArgumentError, CompileError, DeviceError
 from nacre.base.locks import once
 from nacre.base.records import dataclass
 from nacre.native import compile_workers, llvm
+from nacre.native.isa import BY_NAME, INSTRUCTION_SETS, Isa
 
 OPTIMISATION = 2  # of code generation; no pass pipeline runs, so what is written is what runs
-AVX2_NEEDS = ("avx2", "fma", "f16c", "bmi2")
-AVX512_NEEDS = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
-BEYOND_AVX2 = ("avx512", "avx10", "amx", "evex512", "prefer-256-bit")
 
 
 @dataclass(frozen=True)
@@ -55,33 +53,34 @@ def host_target(isa: str | None = None) -> Target:
 
 
 @cache
-def _host_target(isa: str | None) -> Target:
-    if isa not in (None, "avx512", "avx2", "neon"):
+def _host_target(name: str | None) -> Target:
+    if name is not None and name not in BY_NAME:
         raise ArgumentError(
-            f"host_target: isa must be avx512, avx2 or neon; got {isa!r}; correct the argument or NACRE_ISA"
+            f"host_target: isa must be {_either(BY_NAME)}; got {name!r}; correct the argument or NACRE_ISA"
         )
     triple, cpu, features = llvm.process_triple(), llvm.host_cpu(), llvm.host_features()
-    if platform.machine().lower() in ("aarch64", "arm64"):
-        return Target(_require(isa or "neon", ["neon"], cpu), triple, cpu, _flatten(features))
+    here = platform.machine().lower()
     able = [
-        name
-        for name, needs in (("avx512", AVX512_NEEDS + AVX2_NEEDS), ("avx2", AVX2_NEEDS))
-        if all(features.get(need) for need in needs)
+        isa.name
+        for isa in INSTRUCTION_SETS
+        if here in (isa.machine.name, *isa.machine.aliases) and all(features.get(need) for need in isa.needs)
     ]
-    isa = _require(isa or (able[0] if able else "avx2"), able, cpu)
-    if isa == "avx2":
-        features = {k: on and not k.startswith(BEYOND_AVX2) for k, on in features.items()}
-    return Target(isa, triple, cpu, _flatten(features))
-
-
-def _require(isa: str, able: Iterable[str], cpu: str) -> str:
-    if isa not in able:
+    chosen = name or (able[0] if able else "avx2")
+    if chosen not in able:
         raise DeviceError(
-            f"host_target: the machine must support {isa}; this one ({cpu}) supports "
-            f"{', '.join(able) or 'none of avx512, avx2 and neon'}; "
+            f"host_target: the machine must support {chosen}; this one ({cpu}) supports "
+            f"{', '.join(able) or 'none of ' + ', '.join(BY_NAME)}; "
             "set NACRE_ISA to a supported one, or use a machine with AVX2 and FMA"
         )
-    return isa
+    excluded = BY_NAME[chosen].excludes
+    features = {feature: on and not feature.startswith(excluded) for feature, on in features.items()}
+    return Target(chosen, triple, cpu, _flatten(features))
+
+
+def _either(names: Iterable[str]) -> str:
+    """Names as a choice in a message."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}"
 
 
 def _flatten(features: Mapping[str, bool]) -> str:
@@ -90,14 +89,16 @@ def _flatten(features: Mapping[str, bool]) -> str:
 
 def cross_target(isa: str) -> Target:
     """A portable target for code that is inspected or shipped instead of run here."""
-    linux = {
-        "avx512": Target("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", ""),
-        "avx2": Target("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", ""),
-        "neon": Target("neon", "aarch64-unknown-linux-gnu", "generic", "+fp-armv8,+neon"),
-    }
-    if isa not in linux:
-        raise ArgumentError(f"cross_target: isa must be one of {', '.join(linux)}; got {isa!r}; choose one of these")
-    return linux[isa]
+    found = BY_NAME.get(isa)
+    if found is None:
+        raise ArgumentError(f"cross_target: isa must be one of {', '.join(BY_NAME)}; got {isa!r}; choose one of these")
+    return Target(isa, found.machine.triple, found.cpu, found.features)
+
+
+@cache
+def isa_of(target: Target) -> Isa:
+    """The instruction set of a target, with the optional instructions that its machine has."""
+    return BY_NAME[target.isa].with_features(target.features)
 
 
 class _Machines(threading.local):

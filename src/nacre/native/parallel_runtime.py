@@ -21,6 +21,7 @@ it continues alone, is in `nacre.native.contention_backoff`.
 from __future__ import annotations
 
 from nacre.native.contention_backoff import backoff_text
+from nacre.native.isa import AARCH64, BY_NAME, X86_64
 
 MAX_THREADS = 256
 PROCESSORS = 1024  # how many an affinity mask here names
@@ -462,6 +463,7 @@ declare void @llvm.aarch64.set.fpcr(i64)""",
     "futex": "98",
     "gettid": "178",
 }
+MACHINE_CODE = {X86_64: X86, AARCH64: ARM}
 NUMBERS = {"spins": SPINS, "most": MAX_THREADS}
 
 
@@ -470,6 +472,6 @@ def pool_text(isa: str, linux: bool = True) -> str:
     if not linux:
         return ELSEWHERE
     text = LINUX + backoff_text()
-    for name, value in {**(ARM if isa == "neon" else X86), **NUMBERS}.items():
+    for name, value in {**MACHINE_CODE[BY_NAME[isa].machine], **NUMBERS}.items():
         text = text.replace("{" + name + "}", str(value))
     return text

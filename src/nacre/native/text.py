@@ -19,7 +19,6 @@ import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +26,7 @@ import numpy as np
 from nacre.base.conversion import element
 from nacre.base.dtypes import FLOATING
 from nacre.base.records import dataclass
-
-FLOATS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
+from nacre.native.llvm_types import bits_of, lanes_of, mangle, scalar_of, vec
 
 
 class Val(NamedTuple):
@@ -42,38 +40,6 @@ class Val(NamedTuple):
 
 
 Operand = Val | int
-
-
-def vec(scalar: str, lanes: int) -> str:
-    """The type of `lanes` scalars; one lane is the scalar type itself."""
-    return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
-
-
-@cache
-def lanes_of(ty: str) -> int:
-    """The number of lanes of a scalar or vector type."""
-    return int(ty[1 : ty.index(" ")]) if ty.startswith("<") else 1
-
-
-@cache
-def scalar_of(ty: str) -> str:
-    """The element type of a vector type; a scalar type itself."""
-    return ty[ty.index(" x ") + 3 : -1] if ty.startswith("<") else ty
-
-
-@cache
-def bits_of(ty: str) -> int:
-    """The number of bits of one element."""
-    s = scalar_of(ty)
-    return FLOATS[s] if s in FLOATS else 64 if s == "ptr" else int(s[1:])
-
-
-@cache
-def mangle(ty: str) -> str:
-    """The suffix by which intrinsics name a type: `v16f32`, `i64`, `p0`."""
-    s, n = scalar_of(ty), lanes_of(ty)
-    name = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}.get(s, s)
-    return name if n == 1 else f"v{n}{name}"
 
 
 def literal(scalar: str, value: float | int | bool) -> str:

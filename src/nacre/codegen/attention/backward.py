@@ -21,7 +21,7 @@ from nacre.codegen.attention.plan import BACKWARD, backward_cut
 from nacre.codegen.attention.rows import Scores, emit_nest, gradients
 from nacre.codegen.gemm.element_types import edge, load_edge, store_edge
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.codegen.isa import Isa
+from nacre.native.isa import Isa
 from nacre.native.text import Module, Val
 
 GRADS = ("q", "k", "v")

@@ -14,7 +14,7 @@ from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.gemv import emit_sweep
 from nacre.codegen.gemm.gemv_columns import emit_gemv_columns
 from nacre.codegen.gemm.pack import emit_gather
-from nacre.codegen.isa import Isa
+from nacre.native.isa import Isa
 from nacre.native.text import Module, Val
 from nacre.runtime.plan import Cut
 

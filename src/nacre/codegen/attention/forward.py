@@ -19,8 +19,8 @@ from nacre.codegen.attention.plan import FORWARD, PanelModel, forward_cut, line
 from nacre.codegen.attention.rows import Scores, emit_nest, finish, most, raised, total
 from nacre.codegen.gemm.element_types import numbers
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.codegen.isa import Isa
 from nacre.kernel.ast import Kernel
+from nacre.native.isa import Isa
 from nacre.native.text import Module, Val
 from nacre.runtime.plan import Cut
 

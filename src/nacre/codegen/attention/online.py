@@ -17,9 +17,9 @@ import math
 from nacre.codegen.attention.forward import Attention, Writer, written
 from nacre.codegen.attention.plan import ONLINE, online_cut
 from nacre.codegen.attention.rows import COLUMNS, ROWS, I, J, Scores, finish, most, rows_of
-from nacre.codegen.isa import Isa
 from nacre.kernel.ast import Accumulate, Alloc, Buffer, For, Kernel, Let, Load, Local, Store, apply
 from nacre.kernel.order_attention import KEYS
+from nacre.native.isa import Isa
 from nacre.native.text import Module, Val
 
 

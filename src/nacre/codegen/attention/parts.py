@@ -20,7 +20,8 @@ from nacre.codegen.gemm.element_types import Numbers, edge, load_edge, store_edg
 from nacre.codegen.gemm.pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.tile import Shape, emit_tile, tile_name, tile_shape
-from nacre.native.text import Function, Module, Val, vec
+from nacre.native.llvm_types import vec
+from nacre.native.text import Function, Module, Val
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from nacre.base.dims import Dim
 from nacre.base.dtypes import DType, bool_
 from nacre.base.records import dataclass
-from nacre.codegen.isa import Isa
 from nacre.codegen.loops.kernel import GRAIN, Writer
 from nacre.kernel.ast import (
     Accumulate,
@@ -34,6 +33,7 @@ from nacre.kernel.ast import (
     cast,
     const,
 )
+from nacre.native.isa import Isa
 from nacre.native.text import Function, Module, Val
 
 ROWS, COLUMNS, APART = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("apart")  # apart: from row to row

@@ -43,9 +43,10 @@ from nacre.codegen.convolution.sequence import (
     store_sums,
     total,
 )
-from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolution import CHANNEL_BLOCK, Convolution, Taps, restart_blocks
-from nacre.native.text import Function, Loop, Operand, Val, bits_of
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import bits_of
+from nacre.native.text import Function, Loop, Operand, Val
 
 BAND_PIXELS = 192
 PANELS_IN_CACHE = 600 << 10

@@ -9,9 +9,10 @@ from nacre.base.dtypes import DType, bfloat16, float16, float32
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import Count, Kernel, Step, Steps
-from nacre.codegen.isa import Isa
 from nacre.codegen.vecmath import convert
-from nacre.native.text import Operand, vec
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import vec
+from nacre.native.text import Operand
 
 HALF_TYPES = {"half": float16, "bfloat": bfloat16}
 

@@ -22,8 +22,8 @@ from nacre.codegen.convolution.narrow import NarrowKernel, is_narrow
 from nacre.codegen.convolution.pack import pack_weights, packed_panels
 from nacre.codegen.convolution.sequence import PLANES, Blocked, ConvolutionEpilogue, Count, Kernel, Steps
 from nacre.codegen.convolution.weight_gradient import weight_steps
-from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolution import Convolution
+from nacre.native.isa import Isa
 
 
 def forward(

@@ -8,7 +8,8 @@ import numpy as np
 
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import Count, Kernel, Step, ceil_div, product, split, total
-from nacre.native.text import Function, Operand, Val, lanes_of
+from nacre.native.llvm_types import lanes_of
+from nacre.native.text import Function, Operand, Val
 from nacre.runtime.plan import READY
 
 

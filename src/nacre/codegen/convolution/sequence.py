@@ -8,9 +8,10 @@ from dataclasses import field
 import numpy as np
 
 from nacre.base.records import dataclass
-from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
-from nacre.native.text import Function, Module, Operand, Val, bits_of
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import bits_of
+from nacre.native.text import Function, Module, Operand, Val
 
 
 @dataclass(frozen=True)

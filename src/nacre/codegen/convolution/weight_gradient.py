@@ -26,8 +26,8 @@ from nacre.codegen.convolution.sequence import (
     total,
 )
 from nacre.codegen.convolution.weight_plan import Segment, WeightPlan
-from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolution import Convolution
+from nacre.native.isa import Isa
 from nacre.native.text import Function, Operand, Val
 
 

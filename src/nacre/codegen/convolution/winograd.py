@@ -30,8 +30,8 @@ from nacre.codegen.convolution.sequence import (
 )
 from nacre.codegen.convolution.winograd_domain import PATCH, POINTS, STAGED, Plan, WinogradKernel
 from nacre.codegen.convolution.winograd_few import FewTiles
-from nacre.codegen.isa import Isa
 from nacre.kernel.order_winograd import Sides
+from nacre.native.isa import Isa
 from nacre.native.text import Operand, Val
 
 FEW_TILES = 16  # of a block, for which filters are made values at half a row of points; else at a row

@@ -25,7 +25,6 @@ from nacre.codegen.convolution.sequence import (
     total,
 )
 from nacre.codegen.convolution.winograd_domain import POINTS, Plan, Vectors, WinogradKernel, store_domain
-from nacre.codegen.isa import Isa
 from nacre.kernel.order_winograd import (
     BLOCK_IMAGES,
     FILTER_SCALE,
@@ -38,6 +37,7 @@ from nacre.kernel.order_winograd import (
     of_gradient,
     of_sums,
 )
+from nacre.native.isa import Isa
 from nacre.native.text import Operand, Val
 
 CHUNK = 32  # input channels of a work item

@@ -7,8 +7,9 @@ from dataclasses import replace
 from nacre.base.dtypes import DType, bfloat16, float32
 from nacre.base.errors import DTypeError
 from nacre.base.records import dataclass
-from nacre.codegen.isa import Isa
-from nacre.native.text import FLOATS, Function, Val, bits_of, lanes_of, scalar_of, vec
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import FLOATS, bits_of, lanes_of, scalar_of, vec
+from nacre.native.text import Function, Val
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge, store_edge
-from nacre.native.text import Function, Module, Val, bits_of, vec
+from nacre.native.llvm_types import bits_of, vec
+from nacre.native.text import Function, Module, Val
 
 EpilogueFunction = Callable[[Function, Val, list[Val]], list[Val]]
 """Called with the finished sums of `lanes` consecutive columns of a row, and each operand's vector in its

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.native.text import Function, Module, Val, vec
+from nacre.native.llvm_types import vec
+from nacre.native.text import Function, Module, Val
 
 SWEEP = 8  # rows of B that pass over the sums together
 PASS = 2048  # bytes of each that stay in the first-level cache for the next row of A

@@ -12,7 +12,8 @@ from nacre.codegen.gemm.element_types import Numbers, numbers
 from nacre.codegen.gemm.gemv import LINE, add_chain, blocks, clear, factors_of, gemv_function
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.plan import BLOCK, STRIPS
-from nacre.native.text import Function, Module, Val, bits_of, vec
+from nacre.native.llvm_types import bits_of, vec
+from nacre.native.text import Function, Module, Val
 
 HELD = 24 * 1024  # bytes of strips that advance side by side; as many behind them are on their way
 

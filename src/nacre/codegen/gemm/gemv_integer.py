@@ -11,7 +11,8 @@ from collections.abc import Callable
 from nacre.codegen.gemm.element_types import Numbers, grouped
 from nacre.codegen.gemm.gemv import PARAMETERS
 from nacre.codegen.gemm.packed_dot import FLIP, filled
-from nacre.native.text import Function, Module, Val, vec
+from nacre.native.llvm_types import vec
+from nacre.native.text import Function, Module, Val
 
 COLUMNS = 4  # of B that advance together
 

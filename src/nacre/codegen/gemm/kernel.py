@@ -43,7 +43,7 @@ from nacre.codegen.gemm.prefetch_epilogue import emit_epilogue_prefetch
 from nacre.codegen.gemm.scratch import Layout
 from nacre.codegen.gemm.tile import emit_tile, tile_shape
 from nacre.codegen.gemm.work_items import common_slots, emit_items, emit_kernel, shared_names
-from nacre.codegen.isa import Isa
+from nacre.native.isa import Isa
 from nacre.native.text import Module
 
 __all__ = ["Gemm", "Operand", "Plan", "gemm", "is_gemv", "shared_parts"]

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge
-from nacre.native.text import Function, Module, Val, bits_of, lanes_of, vec
+from nacre.native.llvm_types import bits_of, lanes_of, vec
+from nacre.native.text import Function, Module, Val
 
 
 def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> None:

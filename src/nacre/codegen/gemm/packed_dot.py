@@ -16,7 +16,8 @@ from __future__ import annotations
 from nacre.codegen.gemm.element_types import Numbers, edge, load_edge
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.tile import ASKING, Shape, emit_tile, tile_name
-from nacre.native.text import Function, Module, Val, lanes_of, vec
+from nacre.native.llvm_types import lanes_of, vec
+from nacre.native.text import Function, Module, Val
 
 FLIP = 0x80808080  # moves the numbers of a word of four by 128
 MINUS_ZERO = 0x8000  # of bfloat16

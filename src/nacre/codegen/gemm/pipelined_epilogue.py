@@ -11,7 +11,8 @@ from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import GemmEpilogue, Matrix, Merge, Slots
 from nacre.codegen.gemm.scratch import Layout
 from nacre.codegen.gemm.tile import ASKING, ask, multiply, read_row, row_bases
-from nacre.native.text import Function, Module, Val, vec
+from nacre.native.llvm_types import vec
+from nacre.native.text import Function, Module, Val
 
 LINE = 64  # bytes
 SLOW = ("fdiv", "sqrt")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.plan import CHAINS
-from nacre.codegen.isa import Isa
-from nacre.native.text import Function, Module, Val, vec
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import vec
+from nacre.native.text import Function, Module, Val
 
 
 @dataclass(frozen=True)

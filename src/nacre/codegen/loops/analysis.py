@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nacre.base.dtypes import DType, bool_, int64
-from nacre.codegen.isa import Isa
 from nacre.codegen.loops.operations import CHEAP
 from nacre.codegen.loops.reductions import Reduction
 from nacre.kernel.ast import (
@@ -25,6 +24,7 @@ from nacre.kernel.ast import (
     expressions,
     statements,
 )
+from nacre.native.isa import Isa
 
 LONG = frozenset(("sin", "cos", "tan", "pow", "atan2", "asinh", "acosh", "atanh", "rem"))
 CHAIN = 3  # times the length of a chain, instructions among which the rest of them finds time

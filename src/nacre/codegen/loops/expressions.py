@@ -14,11 +14,12 @@ from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, bool_
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
-from nacre.codegen.isa import Isa
 from nacre.codegen.loops.operations import constant, memory, operate
 from nacre.kernel.affine import Affine, Scope, offset
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Load, Local
-from nacre.native.text import Function, Val, bits_of, lanes_of, scalar_of, vec
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
+from nacre.native.text import Function, Val
 
 
 @dataclass(frozen=True)

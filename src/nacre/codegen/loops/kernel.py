@@ -20,13 +20,13 @@ from functools import cached_property
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
-from nacre.codegen.isa import Isa
 from nacre.codegen.loops.analysis import reductions
 from nacre.codegen.loops.expressions import Storage
 from nacre.codegen.loops.transposed_copy import Tiling
 from nacre.codegen.loops.transposed_scan import TransposedScans
 from nacre.codegen.loops.value_range import ValueRanges
 from nacre.kernel.ast import Alloc, Expr, For, Kernel, Let, Stmt, statements
+from nacre.native.isa import Isa
 from nacre.native.text import Module, Val
 
 GRAIN = 256  # elements of a vector loop that make a work item, or a vector of the loop if that is more

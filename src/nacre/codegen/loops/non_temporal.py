@@ -14,10 +14,10 @@ from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 
 from nacre.base.dims import Size, product
-from nacre.codegen.isa import Isa
 from nacre.codegen.loops.expressions import Values
 from nacre.kernel.ast import For, Kernel, Load, Store
 from nacre.kernel.dependence import loaded, loads, stride
+from nacre.native.isa import Isa
 from nacre.native.text import Function, Val
 
 LARGE = 1 << 25  # bytes of a result that are more than a core's share of the last cache
@@ -152,6 +152,6 @@ class NonTemporalStores(Values):
 
     def drain(self) -> None:
         """Let what went past the caches be seen before what follows."""
-        if self.streamed and self.isa.name.startswith("avx"):
-            self.f.module.declare("llvm.x86.sse.sfence", "void", [])
-            self.f.emit("call void @llvm.x86.sse.sfence()")
+        if self.streamed and self.isa.fence:
+            self.f.module.declare(f"llvm.{self.isa.fence}", "void", [])
+            self.f.emit(f"call void @llvm.{self.isa.fence}()")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from nacre.base.dtypes import DType
 from nacre.codegen import vecmath
-from nacre.native.text import Function, Val, lanes_of, literal, scalar_of, vec
+from nacre.native.llvm_types import lanes_of, scalar_of, vec
+from nacre.native.text import Function, Val, literal
 
 CHEAP = frozenset(
     (

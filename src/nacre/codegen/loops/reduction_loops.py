@@ -19,7 +19,8 @@ from nacre.codegen.loops.reductions import Lanes, LaneStack, Leaves, Reduction, 
 from nacre.kernel.ast import Buffer, For, Stmt
 from nacre.kernel.dependence import written
 from nacre.kernel.order import BLOCK
-from nacre.native.text import Val, lanes_of, vec
+from nacre.native.llvm_types import lanes_of, vec
+from nacre.native.text import Val
 
 HEAVY = 120  # instructions for an element from which on vectors side by side have no registers left
 HELD = 4  # vectors of a block that wait in registers

@@ -11,7 +11,8 @@ from nacre.codegen.loops.operations import constant, operate
 from nacre.codegen.vecmath.machine import larger
 from nacre.codegen.vecmath.value import Real
 from nacre.kernel.order import NO_INDEX, empty, identity, in_any_order
-from nacre.native.text import Function, Val, bits_of, lanes_of, vec
+from nacre.native.llvm_types import bits_of, lanes_of, vec
+from nacre.native.text import Function, Val
 
 ADD = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 

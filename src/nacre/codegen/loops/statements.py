@@ -28,7 +28,8 @@ from nacre.kernel.ast import (
     While,
 )
 from nacre.kernel.dependence import lane_obstacle, varying, written
-from nacre.native.text import Val, lanes_of, vec
+from nacre.native.llvm_types import lanes_of, vec
+from nacre.native.text import Val
 
 ON_STACK = 4096  # bytes of scratch that may lie on the machine stack
 

@@ -17,7 +17,8 @@ from nacre.codegen.loops.statements import Statements
 from nacre.kernel.affine import Scope
 from nacre.kernel.ast import Expr, For, If, Load, Local, Stmt, While, children, expressions
 from nacre.kernel.dependence import stride
-from nacre.native.text import Function, Val, lanes_of, vec
+from nacre.native.llvm_types import lanes_of, vec
+from nacre.native.text import Function, Val
 
 LEAST = 16  # loops known to be shorter are not worth a tile
 MOST = 4  # loads that are worth the memory of a tile

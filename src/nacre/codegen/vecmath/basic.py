@@ -7,7 +7,7 @@ from math import copysign, inf
 from nacre.base.dtypes import DType
 from nacre.codegen.vecmath.machine import larger
 from nacre.codegen.vecmath.value import Real, Truth, Whole, at_least, at_most, known, where
-from nacre.native.text import lanes_of, vec
+from nacre.native.llvm_types import lanes_of, vec
 
 # ---- floating point
 

@@ -16,7 +16,7 @@ from nacre.codegen.vecmath.value import (
     two_sum,
     where,
 )
-from nacre.native.text import lanes_of, vec
+from nacre.native.llvm_types import lanes_of, vec
 
 
 def widen(b: Backend, x: Value, dtype: DType) -> Real:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nacre.codegen.isa import Isa, written_for
 from nacre.codegen.vecmath.value import Real, Whole, lookup
-from nacre.native.text import Function, Val, bits_of, lanes_of, scalar_of, vec
+from nacre.native.isa import Isa, written_for
+from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
+from nacre.native.text import Function, Val
 
 PICKED = 16  # entries of a table whose entries are picked by lanes
 
 
 def instructions(b: Any) -> Isa | None:
     """The instruction set that a backend writes for; None where it is not known."""
-    return written_for(b) if isinstance(b, Function) else None
+    return written_for(b.attributes) if isinstance(b, Function) else None
 
 
 def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[..., Val]) -> Val:
@@ -77,7 +78,7 @@ def pick(name: str, table: Sequence[float], index: Whole) -> Real:
     isa = instructions(f)
     if isa is None or lanes_of(index.v.ty) == 1:
         return lookup(name, table, (index & PICKED - 1).cast("zext", "i64")).cast("fptrunc", "float")
-    step = {"avx512": _pick_of_register, "avx2": _pick_of_halves, "neon": _pick_of_bytes}[isa.name]
+    step = {"registers": _pick_of_register, "halves": _pick_of_halves, "bytes": _pick_of_bytes}[isa.table_lookup]
 
     def one(places: Val) -> Val:
         """The entries for one register of places."""

@@ -14,7 +14,8 @@ from math import isnan, nan
 from typing import Any, Protocol, TypeVar
 
 from nacre.base.records import dataclass
-from nacre.native.text import Function, Val, bits_of, lanes_of, literal, scalar_of, vec
+from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
+from nacre.native.text import Function, Val, literal
 
 Value = Any  # a backend's operand; it has a `ty`, an LLVM type
 

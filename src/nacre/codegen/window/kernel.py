@@ -15,7 +15,6 @@ from nacre.codegen.convolution.depthwise import DepthwiseKernel, Loader, TapRedu
 from nacre.codegen.convolution.direct import Correlation
 from nacre.codegen.convolution.half import HALF_TYPES, Tensor, through_float
 from nacre.codegen.convolution.sequence import ConvolutionEpilogue, Count, Kernel, Steps, product
-from nacre.codegen.isa import Isa
 from nacre.codegen.window.maximum import MaxKernel
 from nacre.codegen.window.non_overlapping import (
     NonOverlappingMax,
@@ -27,6 +26,7 @@ from nacre.codegen.window.non_overlapping import (
 from nacre.codegen.window.prologue import Prologue
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
 from nacre.kernel.order_window import Window
+from nacre.native.isa import Isa
 from nacre.native.text import Function, Operand, Val
 
 WIDEST = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel

@@ -14,7 +14,6 @@ from nacre.base.dims import Size
 from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.kernel import Gemm, Operand
-from nacre.codegen.isa import Isa
 from nacre.compile.buffers.reuse import same_layout
 from nacre.compile.fusion.fuse import Fusion, View
 from nacre.compile.fusion.graph import FINISHED, WINDOWS, Node
@@ -35,7 +34,9 @@ from nacre.compile.passes.layout import result_groups, result_strides
 from nacre.ir.graph import Atom, Equation, Var
 from nacre.ir.primitive import Template
 from nacre.kernel.ast import Buffer, Kernel, Stmt
-from nacre.native.text import Function, Val, lanes_of
+from nacre.native.isa import Isa
+from nacre.native.llvm_types import lanes_of
+from nacre.native.text import Function, Val
 from nacre.runtime.executable import Code
 
 WIDEST = 12  # buffers that a cluster may read and write: an optimiser's update has nine or so

@@ -13,7 +13,6 @@ from functools import lru_cache
 from nacre.base.dims import product
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import Place, Steps
-from nacre.codegen.isa import Isa
 from nacre.codegen.window import kernel as kernels
 from nacre.codegen.window.prologue import Prologue
 from nacre.compile.fusion import convolution_epilogue
@@ -39,6 +38,7 @@ from nacre.compile.passes.nchwc import in_planes
 from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Stmt
 from nacre.kernel.order_window import Window, window
+from nacre.native.isa import Isa
 from nacre.native.text import Function, Val
 
 _FORMS = {

@@ -14,12 +14,12 @@ from nacre.codegen.attention.forward import RESULTS, Attention, forward
 from nacre.codegen.attention.online import online
 from nacre.codegen.attention.rows import Scores
 from nacre.codegen.gemm.plan import FEW
-from nacre.codegen.isa import Isa
 from nacre.compile.fusion.fuse import View
 from nacre.compile.lowering.kernel_selection import ArgSlot, Builder, Place, TemplateStep
 from nacre.compile.passes.attention import computed
 from nacre.compile.passes.layout import batch_strides, splits
 from nacre.ir.graph import Equation, Var
+from nacre.native.isa import Isa
 from nacre.runtime.executable import Code
 
 Kernel = Callable[[Scores, tuple[str, ...]], tuple[Code, Attention]]

@@ -24,7 +24,6 @@ from nacre.codegen.convolution.winograd_weight import winograd_weight
 from nacre.codegen.gemm.kernel import Gemm, gemm, is_gemv, shared_parts
 from nacre.codegen.gemm.plan import contiguous, product_cut
 from nacre.codegen.gemm.prepack import prepacked_bytes
-from nacre.codegen.isa import Isa
 from nacre.compile.fusion.convolution_epilogue import EpilogueCode, FusedEpilogue
 from nacre.compile.fusion.fuse import View
 from nacre.compile.passes.layout import is_dense, result_strides, run
@@ -33,6 +32,7 @@ from nacre.ir.graph import Equation, Var
 from nacre.kernel.ast import Buffer
 from nacre.kernel.order_convolution import Axis, Convolution
 from nacre.kernel.order_winograd import forward_sides, gradient_sides
+from nacre.native.isa import Isa
 from nacre.native.text import Module
 from nacre.ops.dot import dot_axes
 from nacre.runtime.executable import Code, Unit
