@@ -153,7 +153,7 @@ def spaces() -> tuple[Space, ...]:
         Space(
             "nacre.nn.functional",
             "nn.functional",
-            _late("nacre.nn.functional", nn.functional.HOMES, "nacre.nn.functions"),
+            _late("nacre.nn.functional", nn.functional.HOMES, "nacre.nn.functional"),
         ),
         Space("nacre.nn.init", "nn.init", (_whole("nacre.nn.init"),)),
         Space("nacre.nn.utils", "nn.utils", _listed(nn.utils)),

@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING
 from nacre.base.lazy import loader
 
 HOMES = {
-    "activation": (
+    "modules.activation": (
         "AlphaDropout CELU Dropout Dropout1d Dropout2d Dropout3d ELU FeatureAlphaDropout GELU GLU Hardshrink "
         "Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax Mish PReLU RReLU ReLU ReLU6 SELU SiLU "
         "Sigmoid Softmax Softmax2d Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
     ),
-    "adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
-    "attention": "MultiheadAttention",
-    "containers": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
-    "convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+    "modules.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
+    "modules.attention": "MultiheadAttention",
+    "modules.containers": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
+    "modules.convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
     "functional": "",
     "init": "",
     "utils": "",
-    "layers": "Bilinear Embedding EmbeddingBag Flatten Identity Linear Unflatten",
-    "loss": (
+    "modules.linear_maps": "Bilinear Embedding EmbeddingBag Flatten Identity Linear Unflatten",
+    "modules.pair_losses": (
         "BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss HingeEmbeddingLoss "
         "HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss "
         "MultiMarginLoss NLLLoss PoissonNLLLoss SmoothL1Loss SoftMarginLoss TripletMarginLoss "
         "TripletMarginWithDistanceLoss"
     ),
     "module": "Module",
-    "normalisation": (
+    "modules.normalisation": (
         "BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
         "LocalResponseNorm RMSNorm"
     ),
     "parameter": "Buffer Parameter",
-    "pooling": (
+    "modules.max_pooling": (
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
         "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d "
         "MaxUnpool1d MaxUnpool2d MaxUnpool3d"
     ),
-    "recurrent": "GRU GRUCell LSTM LSTMCell RNN RNNCell",
-    "scaling": (
+    "modules.recurrent": "GRU GRUCell LSTM LSTMCell RNN RNNCell",
+    "modules.resizing": (
         "ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d "
         "CosineSimilarity Fold PairwiseDistance PixelShuffle PixelUnshuffle ReflectionPad1d ReflectionPad2d "
         "ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d Unfold Upsample UpsamplingBilinear2d "
@@ -51,14 +51,19 @@ HOMES = {
         "PackedSequence pack_padded_sequence pack_sequence pad_packed_sequence pad_sequence unpack_sequence "
         "unpad_sequence"
     ),
-    "transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
+    "modules.transformer": (
+        "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer"
+    ),
 }
 
 __getattr__ = loader(__name__, HOMES)
 
 if TYPE_CHECKING:
     from nacre.nn import functional, init, utils
-    from nacre.nn.activation import (
+    from nacre.nn.module import (
+        Module,
+    )
+    from nacre.nn.modules.activation import (
         CELU,
         ELU,
         GELU,
@@ -94,35 +99,44 @@ if TYPE_CHECKING:
         Tanhshrink,
         Threshold,
     )
-    from nacre.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
-    from nacre.nn.attention import (
-        MultiheadAttention,
+    from nacre.nn.modules.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
+    from nacre.nn.modules.attention import MultiheadAttention
+    from nacre.nn.modules.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+    from nacre.nn.modules.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+    from nacre.nn.modules.linear_maps import Bilinear, Embedding, EmbeddingBag, Flatten, Identity, Linear, Unflatten
+    from nacre.nn.modules.max_pooling import (
+        AdaptiveAvgPool1d,
+        AdaptiveAvgPool2d,
+        AdaptiveAvgPool3d,
+        AdaptiveMaxPool1d,
+        AdaptiveMaxPool2d,
+        AdaptiveMaxPool3d,
+        AvgPool1d,
+        AvgPool2d,
+        AvgPool3d,
+        LPPool1d,
+        LPPool2d,
+        LPPool3d,
+        MaxPool1d,
+        MaxPool2d,
+        MaxPool3d,
+        MaxUnpool1d,
+        MaxUnpool2d,
+        MaxUnpool3d,
     )
-    from nacre.nn.containers import (
-        ModuleDict,
-        ModuleList,
-        ParameterDict,
-        ParameterList,
-        Sequential,
+    from nacre.nn.modules.normalisation import (
+        BatchNorm1d,
+        BatchNorm2d,
+        BatchNorm3d,
+        GroupNorm,
+        InstanceNorm1d,
+        InstanceNorm2d,
+        InstanceNorm3d,
+        LayerNorm,
+        LocalResponseNorm,
+        RMSNorm,
     )
-    from nacre.nn.convolution import (
-        Conv1d,
-        Conv2d,
-        Conv3d,
-        ConvTranspose1d,
-        ConvTranspose2d,
-        ConvTranspose3d,
-    )
-    from nacre.nn.layers import (
-        Bilinear,
-        Embedding,
-        EmbeddingBag,
-        Flatten,
-        Identity,
-        Linear,
-        Unflatten,
-    )
-    from nacre.nn.loss import (
+    from nacre.nn.modules.pair_losses import (
         BCELoss,
         BCEWithLogitsLoss,
         CosineEmbeddingLoss,
@@ -145,51 +159,8 @@ if TYPE_CHECKING:
         TripletMarginLoss,
         TripletMarginWithDistanceLoss,
     )
-    from nacre.nn.module import (
-        Module,
-    )
-    from nacre.nn.normalisation import (
-        BatchNorm1d,
-        BatchNorm2d,
-        BatchNorm3d,
-        GroupNorm,
-        InstanceNorm1d,
-        InstanceNorm2d,
-        InstanceNorm3d,
-        LayerNorm,
-        LocalResponseNorm,
-        RMSNorm,
-    )
-    from nacre.nn.parameter import Buffer, Parameter
-    from nacre.nn.pooling import (
-        AdaptiveAvgPool1d,
-        AdaptiveAvgPool2d,
-        AdaptiveAvgPool3d,
-        AdaptiveMaxPool1d,
-        AdaptiveMaxPool2d,
-        AdaptiveMaxPool3d,
-        AvgPool1d,
-        AvgPool2d,
-        AvgPool3d,
-        LPPool1d,
-        LPPool2d,
-        LPPool3d,
-        MaxPool1d,
-        MaxPool2d,
-        MaxPool3d,
-        MaxUnpool1d,
-        MaxUnpool2d,
-        MaxUnpool3d,
-    )
-    from nacre.nn.recurrent import (
-        GRU,
-        LSTM,
-        RNN,
-        GRUCell,
-        LSTMCell,
-        RNNCell,
-    )
-    from nacre.nn.scaling import (
+    from nacre.nn.modules.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+    from nacre.nn.modules.resizing import (
         ChannelShuffle,
         CircularPad1d,
         CircularPad2d,
@@ -216,6 +187,14 @@ if TYPE_CHECKING:
         ZeroPad2d,
         ZeroPad3d,
     )
+    from nacre.nn.modules.transformer import (
+        Transformer,
+        TransformerDecoder,
+        TransformerDecoderLayer,
+        TransformerEncoder,
+        TransformerEncoderLayer,
+    )
+    from nacre.nn.parameter import Buffer, Parameter
     from nacre.nn.sequences import (
         PackedSequence,
         pack_padded_sequence,
@@ -224,13 +203,6 @@ if TYPE_CHECKING:
         pad_sequence,
         unpack_sequence,
         unpad_sequence,
-    )
-    from nacre.nn.transformer import (
-        Transformer,
-        TransformerDecoder,
-        TransformerDecoderLayer,
-        TransformerEncoder,
-        TransformerEncoderLayer,
     )
 
 __all__ = [

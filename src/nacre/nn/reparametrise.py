@@ -20,8 +20,8 @@ from nacre.api.reductions import sum as sum_
 from nacre.api.transcendental import sqrt
 from nacre.base.errors import ArgumentError, StateError
 from nacre.base.state import gradients
-from nacre.nn.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from nacre.nn.module import Module
+from nacre.nn.modules.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from nacre.nn.parameter import Buffer, Parameter
 from nacre.trace.value import stripped
 

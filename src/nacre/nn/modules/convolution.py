@@ -9,9 +9,9 @@ from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
 from nacre.nn import functional
-from nacre.nn.functions.pool import Sizes, sizes
-from nacre.nn.layers import uniform_parameter
+from nacre.nn.functional.max_pooling import Sizes, sizes
 from nacre.nn.module import Module
+from nacre.nn.modules.linear_maps import uniform_parameter
 
 
 class _Convolution(Module):

@@ -15,8 +15,8 @@ from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.pool import Sizes, alone, batched, sizes
-from nacre.nn.functions.spatial import conv_transpose2d, margins, one, with_bias
+from nacre.nn.functional.convolution import conv_transpose2d, margins, one, with_bias
+from nacre.nn.functional.max_pooling import Sizes, alone, batched, sizes
 
 Triple = tuple[int, int, int]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
-from nacre.nn.functions import losses, margin_losses, pair_losses
+from nacre.nn.functional import class_losses, margin_losses, pair_losses
 from nacre.nn.module import Buffer, Module, settings
 
 
@@ -202,7 +202,7 @@ class NLLLoss(_Criterion):
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the target's shape without reduction."""
-        return losses.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+        return class_losses.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
 
 
 class CrossEntropyLoss(_Criterion):
@@ -228,7 +228,9 @@ class CrossEntropyLoss(_Criterion):
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the target's shape without reduction."""
-        return losses.cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
+        return class_losses.cross_entropy(
+            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
 
 
 class CTCLoss(_Criterion):

@@ -17,8 +17,8 @@ from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.pool import Sizes, batched, sizes
-from nacre.nn.functions.pool_adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from nacre.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from nacre.nn.functional.max_pooling import Sizes, batched, sizes
 from nacre.runtime.buffer import require_room
 from nacre.transform.grad import vjp
 

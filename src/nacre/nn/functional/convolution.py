@@ -10,7 +10,7 @@ from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.pool import Sizes, alone, batched, sizes
+from nacre.nn.functional.max_pooling import Sizes, alone, batched, sizes
 
 Pair = tuple[int, int]
 

@@ -17,8 +17,8 @@ from nacre.api.reductions import sum as sum_
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.activations import logsigmoid
-from nacre.nn.functions.losses import check_target, picked, reduced
+from nacre.nn.functional.activation import logsigmoid
+from nacre.nn.functional.class_losses import check_target, picked, reduced
 from nacre.trace.value import is_concrete
 from nacre.transform.control import scan
 

@@ -18,7 +18,7 @@ from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
-from nacre.nn.functions.losses import one_hot
+from nacre.nn.functional.class_losses import one_hot
 from nacre.ops.detach import detach
 
 __all__ = [

@@ -13,8 +13,8 @@ from nacre.api.manipulation import concat, split, stack
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn import functional
-from nacre.nn.layers import uniform_parameter
 from nacre.nn.module import Module
+from nacre.nn.modules.linear_maps import uniform_parameter
 from nacre.nn.sequences import PackedSequence, kept, silent
 from nacre.transform.control import scan
 

@@ -15,8 +15,8 @@ from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import few, is_whole, whole_number
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.pool import Row, Windows, alone, batched, max_over
-from nacre.nn.functions.pool_mean import mean_over
+from nacre.nn.functional.max_pooling import Row, Windows, alone, batched, max_over
+from nacre.nn.functional.mean_pooling import mean_over
 from nacre.runtime.buffer import require_room
 
 __all__ = [

@@ -11,7 +11,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dtypes import float32, float64, int64
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions import norms
+from nacre.nn.functional import normalisation
 from nacre.nn.module import Buffer, Module, Parameter, settings
 
 
@@ -39,7 +39,7 @@ class LayerNorm(Module):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return norms.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        return normalisation.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """Shape and constants."""
@@ -68,7 +68,7 @@ class RMSNorm(Module):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return norms.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+        return normalisation.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """Shape and constant."""
@@ -95,7 +95,7 @@ class GroupNorm(Module):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return norms.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+        return normalisation.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """Groups and channels."""
@@ -114,7 +114,7 @@ class LocalResponseNorm(Module):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return norms.local_response_norm(x, self.size, self.alpha, self.beta, self.k)
+        return normalisation.local_response_norm(x, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
         """The constants."""
@@ -188,7 +188,7 @@ class _BatchNorm(_Running):
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape; training moves the running statistics."""
         held, share = self._checked(x), self._share()
-        return norms.batch_norm(
+        return normalisation.batch_norm(
             held, self.running_mean, self.running_var, self.weight, self.bias, self.training, share, self.eps
         )
 
@@ -245,7 +245,7 @@ class _InstanceNorm(_Running):
         held = self._checked(x)
         whole = held if held.ndim == self.ranks[1] else held[None]
         momentum = 0.0 if self.momentum is None else self.momentum
-        y = norms.instance_norm(
+        y = normalisation.instance_norm(
             whole, self.running_mean, self.running_var, self.weight, self.bias,
             self.training or not self.track_running_stats, momentum, self.eps,
         )  # fmt: skip

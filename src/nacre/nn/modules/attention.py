@@ -18,9 +18,9 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import bool_
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn import functional, init
-from nacre.nn.functions.activations import masked_softmax
-from nacre.nn.layers import Linear, uniform_parameter
+from nacre.nn.functional.activation import masked_softmax
 from nacre.nn.module import Module, Parameter
+from nacre.nn.modules.linear_maps import Linear, uniform_parameter
 
 
 class MultiheadAttention(Module):

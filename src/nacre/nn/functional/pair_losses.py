@@ -15,9 +15,9 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, float32
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis
-from nacre.nn.functions.activations import positive, soft_tail
-from nacre.nn.functions.losses import reduced
-from nacre.nn.functions.norms import norm
+from nacre.nn.functional.activation import positive, soft_tail
+from nacre.nn.functional.class_losses import reduced
+from nacre.nn.functional.normalisation import norm
 
 __all__ = [
     "binary_cross_entropy",

@@ -13,7 +13,7 @@ from nacre.api.primitives import pointwise, view, window
 from nacre.api.slope import power_root, root
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError
-from nacre.nn.functions.pool import Margins, Row, Sizes, Windows, alone, batched, pick, planes
+from nacre.nn.functional.max_pooling import Margins, Row, Sizes, Windows, alone, batched, pick, planes
 
 __all__ = [
     "avg_pool1d",

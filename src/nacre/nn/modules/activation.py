@@ -11,7 +11,7 @@ from nacre.api.creation import full
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ShapeError
-from nacre.nn.functions import activations, dropout, losses
+from nacre.nn.functional import activation, class_losses, dropouts
 from nacre.nn.module import Module, Parameter, settings
 
 
@@ -37,7 +37,7 @@ class ReLU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.relu(x)
+        return activation.relu(x)
 
 
 class ReLU6(_Activation):
@@ -54,7 +54,7 @@ class ReLU6(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.relu6(x)
+        return activation.relu6(x)
 
 
 class LeakyReLU(_Activation):
@@ -71,7 +71,7 @@ class LeakyReLU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.leaky_relu(x, self.negative_slope)
+        return activation.leaky_relu(x, self.negative_slope)
 
 
 class PReLU(_Activation):
@@ -90,7 +90,7 @@ class PReLU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.prelu(x, self.weight)
+        return activation.prelu(x, self.weight)
 
 
 class RReLU(_Activation):
@@ -108,7 +108,7 @@ class RReLU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.rrelu(x, self.lower, self.upper, self.training)
+        return activation.rrelu(x, self.lower, self.upper, self.training)
 
 
 class ELU(_Activation):
@@ -125,7 +125,7 @@ class ELU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.elu(x, self.alpha)
+        return activation.elu(x, self.alpha)
 
 
 class CELU(_Activation):
@@ -143,7 +143,7 @@ class CELU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.celu(x, self.alpha)
+        return activation.celu(x, self.alpha)
 
 
 class SELU(_Activation):
@@ -160,7 +160,7 @@ class SELU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.selu(x)
+        return activation.selu(x)
 
 
 class GELU(_Activation):
@@ -178,7 +178,7 @@ class GELU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.gelu(x, self.approximate)
+        return activation.gelu(x, self.approximate)
 
 
 class SiLU(_Activation):
@@ -195,7 +195,7 @@ class SiLU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.silu(x)
+        return activation.silu(x)
 
 
 class Mish(_Activation):
@@ -212,7 +212,7 @@ class Mish(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.mish(x)
+        return activation.mish(x)
 
 
 class Softplus(_Activation):
@@ -229,7 +229,7 @@ class Softplus(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.softplus(x, self.beta, self.threshold)
+        return activation.softplus(x, self.beta, self.threshold)
 
 
 class Softsign(_Activation):
@@ -243,7 +243,7 @@ class Softsign(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.softsign(x)
+        return activation.softsign(x)
 
 
 class Tanh(_Activation):
@@ -257,7 +257,7 @@ class Tanh(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.tanh(x)
+        return activation.tanh(x)
 
 
 class Tanhshrink(_Activation):
@@ -271,7 +271,7 @@ class Tanhshrink(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.tanhshrink(x)
+        return activation.tanhshrink(x)
 
 
 class Sigmoid(_Activation):
@@ -285,7 +285,7 @@ class Sigmoid(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.sigmoid(x)
+        return activation.sigmoid(x)
 
 
 class LogSigmoid(_Activation):
@@ -299,7 +299,7 @@ class LogSigmoid(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.logsigmoid(x)
+        return activation.logsigmoid(x)
 
 
 class Hardtanh(_Activation):
@@ -317,7 +317,7 @@ class Hardtanh(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.hardtanh(x, self.min_val, self.max_val)
+        return activation.hardtanh(x, self.min_val, self.max_val)
 
 
 class Hardsigmoid(_Activation):
@@ -334,7 +334,7 @@ class Hardsigmoid(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.hardsigmoid(x)
+        return activation.hardsigmoid(x)
 
 
 class Hardswish(_Activation):
@@ -351,7 +351,7 @@ class Hardswish(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.hardswish(x)
+        return activation.hardswish(x)
 
 
 class Hardshrink(_Activation):
@@ -368,7 +368,7 @@ class Hardshrink(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.hardshrink(x, self.lambd)
+        return activation.hardshrink(x, self.lambd)
 
 
 class Softshrink(_Activation):
@@ -386,7 +386,7 @@ class Softshrink(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.softshrink(x, self.lambd)
+        return activation.softshrink(x, self.lambd)
 
 
 class Threshold(_Activation):
@@ -403,7 +403,7 @@ class Threshold(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Elementwise."""
-        return activations.threshold(x, self.threshold, self.value)
+        return activation.threshold(x, self.threshold, self.value)
 
 
 class GLU(_Activation):
@@ -420,7 +420,7 @@ class GLU(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Half the size along the axis."""
-        return activations.glu(x, self.dim)
+        return activation.glu(x, self.dim)
 
 
 class Softmax(_Activation):
@@ -437,7 +437,7 @@ class Softmax(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return activations.softmax(x, self.dim)
+        return activation.softmax(x, self.dim)
 
 
 class Softmax2d(_Activation):
@@ -454,7 +454,7 @@ class Softmax2d(_Activation):
         held = as_tensor(x)
         if held.ndim not in (3, 4):
             raise ShapeError(f"Softmax2d: images must be [N, C, H, W] or [C, H, W]; got {held.type}")
-        return activations.softmax(held, -3)
+        return activation.softmax(held, -3)
 
 
 class Softmin(_Activation):
@@ -471,7 +471,7 @@ class Softmin(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return activations.softmin(x, self.dim)
+        return activation.softmin(x, self.dim)
 
 
 class LogSoftmax(_Activation):
@@ -488,7 +488,7 @@ class LogSoftmax(_Activation):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return losses.log_softmax(x, self.dim)
+        return class_losses.log_softmax(x, self.dim)
 
 
 # ---- dropout
@@ -498,7 +498,7 @@ class _Dropping(_Activation):
     """The common part of all kinds of dropout: a probability."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        self.p = dropout.check_probability(type(self).__name__, p)
+        self.p = dropouts.check_probability(type(self).__name__, p)
 
 
 class Dropout(_Dropping):
@@ -516,7 +516,7 @@ class Dropout(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropout.dropout(x, self.p, self.training)
+        return dropouts.dropout(x, self.p, self.training)
 
 
 class Dropout1d(_Dropping):
@@ -532,7 +532,7 @@ class Dropout1d(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropout.dropout1d(x, self.p, self.training)
+        return dropouts.dropout1d(x, self.p, self.training)
 
 
 class Dropout2d(_Dropping):
@@ -548,7 +548,7 @@ class Dropout2d(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropout.dropout2d(x, self.p, self.training)
+        return dropouts.dropout2d(x, self.p, self.training)
 
 
 class Dropout3d(_Dropping):
@@ -564,7 +564,7 @@ class Dropout3d(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropout.dropout3d(x, self.p, self.training)
+        return dropouts.dropout3d(x, self.p, self.training)
 
 
 class AlphaDropout(_Dropping):
@@ -580,7 +580,7 @@ class AlphaDropout(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropout.alpha_dropout(x, self.p, self.training)
+        return dropouts.alpha_dropout(x, self.p, self.training)
 
 
 class FeatureAlphaDropout(_Dropping):
@@ -596,4 +596,4 @@ class FeatureAlphaDropout(_Dropping):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return dropout.feature_alpha_dropout(x, self.p, self.training)
+        return dropouts.feature_alpha_dropout(x, self.p, self.training)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
 from nacre.nn import functional
-from nacre.nn.functions.pool import Sizes
-from nacre.nn.functions.pool_adaptive import OptionalSizes
+from nacre.nn.functional.adaptive_pooling import OptionalSizes
+from nacre.nn.functional.max_pooling import Sizes
 from nacre.nn.module import Module, settings
 
 

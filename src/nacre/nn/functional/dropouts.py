@@ -11,7 +11,7 @@ from nacre.api.operands import TensorLike, apart, as_tensor, filled, settled_num
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functions.activations import SELU_ALPHA, SELU_SCALE, composite
+from nacre.nn.functional.activation import SELU_ALPHA, SELU_SCALE, composite
 
 __all__ = [
     "alpha_dropout",

@@ -16,12 +16,12 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import as_dtype, float32
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.nn import functional, init
-from nacre.nn.activation import Dropout
-from nacre.nn.attention import MultiheadAttention
-from nacre.nn.containers import ModuleList
-from nacre.nn.layers import Linear
 from nacre.nn.module import Module
-from nacre.nn.normalisation import LayerNorm
+from nacre.nn.modules.activation import Dropout
+from nacre.nn.modules.attention import MultiheadAttention
+from nacre.nn.modules.containers import ModuleList
+from nacre.nn.modules.linear_maps import Linear
+from nacre.nn.modules.normalisation import LayerNorm
 from nacre.runtime.buffer import require_room
 
 Activation = str | Callable[[Any], Any]

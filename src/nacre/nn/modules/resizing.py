@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
-from nacre.nn.functions import pair_losses, resize
-from nacre.nn.functions.pool import Sizes
+from nacre.nn.functional import pair_losses, resizing
+from nacre.nn.functional.max_pooling import Sizes
 from nacre.nn.module import Module, settings
 
 
@@ -32,7 +32,7 @@ class _Margin(_Shown):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The last axes are longer by their margins."""
-        return resize.pad(x, self.padding, self.mode)
+        return resizing.pad(x, self.padding, self.mode)
 
 
 class ZeroPad1d(_Margin):
@@ -172,7 +172,7 @@ class _ConstantMargin(_Margin):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The last axes are longer by their margins."""
-        return resize.pad(x, self.padding, "constant", self.value)
+        return resizing.pad(x, self.padding, "constant", self.value)
 
 
 class ConstantPad1d(_ConstantMargin):
@@ -225,7 +225,7 @@ class Upsample(_Shown):
 
     def forward(self, x: TensorLike) -> Tensor:
         """[N, C, ...] → [N, C, size ...]."""
-        return resize.interpolate(
+        return resizing.interpolate(
             x, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
         )
 
@@ -266,7 +266,7 @@ class PixelShuffle(_Shown):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Channels become pixels."""
-        return resize.pixel_shuffle(x, self.upscale_factor)
+        return resizing.pixel_shuffle(x, self.upscale_factor)
 
 
 class PixelUnshuffle(_Shown):
@@ -283,7 +283,7 @@ class PixelUnshuffle(_Shown):
 
     def forward(self, x: TensorLike) -> Tensor:
         """Pixels become channels."""
-        return resize.pixel_unshuffle(x, self.downscale_factor)
+        return resizing.pixel_unshuffle(x, self.downscale_factor)
 
 
 class ChannelShuffle(_Shown):
@@ -300,7 +300,7 @@ class ChannelShuffle(_Shown):
 
     def forward(self, x: TensorLike) -> Tensor:
         """The same shape."""
-        return resize.channel_shuffle(x, self.groups)
+        return resizing.channel_shuffle(x, self.groups)
 
 
 class Unfold(_Shown):
@@ -317,7 +317,7 @@ class Unfold(_Shown):
 
     def forward(self, x: TensorLike) -> Tensor:
         """[N, C, H, W] → [N, C · kh · kw, patches]."""
-        return resize.unfold(x, self.kernel_size, self.dilation, self.padding, self.stride)
+        return resizing.unfold(x, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
 class Fold(_Shown):
@@ -337,7 +337,7 @@ class Fold(_Shown):
 
     def forward(self, x: TensorLike) -> Tensor:
         """[N, C · kh · kw, patches] → [N, C, *output_size]."""
-        return resize.fold(x, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+        return resizing.fold(x, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
 class CosineSimilarity(_Shown):
