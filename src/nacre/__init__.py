@@ -98,18 +98,24 @@ if TYPE_CHECKING:
     from nacre import train as train
     from nacre.api import random as random
     from nacre.api import tree as tree
+    from nacre.api.constants import *
     from nacre.api.creation import *
-    from nacre.api.functions import *
+    from nacre.api.data_types import *
+    from nacre.api.elementwise.arithmetic import *
+    from nacre.api.elementwise.comparison import *
+    from nacre.api.elementwise.logic import *
+    from nacre.api.elementwise.transcendental import *
     from nacre.api.indexing import *
-    from nacre.api.linalg import *
+    from nacre.api.linear_algebra import *
     from nacre.api.manipulation import *
     from nacre.api.printing import *
-    from nacre.api.reductions import *
+    from nacre.api.searching import *
     from nacre.api.settings import *
     from nacre.api.slices import *
     from nacre.api.sorting import *
+    from nacre.api.statistical import *
     from nacre.api.tensor import Tensor as Tensor
-    from nacre.api.transcendental import *
+    from nacre.api.utility import *
     from nacre.base.dims import Dim as _Dim
     from nacre.base.dtypes import DType as DType
     from nacre.base.dtypes import bfloat16 as bfloat16

@@ -6,20 +6,23 @@ import re
 from typing import Any
 
 from nacre.api import (
+    constants,
     creation,
-    functions,
+    data_types,
     indexing,
-    linalg,
+    linear_algebra,
     manipulation,
     printing,
     random,
-    reductions,
+    searching,
     settings,
     slices,
     sorting,
-    transcendental,
+    statistical,
     tree,
+    utility,
 )
+from nacre.api.elementwise import arithmetic, comparison, logic, transcendental
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
 from nacre.base.boundary import public_class, publish, publish_all
@@ -28,12 +31,18 @@ from nacre.base.hints import NACRE, mark_absent
 from nacre.trace.variable import Variable
 
 MODULES = (
+    constants,
     creation,
-    functions,
+    data_types,
+    arithmetic,
+    comparison,
+    logic,
     transcendental,
-    reductions,
+    statistical,
+    searching,
+    utility,
     manipulation,
-    linalg,
+    linear_algebra,
     indexing,
     slices,
     sorting,

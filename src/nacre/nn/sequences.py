@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nacre.api.creation import arange, full, zeros_like
-from nacre.api.functions import where
 from nacre.api.manipulation import concat, stack
 from nacre.api.operands import TensorLike, as_tensor, numbers
+from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError

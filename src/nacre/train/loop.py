@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from rich.console import Console
 
+from nacre.api.elementwise.logic import isfinite, isnan
 from nacre.api.random import generator
-from nacre.api.reductions import all as all_
-from nacre.api.transcendental import isfinite, isnan
+from nacre.api.utility import all as all_
 from nacre.base.arguments import is_whole, shown
 from nacre.base.errors import ArgumentError, KindError, StateError
 from nacre.nn.module import Module

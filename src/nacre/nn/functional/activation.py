@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from nacre.api import random, reductions
-from nacre.api.functions import REAL, require, where
+from nacre.api import random, searching, statistical
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.manipulation import split
 from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
@@ -61,7 +62,7 @@ def composite(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
     """Apply f, in float32 to half types; the result has the dtype of x."""
     held = as_tensor(x)
     require(operation, held.type.dtype, REAL)
-    return as_tensor(f(reductions.wide_float(held)), held.type.dtype)
+    return as_tensor(f(statistical.wide_float(held)), held.type.dtype)
 
 
 def relu(x: TensorLike) -> Tensor:
@@ -559,7 +560,7 @@ def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim
         soft: Any = softmax((v + noise) / tau, at)
         if not hard:
             return soft
-        chosen = reductions.argmax(detach(soft), axis=at)
+        chosen = searching.argmax(detach(soft), axis=at)
         last = view.permute(one_hot(chosen, v.type.shape[at]), _last_to(at, len(v.type.shape)))
         return (as_tensor(last, v.type.dtype) - detach(soft)) + soft
 

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from nacre.api.functions import REAL, require
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, reduce, view

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nacre.api import linalg, reductions
-from nacre.api.functions import REAL, require
+from nacre.api import linear_algebra, statistical
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, spread
 from nacre.api.primitives import attending, pointwise, view
 from nacre.api.tensor import Tensor
@@ -51,7 +51,7 @@ def scaled_dot_product_attention(
             f"attention: queries must be [..., L, E], keys [..., S, E] and values [..., S, F]; got {q.type}, {k.type} "
             f"and {v.type}"
         )
-    q, k, v = (reductions.wide_float(x) for x in (q, k, v))
+    q, k, v = (statistical.wide_float(x) for x in (q, k, v))
     heads = q.type.shape
     if enable_gqa:
         q, k, v, attn_mask = _grouped(q, k, v, attn_mask)
@@ -69,14 +69,14 @@ def _attended(
     factor = 1.0 / math.sqrt(int(q.type.shape[-1])) if scale is None else scale
     if attending.chosen(q.type, k.type, v.type, is_causal, factor) and dropout_p == 0.0:
         return _by_blocks(q, k, v, attn_mask, is_causal, factor)
-    scores: Any = linalg.matmul(q, view.permute(k, _swapped(k)))
+    scores: Any = linear_algebra.matmul(q, view.permute(k, _swapped(k)))
     scores = pointwise.mul(scores, filled(scores, factor))
     scores = _masked(scores, attn_mask, is_causal)
     last = len(scores.type.shape) - 1
     raised, total = exponentials(scores, last, attn_mask is not None)
     if dropout_p > 0.0:
         raised = pointwise.select(kept(raised.type.shape, dropout_p, None), *scaled(raised, dropout_p))
-    mixed: Any = linalg.matmul(raised, v)
+    mixed: Any = linear_algebra.matmul(raised, v)
     return _divided(mixed, total, attn_mask is not None)
 
 

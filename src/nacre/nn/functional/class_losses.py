@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from nacre.api.functions import REAL, require
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
-from nacre.api.reductions import wide_float
+from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size

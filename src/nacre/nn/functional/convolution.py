@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nacre.api.functions import REAL, require
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor

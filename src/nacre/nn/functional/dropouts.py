@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from nacre.api import random
-from nacre.api.functions import REAL, require, where
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.operands import TensorLike, apart, as_tensor, filled, settled_number
 from nacre.api.primitives import pointwise, view
+from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.activation import SELU_ALPHA, SELU_SCALE, composite

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api import functions as f
 from nacre.api.creation import zeros_like
-from nacre.api.functions import REAL, require
+from nacre.api.elementwise import arithmetic as f
+from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.logic import isnan
 from nacre.api.indexing import take
 from nacre.api.manipulation import permute_dims, reshape
 from nacre.api.operands import TensorLike, as_tensor, scalar
 from nacre.api.primitives import pointwise
-from nacre.api.reductions import wide_float
+from nacre.api.searching import where
+from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
-from nacre.api.transcendental import isnan
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
 from nacre.base.dtypes import int64
@@ -57,7 +58,7 @@ def grid_sample(
     rank, count, around = len(spatial), shape[0], places.type.shape[1:-1]
     rows = reshape(permute_dims(wide, (0, *range(2, rank + 2), 1)), (count * product(spatial), shape[1]))
     flat: Any = reshape(at, (count, product(around), rank))
-    flat = f.where(isnan(flat), zeros_like(flat) - 1, flat)
+    flat = where(isnan(flat), zeros_like(flat) - 1, flat)
     axes = [_Axis(flat[..., rank - 1 - k], n, mode, padding_mode, align_corners) for k, n in enumerate(spatial)]
     first: Any = reshape(pointwise.iota((count,), 0, int64), (count, 1)) * product(spatial)
     found: Any = None
@@ -135,7 +136,7 @@ class _Axis:
         turns = f.floor(away / span)
         rest = away - turns * span
         back = turns - 2 * f.floor(turns / 2) > 0
-        return f.where(back, span - rest, rest) + begin
+        return where(back, span - rest, rest) + begin
 
     def _tap(self, at: Any, weight: Any) -> tuple[Any, Any, Any]:
         inside = None
@@ -161,7 +162,7 @@ def _tap(rows: Any, first: Any, taps: Sequence[tuple[Any, Any, Any]], spatial: S
     inside = _together((mask for _, _, mask in taps), lambda x, y: x & y)
     weight = _together((weight for _, weight, _ in taps), lambda x, y: x * y)
     if inside is not None:
-        value = f.where(inside[..., None], value, zeros_like(value))
+        value = where(inside[..., None], value, zeros_like(value))
     return value if weight is None else value * weight[..., None]
 
 

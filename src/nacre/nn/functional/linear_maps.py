@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api import reductions
-from nacre.api.functions import where
+from nacre.api import statistical, utility
 from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, meet, numbers, outside, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
+from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, AxisError, ShapeError
@@ -124,15 +124,15 @@ def embedding_bag(
         factors = take(as_tensor(per_sample_weights, rows.type.dtype).flatten(), places)
         rows = rows * factors[..., None]
     if places.type.shape[1] == 0:
-        return reductions.sum(rows, axis=1)
+        return statistical.sum(rows, axis=1)
     inside = present[..., None]
     if mode == "max":
-        high = reductions.max(where(inside, rows, -math.inf), axis=1)
-        return where(reductions.any(present, axis=1)[..., None], high, 0.0)
-    total: Any = reductions.sum(where(inside, rows, 0.0), axis=1)
+        high = statistical.max(where(inside, rows, -math.inf), axis=1)
+        return where(utility.any(present, axis=1)[..., None], high, 0.0)
+    total: Any = statistical.sum(where(inside, rows, 0.0), axis=1)
     if mode == "sum":
         return total
-    count = reductions.sum(present.astype(int64), axis=1)
+    count = statistical.sum(present.astype(int64), axis=1)
     return total / pointwise.maximum(count, filled(count, 1)).astype(total.type.dtype)[..., None]
 
 

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.functions import REAL, require, where
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.indexing import take_along_axis
 from nacre.api.manipulation import concat, pad, stack
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside
 from nacre.api.primitives import pointwise, reduce, view
-from nacre.api.reductions import any as any_
-from nacre.api.reductions import cumulative_sum, wide_float
-from nacre.api.reductions import sum as sum_
+from nacre.api.searching import where
+from nacre.api.statistical import cumulative_sum, wide_float
+from nacre.api.statistical import sum as sum_
 from nacre.api.tensor import Tensor
+from nacre.api.utility import any as any_
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.activation import logsigmoid

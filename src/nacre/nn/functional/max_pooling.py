@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.api.creation import zeros
-from nacre.api.functions import REAL, require
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.indexing import index_update
 from nacre.api.operands import TensorLike, as_tensor, filled, numbers
 from nacre.api.primitives import picking, pointwise, sorting, view, window

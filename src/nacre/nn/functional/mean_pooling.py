@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.functions import REAL, require
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, view, window
 from nacre.api.slope import power_root, root

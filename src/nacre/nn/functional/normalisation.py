@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nacre.api.creation import finfo
-from nacre.api.functions import REAL, require
+from nacre.api.data_types import finfo
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, filled, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view, window
 from nacre.api.slope import power_root, root

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from nacre.api.functions import where
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, operands, scalar, spread
 from nacre.api.primitives import pointwise, reduce
-from nacre.api.reductions import wide_float
+from nacre.api.searching import where
 from nacre.api.slope import root, with_slope
+from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, float32
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError

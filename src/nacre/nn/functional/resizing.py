@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from nacre.api.creation import zeros
-from nacre.api.functions import REAL, require
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, apart, as_tensor, constant
 from nacre.api.primitives import pointwise, view
-from nacre.api.reductions import wide_float
+from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.errors import ArgumentError, ShapeError

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nacre.api import reductions
-from nacre.api.functions import REAL, require
+from nacre.api import statistical
+from nacre.api.elementwise.apply import REAL, require
 from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
@@ -51,8 +51,8 @@ def conv3d(
     """
     (given, filters), dtype = meet("conv3d", (x, weight))
     require("conv3d", dtype, REAL)
-    volumes, single = batched(reductions.wide_float(given), 3, "conv3d", "volumes")
-    filters = reductions.wide_float(filters)
+    volumes, single = batched(statistical.wide_float(given), 3, "conv3d", "volumes")
+    filters = statistical.wide_float(filters)
     if filters.type.rank != 5:
         raise ShapeError(f"conv3d: filters must be [O, C/groups, kd, kh, kw]; got {filters.type}")
     outputs, inner, *kernel = filters.type.shape
@@ -112,8 +112,8 @@ def conv_transpose3d(
     operation = "conv_transpose3d"
     (given, filters), dtype = meet(operation, (x, weight))
     require(operation, dtype, REAL)
-    volumes, single = batched(reductions.wide_float(given), 3, operation, "volumes")
-    filters = reductions.wide_float(filters)
+    volumes, single = batched(statistical.wide_float(given), 3, operation, "volumes")
+    filters = statistical.wide_float(filters)
     batch, channels, depth, height, width = volumes.type.shape
     if filters.type.rank != 5 or filters.type.shape[0] != channels:
         raise ShapeError(f"{operation}: filters must be [{channels}, O/groups, kd, kh, kw]; got {filters.type}")

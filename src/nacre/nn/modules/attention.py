@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from nacre.api.creation import zeros
-from nacre.api.functions import where
-from nacre.api.linalg import matmul
+from nacre.api.linear_algebra import matmul
 from nacre.api.manipulation import concat, permute_dims, reshape, split
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.primitives import view
-from nacre.api.reductions import mean
+from nacre.api.searching import where
+from nacre.api.statistical import mean
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import bool_
 from nacre.base.errors import ArgumentError, ShapeError

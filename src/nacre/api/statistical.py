@@ -1,26 +1,21 @@
-"""Reductions over axes: sums, statistics, extremes, searches.  Names follow the array API standard."""
+"""Sums, products, means, variances and extremes over axes.  Names follow the array API standard."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from nacre.api.functions import ALL, NUMERIC, REAL, require
+from nacre.api.elementwise.apply import NUMERIC, REAL, require
 from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, settled_number, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import Size, product
-from nacre.base.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, int64, uint64
+from nacre.base.dtypes import DType, as_dtype, bfloat16, float16, float32, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
 
 __all__ = [
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
     "cumulative_sum",
     "logsumexp",
     "max",
@@ -40,7 +35,8 @@ def kept(reduced: Any, shape: tuple[Size, ...], axes: tuple[int, ...], keepdims:
     return view.reshape(reduced, tuple(1 if k in axes else s for k, s in enumerate(shape)))
 
 
-def _reduce(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> Any:
+def reduce_axes(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> Any:
+    """A reduction over axes; without axes, a tensor of its own."""
     axes = normal_axes(axis, len(x.type.shape), operation)
     return kept(op(x, axes) if axes else apart(x, x), x.type.shape, axes, keepdims)
 
@@ -60,7 +56,7 @@ def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: boo
     """
     held = as_tensor(x)
     held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
-    return _reduce(reduce.sum_, "sum", held, axis, keepdims)
+    return reduce_axes(reduce.sum_, "sum", held, axis, keepdims)
 
 
 def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -71,7 +67,7 @@ def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bo
     """
     held = as_tensor(x)
     held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
-    return _reduce(reduce.prod, "prod", held, axis, keepdims)
+    return reduce_axes(reduce.prod, "prod", held, axis, keepdims)
 
 
 def count(x: Any, axis: Axes, operation: str) -> Size:
@@ -97,7 +93,7 @@ def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tens
 
 
 def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:
-    total = _reduce(reduce.sum_, operation, x, axis, keepdims)
+    total = reduce_axes(reduce.sum_, operation, x, axis, keepdims)
     return pointwise.div(total, spread(scalar(count(x, axis, operation), x.type.dtype), total.type.shape))
 
 
@@ -114,7 +110,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
         raise ArgumentError(f"var: correction must be finite; got {correction}; write 1 for PyTorch's, or 0")
     wide = wide_float(held)
     centred = pointwise.sub(wide, spread(_mean(wide, axis, True, "var"), wide.type.shape))
-    total = _reduce(reduce.sum_, "var", pointwise.mul(centred, centred), axis, keepdims)
+    total = reduce_axes(reduce.sum_, "var", pointwise.mul(centred, centred), axis, keepdims)
     n = scalar(count(wide, axis, "var"), wide.type.dtype)
     if correction:
         n = pointwise.maximum(pointwise.sub(n, filled(n, float(correction))), filled(n, 0.0))
@@ -133,7 +129,8 @@ def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     return as_tensor(root(spread_), held.type.dtype)
 
 
-def _not_empty(x: Any, axis: Axes, operation: str) -> None:
+def require_elements(x: Any, axis: Axes, operation: str) -> None:
+    """Raise ShapeError if an extreme over the axes does not exist."""
     if count(x, axis, operation) == 0:
         raise ShapeError(f"{operation}: x must not be empty; got shape {x.type.shape}")
 
@@ -146,8 +143,8 @@ def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     """
     held = as_tensor(x)
     require("max", held.type.dtype, NUMERIC)
-    _not_empty(held, axis, "max")
-    return _reduce(reduce.max_, "max", held, axis, keepdims)
+    require_elements(held, axis, "max")
+    return reduce_axes(reduce.max_, "max", held, axis, keepdims)
 
 
 def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
@@ -158,71 +155,8 @@ def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tenso
     """
     held = as_tensor(x)
     require("min", held.type.dtype, NUMERIC)
-    _not_empty(held, axis, "min")
-    return _reduce(reduce.min_, "min", held, axis, keepdims)
-
-
-def _search(op: Any, operation: str, x: TensorLike, axis: int | None, keepdims: bool) -> Any:
-    held = as_tensor(x)
-    require(operation, held.type.dtype, NUMERIC)
-    _not_empty(held, axis, operation)
-    shape = held.type.shape
-    if axis is None:
-        found = op(view.reshape(held, (held.type.size,)), 0)
-        return view.reshape(found, (1,) * len(shape)) if keepdims else found
-    normal = normal_axis(axis, len(shape), operation)
-    return kept(op(held, normal), shape, (normal,), keepdims)
-
-
-def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The index (int64) of the first largest element along an axis, or in all of x.
-
-    >>> nc.argmax([[1, 5], [3, 2]], axis=1)
-    Tensor([1, 0], i64[2])
-    """
-    return _search(reduce.argmax, "argmax", x, axis, keepdims)
-
-
-def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The index (int64) of the first smallest element along an axis, or in all of x.
-
-    >>> nc.argmin([[1, 5], [3, 2]], axis=1)
-    Tensor([0, 1], i64[2])
-    """
-    return _search(reduce.argmin, "argmin", x, axis, keepdims)
-
-
-def _truth(x: TensorLike, operation: str) -> Any:
-    held = as_tensor(x)
-    require(operation, held.type.dtype, ALL)
-    return held if held.type.dtype is bool_ else pointwise.ne(held, filled(held, 0))
-
-
-def any(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Whether any element over axes (default: all) is true or not zero.
-
-    >>> nc.any([[True, False], [False, False]], axis=1)
-    Tensor([ True, False], bool[2])
-    """
-    return _reduce(reduce.any_, "any", _truth(x, "any"), axis, keepdims)
-
-
-def all(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Whether all elements over axes (default: all) are true or not zero.
-
-    >>> nc.all([[True, True], [False, True]], axis=1)
-    Tensor([ True, False], bool[2])
-    """
-    return _reduce(reduce.all_, "all", _truth(x, "all"), axis, keepdims)
-
-
-def count_nonzero(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The number of elements over axes (default: all) that are not zero.
-
-    >>> nc.count_nonzero([0, 1, 2])
-    Tensor(2, i64[])
-    """
-    return sum(_truth(x, "count_nonzero"), axis=axis, keepdims=keepdims)
+    require_elements(held, axis, "min")
+    return reduce_axes(reduce.min_, "min", held, axis, keepdims)
 
 
 def cumulative_sum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -247,12 +181,12 @@ def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) ->
     """
     held = as_tensor(x)
     require("logsumexp", held.type.dtype, REAL)
-    _not_empty(held, axis, "logsumexp")
+    require_elements(held, axis, "logsumexp")
     wide = wide_float(held)
-    high = _reduce(reduce.max_, "logsumexp", wide, axis, True)
+    high = reduce_axes(reduce.max_, "logsumexp", wide, axis, True)
     finite = pointwise.select(pointwise.isfinite(high), high, filled(high, 0.0))
     scaled = pointwise.exp(pointwise.sub(wide, spread(finite, wide.type.shape)))
-    total = pointwise.log(_reduce(reduce.sum_, "logsumexp", scaled, axis, True))
+    total = pointwise.log(reduce_axes(reduce.sum_, "logsumexp", scaled, axis, True))
     result = pointwise.add(total, finite)
     axes = normal_axes(axis, len(wide.type.shape), "logsumexp")
     if not keepdims:

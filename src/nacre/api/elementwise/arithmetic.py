@@ -1,15 +1,10 @@
-"""Elementwise mathematics with broadcasting and promotion.  Names follow the array API standard.
-
-`functions` has arithmetic and the functions for every kind of number; `analysis` has the real functions (exp, sin …).
-"""
+"""Arithmetic, rounding and extremes of elements.  Names follow the array API standard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from nacre.api.memo import Memo
+from nacre.api.elementwise.apply import NUMERIC, REAL, Operation, binary, require, unary
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -21,13 +16,10 @@ from nacre.api.operands import (
     is_scalar,
     meet,
     operands,
-    spread,
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import DType, bool_
-from nacre.base.errors import ArgumentError, DTypeError
-from nacre.base.types import broadcast_shapes
+from nacre.base.errors import DTypeError
 from nacre.ops.detach import detach
 
 __all__ = [
@@ -36,19 +28,13 @@ __all__ = [
     "ceil",
     "clip",
     "divide",
-    "equal",
     "floor",
     "floor_divide",
     "fma",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
     "maximum",
     "minimum",
     "multiply",
     "negative",
-    "not_equal",
     "positive",
     "pow",
     "reciprocal",
@@ -58,69 +44,7 @@ __all__ = [
     "square",
     "subtract",
     "trunc",
-    "where",
 ]
-
-Operation = Callable[..., Any]
-
-NUMERIC = "iuf"
-REAL = "f"
-BITS = "biu"
-ALL = "biuf"
-
-_KINDS = {
-    NUMERIC: "a numeric dtype",
-    REAL: "a floating-point dtype",
-    BITS: "a bool or integer dtype",
-    "iu": "an integer dtype",
-    "b": "dtype bool",
-}
-
-
-def require(operation: str, dtype: DType, kinds: str) -> None:
-    """Raise DTypeError unless the dtype is of one of the kinds."""
-    if dtype.kind not in kinds:
-        remedy = "; convert it, as in `x.astype(nacre.float32)`" if kinds == REAL else ""
-        raise DTypeError(f"{operation}: operands must have {_KINDS[kinds]}; got {dtype.name}{remedy}")
-
-
-_memo = Memo()
-_known = _memo.known
-
-
-def unary(op: Operation, operation: str, x: TensorLike, kinds: str = NUMERIC) -> Any:
-    """Apply a primitive of one operand."""
-    if type(x) is Tensor:
-        native = _known.get((operation, x.type))
-        if native is not None:
-            return native(x)
-        return _memo.first((operation, x.type), partial(_unary, op, operation, kinds), (x,))
-    return _unary(op, operation, kinds, x)
-
-
-def _unary(op: Operation, operation: str, kinds: str, x: TensorLike) -> Any:
-    held = as_tensor(x)
-    require(operation, held.type.dtype, kinds)
-    return apart(op(held), held)
-
-
-def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, kinds: str = NUMERIC) -> Any:
-    """Apply a primitive of two operands."""
-    if type(x) is Tensor and type(y) is Tensor:
-        native = _known.get((operation, x.type, y.type))
-        if native is not None:
-            return native(x, y)
-        return _memo.first((operation, x.type, y.type), partial(_binary, op, operation, kinds), (x, y))
-    return _binary(op, operation, kinds, x, y)
-
-
-def _binary(op: Operation, operation: str, kinds: str, x: TensorLike, y: TensorLike) -> Any:
-    a, b = operands(operation, x, y)
-    require(operation, a.type.dtype, kinds)
-    return op(a, b)
-
-
-# ---- arithmetic
 
 
 def add(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -435,81 +359,3 @@ def round(x: TensorLike, /) -> Tensor:
     Tensor([0., 2., 3.], f32[3])
     """
     return _rounding(pointwise.round_, "round", x)
-
-
-# ---- comparison
-
-
-def equal(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """True where x = y; NaN equals nothing.
-
-    >>> nc.equal([1, 2], 2)
-    Tensor([False,  True], bool[2])
-    """
-    return binary(pointwise.eq, "equal", x, y, ALL)
-
-
-def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """True where x ≠ y.
-
-    >>> nc.not_equal([1, 2], 2)
-    Tensor([ True, False], bool[2])
-    """
-    return binary(pointwise.ne, "not_equal", x, y, ALL)
-
-
-def less(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """True where x < y.
-
-    >>> nc.less([1, 2], 2)
-    Tensor([ True, False], bool[2])
-    """
-    return binary(pointwise.lt, "less", x, y)
-
-
-def less_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """True where x ≤ y.
-
-    >>> nc.less_equal([1, 2], 1)
-    Tensor([ True, False], bool[2])
-    """
-    return binary(pointwise.le, "less_equal", x, y)
-
-
-def greater(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """True where x > y.
-
-    >>> nc.greater([1, 2], 1)
-    Tensor([False,  True], bool[2])
-    """
-    return binary(pointwise.gt, "greater", x, y)
-
-
-def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """True where x ≥ y.
-
-    >>> nc.greater_equal([1, 2], 2)
-    Tensor([False,  True], bool[2])
-    """
-    return binary(pointwise.ge, "greater_equal", x, y)
-
-
-def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, /) -> Tensor:
-    """x where the condition is true, else y.  Both are required.
-
-    >>> nc.where([True, False], [1, 2], 0)
-    Tensor([1, 0], i64[2])
-    """
-    if x is None or y is None:
-        raise ArgumentError(
-            "where: a value for each case is required; got a condition alone; write nacre.where(mask, x, y), or "
-            "numpy.nonzero(mask.numpy()) for positions"
-        )
-    chosen = as_tensor(condition)
-    if chosen.type.dtype is not bool_:
-        raise DTypeError(
-            f"where: the condition must have dtype bool; got {chosen.type.dtype.name}; compare, as in `x != 0`"
-        )
-    (a, b), _ = meet("where", (x, y))
-    shape = broadcast_shapes(chosen.type.shape, a.type.shape, b.type.shape, operation="where")
-    return pointwise.select(spread(chosen, shape), spread(a, shape), spread(b, shape))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, cast
 
-from nacre.api.functions import NUMERIC, require
+from nacre.api.elementwise.apply import NUMERIC, require
+from nacre.api.manipulation import swapaxes
 from nacre.api.operands import TensorLike, apart, as_tensor, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
@@ -18,6 +19,7 @@ from nacre.base.types import broadcast_shapes, normal_axis, show_shape
 __all__ = [
     "einsum",
     "matmul",
+    "matrix_transpose",
     "outer",
     "tensordot",
     "vecdot",
@@ -244,3 +246,16 @@ def _placed(x: Any, letters: str, target: str, sizes: dict[str, Any]) -> Any:
     moved = view.permute(x, tuple(order))
     axes = tuple(target.index(letters[k]) for k in order)
     return view.broadcast(moved, tuple(sizes[c] for c in target), axes)
+
+
+def matrix_transpose(x: TensorLike, /) -> Tensor:
+    """The last two axes exchanged.
+
+    >>> nc.matrix_transpose([[1, 2], [3, 4]])
+    Tensor([[1, 3],
+            [2, 4]], i64[2, 2])
+    """
+    held = as_tensor(x)
+    if len(held.type.shape) < 2:
+        raise ShapeError(f"matrix_transpose: x must have at least 2 axes; got shape {held.type.shape}")
+    return swapaxes(held, -1, -2)
