@@ -131,7 +131,7 @@ INTEGER: dict[str, Callable[..., int]] = {
 }
 ELSEWHERE = {
     "fma": "tests/ops, against the exact sum", "nan_to_num": "below",
-    "where": "it chooses", "clip": "maximum and minimum",
+    "clip": "maximum and minimum",
     "logical_and": "bools", "logical_or": "bools", "logical_xor": "bools", "logical_not": "bools",
 }  # fmt: skip
 

@@ -72,5 +72,5 @@ mark_absent(Tensor, {
 mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search(r"\bx\b", advice)})
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
-PUBLIC.update({name: error for name, error in vars(errors).items() if isinstance(error, type)})
+PUBLIC.update({name: vars(errors)[name] for name in errors.__all__})
 PUBLIC.update(Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, random=random, tree=tree)

@@ -14,6 +14,16 @@ from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.trace.value import is_concrete
 
+__all__ = [
+    "PackedSequence",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
+
 
 class PackedSequence(NamedTuple):
     """Padded sequences side by side, `padded` [L, N, ...], with their `lengths` [N]; the padding is not read.

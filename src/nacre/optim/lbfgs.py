@@ -21,6 +21,8 @@ from nacre.optim.saved import planned
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 
+__all__ = ["LBFGS"]
+
 Point = tuple[float, float, Any, float]  # step, loss, gradient, slope along the direction
 
 

@@ -34,6 +34,8 @@ from nacre.train.state import beside, chosen, put_beside, require_form
 from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
 
+__all__ = ["Trainer"]
+
 EPOCH, STEP = "epoch", "step"
 _ADVICE = "lower the learning rate, clip gradients (clip_norm), or look at the data"
 

@@ -14,6 +14,12 @@ from nacre.base import tree
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.trace.value import Value
 
+__all__ = [
+    "Means",
+    "accuracy",
+    "top",
+]
+
 Metric = Callable[[Any, Any], Any]
 
 

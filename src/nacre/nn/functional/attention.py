@@ -13,8 +13,8 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, bool_, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes
-from nacre.nn.functional.activation import exponentials, share
 from nacre.nn.functional.dropouts import check_probability, kept, scaled
+from nacre.nn.functional.softmaxes import exponentials, share
 
 __all__ = ["scaled_dot_product_attention"]
 

@@ -6,25 +6,20 @@ fuses with the exponentials, and its gradient is a selection, not a scatter.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from nacre.api.elementwise.apply import REAL, require
-from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside, scalar, spread
+from nacre.api.operands import TensorLike, as_tensor, constant, filled, outside, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
-from nacre.base.arguments import whole_number
-from nacre.base.dims import Size
 from nacre.base.dtypes import int64
-from nacre.base.errors import ArgumentError, DTypeError, ShapeError
-from nacre.base.types import normal_axis
-from nacre.ops.detach import detach
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.nn.functional.softmaxes import shifted_logits
 
 __all__ = [
     "cross_entropy",
-    "log_softmax",
     "nll_loss",
-    "one_hot",
 ]
 
 
@@ -50,56 +45,6 @@ def _classes(x: Any, axis: int) -> Any:
 
 def _rest(x: Any, axis: int) -> tuple[int, ...]:
     return tuple(k for k in range(len(x.type.shape)) if k != axis)
-
-
-def _shifted(v: Any, axis: int) -> tuple[Any, Any]:
-    """v − max, and log Σ exp(v − max) along an axis.  max has no derivative: it cancels."""
-    high = detach(reduce.max_(v, (axis,)))
-    moved = pointwise.sub(v, view.broadcast(high, v.type.shape, _rest(v, axis)))
-    return moved, pointwise.log(reduce.sum_(pointwise.exp(moved), (axis,)))
-
-
-def log_softmax(x: TensorLike, dim: int = -1) -> Tensor:
-    """x − max − log Σ exp(x − max) along an axis, the last one by default.
-
-    `x` has a floating-point dtype; the result has its shape and dtype.  Raises DTypeError for other dtypes.
-
-    >>> F.log_softmax([0.0, 0.0])
-    Tensor([-0.6931472, -0.6931472], f32[2])
-    """
-    held = as_tensor(x)
-    require("log_softmax", held.type.dtype, REAL)
-    at = normal_axis(dim, len(held.type.shape), "log_softmax")
-    v = wide_float(held)
-    moved, total = _shifted(v, at)
-    result = pointwise.sub(moved, view.broadcast(total, v.type.shape, _rest(v, at)))
-    return as_tensor(result, held.type.dtype)
-
-
-def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
-    """Integers [...] as int64 vectors [..., num_classes] that are 1 at their index and 0 elsewhere.
-
-    The default of `num_classes` is one more than the largest integer, which must be known.  An integer out of range
-    raises ArgumentError if it is known, and gives zeros in compiled functions.  Raises DTypeError for other dtypes.
-
-    >>> F.one_hot([1, 0], 3)
-    Tensor([[0, 1, 0],
-            [1, 0, 0]], i64[2, 3])
-    """
-    given = as_tensor(x)
-    if given.type.dtype.is_float and given.type.size != 0:  # an empty list has no integers to say so
-        raise DTypeError(f"one_hot: integers are required; got {given.type}; convert them with astype(nc.int64)")
-    held = as_tensor(given, int64)
-    num_classes = cast("Size", whole_number(num_classes, "one_hot", "num_classes"))
-    if isinstance(num_classes, int) and num_classes < 0:
-        num_classes = int(numbers(held, "one_hot").max(initial=-1)) + 1
-    wrong = outside(held, 0, num_classes, "one_hot")
-    if wrong.size:
-        raise ArgumentError(f"one_hot: integers must be in [0, {num_classes}); got {wrong[0]}")
-    shape = (*held.type.shape, num_classes)
-    rank = len(held.type.shape)
-    wide = view.broadcast(held, shape, tuple(range(rank)))
-    return pointwise.cast(pointwise.eq(wide, pointwise.iota(shape, rank, int64)), int64)
 
 
 def picked(v: Any, target: Any, axis: int) -> Any:
@@ -170,7 +115,7 @@ def _class_weights(weight: TensorLike, v: Any, axis: int) -> Any:
 
 def _hard(v: Any, target: Any, factors: Any, axis: int, ignored: int, smoothing: float) -> tuple[Any, Any]:
     """The loss and the weight of each example, for integer targets."""
-    moved, total = _shifted(v, axis)
+    moved, total = shifted_logits(v, axis)
     losses = pointwise.sub(total, picked(moved, target, axis))
     counts = pointwise.ne(target, filled(target, ignored))
     if factors is None:
@@ -206,7 +151,7 @@ def _soft(v: Any, target: Any, factors: Any, axis: int, reduction: str, smoothin
         wanted = pointwise.fma(wanted, filled(wanted, 1.0 - smoothing), spread(share, wanted.type.shape))
     if factors is not None:
         wanted = pointwise.mul(wanted, factors)
-    moved, total = _shifted(v, axis)
+    moved, total = shifted_logits(v, axis)
     logs = pointwise.sub(view.broadcast(total, v.type.shape, _rest(v, axis)), moved)
     return reduced(reduce.sum_(pointwise.mul(logs, wanted), (axis,)), reduction)
 

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from nacre.api import statistical, utility
 from nacre.api.indexing import take
-from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half, meet, numbers, outside, spread
+from nacre.api.operands import (
+    TensorLike,
+    as_tensor,
+    filled,
+    in_single,
+    is_half,
+    meet,
+    numbers,
+    outside,
+    spread,
+)
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
+from nacre.base.arguments import whole_number
+from nacre.base.dims import Size
 from nacre.base.dtypes import int64
-from nacre.base.errors import ArgumentError, AxisError, ShapeError
+from nacre.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from nacre.ops.detach import detach
 
-__all__ = ["bilinear", "embedding", "embedding_bag", "linear"]
+__all__ = [
+    "bilinear",
+    "embedding",
+    "embedding_bag",
+    "linear",
+    "one_hot",
+]
 
 
 def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
@@ -181,3 +199,29 @@ def bilinear(input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: T
     mixed = contract.dot(a, w, ((rank - 1,), (1,)), ((), ()))  # [..., out, in2]
     y = reduce.sum_(pointwise.mul(mixed, view.broadcast(b, mixed.type.shape, (*range(rank - 1), rank))), (rank,))
     return y if bias is None else pointwise.add(y, spread(as_tensor(bias, y.type.dtype), y.type.shape))
+
+
+def one_hot(x: TensorLike, num_classes: Size = -1) -> Tensor:
+    """Integers [...] as int64 vectors [..., num_classes] that are 1 at their index and 0 elsewhere.
+
+    The default of `num_classes` is one more than the largest integer, which must be known.  An integer out of range
+    raises ArgumentError if it is known, and gives zeros in compiled functions.  Raises DTypeError for other dtypes.
+
+    >>> F.one_hot([1, 0], 3)
+    Tensor([[0, 1, 0],
+            [1, 0, 0]], i64[2, 3])
+    """
+    given = as_tensor(x)
+    if given.type.dtype.is_float and given.type.size != 0:  # an empty list has no integers to say so
+        raise DTypeError(f"one_hot: integers are required; got {given.type}; convert them with astype(nc.int64)")
+    held = as_tensor(given, int64)
+    num_classes = cast("Size", whole_number(num_classes, "one_hot", "num_classes"))
+    if isinstance(num_classes, int) and num_classes < 0:
+        num_classes = int(numbers(held, "one_hot").max(initial=-1)) + 1
+    wrong = outside(held, 0, num_classes, "one_hot")
+    if wrong.size:
+        raise ArgumentError(f"one_hot: integers must be in [0, {num_classes}); got {wrong[0]}")
+    shape = (*held.type.shape, num_classes)
+    rank = len(held.type.shape)
+    wide = view.broadcast(held, shape, tuple(range(rank)))
+    return pointwise.cast(pointwise.eq(wide, pointwise.iota(shape, rank, int64)), int64)

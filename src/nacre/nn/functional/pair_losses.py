@@ -9,21 +9,20 @@ from typing import Any, Final
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, operands, scalar, spread
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.searching import where
-from nacre.api.slope import root, with_slope
+from nacre.api.slope import with_slope
 from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import DType, float32
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
-from nacre.base.types import broadcast_shapes, normal_axis
+from nacre.base.types import broadcast_shapes
 from nacre.nn.functional.activation import positive, soft_tail
 from nacre.nn.functional.class_losses import reduced
-from nacre.nn.functional.normalisation import norm
+from nacre.nn.functional.distances import narrowed, pairwise_distance, wide_operands
 
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cosine_embedding_loss",
-    "cosine_similarity",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
     "huber_loss",
@@ -31,13 +30,13 @@ __all__ = [
     "l1_loss",
     "margin_ranking_loss",
     "mse_loss",
-    "pairwise_distance",
     "poisson_nll_loss",
     "smooth_l1_loss",
     "soft_margin_loss",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
+
 
 _SATURATED: Final = 1e-12  # a probability below has no steeper logarithm
 
@@ -360,37 +359,8 @@ def margin_ranking_loss(
     >>> F.margin_ranking_loss([1.0], [3.0], [1.0])
     Tensor(2., f32[])
     """
-    a, b, t = _wide("margin_ranking_loss", input1, input2, target)
-    return _narrow(reduced(_positive(margin - t * (a - b)), reduction), input1)
-
-
-def _wide(operation: str, *xs: TensorLike) -> list[Any]:
-    """Operands of one dtype and shape, in at least float32."""
-    found: list[Any] = operands(operation, *xs)
-    if not found[0].type.dtype.is_float:
-        raise DTypeError(f"{operation}: the dtype must be floating-point; got {found[0].type.dtype.name}")
-    return [wide_float(x) for x in found]
-
-
-def _narrow(result: Any, input: TensorLike) -> Any:
-    dtype = as_tensor(input).type.dtype
-    return as_tensor(result, dtype) if dtype.is_float else result
-
-
-def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along an axis; a length below eps counts as eps.
-
-    x1 and x2 broadcast and have a floating-point dtype.  The result lacks the axis `dim`, 1 by default.  Raises
-    DTypeError for other dtypes, ShapeError for shapes that do not fit.
-
-    >>> F.cosine_similarity([[1.0, 0.0]], [[2.0, 2.0]])
-    Tensor([0.70710677], f32[1])
-    """
-    a, b = _wide("cosine_similarity", x1, x2)
-    axes = (normal_axis(dim, len(a.type.shape), "cosine_similarity"),)
-    lengths = (root(reduce.sum_(pointwise.mul(v, v), axes)) for v in (a, b))
-    first, second = (pointwise.maximum(n, filled(n, eps)) for n in lengths)
-    return _narrow(reduce.sum_(pointwise.mul(a, b), axes) / (first * second), x1)
+    a, b, t = wide_operands("margin_ranking_loss", input1, input2, target)
+    return narrowed(reduced(_positive(margin - t * (a - b)), reduction), input1)
 
 
 def cosine_embedding_loss(
@@ -404,7 +374,7 @@ def cosine_embedding_loss(
     >>> F.cosine_embedding_loss([[1.0, 0.0]], [[0.0, 1.0]], [1.0])
     Tensor(1., f32[])
     """
-    a, b = _wide("cosine_embedding_loss", input1, input2)
+    a, b = wide_operands("cosine_embedding_loss", input1, input2)
     labels: Any = as_tensor(target)
     if labels.type.shape != a.type.shape[:-1]:
         raise ShapeError(f"cosine_embedding_loss: targets must have shape {list(a.type.shape[:-1])}; got {labels.type}")
@@ -412,23 +382,7 @@ def cosine_embedding_loss(
     cosine: Any = dot / pointwise.sqrt((one + 1e-12) * (two + 1e-12))
     zero = filled(cosine, 0.0)
     losses = where(labels == 1, 1.0 - cosine, zero) + where(labels == -1, _positive(cosine - margin), zero)
-    return _narrow(reduced(losses, reduction), input1)
-
-
-def pairwise_distance(
-    x1: TensorLike, x2: TensorLike, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
-    """The p-norm of x1 − x2 + eps along the last axis.
-
-    x1 and x2 broadcast and have a floating-point dtype.  The result lacks the last axis, or has size 1 there with
-    `keepdim`.  Raises DTypeError for other dtypes.
-
-    >>> F.pairwise_distance([3.0, 0.0], [0.0, 4.0], eps=0.0)
-    Tensor(5., f32[])
-    """
-    a, b = _wide("pairwise_distance", x1, x2)
-    found = norm(a - b + eps, p, len(a.type.shape) - 1)
-    return _narrow(found[..., None] if keepdim else found, x1)
+    return narrowed(reduced(losses, reduction), input1)
 
 
 def triplet_margin_loss(

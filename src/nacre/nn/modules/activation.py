@@ -1,4 +1,4 @@
-"""Activations and dropout as modules.
+"""Activations as modules.
 
 `inplace` is accepted where PyTorch accepts it, and has no effect: a tensor's value never changes.
 """
@@ -8,22 +8,41 @@ from __future__ import annotations
 from typing import Any
 
 from nacre.api.creation import full
-from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
-from nacre.base.errors import ShapeError
-from nacre.nn.functional import activation, class_losses, dropouts
-from nacre.nn.module import Module, Parameter, settings
+from nacre.nn.functional import activation
+from nacre.nn.module import Parameter
+from nacre.nn.modules.base import ModuleWithSettings
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "Mish",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]
 
 
-class _Activation(Module):
-    """A function of a tensor, shown with its settings."""
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return settings(self)
-
-
-class ReLU(_Activation):
+class ReLU(ModuleWithSettings):
     """max(x, 0).
 
     For inputs of any shape with integers or floating-point numbers; the output has their shape and dtype.
@@ -40,7 +59,7 @@ class ReLU(_Activation):
         return activation.relu(x)
 
 
-class ReLU6(_Activation):
+class ReLU6(ModuleWithSettings):
     """x limited to [0, 6].
 
     For inputs of any shape with integers or floating-point numbers; the output has their shape and dtype.
@@ -57,7 +76,7 @@ class ReLU6(_Activation):
         return activation.relu6(x)
 
 
-class LeakyReLU(_Activation):
+class LeakyReLU(ModuleWithSettings):
     """x above 0, negative_slope · x elsewhere.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -74,7 +93,7 @@ class LeakyReLU(_Activation):
         return activation.leaky_relu(x, self.negative_slope)
 
 
-class PReLU(_Activation):
+class PReLU(ModuleWithSettings):
     """x above 0, weight · x elsewhere; training learns one weight, or one for each channel (axis 1).
 
     For inputs with a floating-point dtype, [N, num_parameters, ...] or of any shape for one weight.  Every weight
@@ -93,7 +112,7 @@ class PReLU(_Activation):
         return activation.prelu(x, self.weight)
 
 
-class RReLU(_Activation):
+class RReLU(ModuleWithSettings):
     """x above 0, a · x elsewhere; in training a is drawn from [lower, upper), in evaluation it is their mean.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.  Raises ArgumentError if
@@ -111,7 +130,7 @@ class RReLU(_Activation):
         return activation.rrelu(x, self.lower, self.upper, self.training)
 
 
-class ELU(_Activation):
+class ELU(ModuleWithSettings):
     """x above 0, alpha · (eˣ − 1) elsewhere.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -128,7 +147,7 @@ class ELU(_Activation):
         return activation.elu(x, self.alpha)
 
 
-class CELU(_Activation):
+class CELU(ModuleWithSettings):
     """x above 0, alpha · (e^(x/alpha) − 1) elsewhere.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.  Raises ArgumentError for
@@ -146,7 +165,7 @@ class CELU(_Activation):
         return activation.celu(x, self.alpha)
 
 
-class SELU(_Activation):
+class SELU(ModuleWithSettings):
     """The scaled exponential linear unit of self-normalising networks.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -163,7 +182,7 @@ class SELU(_Activation):
         return activation.selu(x)
 
 
-class GELU(_Activation):
+class GELU(ModuleWithSettings):
     """x · Φ(x); approximate="tanh" uses the formula with tanh instead.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.  Raises ArgumentError for
@@ -181,7 +200,7 @@ class GELU(_Activation):
         return activation.gelu(x, self.approximate)
 
 
-class SiLU(_Activation):
+class SiLU(ModuleWithSettings):
     """x · sigmoid(x).
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -198,7 +217,7 @@ class SiLU(_Activation):
         return activation.silu(x)
 
 
-class Mish(_Activation):
+class Mish(ModuleWithSettings):
     """x · tanh(log(1 + eˣ)).
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -215,7 +234,7 @@ class Mish(_Activation):
         return activation.mish(x)
 
 
-class Softplus(_Activation):
+class Softplus(ModuleWithSettings):
     """log(1 + e^(beta · x)) / beta; x itself where beta · x is above the threshold.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -232,7 +251,7 @@ class Softplus(_Activation):
         return activation.softplus(x, self.beta, self.threshold)
 
 
-class Softsign(_Activation):
+class Softsign(ModuleWithSettings):
     """x / (1 + |x|).
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -246,7 +265,7 @@ class Softsign(_Activation):
         return activation.softsign(x)
 
 
-class Tanh(_Activation):
+class Tanh(ModuleWithSettings):
     """The hyperbolic tangent.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -260,7 +279,7 @@ class Tanh(_Activation):
         return activation.tanh(x)
 
 
-class Tanhshrink(_Activation):
+class Tanhshrink(ModuleWithSettings):
     """x − tanh(x).
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -274,7 +293,7 @@ class Tanhshrink(_Activation):
         return activation.tanhshrink(x)
 
 
-class Sigmoid(_Activation):
+class Sigmoid(ModuleWithSettings):
     """1 / (1 + e⁻ˣ).
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -288,7 +307,7 @@ class Sigmoid(_Activation):
         return activation.sigmoid(x)
 
 
-class LogSigmoid(_Activation):
+class LogSigmoid(ModuleWithSettings):
     """The logarithm of the sigmoid.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -302,7 +321,7 @@ class LogSigmoid(_Activation):
         return activation.logsigmoid(x)
 
 
-class Hardtanh(_Activation):
+class Hardtanh(ModuleWithSettings):
     """x limited to [min_val, max_val].
 
     For inputs of any shape with integers or floating-point numbers; the output has their shape and dtype.  Raises
@@ -320,7 +339,7 @@ class Hardtanh(_Activation):
         return activation.hardtanh(x, self.min_val, self.max_val)
 
 
-class Hardsigmoid(_Activation):
+class Hardsigmoid(ModuleWithSettings):
     """x/6 + 1/2 limited to [0, 1].
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -337,7 +356,7 @@ class Hardsigmoid(_Activation):
         return activation.hardsigmoid(x)
 
 
-class Hardswish(_Activation):
+class Hardswish(ModuleWithSettings):
     """x · hardsigmoid(x).
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -354,7 +373,7 @@ class Hardswish(_Activation):
         return activation.hardswish(x)
 
 
-class Hardshrink(_Activation):
+class Hardshrink(ModuleWithSettings):
     """x where |x| is above lambd, else 0.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
@@ -371,7 +390,7 @@ class Hardshrink(_Activation):
         return activation.hardshrink(x, self.lambd)
 
 
-class Softshrink(_Activation):
+class Softshrink(ModuleWithSettings):
     """x moved towards 0 by lambd; 0 where |x| is at most lambd.
 
     For inputs of any shape with a floating-point dtype; the output has their shape and dtype.  Raises ArgumentError for
@@ -389,7 +408,7 @@ class Softshrink(_Activation):
         return activation.softshrink(x, self.lambd)
 
 
-class Threshold(_Activation):
+class Threshold(ModuleWithSettings):
     """x where it is above a threshold, a fixed value elsewhere.
 
     For inputs of any shape with integers or floating-point numbers; the output has their shape and dtype.
@@ -406,7 +425,7 @@ class Threshold(_Activation):
         return activation.threshold(x, self.threshold, self.value)
 
 
-class GLU(_Activation):
+class GLU(ModuleWithSettings):
     """a · sigmoid(b) for the halves a and b along an axis, which has half the size in the output.
 
     For inputs with a floating-point dtype.  Raises ShapeError for an odd size along the axis.
@@ -421,179 +440,3 @@ class GLU(_Activation):
     def forward(self, x: TensorLike) -> Tensor:
         """Half the size along the axis."""
         return activation.glu(x, self.dim)
-
-
-class Softmax(_Activation):
-    """exp(x) / Σ exp(x) along an axis, the last one by default.
-
-    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
-
-    >>> nn.Softmax()(nc.tensor([-2.0, 0.0, 3.0]))
-    Tensor([0.00637746, 0.04712342, 0.94649917], f32[3])
-    """
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return activation.softmax(x, self.dim)
-
-
-class Softmax2d(_Activation):
-    """Softmax over the channels of images [N, C, H, W] or [C, H, W].
-
-    For inputs with a floating-point dtype; the output has their shape and dtype.  Raises ShapeError for another rank.
-
-    >>> nn.Softmax2d()(nc.zeros((1, 4, 2, 2)))[0, :, 0, 0].tolist()
-    [0.25, 0.25, 0.25, 0.25]
-    """
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        held = as_tensor(x)
-        if held.ndim not in (3, 4):
-            raise ShapeError(f"Softmax2d: images must be [N, C, H, W] or [C, H, W]; got {held.type}")
-        return activation.softmax(held, -3)
-
-
-class Softmin(_Activation):
-    """Softmax of −x along an axis, the last one by default.
-
-    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
-
-    >>> nn.Softmin()(nc.tensor([-2.0, 0.0, 3.0]))
-    Tensor([0.8756006 , 0.11849965, 0.00589975], f32[3])
-    """
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return activation.softmin(x, self.dim)
-
-
-class LogSoftmax(_Activation):
-    """The logarithm of softmax along an axis, the last one by default.
-
-    For inputs of any shape with a floating-point dtype; the output has their shape and dtype.
-
-    >>> nn.LogSoftmax()(nc.tensor([-2.0, 0.0, 3.0]))
-    Tensor([-5.054985  , -3.0549853 , -0.05498521], f32[3])
-    """
-
-    def __init__(self, dim: int = -1) -> None:
-        self.dim = dim
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return class_losses.log_softmax(x, self.dim)
-
-
-# ---- dropout
-
-
-class _Dropping(_Activation):
-    """The common part of all kinds of dropout: a probability."""
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        self.p = dropouts.check_probability(type(self).__name__, p)
-
-
-class Dropout(_Dropping):
-    """In training, sets elements to 0 with probability p and scales the others by 1/(1 − p).
-
-    In evaluation the output is the input.  Input and output have the same shape and floating-point dtype.  Raises
-    ArgumentError for a probability outside [0, 1], DTypeError for integers.
-
-    >>> drop = nn.Dropout(0.25)
-    >>> sorted(set(drop(nc.ones(1000)).tolist()))
-    [0.0, 1.3333333730697632]
-    >>> drop.eval()(nc.ones(2)).tolist()
-    [1.0, 1.0]
-    """
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return dropouts.dropout(x, self.p, self.training)
-
-
-class Dropout1d(_Dropping):
-    """Dropout of whole channels of [N, C, L] or [C, L].
-
-    The output has the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0, 1],
-    DTypeError for integers, ShapeError for another rank.
-
-    >>> y = nn.Dropout1d(0.5)(nc.ones((2, 8, 3)))
-    >>> bool(nc.all(y == y[:, :, :1]))
-    True
-    """
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return dropouts.dropout1d(x, self.p, self.training)
-
-
-class Dropout2d(_Dropping):
-    """Dropout of whole channels of [N, C, H, W] or [C, H, W].
-
-    The output has the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0, 1],
-    DTypeError for integers, ShapeError for another rank.
-
-    >>> y = nn.Dropout2d(0.5)(nc.ones((2, 8, 3, 3)))
-    >>> bool(nc.all(y == y[:, :, :1, :1]))
-    True
-    """
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return dropouts.dropout2d(x, self.p, self.training)
-
-
-class Dropout3d(_Dropping):
-    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].
-
-    The output has the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0, 1],
-    DTypeError for integers, ShapeError for another rank.
-
-    >>> y = nn.Dropout3d(0.5)(nc.ones((2, 8, 3, 3, 3)))
-    >>> bool(nc.all(y == y[:, :, :1, :1, :1]))
-    True
-    """
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return dropouts.dropout3d(x, self.p, self.training)
-
-
-class AlphaDropout(_Dropping):
-    """Dropout that preserves a mean of 0 and a variance of 1, for use with `SELU`.
-
-    Input and output have the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0,
-    1], DTypeError for integers.
-
-    >>> y = nn.AlphaDropout(0.5)(nc.random.normal((10000,)))
-    >>> abs(nc.mean(y).item()) < 0.1, abs(nc.std(y).item() - 1) < 0.1
-    (True, True)
-    """
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return dropouts.alpha_dropout(x, self.p, self.training)
-
-
-class FeatureAlphaDropout(_Dropping):
-    """`AlphaDropout` of whole channels (axis 1).
-
-    Input and output have the same shape and floating-point dtype.  Raises ArgumentError for a probability outside [0,
-    1], DTypeError for integers.
-
-    >>> y = nn.FeatureAlphaDropout(0.5)(nc.ones((2, 8, 3)))
-    >>> bool(nc.all(y == y[:, :, :1]))
-    True
-    """
-
-    def forward(self, x: TensorLike) -> Tensor:
-        """The same shape."""
-        return dropouts.feature_alpha_dropout(x, self.p, self.training)

@@ -11,10 +11,13 @@ from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, ShapeError
-from nacre.nn.functional.class_losses import check_target, log_softmax
+from nacre.nn.functional.class_losses import check_target
+from nacre.nn.functional.softmaxes import log_softmax
 from nacre.nn.module import Module
 from nacre.nn.modules.containers import ModuleList, Sequential
 from nacre.nn.modules.linear_maps import Linear
+
+__all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
 
 class AdaptiveOutput(NamedTuple):

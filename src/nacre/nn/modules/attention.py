@@ -18,9 +18,11 @@ from nacre.api.tensor import Tensor
 from nacre.base.dtypes import bool_
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn import functional, init
-from nacre.nn.functional.activation import masked_softmax
+from nacre.nn.functional.softmaxes import masked_softmax
 from nacre.nn.module import Module, Parameter
 from nacre.nn.modules.linear_maps import Linear, uniform_parameter
+
+__all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):

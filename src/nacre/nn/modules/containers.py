@@ -12,6 +12,14 @@ from nacre.trace.guards import report
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
 
+__all__ = [
+    "ModuleDict",
+    "ModuleList",
+    "ParameterDict",
+    "ParameterList",
+    "Sequential",
+]
+
 _Row = TypeVar("_Row", bound="_ModuleRow")
 
 

@@ -13,6 +13,15 @@ from nacre.nn.functional.max_pooling import Sizes, sizes
 from nacre.nn.module import Module
 from nacre.nn.modules.linear_maps import uniform_parameter
 
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+]
+
 
 class _Convolution(Module):
     """The common part of convolutions of all ranks.  Weight and bias start uniform in ±1/√fan_in, as in PyTorch."""

@@ -16,6 +16,16 @@ from nacre.base.types import normal_axis
 from nacre.nn import functional
 from nacre.nn.module import Module, Parameter
 
+__all__ = [
+    "Bilinear",
+    "Embedding",
+    "EmbeddingBag",
+    "Flatten",
+    "Identity",
+    "Linear",
+    "Unflatten",
+]
+
 
 def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any = None) -> Parameter:
     """A parameter of uniform random numbers in [−bound, bound)."""

@@ -14,6 +14,19 @@ from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional import normalisation
 from nacre.nn.module import Buffer, Module, Parameter, settings
 
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "LocalResponseNorm",
+    "RMSNorm",
+]
+
 
 class LayerNorm(Module):
     """(x − mean) / √(variance + eps) · weight + bias over the last axes, which have normalized_shape.

@@ -1,4 +1,4 @@
-"""Losses as modules.
+"""Losses of two or three tensors of one shape as modules.
 
 The reduction "mean" (default) or "sum" gives a scalar; "none" gives one loss for each element or example.
 """
@@ -10,29 +10,29 @@ from typing import Any
 
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
-from nacre.nn.functional import class_losses, margin_losses, pair_losses
-from nacre.nn.module import Buffer, Module, settings
+from nacre.nn.functional import pair_losses
+from nacre.nn.modules.base import Loss, optional_buffer
+
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CosineEmbeddingLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "MarginRankingLoss",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+]
 
 
-def _held(weight: TensorLike | None) -> Buffer | None:
-    return None if weight is None else Buffer(weight)
-
-
-class _Criterion(Module):
-    """A loss with a reduction: "mean", "sum" or "none"."""
-
-    def __init__(self, reduction: str = "mean") -> None:
-        self.reduction = reduction
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return settings(self)
-
-
-# ---- differences
-
-
-class MSELoss(_Criterion):
+class MSELoss(Loss):
     """(input − target)², for two tensors of one shape and a floating-point dtype.
 
     >>> nn.MSELoss()(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
@@ -44,7 +44,7 @@ class MSELoss(_Criterion):
         return pair_losses.mse_loss(input, target, self.reduction)
 
 
-class L1Loss(_Criterion):
+class L1Loss(Loss):
     """|input − target|, for two tensors of one shape and a floating-point dtype.
 
     >>> nn.L1Loss(reduction="sum")(nc.tensor([0.0, 2.0]), nc.tensor([1.0, 0.0])).item()
@@ -56,7 +56,7 @@ class L1Loss(_Criterion):
         return pair_losses.l1_loss(input, target, self.reduction)
 
 
-class HuberLoss(_Criterion):
+class HuberLoss(Loss):
     """Squares near zero, lines beyond delta, for two tensors of one shape.
 
     Raises ArgumentError unless delta is positive.
@@ -74,7 +74,7 @@ class HuberLoss(_Criterion):
         return pair_losses.huber_loss(input, target, self.reduction, self.delta)
 
 
-class SmoothL1Loss(_Criterion):
+class SmoothL1Loss(Loss):
     """A parabola up to beta, a line of slope 1 beyond, for two tensors of one shape.
 
     Raises ArgumentError for a negative beta.
@@ -95,7 +95,7 @@ class SmoothL1Loss(_Criterion):
 # ---- probabilities
 
 
-class BCELoss(_Criterion):
+class BCELoss(Loss):
     """The cross entropy of probabilities of two classes, for two tensors of one shape.
 
     `weight` broadcasts to the shape of the losses.
@@ -106,14 +106,14 @@ class BCELoss(_Criterion):
 
     def __init__(self, weight: TensorLike | None = None, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        self.weight = _held(weight)
+        self.weight = optional_buffer(weight)
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
         return pair_losses.binary_cross_entropy(input, target, self.weight, self.reduction)
 
 
-class BCEWithLogitsLoss(_Criterion):
+class BCEWithLogitsLoss(Loss):
     """The cross entropy of sigmoid(input), for two tensors of one shape; `pos_weight` weights the targets.
 
     >>> nn.BCEWithLogitsLoss()(nc.tensor([0.0, 2.0]), nc.tensor([0.0, 1.0]))
@@ -124,14 +124,14 @@ class BCEWithLogitsLoss(_Criterion):
         self, weight: TensorLike | None = None, reduction: str = "mean", pos_weight: TensorLike | None = None
     ) -> None:
         super().__init__(reduction)
-        self.weight, self.pos_weight = _held(weight), _held(pos_weight)
+        self.weight, self.pos_weight = optional_buffer(weight), optional_buffer(pos_weight)
 
     def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
         """A number, or the input's shape without reduction."""
         return pair_losses.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)
 
 
-class KLDivLoss(_Criterion):
+class KLDivLoss(Loss):
     """target · (log target − input), for log-probabilities and targets of one shape.
 
     The reduction "batchmean" divides the sum by the leading size.
@@ -149,7 +149,7 @@ class KLDivLoss(_Criterion):
         return pair_losses.kl_div(input, target, self.reduction, self.log_target)
 
 
-class PoissonNLLLoss(_Criterion):
+class PoissonNLLLoss(Loss):
     """The negative log-likelihood of Poisson's distribution, for the logarithm of its rate or the rate itself.
 
     Input and target have one shape.
@@ -167,7 +167,7 @@ class PoissonNLLLoss(_Criterion):
         return pair_losses.poisson_nll_loss(input, target, self.log_input, self.full, self.eps, self.reduction)
 
 
-class GaussianNLLLoss(_Criterion):
+class GaussianNLLLoss(Loss):
     """The negative log-likelihood of normal distributions with given variances.
 
     Input and target have one shape; the variance has it too, or size 1 or nothing for the last axis.
@@ -185,82 +185,10 @@ class GaussianNLLLoss(_Criterion):
         return pair_losses.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
 
 
-class NLLLoss(_Criterion):
-    """−input at the target's class, for log-probabilities [N, C, ...] and classes [N, ...].
-
-    Raises ShapeError or DTypeError for targets that do not fit, ArgumentError for classes out of range.  A compiled
-    function does not check classes: one out of range gives the loss of another class.
-
-    >>> log_probabilities = nc.log(nc.tensor([[0.25, 0.75], [0.5, 0.5]]))
-    >>> nn.NLLLoss()(log_probabilities, nc.tensor([1, 0]))
-    Tensor(0.49041462, f32[])
-    """
-
-    def __init__(self, weight: TensorLike | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.weight, self.ignore_index = _held(weight), ignore_index
-
-    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
-        """A number, or the target's shape without reduction."""
-        return class_losses.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
-
-
-class CrossEntropyLoss(_Criterion):
-    """−log softmax(input) at the target's class, for logits [N, C, ...] and classes [N, ...] or probabilities.
-
-    Raises ShapeError or DTypeError for targets that do not fit, ArgumentError for classes out of range.  A compiled
-    function does not check classes: one out of range gives the loss of another class.
-
-    >>> nn.CrossEntropyLoss()(nc.zeros((1, 2)), nc.tensor([1]))
-    Tensor(0.6931472, f32[])
-    """
-
-    def __init__(
-        self,
-        weight: TensorLike | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(reduction)
-        self.weight = _held(weight)
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-
-    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
-        """A number, or the target's shape without reduction."""
-        return class_losses.cross_entropy(
-            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
-        )
-
-
-class CTCLoss(_Criterion):
-    """The negative log-likelihood of label sequences over all alignments.
-
-    `log_probs` is [T, N, C] and `targets` [N, S], with the lengths of both.  Raises ShapeError or ArgumentError for
-    targets and lengths that do not fit.
-
-    >>> log_probabilities = nc.full((4, 1, 3), -1.0986123)
-    >>> nn.CTCLoss()(log_probabilities, nc.tensor([[1, 2]]), nc.tensor([4]), nc.tensor([2]))
-    Tensor(0.8431995, f32[])
-    """
-
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction)
-        self.blank, self.zero_infinity = blank, zero_infinity
-
-    def forward(
-        self, log_probs: TensorLike, targets: TensorLike, input_lengths: TensorLike, target_lengths: TensorLike
-    ) -> Tensor:
-        """A number, or [N] without reduction."""
-        return margin_losses.ctc_loss(
-            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
-        )
-
-
 # ---- margins
 
 
-class HingeEmbeddingLoss(_Criterion):
+class HingeEmbeddingLoss(Loss):
     """x where the target is 1, max(0, margin − x) where it is −1, for two tensors of one shape.
 
     >>> nn.HingeEmbeddingLoss()(nc.tensor([0.5, 0.25]), nc.tensor([1.0, -1.0])).item()
@@ -276,7 +204,7 @@ class HingeEmbeddingLoss(_Criterion):
         return pair_losses.hinge_embedding_loss(input, target, self.margin, self.reduction)
 
 
-class SoftMarginLoss(_Criterion):
+class SoftMarginLoss(Loss):
     """log(1 + e^(−target · input)), for two tensors of one shape.
 
     >>> nn.SoftMarginLoss()(nc.tensor([2.0, -1.0]), nc.tensor([1.0, -1.0]))
@@ -288,7 +216,7 @@ class SoftMarginLoss(_Criterion):
         return pair_losses.soft_margin_loss(input, target, self.reduction)
 
 
-class MarginRankingLoss(_Criterion):
+class MarginRankingLoss(Loss):
     """max(0, −target · (input1 − input2) + margin), for three tensors of one shape.
 
     >>> nn.MarginRankingLoss(0.5)(nc.tensor([1.0, 2.0]), nc.tensor([2.0, 1.0]), nc.ones(2)).item()
@@ -304,7 +232,7 @@ class MarginRankingLoss(_Criterion):
         return pair_losses.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
 
 
-class CosineEmbeddingLoss(_Criterion):
+class CosineEmbeddingLoss(Loss):
     """1 − cos where the target is 1, max(0, cos − margin) where it is −1, for inputs [N, D] and targets [N].
 
     >>> nn.CosineEmbeddingLoss()(nc.tensor([[1.0, 0.0]]), nc.tensor([[0.0, 1.0]]), nc.ones(1)).item()
@@ -320,7 +248,7 @@ class CosineEmbeddingLoss(_Criterion):
         return pair_losses.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
 
 
-class TripletMarginLoss(_Criterion):
+class TripletMarginLoss(Loss):
     """max(0, margin + |anchor − positive| − |anchor − negative|), for three tensors [N, D].
 
     >>> nn.TripletMarginLoss()(nc.tensor([[0.0, 0.0]]), nc.tensor([[3.0, 4.0]]), nc.tensor([[0.0, 2.0]]))
@@ -345,7 +273,7 @@ class TripletMarginLoss(_Criterion):
         )
 
 
-class TripletMarginWithDistanceLoss(_Criterion):
+class TripletMarginWithDistanceLoss(Loss):
     """`TripletMarginLoss` with any distance of two tensors; the default is `pairwise_distance`.
 
     >>> def manhattan(x, y):
@@ -372,53 +300,3 @@ class TripletMarginWithDistanceLoss(_Criterion):
             anchor, positive, negative, distance_function=self.distance_function, margin=self.margin,
             swap=self.swap, reduction=self.reduction,
         )  # fmt: skip
-
-
-class MultiMarginLoss(_Criterion):
-    """Σ max(0, margin − x[target] + x[i])ᵖ / C over the other classes i, for inputs [N, C] and targets [N].
-
-    Raises ArgumentError for a p other than 1 or 2.
-
-    >>> nn.MultiMarginLoss()(nc.tensor([[0.5, 1.0]]), nc.tensor([1])).item()
-    0.25
-    """
-
-    def __init__(
-        self, p: int = 1, margin: float = 1.0, weight: TensorLike | None = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction)
-        self.p, self.margin, self.weight = p, margin, _held(weight)
-
-    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
-        """A number, or the target's shape without reduction."""
-        return margin_losses.multi_margin_loss(input, target, self.p, self.margin, self.weight, self.reduction)
-
-
-class MultiLabelMarginLoss(_Criterion):
-    """Margins between the target classes of each row and all other classes.
-
-    Inputs are [N, C]; the targets [N, C] are class numbers up to the first −1 of each row.
-
-    >>> nn.MultiLabelMarginLoss()(nc.tensor([[0.5, 1.0, 0.0]]), nc.tensor([[1, -1, 0]])).item()
-    0.1666666716337204
-    """
-
-    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
-        """A number, or [N] without reduction."""
-        return margin_losses.multilabel_margin_loss(input, target, self.reduction)
-
-
-class MultiLabelSoftMarginLoss(_Criterion):
-    """The mean over the classes of the cross entropy of sigmoid(input), for inputs and targets [N, C].
-
-    >>> nn.MultiLabelSoftMarginLoss()(nc.tensor([[0.5, -1.0]]), nc.tensor([[1.0, 0.0]]))
-    Tensor(0.39366934, f32[])
-    """
-
-    def __init__(self, weight: TensorLike | None = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.weight = _held(weight)
-
-    def forward(self, input: TensorLike, target: TensorLike) -> Tensor:
-        """A number, or [N] without reduction."""
-        return margin_losses.multilabel_soft_margin_loss(input, target, self.weight, self.reduction)

@@ -18,6 +18,15 @@ from nacre.nn.modules.linear_maps import uniform_parameter
 from nacre.nn.sequences import PackedSequence, kept, silent
 from nacre.transform.control import scan
 
+__all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
+    "GRUCell",
+    "LSTMCell",
+    "RNNCell",
+]
+
 State = tuple[Any, ...]  # (h,) or (h, c)
 
 

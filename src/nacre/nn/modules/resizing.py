@@ -1,27 +1,45 @@
-"""Padding, resizing, patches and shuffles as modules, and distances of vectors."""
+"""Padding, resizing, patches and shuffles as modules."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nacre.api.operands import TensorLike
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
-from nacre.nn.functional import pair_losses, resizing
+from nacre.nn.functional import resizing
 from nacre.nn.functional.max_pooling import Sizes
-from nacre.nn.module import Module, settings
+from nacre.nn.modules.base import ModuleWithSettings
+
+__all__ = [
+    "ChannelShuffle",
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "Fold",
+    "PixelShuffle",
+    "PixelUnshuffle",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "Unfold",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
+]
 
 
-class _Shown(Module):
-    """A module shown with its settings."""
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return settings(self)
-
-
-class _Margin(_Shown):
+class _Margin(ModuleWithSettings):
     """Margins of `rank` axes: one number for all, or before and after for the last axis, then the axis before it, …"""
 
     rank: ClassVar[int]
@@ -205,7 +223,7 @@ class ConstantPad3d(_ConstantMargin):
     rank = 3
 
 
-class Upsample(_Shown):
+class Upsample(ModuleWithSettings):
     """Resizes signals, images or volumes [N, C, ...] to a size, or by a factor; see `functional.interpolate`.
 
     >>> nn.Upsample(scale_factor=2)(nc.ones((1, 3, 2, 2))).shape
@@ -252,7 +270,7 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, "bilinear", True)
 
 
-class PixelShuffle(_Shown):
+class PixelShuffle(ModuleWithSettings):
     """[..., C · r², H, W] → [..., C, H · r, W · r]: channels become pixels.
 
     Raises ShapeError unless r² divides the channels.
@@ -269,7 +287,7 @@ class PixelShuffle(_Shown):
         return resizing.pixel_shuffle(x, self.upscale_factor)
 
 
-class PixelUnshuffle(_Shown):
+class PixelUnshuffle(ModuleWithSettings):
     """[..., C, H · r, W · r] → [..., C · r², H, W]: pixels become channels.
 
     Raises ShapeError unless r divides height and width.
@@ -286,7 +304,7 @@ class PixelUnshuffle(_Shown):
         return resizing.pixel_unshuffle(x, self.downscale_factor)
 
 
-class ChannelShuffle(_Shown):
+class ChannelShuffle(ModuleWithSettings):
     """Reorders the channels of [N, C, ...]: the first of each group, then the second of each group, and so on.
 
     Raises ShapeError unless groups divides the channels.
@@ -303,7 +321,7 @@ class ChannelShuffle(_Shown):
         return resizing.channel_shuffle(x, self.groups)
 
 
-class Unfold(_Shown):
+class Unfold(ModuleWithSettings):
     """The patches of images [N, C, H, W] as columns [N, C · kh · kw, patches].
 
     Raises ShapeError for images smaller than a patch.
@@ -320,7 +338,7 @@ class Unfold(_Shown):
         return resizing.unfold(x, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
-class Fold(_Shown):
+class Fold(ModuleWithSettings):
     """Patches [N, C · kh · kw, patches] added up to images [N, C, *output_size].
 
     Raises ShapeError for columns that do not fit.
@@ -338,33 +356,3 @@ class Fold(_Shown):
     def forward(self, x: TensorLike) -> Tensor:
         """[N, C · kh · kw, patches] → [N, C, *output_size]."""
         return resizing.fold(x, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
-
-
-class CosineSimilarity(_Shown):
-    """The cosine of the angle between vectors along an axis, 1 by default, which the result lacks.
-
-    >>> nn.CosineSimilarity()(nc.tensor([[3.0, 4.0]]), nc.tensor([[4.0, 3.0]]))
-    Tensor([0.96], f32[1])
-    """
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        self.dim, self.eps = dim, eps
-
-    def forward(self, x1: TensorLike, x2: TensorLike) -> Tensor:
-        """The shape without the axis."""
-        return pair_losses.cosine_similarity(x1, x2, self.dim, self.eps)
-
-
-class PairwiseDistance(_Shown):
-    """The p-norm of x1 − x2 + eps along the last axis, which the result lacks.
-
-    >>> nn.PairwiseDistance()(nc.tensor([[3.0, 4.0]]), nc.tensor([[0.0, 0.0]]))
-    Tensor([5.0000014], f32[1])
-    """
-
-    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
-        self.norm, self.eps, self.keepdim = p, eps, keepdim
-
-    def forward(self, x1: Any, x2: Any) -> Tensor:
-        """The shape without the last axis, which `keepdim` leaves with size 1."""
-        return pair_losses.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

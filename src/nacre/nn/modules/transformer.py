@@ -17,12 +17,20 @@ from nacre.base.dtypes import as_dtype, float32
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.nn import functional, init
 from nacre.nn.module import Module
-from nacre.nn.modules.activation import Dropout
 from nacre.nn.modules.attention import MultiheadAttention
 from nacre.nn.modules.containers import ModuleList
+from nacre.nn.modules.dropouts import Dropout
 from nacre.nn.modules.linear_maps import Linear
 from nacre.nn.modules.normalisation import LayerNorm
 from nacre.runtime.buffer import require_room
+
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
 
 Activation = str | Callable[[Any], Any]
 Mask = TensorLike | None
