@@ -120,10 +120,8 @@ def _core() -> tuple[Part, ...]:
         "nacre.base.dtypes": ["DType", *(d.name for d in dtypes.ALL)],
         "nacre.base.dims": ["Dim"],
     }
-    for folder, table in (("transform", nacre._TRANSFORMS), ("formats", nacre._FORMATS)):
-        for name, home in table.items():
-            homes.setdefault(f"nacre.{folder}.{home}", []).append(name)
-    homes["nacre.base.errors"] = [n for n, held in vars(errors).items() if isinstance(held, type)]
+    homes |= {f"nacre.{home}": names.split() for home, names in nacre._LATE.items()}
+    homes["nacre.base.errors"] = list(errors.__all__)
     parts: list[Part] = []
     for home, names in homes.items():
         parts.append(_part(home, (*(f"nacre.{n}" for n in sorted(names)), *RETURNED.get(home, ()))))
@@ -153,7 +151,7 @@ def spaces() -> tuple[Space, ...]:
         Space(
             "nacre.nn.functional",
             "nn.functional",
-            _late("nacre.nn.functional", nn.functional.HOMES, "nacre.nn.functions"),
+            _late("nacre.nn.functional", nn.functional.HOMES, "nacre.nn.functional"),
         ),
         Space("nacre.nn.init", "nn.init", (_whole("nacre.nn.init"),)),
         Space("nacre.nn.utils", "nn.utils", _listed(nn.utils)),

@@ -18,33 +18,21 @@ import_module("nacre.base.forks")  # before another thread imports the rest
 __version__ = "0.1.0"
 
 _PACKAGES = ("data", "deploy", "nn", "optim", "train")
-_FORMATS = {
-    "freeze": "program",
-    "save": "safetensors",
-    "load": "safetensors",
-    "save_program": "frozen",
-    "load_program": "frozen",
-}
-_TRANSFORMS = {
-    "grad": "grad",
-    "value_and_grad": "grad",
-    "vjp": "grad",
-    "jvp": "grad",
-    "jacfwd": "grad",
-    "jacrev": "grad",
-    "hessian": "grad",
-    "vmap": "vmap",
-    "jit": "jit",
-    "cond": "control",
-    "while_loop": "control",
-    "fori_loop": "control",
-    "scan": "control",
-    "checkpoint": "checkpoint",
-}
+_LATE = {
+    "transform.grad": "grad hessian jacfwd jacrev jvp value_and_grad vjp",
+    "transform.vmap": "vmap",
+    "transform.jit": "jit",
+    "transform.control": "cond fori_loop scan while_loop",
+    "transform.checkpoint": "checkpoint",
+    "formats.program": "freeze",
+    "formats.safetensors": "load save",
+    "formats.frozen": "load_program save_program",
+}  # beside the names of nacre.api
+_HOMES = {name: module for module, names in _LATE.items() for name in names.split()}
 
 
 def _all() -> list[str]:
-    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_TRANSFORMS, *_FORMATS, *_PACKAGES})
+    return sorted({*import_module("nacre.api.namespace").PUBLIC, *_HOMES, *_PACKAGES})
 
 
 def _namespace() -> Any:
@@ -69,14 +57,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'nacre' has no attribute {name!r}")
     if name in _PACKAGES:
         return import_module(f"nacre.{name}")
-    if name in _TRANSFORMS:
+    if name in _HOMES:
         _namespace()  # so that values are Tensors
-        found = _published(f"nacre.transform.{_TRANSFORMS[name]}", name)
-        globals()[name] = found
-        return found
-    if name in _FORMATS:
-        _namespace()
-        found = _published(f"nacre.formats.{_FORMATS[name]}", name)
+        found = _published(f"nacre.{_HOMES[name]}", name)
         globals()[name] = found
         return found
     public = _namespace().PUBLIC
@@ -98,18 +81,24 @@ if TYPE_CHECKING:
     from nacre import train as train
     from nacre.api import random as random
     from nacre.api import tree as tree
+    from nacre.api.constants import *
     from nacre.api.creation import *
-    from nacre.api.functions import *
+    from nacre.api.data_types import *
+    from nacre.api.elementwise.arithmetic import *
+    from nacre.api.elementwise.comparison import *
+    from nacre.api.elementwise.logic import *
+    from nacre.api.elementwise.transcendental import *
     from nacre.api.indexing import *
-    from nacre.api.linalg import *
+    from nacre.api.linear_algebra import *
     from nacre.api.manipulation import *
     from nacre.api.printing import *
-    from nacre.api.reductions import *
+    from nacre.api.searching import *
     from nacre.api.settings import *
     from nacre.api.slices import *
     from nacre.api.sorting import *
+    from nacre.api.statistical import *
     from nacre.api.tensor import Tensor as Tensor
-    from nacre.api.transcendental import *
+    from nacre.api.utility import *
     from nacre.base.dims import Dim as _Dim
     from nacre.base.dtypes import DType as DType
     from nacre.base.dtypes import bfloat16 as bfloat16
@@ -125,41 +114,16 @@ if TYPE_CHECKING:
     from nacre.base.dtypes import uint16 as uint16
     from nacre.base.dtypes import uint32 as uint32
     from nacre.base.dtypes import uint64 as uint64
-    from nacre.base.errors import ArgumentError as ArgumentError
-    from nacre.base.errors import AxisError as AxisError
-    from nacre.base.errors import CompileError as CompileError
-    from nacre.base.errors import DeviceError as DeviceError
-    from nacre.base.errors import DTypeError as DTypeError
-    from nacre.base.errors import Error as Error
-    from nacre.base.errors import GradientError as GradientError
-    from nacre.base.errors import GraphError as GraphError
-    from nacre.base.errors import KindError as KindError
-    from nacre.base.errors import MissingAttribute as MissingAttribute
-    from nacre.base.errors import MissingExtra as MissingExtra
-    from nacre.base.errors import OutOfMemory as OutOfMemory
-    from nacre.base.errors import ShapeError as ShapeError
-    from nacre.base.errors import StateError as StateError
-    from nacre.base.errors import TraceError as TraceError
-    from nacre.formats.frozen import load_program as load_program
-    from nacre.formats.frozen import save_program as save_program
-    from nacre.formats.program import freeze as freeze
-    from nacre.formats.safetensors import load as load
-    from nacre.formats.safetensors import save as save
+    from nacre.base.errors import *
+    from nacre.formats.frozen import *
+    from nacre.formats.program import *
+    from nacre.formats.safetensors import *
     from nacre.trace.variable import Variable as Variable
-    from nacre.transform.checkpoint import checkpoint as checkpoint
-    from nacre.transform.control import cond as cond
-    from nacre.transform.control import fori_loop as fori_loop
-    from nacre.transform.control import scan as scan
-    from nacre.transform.control import while_loop as while_loop
-    from nacre.transform.grad import grad as grad
-    from nacre.transform.grad import hessian as hessian
-    from nacre.transform.grad import jacfwd as jacfwd
-    from nacre.transform.grad import jacrev as jacrev
-    from nacre.transform.grad import jvp as jvp
-    from nacre.transform.grad import value_and_grad as value_and_grad
-    from nacre.transform.grad import vjp as vjp
-    from nacre.transform.jit import jit as jit
-    from nacre.transform.vmap import vmap as vmap
+    from nacre.transform.checkpoint import *
+    from nacre.transform.control import *
+    from nacre.transform.grad import *
+    from nacre.transform.jit import *
+    from nacre.transform.vmap import *
 
     bool = _bool
 

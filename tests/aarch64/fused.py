@@ -13,7 +13,7 @@ import nacre.nn.functional as F
 from aarch64.programs import Case, case
 from nacre.base.dims import Dim
 from nacre.interpret.evaluate import from_numpy
-from nacre.nn.functions import losses
+from nacre.nn.functional import class_losses, softmaxes
 from ops.samples import Array, generator
 
 Shapes = Sequence[Sequence[int]]
@@ -41,7 +41,7 @@ def trained(loss: Callable[..., Any], parameters: int) -> Callable[..., Any]:
 
 
 def perceptron(w1: Any, b1: Any, w2: Any, b2: Any, x: Any, target: Any) -> Any:
-    return losses.cross_entropy(F.gelu(x @ w1 + b1) @ w2 + b2, target)
+    return class_losses.cross_entropy(F.gelu(x @ w1 + b1) @ w2 + b2, target)
 
 
 def images(w1: Any, b1: Any, w2: Any, b2: Any, x: Any) -> Any:
@@ -60,7 +60,7 @@ def block(wq: Any, wk: Any, wv: Any, wo: Any, scale: Any, shift: Any, x: Any) ->
 
 INFERENCE: tuple[tuple[str, Callable[..., Any], Shapes], ...] = (
     ("softmax", lambda x: F.softmax(x), [(5, 77)]),
-    ("log softmax", lambda x: losses.log_softmax(x, 0), [(33, 6)]),
+    ("log softmax", lambda x: softmaxes.log_softmax(x, 0), [(33, 6)]),
     ("layer norm", lambda x, w, b: F.layer_norm(x, (70,), w, b), [(9, 70), (70,), (70,)]),
     ("layer", layer, [(37, 130), (130, 53), (53,)]),
     ("layer of many", layer, [(70, 600), (600, 40), (40,)]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from nacre.api.operands import (
     as_tensor,
     constant,
     is_scalar,
-    meet,
     natural_dtype,
     settled_number,
     shape_of,
@@ -28,7 +27,7 @@ from nacre.base.arguments import whole_number
 from nacre.base.conversion import converted, number, plain
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, as_dtype, float32, float64, uint64
-from nacre.base.errors import ArgumentError, DTypeError
+from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
 from nacre.trace.value import Value
@@ -36,22 +35,13 @@ from nacre.trace.value import Value
 __all__ = [
     "arange",
     "asarray",
-    "astype",
-    "e",
     "eye",
-    "finfo",
     "full",
     "full_like",
-    "iinfo",
-    "inf",
     "linspace",
     "meshgrid",
-    "nan",
-    "newaxis",
     "ones",
     "ones_like",
-    "pi",
-    "result_type",
     "tensor",
     "tril",
     "triu",
@@ -59,11 +49,6 @@ __all__ = [
     "zeros_like",
 ]
 
-pi: Final = math.pi
-e: Final = math.e
-inf: Final = math.inf
-nan: Final = math.nan
-newaxis: Final = None
 
 Sizes = Size | tuple[Size, ...] | list[Size]
 
@@ -98,16 +83,6 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     held = tensor(obj, dtype)
     same = isinstance(obj, Value) and held.type is obj.type and not copy
     return obj if same else held  # type: ignore[return-value]
-
-
-def astype(x: TensorLike, dtype: Any, /) -> Tensor:
-    """The elements converted to a dtype.  Floats are truncated towards zero and saturate; bool is x ≠ 0.
-
-    >>> nc.astype([1.9, -1.9], nc.int32)
-    Tensor([ 1, -1], i32[2])
-    """
-    held = as_tensor(x)
-    return apart(as_tensor(held, as_dtype(dtype)), held)
 
 
 def full(shape: Sizes, fill_value: Scalar | TensorLike, dtype: Any = None) -> Tensor:
@@ -321,54 +296,3 @@ def meshgrid(*xs: TensorLike, indexing: str = "xy") -> list[Tensor]:
     for k, x in enumerate(held):
         shape[order[k]] = x.type.shape[0]
     return [view.broadcast(x, tuple(shape), (order[k],)) for k, x in enumerate(held)]
-
-
-def finfo(dtype: Any, /) -> Any:
-    """Properties of a floating-point dtype: `bits`, `eps`, `max`, `min`, `smallest_normal`.
-
-    >>> nc.finfo(nc.float32).bits
-    32
-    """
-    found = as_dtype(dtype.dtype if hasattr(dtype, "dtype") else dtype)
-    if not found.is_float:
-        raise DTypeError(f"finfo: dtype must be floating-point; got {found.name}")
-    return FloatFacts(found)
-
-
-def iinfo(dtype: Any, /) -> Any:
-    """Properties of an integer dtype: `bits`, `max`, `min`.
-
-    >>> nc.iinfo(nc.int8).max
-    127
-    """
-    found = as_dtype(dtype.dtype if hasattr(dtype, "dtype") else dtype)
-    if not found.is_integer:
-        raise DTypeError(f"iinfo: dtype must be an integer dtype; got {found.name}")
-    return np.iinfo(found.numpy)
-
-
-class FloatFacts:
-    """The result of `finfo`; the numbers are Python floats."""
-
-    _FRACTION: Final = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}
-
-    def __init__(self, dtype: DType) -> None:
-        fraction, top = self._FRACTION[dtype.name]
-        self.dtype = dtype
-        self.bits = dtype.bits
-        self.eps = 2.0**-fraction
-        self.max = (2.0 - self.eps) * 2.0**top
-        self.min = -self.max
-        self.smallest_normal = 2.0 ** (1 - top)
-
-    def __repr__(self) -> str:
-        return f"finfo({self.dtype.name}, eps={self.eps}, max={self.max}, smallest_normal={self.smallest_normal})"
-
-
-def result_type(*xs: Any) -> DType:
-    """The dtype to which tensors, dtypes and Python numbers are promoted together.
-
-    >>> nc.result_type(nc.int8, nc.int32)
-    nacre.int32
-    """
-    return meet("result_type", [constant(0, x) if isinstance(x, DType) else x for x in xs])[1]

@@ -11,9 +11,9 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from nacre.api.functions import where
 from nacre.api.operands import TensorLike, apart, as_tensor, constant, is_plain, meet, numbers, scalar, spread
 from nacre.api.primitives import picking, pointwise, view
+from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, shown
 from nacre.base.dims import LIMIT, Dim, Size, product

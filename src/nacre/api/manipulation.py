@@ -22,7 +22,6 @@ __all__ = [
     "expand_dims",
     "flatten",
     "flip",
-    "matrix_transpose",
     "moveaxis",
     "pad",
     "permute_dims",
@@ -99,19 +98,6 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     if sorted(order) != list(range(_rank(held))):
         raise ShapeError(f"permute_dims: axes must name each of {_rank(held)} axes once; got {listed}")
     return apart(view.permute(held, order), held)
-
-
-def matrix_transpose(x: TensorLike, /) -> Tensor:
-    """The last two axes exchanged.
-
-    >>> nc.matrix_transpose([[1, 2], [3, 4]])
-    Tensor([[1, 3],
-            [2, 4]], i64[2, 2])
-    """
-    held = as_tensor(x)
-    if _rank(held) < 2:
-        raise ShapeError(f"matrix_transpose: x must have at least 2 axes; got shape {held.type.shape}")
-    return swapaxes(held, -1, -2)
 
 
 def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:

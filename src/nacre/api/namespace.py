@@ -6,20 +6,23 @@ import re
 from typing import Any
 
 from nacre.api import (
+    constants,
     creation,
-    functions,
+    data_types,
     indexing,
-    linalg,
+    linear_algebra,
     manipulation,
     printing,
     random,
-    reductions,
+    searching,
     settings,
     slices,
     sorting,
-    transcendental,
+    statistical,
     tree,
+    utility,
 )
+from nacre.api.elementwise import arithmetic, comparison, logic, transcendental
 from nacre.api.tensor import FUNCTIONS, Tensor
 from nacre.base import dtypes, errors
 from nacre.base.boundary import public_class, publish, publish_all
@@ -28,12 +31,18 @@ from nacre.base.hints import NACRE, mark_absent
 from nacre.trace.variable import Variable
 
 MODULES = (
+    constants,
     creation,
-    functions,
+    data_types,
+    arithmetic,
+    comparison,
+    logic,
     transcendental,
-    reductions,
+    statistical,
+    searching,
+    utility,
     manipulation,
-    linalg,
+    linear_algebra,
     indexing,
     slices,
     sorting,
@@ -63,5 +72,5 @@ mark_absent(Tensor, {
 mark_absent(Tensor, {name: advice for name, advice in NACRE.items() if re.search(r"\bx\b", advice)})
 
 PUBLIC.update({d.name: d for d in dtypes.ALL})
-PUBLIC.update({name: error for name, error in vars(errors).items() if isinstance(error, type)})
+PUBLIC.update({name: vars(errors)[name] for name in errors.__all__})
 PUBLIC.update(Tensor=Tensor, Variable=Variable, DType=dtypes.DType, Dim=Dim.symbol, random=random, tree=tree)

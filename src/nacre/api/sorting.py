@@ -5,7 +5,7 @@ Equal elements keep their order, zeros of both signs are equal, and NaN comes la
 
 from __future__ import annotations
 
-from nacre.api.functions import ALL, require
+from nacre.api.elementwise.apply import ALL, require
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.primitives import sorting
 from nacre.api.tensor import Tensor

@@ -120,7 +120,7 @@ def _refused(
             given = ", ".join(f"{name}={kwargs[name]!r}" for name in foreign) or f"{args[-1]!r} by position"
             raise KindError(f"{operation}: axis must be given by name; got {given}; {advice}") from None
         meant = {_spelt(name, names): value for name, value in kwargs.items() if name not in WITHOUT_EFFECT}
-        if len(meant) < len(kwargs) and function.__module__.startswith("nacre.nn.functions."):
+        if len(meant) < len(kwargs) and function.__module__.startswith("nacre.nn.functional."):
             return public(function)(*args, **meant)
         if len(meant) == len(kwargs):
             placed, named = _placed(held, args, meant)
@@ -306,11 +306,11 @@ def _publish_methods(cls: type) -> None:
 
 def _is_activation(function: FunctionType) -> bool:
     """Whether a function of `nn.functional` takes one tensor; in PyTorch it may have the keyword `inplace`."""
-    return function.__module__.startswith("nacre.nn.functions.") and function.__code__.co_argcount == 1
+    return function.__module__.startswith("nacre.nn.functional.") and function.__code__.co_argcount == 1
 
 
 WIDER: Final = ("round",)  # functions of tensors alone that take more elsewhere
-UNCHECKED: Final = ("nacre.api.", "nacre.nn.functions.")  # called in loops; looked at where they fail
+UNCHECKED: Final = ("nacre.api.", "nacre.nn.functional.")  # called in loops; looked at where they fail
 CHECKED: Final = ("nacre.api.random", "nacre.api.settings")
 
 

@@ -7,6 +7,29 @@ from __future__ import annotations
 
 from typing import Final
 
+__all__ = [
+    "ArgumentError",
+    "AxisError",
+    "CompileError",
+    "DTypeError",
+    "DepthError",
+    "DeviceError",
+    "Error",
+    "ForbiddenFile",
+    "GradientError",
+    "GraphError",
+    "KindError",
+    "MissingAttribute",
+    "MissingExtra",
+    "MissingFile",
+    "OutOfMemory",
+    "ShapeError",
+    "StateError",
+    "TraceError",
+    "UnexpectedFile",
+    "UnexpectedFolder",
+]
+
 TRACED: Final = "Inside nc.jit, nc.vmap, nc.jvp, nc.jacfwd, nc.hessian, nc.checkpoint, nc.cond and loops"
 
 

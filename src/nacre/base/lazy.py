@@ -16,19 +16,31 @@ def names_of(homes: Mapping[str, str]) -> dict[str, str]:
     return {name: module for module, names in homes.items() for name in names.split()}
 
 
-def loader(package: str, homes: Mapping[str, str], within: str | None = None) -> Callable[[str], Any]:
+def listed(homes: Mapping[str, str]) -> list[str]:
+    """The public names of a package: those of its modules, and modules without names, which are public themselves."""
+    return sorted([*names_of(homes), *(module for module, names in homes.items() if not names)])
+
+
+def listing(homes: Mapping[str, str]) -> Callable[[], list[str]]:
+    """A package's `__dir__`."""
+    return lambda: listed(homes)
+
+
+def loader(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """A package's `__getattr__`: imports a name's module, or a submodule, at the first use.
 
-    The modules are those of the package `within`, by default the same one.
+    A name stands in the table alone; type checkers find it by `from … import *` of its module.
     """
-    names, modules, within = names_of(homes), frozenset(homes), within or package
+    names, modules = names_of(homes), frozenset(homes)
 
     def load(name: str) -> Any:
         """The value of a public name."""
+        if name == "__all__":
+            return listed(homes)
         if name in names:
-            found = publish(import_module(f"{within}.{names[name]}"), name)
+            found = publish(import_module(f"{package}.{names[name]}"), name)
         elif name in modules:
-            found = import_module(f"{within}.{name}")
+            found = import_module(f"{package}.{name}")
         else:
             raise MissingName(package, name)
         setattr(sys.modules[package], name, found)

@@ -18,6 +18,11 @@ from nacre.formats.program import DynamicShapes, Program, freeze
 from nacre.formats.safetensors import File, opened, save
 from nacre.ir.text import parse, print_graph
 
+__all__ = [
+    "load_program",
+    "save_program",
+]
+
 FORMAT, VERSION = "nacre-program", "1"
 FIELDS = ("format", "version", "graph", "inputs", "outputs", "weights", "structure")
 DEEPEST = 50

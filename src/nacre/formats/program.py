@@ -33,6 +33,8 @@ from nacre.transform.arguments import name_of
 from nacre.transform.dynamic import DynamicShapes, checked, dynamic_type
 from nacre.transform.jit import Jitted
 
+__all__ = ["freeze"]
+
 
 @dataclass(frozen=True)
 class Program:

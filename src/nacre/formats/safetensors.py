@@ -29,6 +29,11 @@ from nacre.formats.npy import MAGIC
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.trace.value import Value
 
+__all__ = [
+    "load",
+    "save",
+]
+
 NAMES = {
     "BOOL": dtypes.bool_, "I8": dtypes.int8, "I16": dtypes.int16, "I32": dtypes.int32, "I64": dtypes.int64,
     "U8": dtypes.uint8, "U16": dtypes.uint16, "U32": dtypes.uint32, "U64": dtypes.uint64,

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from nacre import nn, optim
-from nacre.api import creation, functions, indexing, manipulation, random, slices, transcendental
+from nacre.api import creation, indexing, manipulation, random, slices
 from nacre.api.creation import asarray
+from nacre.api.elementwise import arithmetic, transcendental
 from nacre.api.settings import no_grad
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import float32
@@ -316,7 +317,7 @@ def _decode(kind: type[Gpt], tiny: bool) -> Made:
 def _chain(x: Tensor) -> Tensor:
     """Ten pointwise operations."""
     y = F.relu(x * 1.1 + 0.3)
-    y = transcendental.sqrt(functions.abs(y * y - 0.5))
+    y = transcendental.sqrt(arithmetic.abs(y * y - 0.5))
     return transcendental.tanh(y * 0.7) + x
 
 

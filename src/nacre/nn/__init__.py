@@ -7,387 +7,84 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nacre.base.lazy import loader
+from nacre.base.lazy import listing, loader
 
 HOMES = {
-    "activation": (
-        "AlphaDropout CELU Dropout Dropout1d Dropout2d Dropout3d ELU FeatureAlphaDropout GELU GLU Hardshrink "
-        "Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax Mish PReLU RReLU ReLU ReLU6 SELU SiLU "
-        "Sigmoid Softmax Softmax2d Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
-    ),
-    "adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
-    "attention": "MultiheadAttention",
-    "containers": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
-    "convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
     "functional": "",
     "init": "",
-    "utils": "",
-    "layers": "Bilinear Embedding EmbeddingBag Flatten Identity Linear Unflatten",
-    "loss": (
-        "BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss HingeEmbeddingLoss "
-        "HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss "
-        "MultiMarginLoss NLLLoss PoissonNLLLoss SmoothL1Loss SoftMarginLoss TripletMarginLoss "
-        "TripletMarginWithDistanceLoss"
-    ),
     "module": "Module",
-    "normalisation": (
+    "modules.activation": (
+        "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid Mish PReLU RReLU ReLU ReLU6 "
+        "SELU SiLU Sigmoid Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
+    ),
+    "modules.adaptive_pooling": (
+        "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d"
+    ),
+    "modules.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
+    "modules.attention": "MultiheadAttention",
+    "modules.class_losses": "CrossEntropyLoss NLLLoss",
+    "modules.containers": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
+    "modules.convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+    "modules.distances": "CosineSimilarity PairwiseDistance",
+    "modules.dropouts": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
+    "modules.linear_maps": "Bilinear Embedding EmbeddingBag Flatten Identity Linear Unflatten",
+    "modules.margin_losses": "CTCLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss",
+    "modules.max_pooling": "MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d",
+    "modules.mean_pooling": "AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d",
+    "modules.normalisation": (
         "BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
         "LocalResponseNorm RMSNorm"
     ),
+    "modules.pair_losses": (
+        "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss GaussianNLLLoss HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss "
+        "MSELoss MarginRankingLoss PoissonNLLLoss SmoothL1Loss SoftMarginLoss TripletMarginLoss "
+        "TripletMarginWithDistanceLoss"
+    ),
+    "modules.recurrent": "GRU GRUCell LSTM LSTMCell RNN RNNCell",
+    "modules.resizing": (
+        "ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d Fold "
+        "PixelShuffle PixelUnshuffle ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d "
+        "ReplicationPad2d ReplicationPad3d Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d ZeroPad1d "
+        "ZeroPad2d ZeroPad3d"
+    ),
+    "modules.softmaxes": "LogSoftmax Softmax Softmax2d Softmin",
+    "modules.transformer": (
+        "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer"
+    ),
     "parameter": "Buffer Parameter",
-    "pooling": (
-        "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
-        "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d "
-        "MaxUnpool1d MaxUnpool2d MaxUnpool3d"
-    ),
-    "recurrent": "GRU GRUCell LSTM LSTMCell RNN RNNCell",
-    "scaling": (
-        "ChannelShuffle CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d "
-        "CosineSimilarity Fold PairwiseDistance PixelShuffle PixelUnshuffle ReflectionPad1d ReflectionPad2d "
-        "ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d Unfold Upsample UpsamplingBilinear2d "
-        "UpsamplingNearest2d ZeroPad1d ZeroPad2d ZeroPad3d"
-    ),
     "sequences": (
         "PackedSequence pack_padded_sequence pack_sequence pad_packed_sequence pad_sequence unpack_sequence "
         "unpad_sequence"
     ),
-    "transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
+    "utils": "",
 }
 
 __getattr__ = loader(__name__, HOMES)
+__dir__ = listing(HOMES)
 
 if TYPE_CHECKING:
-    from nacre.nn import functional, init, utils
-    from nacre.nn.activation import (
-        CELU,
-        ELU,
-        GELU,
-        GLU,
-        SELU,
-        AlphaDropout,
-        Dropout,
-        Dropout1d,
-        Dropout2d,
-        Dropout3d,
-        FeatureAlphaDropout,
-        Hardshrink,
-        Hardsigmoid,
-        Hardswish,
-        Hardtanh,
-        LeakyReLU,
-        LogSigmoid,
-        LogSoftmax,
-        Mish,
-        PReLU,
-        ReLU,
-        ReLU6,
-        RReLU,
-        Sigmoid,
-        SiLU,
-        Softmax,
-        Softmax2d,
-        Softmin,
-        Softplus,
-        Softshrink,
-        Softsign,
-        Tanh,
-        Tanhshrink,
-        Threshold,
-    )
-    from nacre.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
-    from nacre.nn.attention import (
-        MultiheadAttention,
-    )
-    from nacre.nn.containers import (
-        ModuleDict,
-        ModuleList,
-        ParameterDict,
-        ParameterList,
-        Sequential,
-    )
-    from nacre.nn.convolution import (
-        Conv1d,
-        Conv2d,
-        Conv3d,
-        ConvTranspose1d,
-        ConvTranspose2d,
-        ConvTranspose3d,
-    )
-    from nacre.nn.layers import (
-        Bilinear,
-        Embedding,
-        EmbeddingBag,
-        Flatten,
-        Identity,
-        Linear,
-        Unflatten,
-    )
-    from nacre.nn.loss import (
-        BCELoss,
-        BCEWithLogitsLoss,
-        CosineEmbeddingLoss,
-        CrossEntropyLoss,
-        CTCLoss,
-        GaussianNLLLoss,
-        HingeEmbeddingLoss,
-        HuberLoss,
-        KLDivLoss,
-        L1Loss,
-        MarginRankingLoss,
-        MSELoss,
-        MultiLabelMarginLoss,
-        MultiLabelSoftMarginLoss,
-        MultiMarginLoss,
-        NLLLoss,
-        PoissonNLLLoss,
-        SmoothL1Loss,
-        SoftMarginLoss,
-        TripletMarginLoss,
-        TripletMarginWithDistanceLoss,
-    )
-    from nacre.nn.module import (
-        Module,
-    )
-    from nacre.nn.normalisation import (
-        BatchNorm1d,
-        BatchNorm2d,
-        BatchNorm3d,
-        GroupNorm,
-        InstanceNorm1d,
-        InstanceNorm2d,
-        InstanceNorm3d,
-        LayerNorm,
-        LocalResponseNorm,
-        RMSNorm,
-    )
-    from nacre.nn.parameter import Buffer, Parameter
-    from nacre.nn.pooling import (
-        AdaptiveAvgPool1d,
-        AdaptiveAvgPool2d,
-        AdaptiveAvgPool3d,
-        AdaptiveMaxPool1d,
-        AdaptiveMaxPool2d,
-        AdaptiveMaxPool3d,
-        AvgPool1d,
-        AvgPool2d,
-        AvgPool3d,
-        LPPool1d,
-        LPPool2d,
-        LPPool3d,
-        MaxPool1d,
-        MaxPool2d,
-        MaxPool3d,
-        MaxUnpool1d,
-        MaxUnpool2d,
-        MaxUnpool3d,
-    )
-    from nacre.nn.recurrent import (
-        GRU,
-        LSTM,
-        RNN,
-        GRUCell,
-        LSTMCell,
-        RNNCell,
-    )
-    from nacre.nn.scaling import (
-        ChannelShuffle,
-        CircularPad1d,
-        CircularPad2d,
-        CircularPad3d,
-        ConstantPad1d,
-        ConstantPad2d,
-        ConstantPad3d,
-        CosineSimilarity,
-        Fold,
-        PairwiseDistance,
-        PixelShuffle,
-        PixelUnshuffle,
-        ReflectionPad1d,
-        ReflectionPad2d,
-        ReflectionPad3d,
-        ReplicationPad1d,
-        ReplicationPad2d,
-        ReplicationPad3d,
-        Unfold,
-        Upsample,
-        UpsamplingBilinear2d,
-        UpsamplingNearest2d,
-        ZeroPad1d,
-        ZeroPad2d,
-        ZeroPad3d,
-    )
-    from nacre.nn.sequences import (
-        PackedSequence,
-        pack_padded_sequence,
-        pack_sequence,
-        pad_packed_sequence,
-        pad_sequence,
-        unpack_sequence,
-        unpad_sequence,
-    )
-    from nacre.nn.transformer import (
-        Transformer,
-        TransformerDecoder,
-        TransformerDecoderLayer,
-        TransformerEncoder,
-        TransformerEncoderLayer,
-    )
-
-__all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "GRU",
-    "LSTM",
-    "RNN",
-    "SELU",
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveLogSoftmaxWithLoss",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AlphaDropout",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Bilinear",
-    "Buffer",
-    "CTCLoss",
-    "ChannelShuffle",
-    "CircularPad1d",
-    "CircularPad2d",
-    "CircularPad3d",
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "CosineEmbeddingLoss",
-    "CosineSimilarity",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Dropout1d",
-    "Dropout2d",
-    "Dropout3d",
-    "Embedding",
-    "EmbeddingBag",
-    "FeatureAlphaDropout",
-    "Flatten",
-    "Fold",
-    "GRUCell",
-    "GaussianNLLLoss",
-    "GroupNorm",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "HingeEmbeddingLoss",
-    "HuberLoss",
-    "Identity",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "KLDivLoss",
-    "L1Loss",
-    "LPPool1d",
-    "LPPool2d",
-    "LPPool3d",
-    "LSTMCell",
-    "LayerNorm",
-    "LeakyReLU",
-    "Linear",
-    "LocalResponseNorm",
-    "LogSigmoid",
-    "LogSoftmax",
-    "MSELoss",
-    "MarginRankingLoss",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "MaxUnpool1d",
-    "MaxUnpool2d",
-    "MaxUnpool3d",
-    "Mish",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "MultiLabelMarginLoss",
-    "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss",
-    "MultiheadAttention",
-    "NLLLoss",
-    "PReLU",
-    "PackedSequence",
-    "PairwiseDistance",
-    "Parameter",
-    "ParameterDict",
-    "ParameterList",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "PoissonNLLLoss",
-    "RMSNorm",
-    "RNNCell",
-    "RReLU",
-    "ReLU",
-    "ReLU6",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReflectionPad3d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "SmoothL1Loss",
-    "SoftMarginLoss",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "TripletMarginLoss",
-    "TripletMarginWithDistanceLoss",
-    "Unflatten",
-    "Unfold",
-    "Upsample",
-    "UpsamplingBilinear2d",
-    "UpsamplingNearest2d",
-    "ZeroPad1d",
-    "ZeroPad2d",
-    "ZeroPad3d",
-    "functional",
-    "init",
-    "pack_padded_sequence",
-    "pack_sequence",
-    "pad_packed_sequence",
-    "pad_sequence",
-    "unpack_sequence",
-    "unpad_sequence",
-    "utils",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+    from nacre.nn import functional as functional
+    from nacre.nn import init as init
+    from nacre.nn import utils as utils
+    from nacre.nn.module import *
+    from nacre.nn.modules.activation import *
+    from nacre.nn.modules.adaptive_pooling import *
+    from nacre.nn.modules.adaptive_softmax import *
+    from nacre.nn.modules.attention import *
+    from nacre.nn.modules.class_losses import *
+    from nacre.nn.modules.containers import *
+    from nacre.nn.modules.convolution import *
+    from nacre.nn.modules.distances import *
+    from nacre.nn.modules.dropouts import *
+    from nacre.nn.modules.linear_maps import *
+    from nacre.nn.modules.margin_losses import *
+    from nacre.nn.modules.max_pooling import *
+    from nacre.nn.modules.mean_pooling import *
+    from nacre.nn.modules.normalisation import *
+    from nacre.nn.modules.pair_losses import *
+    from nacre.nn.modules.recurrent import *
+    from nacre.nn.modules.resizing import *
+    from nacre.nn.modules.softmaxes import *
+    from nacre.nn.modules.transformer import *
+    from nacre.nn.parameter import *
+    from nacre.nn.sequences import *

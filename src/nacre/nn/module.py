@@ -38,6 +38,8 @@ from nacre.trace.traced import find_traced
 from nacre.trace.value import Value, is_concrete, stripped
 from nacre.trace.variable import Variable, scope
 
+__all__ = ["Module"]
+
 Self = TypeVar("Self", bound="Module")
 
 

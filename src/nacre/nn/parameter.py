@@ -18,6 +18,11 @@ from nacre.interpret.tape import require_no_record
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 
+__all__ = [
+    "Buffer",
+    "Parameter",
+]
+
 
 class State(Variable):
     """A variable with the operators and methods of its tensor.

@@ -12,16 +12,16 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from nacre.api.functions import maximum
+from nacre.api.elementwise.arithmetic import maximum
+from nacre.api.elementwise.transcendental import sqrt
 from nacre.api.manipulation import permute_dims
 from nacre.api.operands import as_tensor
 from nacre.api.random import normal
-from nacre.api.reductions import sum as sum_
-from nacre.api.transcendental import sqrt
+from nacre.api.statistical import sum as sum_
 from nacre.base.errors import ArgumentError, StateError
 from nacre.base.state import gradients
-from nacre.nn.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from nacre.nn.module import Module
+from nacre.nn.modules.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from nacre.nn.parameter import Buffer, Parameter
 from nacre.trace.value import stripped
 

@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nacre.api.creation import arange, full, zeros_like
-from nacre.api.functions import where
 from nacre.api.manipulation import concat, stack
 from nacre.api.operands import TensorLike, as_tensor, numbers
+from nacre.api.searching import where
 from nacre.api.tensor import Tensor
 from nacre.base.dtypes import int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.trace.value import is_concrete
+
+__all__ = [
+    "PackedSequence",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
 
 
 class PackedSequence(NamedTuple):

@@ -16,6 +16,17 @@ from nacre.optim.group import Clock, ParameterGroup
 from nacre.optim.optimiser import Moments, Optimizer, Updated, prepared, unbias, zeros_for
 from nacre.trace.variable import Variable
 
+__all__ = [
+    "LAMB",
+    "Adadelta",
+    "Adagrad",
+    "Adamax",
+    "Lion",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+]
+
 
 def _mix(old: Any, new: Any, kept: float) -> Any:
     """kept · old + (1 − kept) · new, for a running mean of squares."""

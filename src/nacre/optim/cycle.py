@@ -12,6 +12,14 @@ from nacre.base.errors import ArgumentError, StateError
 from nacre.optim.optimiser import Optimizer
 from nacre.optim.rate import Schedule, no_numbers, rates, require_state
 
+__all__ = [
+    "ChainedScheduler",
+    "CyclicLR",
+    "OneCycleLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+]
+
 PerGroup = float | Sequence[float]
 
 # ---- schedules that move the momentum too

@@ -14,6 +14,8 @@ from nacre.interpret.stage import is_written
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import Variable, scope
 
+__all__ = ["ParameterGroup"]
+
 Check = Callable[[Mapping[str, Any]], None]
 
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, cast
 
 from nacre.api.creation import zeros
+from nacre.api.elementwise.arithmetic import abs as abs_
 from nacre.api.foreign import array_of
-from nacre.api.functions import abs as abs_
 from nacre.api.manipulation import concat
 from nacre.api.operands import as_tensor
 from nacre.base.dtypes import float64
@@ -20,6 +20,8 @@ from nacre.optim.optimiser import Optimizer
 from nacre.optim.saved import planned
 from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
+
+__all__ = ["LBFGS"]
 
 Point = tuple[float, float, Any, float]  # step, loss, gradient, slope along the direction
 

@@ -27,6 +27,13 @@ from nacre.trace.guards import renew, report
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
 
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Optimizer",
+]
+
 POSITIVE = ("lr", "weight_decay", "momentum", "eps", "lr_decay", "momentum_decay", "initial_accumulator_value")
 
 

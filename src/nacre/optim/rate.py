@@ -16,6 +16,21 @@ from typing import Any, cast
 from nacre.base.errors import ArgumentError, StateError
 from nacre.optim.optimiser import Optimizer
 
+__all__ = [
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "ExponentialLR",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "PolynomialLR",
+    "Schedule",
+    "StepLR",
+    "warm_up",
+]
+
 
 class Schedule:
     """Sets each group's learning rate from the number of `step` calls.  A subclass defines `rate`.

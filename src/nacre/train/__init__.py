@@ -14,54 +14,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nacre.base.lazy import loader
+from nacre.base.lazy import listing, loader
 
 HOMES = {
     "checkpoint": "Checkpoint Checkpoints DamagedCheckpoint read restore_model",
     "history": "History",
     "interrupt": "Interrupted",
     "log": "Csv JsonLines Writer read_json_lines",
-    "mlflow": "MLflow",
     "loop": "Trainer",
     "metrics": "Means accuracy top",
+    "mlflow": "MLflow",
     "stopping": "EarlyStopping",
     "tensorboard": "TensorBoard",
 }
 
 __getattr__ = loader(__name__, HOMES)
+__dir__ = listing(HOMES)
 
 if TYPE_CHECKING:
-    from nacre.train.checkpoint import Checkpoint, Checkpoints, DamagedCheckpoint, read, restore_model
-    from nacre.train.history import History
-    from nacre.train.interrupt import Interrupted
-    from nacre.train.log import Csv, JsonLines, Writer, read_json_lines
-    from nacre.train.loop import Trainer
-    from nacre.train.metrics import Means, accuracy, top
-    from nacre.train.mlflow import MLflow
-    from nacre.train.stopping import EarlyStopping
-    from nacre.train.tensorboard import TensorBoard
-
-__all__ = [
-    "Checkpoint",
-    "Checkpoints",
-    "Csv",
-    "DamagedCheckpoint",
-    "EarlyStopping",
-    "History",
-    "Interrupted",
-    "JsonLines",
-    "MLflow",
-    "Means",
-    "TensorBoard",
-    "Trainer",
-    "Writer",
-    "accuracy",
-    "read",
-    "read_json_lines",
-    "restore_model",
-    "top",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+    from nacre.train.checkpoint import *
+    from nacre.train.history import *
+    from nacre.train.interrupt import *
+    from nacre.train.log import *
+    from nacre.train.loop import *
+    from nacre.train.metrics import *
+    from nacre.train.mlflow import *
+    from nacre.train.stopping import *
+    from nacre.train.tensorboard import *

@@ -25,6 +25,14 @@ from nacre.nn.module import Module
 from nacre.train import folder
 from nacre.train.state import Tensors, packed, unpacked
 
+__all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "DamagedCheckpoint",
+    "read",
+    "restore_model",
+]
+
 FORMAT, VERSION = "nacre training checkpoint", 1
 MODEL, STATE, DOCUMENT, MANIFEST = "model.safetensors", "state.safetensors", "state.json", "checkpoint.json"
 FILES = (MODEL, STATE, DOCUMENT)

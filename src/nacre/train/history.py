@@ -11,6 +11,8 @@ from nacre.base.arguments import is_number
 from nacre.base.errors import ArgumentError, Error
 from nacre.train.state import COUNT
 
+__all__ = ["History"]
+
 Points = Sequence[tuple[float, float]]
 
 SEVERAL = 3  # validations after the least loss, before it may be called overfitting

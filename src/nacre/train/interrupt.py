@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+__all__ = ["Interrupted"]
+
 HEARD = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -290,4 +290,4 @@ def files(out: Path) -> list[Writer]:
     return [JsonLines(out / LOG), Csv(out / "steps.csv", "step"), Csv(out / "epochs.csv", "epoch")]
 
 
-__all__ = ["Csv", "JsonLines", "Row", "Writer", "Writers", "files", "read_json_lines"]
+__all__ = ["Csv", "JsonLines", "Writer", "read_json_lines"]

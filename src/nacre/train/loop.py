@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from rich.console import Console
 
+from nacre.api.elementwise.logic import isfinite, isnan
 from nacre.api.random import generator
-from nacre.api.reductions import all as all_
-from nacre.api.transcendental import isfinite, isnan
+from nacre.api.utility import all as all_
 from nacre.base.arguments import is_whole, shown
 from nacre.base.errors import ArgumentError, KindError, StateError
 from nacre.nn.module import Module
@@ -33,6 +33,8 @@ from nacre.train.report import Heading, now, page, settings
 from nacre.train.state import beside, chosen, put_beside, require_form
 from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
+
+__all__ = ["Trainer"]
 
 EPOCH, STEP = "epoch", "step"
 _ADVICE = "lower the learning rate, clip gradients (clip_norm), or look at the data"

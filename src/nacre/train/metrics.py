@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from nacre.api.functions import equal
+from nacre.api.elementwise.comparison import equal
 from nacre.api.operands import as_tensor
-from nacre.api.reductions import argmax
-from nacre.api.reductions import sum as sum_
+from nacre.api.searching import argmax
 from nacre.api.sorting import topk
+from nacre.api.statistical import sum as sum_
 from nacre.base import tree
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.trace.value import Value
+
+__all__ = [
+    "Means",
+    "accuracy",
+    "top",
+]
 
 Metric = Callable[[Any, Any], Any]
 

@@ -11,6 +11,8 @@ from nacre.base.errors import MissingExtra, StateError
 from nacre.train.log import no_position
 from nacre.train.state import is_named
 
+__all__ = ["MLflow"]
+
 
 class MLflow:
     """A writer of metrics to a run of an MLflow server or folder: "step/loss", "epoch/valid_loss" … by step.

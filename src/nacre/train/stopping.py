@@ -12,6 +12,8 @@ from nacre.base.errors import ArgumentError, KindError, StateError
 from nacre.base.records import dataclass
 from nacre.train.state import is_count, is_number
 
+__all__ = ["EarlyStopping"]
+
 
 @dataclass(frozen=True)
 class EarlyStopping:

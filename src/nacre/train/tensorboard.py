@@ -10,6 +10,8 @@ from typing import Any
 from nacre.base.errors import MissingExtra, StateError
 from nacre.train.log import saved_number
 
+__all__ = ["TensorBoard"]
+
 
 class TensorBoard:
     """A writer of event files into a folder: each value of a row as "step/loss", "epoch/valid_loss" ….

@@ -11,6 +11,8 @@ from nacre.ops.control import call
 from nacre.transform.arguments import like, name_of
 from nacre.transform.closure_conversion import Environment, Operands, stage_function
 
+__all__ = ["checkpoint"]
+
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function for which reverse mode saves only the inputs and recomputes the rest.

@@ -21,6 +21,13 @@ from nacre.ops.pointwise import add, cast, lt
 from nacre.transform.arguments import as_value
 from nacre.transform.closure_conversion import Environment, Function, Operands, stage_function
 
+__all__ = [
+    "cond",
+    "fori_loop",
+    "scan",
+    "while_loop",
+]
+
 
 def _require_equal(
     operation: str,

@@ -25,6 +25,16 @@ from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import scope
 from nacre.transform.arguments import Arguments, apart, as_value, is_tensor, like, normal_argnums
 
+__all__ = [
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "value_and_grad",
+    "vjp",
+]
+
 Function = Callable[..., Any]
 
 

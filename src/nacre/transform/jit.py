@@ -49,6 +49,8 @@ from nacre.transform.leftover import require_changeable, require_nothing_kept, r
 from nacre.transform.ownership import own_memory, sole_owner, uninterrupted
 from nacre.transform.reasons import reason
 
+__all__ = ["jit"]
+
 if TYPE_CHECKING:
     from nacre.compile.explanation import Explanation
 

@@ -16,6 +16,8 @@ from nacre.trace.variable import Variable
 from nacre.transform.arguments import apart, as_value, is_tensor, like, name_of, require_results
 from nacre.transform.leftover import require_changeable
 
+__all__ = ["vmap"]
+
 Randomness = Literal["error", "same", "different"]
 MappedAxes = Any  # an int, None, or a tree of them that is a prefix of the arguments' tree
 

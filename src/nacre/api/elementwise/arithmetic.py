@@ -1,0 +1,361 @@
+"""Arithmetic, rounding and extremes of elements.  Names follow the array API standard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nacre.api.elementwise.apply import NUMERIC, REAL, Operation, binary, require, unary
+from nacre.api.operands import (
+    DEFAULT_FLOAT,
+    TensorLike,
+    apart,
+    as_tensor,
+    filled,
+    in_single,
+    is_half,
+    is_scalar,
+    meet,
+    operands,
+)
+from nacre.api.primitives import pointwise
+from nacre.api.tensor import Tensor
+from nacre.base.errors import DTypeError
+from nacre.ops.detach import detach
+
+__all__ = [
+    "abs",
+    "add",
+    "ceil",
+    "clip",
+    "divide",
+    "floor",
+    "floor_divide",
+    "fma",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "positive",
+    "pow",
+    "reciprocal",
+    "remainder",
+    "round",
+    "sign",
+    "square",
+    "subtract",
+    "trunc",
+]
+
+
+def add(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x + y; integers wrap on overflow.
+
+    >>> nc.add([1, 2], 3)
+    Tensor([4, 5], i64[2])
+    """
+    return binary(pointwise.add, "add", x, y)
+
+
+def subtract(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x − y; integers wrap on overflow.
+
+    >>> nc.subtract([1, 2], 3)
+    Tensor([-2, -1], i64[2])
+    """
+    return binary(pointwise.sub, "subtract", x, y)
+
+
+def multiply(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x · y; integers wrap on overflow.
+
+    >>> nc.multiply([1, 2], 3)
+    Tensor([3, 6], i64[2])
+    """
+    return binary(pointwise.mul, "multiply", x, y)
+
+
+def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x / y in floating point; integers are converted to float32 first.
+
+    >>> nc.divide([1.0, 2.0], 4)
+    Tensor([0.25, 0.5 ], f32[2])
+    """
+    met, dtype = meet("divide", (x, y))
+    require("divide", dtype, NUMERIC)
+    return pointwise.div(*operands("divide", *(met if dtype.is_float else [as_tensor(v, DEFAULT_FLOAT) for v in met])))
+
+
+def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """⌊x / y⌋, as Python's `//`.  Integer division by zero gives 0; floating-point division by zero gives x / 0.
+
+    Quotients with more digits than the dtype has are rounded.  An infinity divided by a finite number stays infinite,
+    as in the array API standard.
+
+    >>> nc.floor_divide([7, -7], 2)
+    Tensor([ 3, -4], i64[2])
+    """
+    a, b = operands("floor_divide", x, y)
+    require("floor_divide", a.type.dtype, NUMERIC)
+    if not a.type.dtype.is_float:
+        quotient = pointwise.idiv(a, b)
+        if not a.type.dtype.is_signed:
+            return quotient
+        adjusted = pointwise.sub(quotient, filled(a, 1))
+        return pointwise.select(_inexact(pointwise.rem(a, b), b), adjusted, quotient)
+    return in_single(_floored, a, b) if is_half(a) else _floored(a, b)
+
+
+def _floored(a: Any, b: Any) -> Any:
+    """The floor of the exact quotient a / b, rounded if it has more digits than the dtype.
+
+    If the rounded quotient is not whole, its floor is right.  If it is whole, the exact quotient may lie below it.
+    """
+    quotient = pointwise.div(a, b)
+    whole = pointwise.floor(quotient)
+    outside = pointwise.and_(pointwise.isinf(b), pointwise.isfinite(a))
+    rest = pointwise.select(outside, a, pointwise.fma(pointwise.neg(whole), b, a))
+    below = pointwise.and_(pointwise.eq(whole, quotient), _inexact(rest, b))
+    return pointwise.select(below, pointwise.sub(whole, filled(a, 1.0)), whole)
+
+
+def _inexact(rest: Any, divisor: Any) -> Any:
+    """True where a truncated remainder is not zero and its sign differs from the divisor's."""
+    zero = filled(rest, 0)
+    signs_differ = pointwise.ne(pointwise.lt(rest, zero), pointwise.lt(divisor, zero))
+    return pointwise.and_(pointwise.ne(rest, zero), signs_differ)
+
+
+def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x − y·⌊x / y⌋, rounded once.  The result has the sign of y, as Python's `%`.  The remainder of integers by zero
+    is 0.
+
+    For floating-point numbers, the remainder by zero is NaN.  The remainder by an infinity is x, or that infinity where
+    the signs differ.
+
+    >>> nc.remainder([7, -7], 3)
+    Tensor([1, 2], i64[2])
+    """
+    a, b = operands("remainder", x, y)
+    require("remainder", a.type.dtype, NUMERIC)
+    rest, zero = pointwise.rem(a, b), filled(b, 0)
+    if not a.type.dtype.is_signed:
+        return rest
+    moved = pointwise.select(_inexact(rest, b), pointwise.add(rest, b), rest)
+    if not a.type.dtype.is_float:
+        return moved
+    signed = pointwise.sub(pointwise.copysign(zero, b), pointwise.sub(detach(moved), moved))  # 0, with a derivative
+    return pointwise.select(pointwise.eq(moved, zero), signed, moved)
+
+
+def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """x to the power y.  Integers to integer powers wrap; known negative integer powers raise DTypeError.
+
+    >>> nc.pow([1.0, 2.0, 3.0], 2)
+    Tensor([1., 4., 9.], f32[3])
+    """
+    if is_scalar(y) and not is_scalar(x):
+        base = as_tensor(x)
+        if base.type.dtype.is_float and y in _EXACT_POWERS:
+            return apart(_EXACT_POWERS[y](base), base)
+    a, b = operands("pow", x, y)
+    require("pow", a.type.dtype, NUMERIC)
+    if a.type.dtype.is_float:
+        return pointwise.pow_(a, b)
+    if isinstance(y, int) and y < 0:
+        raise DTypeError(f"pow: the power of an integer must be at least 0; got {y}; convert x with astype")
+    return _integer_power(a, b)
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _squared(x: Any) -> Any:
+    return pointwise.mul(x, x)
+
+
+def _inverse(x: Any) -> Any:
+    return pointwise.div(filled(x, 1.0), x)
+
+
+# powers whose value is rounded once by a cheaper operation
+_EXACT_POWERS: dict[Any, Operation] = {
+    1: _itself,
+    2: _squared,
+    0.5: pointwise.sqrt,
+    -1: _inverse,
+}
+
+
+def _integer_power(base: Any, exponent: Any) -> Any:
+    """Square and multiply over the bits of the exponent.  Negative exponents give 0, or ±1 for a base of ±1."""
+    one, zero = filled(base, 1), filled(base, 0)
+    negative = pointwise.lt(exponent, zero) if base.type.dtype.is_signed else None
+    result, square_, left = one, base, exponent
+    for _ in range(min(base.type.dtype.bits, 64)):
+        odd = pointwise.ne(pointwise.and_(left, one), zero)
+        result = pointwise.select(odd, pointwise.mul(result, square_), result)
+        square_ = pointwise.mul(square_, square_)
+        left = pointwise.shr(left, one)
+    if negative is None:
+        return result
+    return pointwise.select(negative, pointwise.select(_is_unit(base, one), result, zero), result)
+
+
+def _is_unit(base: Any, one: Any) -> Any:
+    return pointwise.eq(pointwise.abs_(base), one)  # the square of others may wrap to 1
+
+
+def negative(x: TensorLike, /) -> Tensor:
+    """−x.
+
+    >>> nc.negative([1, -2])
+    Tensor([-1,  2], i64[2])
+    """
+    return unary(pointwise.neg, "negative", x)
+
+
+def positive(x: TensorLike, /) -> Tensor:
+    """x itself.
+
+    >>> nc.positive([1, -2])
+    Tensor([ 1, -2], i64[2])
+    """
+    return unary(_itself, "positive", x)
+
+
+def abs(x: TensorLike, /) -> Tensor:
+    """|x|.
+
+    >>> nc.abs([1, -2])
+    Tensor([1, 2], i64[2])
+    """
+    held = as_tensor(x)
+    require("abs", held.type.dtype, NUMERIC)
+    return pointwise.abs_(held) if held.type.dtype.is_signed else apart(held, held)
+
+
+def sign(x: TensorLike, /) -> Tensor:
+    """−1, 0 or 1 by the sign of x; +0 for zeros of either sign; NaN for NaN.
+
+    >>> nc.sign([-3.0, 0.0, 2.0])
+    Tensor([-1.,  0.,  1.], f32[3])
+    """
+    return unary(pointwise.sign, "sign", x)
+
+
+def square(x: TensorLike, /) -> Tensor:
+    """x · x.
+
+    >>> nc.square([1, -2])
+    Tensor([1, 4], i64[2])
+    """
+    return unary(_squared, "square", x)
+
+
+def reciprocal(x: TensorLike, /) -> Tensor:
+    """1 / x.
+
+    >>> nc.reciprocal([1.0, 4.0])
+    Tensor([1.  , 0.25], f32[2])
+    """
+    return unary(_EXACT_POWERS[-1], "reciprocal", x, REAL)
+
+
+def fma(x: TensorLike, y: TensorLike, z: TensorLike, /) -> Tensor:
+    """x · y + z, rounded once.
+
+    >>> nc.fma(2.0, 3.0, 1.0)
+    Tensor(7., f32[])
+    """
+    a, b, c = operands("fma", x, y, z)
+    require("fma", a.type.dtype, REAL)
+    return pointwise.fma(a, b, c)
+
+
+def maximum(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The larger of x and y; NaN if either is NaN; +0 is larger than −0.
+
+    >>> nc.maximum([1, 5], 3)
+    Tensor([3, 5], i64[2])
+    """
+    return binary(pointwise.maximum, "maximum", x, y)
+
+
+def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
+    """The smaller of x and y; NaN if either is NaN; −0 is smaller than +0.
+
+    >>> nc.minimum([1, 5], 3)
+    Tensor([1, 3], i64[2])
+    """
+    return binary(pointwise.minimum, "minimum", x, y)
+
+
+def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """x limited to min … max; either bound may be omitted.
+
+    x and the bounds are promoted as the operands of `maximum` are.  Where x equals a bound, the derivative is that of
+    x.
+
+    >>> nc.clip([-1.0, 0.5, 2.0], 0, 1)
+    Tensor([0. , 0.5, 1. ], f32[3])
+    """
+    result = held = as_tensor(x)
+    for op, bound in ((pointwise.maximum, min), (pointwise.minimum, max)):
+        if bound is not None:
+            result = _limited(op, *operands("clip", result, bound))
+    return apart(result, held)
+
+
+def _limited(op: Operation, x: Any, bound: Any) -> Any:
+    """The greater, or the smaller, of x and a bound.  Where they are equal, the derivative is that of x."""
+    limited = op(x, bound)
+    if not x.type.dtype.is_float:
+        return limited
+    same = pointwise.sub(detach(limited), pointwise.sub(detach(x), x))  # less 0, with a derivative
+    return pointwise.select(pointwise.eq(x, bound), same, limited)
+
+
+# ---- rounding
+
+
+def _rounding(op: Operation, operation: str, x: TensorLike) -> Any:
+    held = as_tensor(x)
+    require(operation, held.type.dtype, NUMERIC)
+    return op(held) if held.type.dtype.is_float else apart(held, held)
+
+
+def floor(x: TensorLike, /) -> Tensor:
+    """The largest whole number not above x.
+
+    >>> nc.floor([1.5, -1.5])
+    Tensor([ 1., -2.], f32[2])
+    """
+    return _rounding(pointwise.floor, "floor", x)
+
+
+def ceil(x: TensorLike, /) -> Tensor:
+    """The smallest whole number not below x.
+
+    >>> nc.ceil([1.5, -1.5])
+    Tensor([ 2., -1.], f32[2])
+    """
+    return _rounding(pointwise.ceil, "ceil", x)
+
+
+def trunc(x: TensorLike, /) -> Tensor:
+    """x without its fraction.
+
+    >>> nc.trunc([1.5, -1.5])
+    Tensor([ 1., -1.], f32[2])
+    """
+    return _rounding(pointwise.trunc, "trunc", x)
+
+
+def round(x: TensorLike, /) -> Tensor:
+    """The nearest whole number; halves round to even.
+
+    >>> nc.round([0.5, 1.5, 2.6])
+    Tensor([0., 2., 3.], f32[3])
+    """
+    return _rounding(pointwise.round_, "round", x)

@@ -1,0 +1,194 @@
+"""Sums, products, means, variances and extremes over axes.  Names follow the array API standard."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nacre.api.elementwise.apply import NUMERIC, REAL, require
+from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, settled_number, spread
+from nacre.api.primitives import pointwise, reduce, view
+from nacre.api.slope import root
+from nacre.api.tensor import Axes, Tensor
+from nacre.base.dims import Size, product
+from nacre.base.dtypes import DType, as_dtype, bfloat16, float16, float32, int64, uint64
+from nacre.base.errors import ArgumentError, ShapeError
+from nacre.base.types import normal_axes, normal_axis
+
+__all__ = [
+    "cumulative_sum",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
+
+
+def kept(reduced: Any, shape: tuple[Size, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The result of a reduction; with keepdims, the reduced axes stay with size 1."""
+    if not keepdims:
+        return reduced
+    return view.reshape(reduced, tuple(1 if k in axes else s for k, s in enumerate(shape)))
+
+
+def reduce_axes(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> Any:
+    """A reduction over axes; without axes, a tensor of its own."""
+    axes = normal_axes(axis, len(x.type.shape), operation)
+    return kept(op(x, axes) if axes else apart(x, x), x.type.shape, axes, keepdims)
+
+
+def _wide(dtype: DType) -> DType:
+    """The dtype in which elements are summed and multiplied."""
+    if dtype.is_float:
+        return dtype
+    return uint64 if dtype.kind == "u" else int64
+
+
+def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum over axes (default: all), by an aligned pairwise tree; integers and bools are summed in 64 bits.
+
+    >>> nc.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
+    Tensor([4., 6.], f32[2])
+    """
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
+    return reduce_axes(reduce.sum_, "sum", held, axis, keepdims)
+
+
+def prod(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The product over axes (default: all); integers are multiplied in 64 bits.
+
+    >>> nc.prod([1.0, 2.0, 3.0])
+    Tensor(6., f32[])
+    """
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
+    return reduce_axes(reduce.prod, "prod", held, axis, keepdims)
+
+
+def count(x: Any, axis: Axes, operation: str) -> Size:
+    """The number of elements that are reduced to one."""
+    axes = normal_axes(axis, len(x.type.shape), operation)
+    return product([x.type.shape[a] for a in axes])
+
+
+def wide_float(x: Any) -> Any:
+    """Half types converted to float32, in which library functions compute."""
+    return pointwise.cast(x, float32) if x.type.dtype in (float16, bfloat16) else x
+
+
+def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean over axes (default: all): the sum divided by the count.
+
+    >>> nc.mean([1.0, 2.0, 6.0])
+    Tensor(3., f32[])
+    """
+    held = as_tensor(x)
+    require("mean", held.type.dtype, REAL)
+    return as_tensor(_mean(wide_float(held), axis, keepdims, "mean"), held.type.dtype)
+
+
+def _mean(x: Any, axis: Axes, keepdims: bool, operation: str) -> Any:
+    total = reduce_axes(reduce.sum_, operation, x, axis, keepdims)
+    return pointwise.div(total, spread(scalar(count(x, axis, operation), x.type.dtype), total.type.shape))
+
+
+def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The variance over axes (default: all): the sum of (x − mean)², divided by count − correction.
+
+    >>> nc.var([1.0, 2.0, 3.0])
+    Tensor(0.6666667, f32[])
+    """
+    held = as_tensor(x)
+    require("var", held.type.dtype, REAL)
+    correction = settled_number(correction, "var", "correction")
+    if not math.isfinite(correction):
+        raise ArgumentError(f"var: correction must be finite; got {correction}; write 1 for PyTorch's, or 0")
+    wide = wide_float(held)
+    centred = pointwise.sub(wide, spread(_mean(wide, axis, True, "var"), wide.type.shape))
+    total = reduce_axes(reduce.sum_, "var", pointwise.mul(centred, centred), axis, keepdims)
+    n = scalar(count(wide, axis, "var"), wide.type.dtype)
+    if correction:
+        n = pointwise.maximum(pointwise.sub(n, filled(n, float(correction))), filled(n, 0.0))
+    return as_tensor(pointwise.div(total, spread(n, total.type.shape)), held.type.dtype)
+
+
+def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The standard deviation over axes (default: all): the square root of the variance.
+
+    >>> nc.std([1.0, 3.0])
+    Tensor(1., f32[])
+    """
+    held = as_tensor(x)
+    require("std", held.type.dtype, REAL)
+    spread_ = var(wide_float(held), axis=axis, correction=correction, keepdims=keepdims)
+    return as_tensor(root(spread_), held.type.dtype)
+
+
+def require_elements(x: Any, axis: Axes, operation: str) -> None:
+    """Raise ShapeError if an extreme over the axes does not exist."""
+    if count(x, axis, operation) == 0:
+        raise ShapeError(f"{operation}: x must not be empty; got shape {x.type.shape}")
+
+
+def max(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The largest element over axes (default: all); NaN if there is one.
+
+    >>> nc.max([[1, 5], [3, 4]], axis=1)
+    Tensor([5, 4], i64[2])
+    """
+    held = as_tensor(x)
+    require("max", held.type.dtype, NUMERIC)
+    require_elements(held, axis, "max")
+    return reduce_axes(reduce.max_, "max", held, axis, keepdims)
+
+
+def min(x: TensorLike, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The smallest element over axes (default: all); NaN if there is one.
+
+    >>> nc.min([[1, 5], [3, 4]], axis=1)
+    Tensor([1, 3], i64[2])
+    """
+    held = as_tensor(x)
+    require("min", held.type.dtype, NUMERIC)
+    require_elements(held, axis, "min")
+    return reduce_axes(reduce.min_, "min", held, axis, keepdims)
+
+
+def cumulative_sum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """The running sum along an axis, in order.  For a vector, the axis may be omitted.
+
+    >>> nc.cumulative_sum([1, 2, 3])
+    Tensor([1, 3, 6], i64[3])
+    """
+    held = as_tensor(x)
+    held = as_tensor(held, _wide(held.type.dtype) if dtype is None else as_dtype(dtype))
+    rank = len(held.type.shape)
+    if axis is None and rank != 1:
+        raise ShapeError(f"cumulative_sum: axis must be given for x of rank {rank}; got none")
+    return reduce.cumsum(held, normal_axis(0 if axis is None else axis, rank, "cumulative_sum"))
+
+
+def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """log(Σ eˣ) over axes (default: all), without intermediate overflow.
+
+    >>> nc.logsumexp([0.0, 0.0])
+    Tensor(0.6931472, f32[])
+    """
+    held = as_tensor(x)
+    require("logsumexp", held.type.dtype, REAL)
+    require_elements(held, axis, "logsumexp")
+    wide = wide_float(held)
+    high = reduce_axes(reduce.max_, "logsumexp", wide, axis, True)
+    finite = pointwise.select(pointwise.isfinite(high), high, filled(high, 0.0))
+    scaled = pointwise.exp(pointwise.sub(wide, spread(finite, wide.type.shape)))
+    total = pointwise.log(reduce_axes(reduce.sum_, "logsumexp", scaled, axis, True))
+    result = pointwise.add(total, finite)
+    axes = normal_axes(axis, len(wide.type.shape), "logsumexp")
+    if not keepdims:
+        result = view.reshape(result, tuple(s for k, s in enumerate(wide.type.shape) if k not in axes))
+    return as_tensor(result, held.type.dtype)

@@ -1,0 +1,1 @@
+"""Layers and losses as modules; `nn` holds them all."""
