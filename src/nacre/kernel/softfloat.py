@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.base.conversion import element
-from nacre.base.dtypes import FLOATING
+from nacre.base.dtypes import FLOATS_BY_LLVM
 from nacre.base.records import dataclass
 
 Array = npt.NDArray[Any]
@@ -190,8 +190,8 @@ class Arrays:
         if dtype.kind == "i":  # bit patterns may be given unsigned
             half = 1 << (8 * dtype.itemsize - 1)
             value = (int(value) + half) % (2 * half) - half
-        if ty in FLOATING:
-            return Lanes(element(float(value), FLOATING[ty]), ty)
+        if ty in FLOATS_BY_LLVM:
+            return Lanes(element(float(value), FLOATS_BY_LLVM[ty]), ty)
         return Lanes(np.asarray(value).astype(dtype), ty)
 
     def apply(self, function: Callable[..., Any], *args: Lanes, ty: str | None = None) -> Lanes:
