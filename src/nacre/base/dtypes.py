@@ -130,7 +130,7 @@ class DType:
     @property
     def is_differentiable(self) -> bool:
         """Whether a tensor may require a gradient."""
-        return self.is_inexact
+        return self.category is _floating or self.category is _complex
 
     @property
     def real(self) -> DType:
@@ -146,6 +146,11 @@ class DType:
     def arithmetic(self) -> DType:
         """The dtype in which library functions compute; their result is rounded to this one."""
         return self.wider or self
+
+    @property
+    def is_widened(self) -> bool:
+        """Whether library functions compute in another dtype, as for float16 and bfloat16."""
+        return self.wider is not None
 
     @property
     def python(self) -> type[complex]:

@@ -183,7 +183,7 @@ def number(size: Size, shape: Shape) -> Value:
 
 def take_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
     """x with slices of `updates` added at indices along an axis: the transpose of `take`."""
-    if x.type.dtype.arithmetic is not x.type.dtype:
+    if x.type.dtype.is_widened:
         return _widened(take_add, x, indices, updates, axis)
     return bind(take_add_p, x, indices, updates, axis=axis)
 
@@ -418,7 +418,7 @@ def _gather_element(index: tuple[Expr, ...], operands: Operands, types: Types, r
 
 def scatter_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
     """x with each update added at its index along an axis: the transpose of `gather`."""
-    if x.type.dtype.arithmetic is not x.type.dtype:
+    if x.type.dtype.is_widened:
         return _widened(scatter_add, x, indices, updates, axis)
     return bind(scatter_add_p, x, indices, updates, axis=axis)
 

@@ -139,8 +139,8 @@ def window_max_grad(
     """Each element of g added at its window's maximum in x (the transpose of `window_max_take`)."""
     dtype = g.type.dtype
     params = {**_params(size, stride, padding), "dilation": tuple(dilation)}
-    wide = dtype.arithmetic
-    if wide is not dtype:
+    if dtype.is_widened:
+        wide = dtype.arithmetic
         return cast(bind(window_max_grad_p, cast(g, wide), cast(x, wide), **params), dtype)
     return bind(window_max_grad_p, g, x, **params)
 
