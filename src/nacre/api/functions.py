@@ -25,7 +25,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import DType, bool_
+from nacre.base.dtypes import ANY, FLOATING, NUMERIC, DType, DTypeSet, bool_
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.types import broadcast_shapes
 from nacre.ops.detach import detach
@@ -63,60 +63,47 @@ __all__ = [
 
 Operation = Callable[..., Any]
 
-NUMERIC = "iuf"
-REAL = "f"
-BITS = "biu"
-ALL = "biuf"
 
-_KINDS = {
-    NUMERIC: "a numeric dtype",
-    REAL: "a floating-point dtype",
-    BITS: "a bool or integer dtype",
-    "iu": "an integer dtype",
-    "b": "dtype bool",
-}
-
-
-def require(operation: str, dtype: DType, kinds: str) -> None:
-    """Raise DTypeError unless the dtype is of one of the kinds."""
-    if dtype.kind not in kinds:
-        remedy = "; convert it, as in `x.astype(nacre.float32)`" if kinds == REAL else ""
-        raise DTypeError(f"{operation}: operands must have {_KINDS[kinds]}; got {dtype.name}{remedy}")
+def require(operation: str, dtype: DType, accepted: DTypeSet) -> None:
+    """Raise DTypeError unless the dtype is one of those accepted."""
+    if dtype not in accepted:
+        remedy = "; convert it, as in `x.astype(nacre.float32)`" if accepted is FLOATING else ""
+        raise DTypeError(f"{operation}: operands must have {accepted.name}; got {dtype.name}{remedy}")
 
 
 _memo = Memo()
 _known = _memo.known
 
 
-def unary(op: Operation, operation: str, x: TensorLike, kinds: str = NUMERIC) -> Any:
+def unary(op: Operation, operation: str, x: TensorLike, accepted: DTypeSet = NUMERIC) -> Any:
     """Apply a primitive of one operand."""
     if type(x) is Tensor:
         native = _known.get((operation, x.type))
         if native is not None:
             return native(x)
-        return _memo.first((operation, x.type), partial(_unary, op, operation, kinds), (x,))
-    return _unary(op, operation, kinds, x)
+        return _memo.first((operation, x.type), partial(_unary, op, operation, accepted), (x,))
+    return _unary(op, operation, accepted, x)
 
 
-def _unary(op: Operation, operation: str, kinds: str, x: TensorLike) -> Any:
+def _unary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike) -> Any:
     held = as_tensor(x)
-    require(operation, held.type.dtype, kinds)
+    require(operation, held.type.dtype, accepted)
     return apart(op(held), held)
 
 
-def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, kinds: str = NUMERIC) -> Any:
+def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, accepted: DTypeSet = NUMERIC) -> Any:
     """Apply a primitive of two operands."""
     if type(x) is Tensor and type(y) is Tensor:
         native = _known.get((operation, x.type, y.type))
         if native is not None:
             return native(x, y)
-        return _memo.first((operation, x.type, y.type), partial(_binary, op, operation, kinds), (x, y))
-    return _binary(op, operation, kinds, x, y)
+        return _memo.first((operation, x.type, y.type), partial(_binary, op, operation, accepted), (x, y))
+    return _binary(op, operation, accepted, x, y)
 
 
-def _binary(op: Operation, operation: str, kinds: str, x: TensorLike, y: TensorLike) -> Any:
+def _binary(op: Operation, operation: str, accepted: DTypeSet, x: TensorLike, y: TensorLike) -> Any:
     a, b = operands(operation, x, y)
-    require(operation, a.type.dtype, kinds)
+    require(operation, a.type.dtype, accepted)
     return op(a, b)
 
 
@@ -158,7 +145,9 @@ def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     """
     met, dtype = meet("divide", (x, y))
     require("divide", dtype, NUMERIC)
-    return pointwise.div(*operands("divide", *(met if dtype.is_float else [as_tensor(v, DEFAULT_FLOAT) for v in met])))
+    return pointwise.div(
+        *operands("divide", *(met if dtype.is_inexact else [as_tensor(v, DEFAULT_FLOAT) for v in met]))
+    )
 
 
 def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -231,11 +220,11 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
     """
     if is_scalar(y) and not is_scalar(x):
         base = as_tensor(x)
-        if base.type.dtype.is_float and y in _EXACT_POWERS:
+        if base.type.dtype.is_inexact and y in _EXACT_POWERS:
             return apart(_EXACT_POWERS[y](base), base)
     a, b = operands("pow", x, y)
     require("pow", a.type.dtype, NUMERIC)
-    if a.type.dtype.is_float:
+    if a.type.dtype.is_inexact:
         return pointwise.pow_(a, b)
     if isinstance(y, int) and y < 0:
         raise DTypeError(f"pow: the power of an integer must be at least 0; got {y}; convert x with astype")
@@ -335,7 +324,7 @@ def reciprocal(x: TensorLike, /) -> Tensor:
     >>> nc.reciprocal([1.0, 4.0])
     Tensor([1.  , 0.25], f32[2])
     """
-    return unary(_EXACT_POWERS[-1], "reciprocal", x, REAL)
+    return unary(_EXACT_POWERS[-1], "reciprocal", x, FLOATING)
 
 
 def fma(x: TensorLike, y: TensorLike, z: TensorLike, /) -> Tensor:
@@ -345,7 +334,7 @@ def fma(x: TensorLike, y: TensorLike, z: TensorLike, /) -> Tensor:
     Tensor(7., f32[])
     """
     a, b, c = operands("fma", x, y, z)
-    require("fma", a.type.dtype, REAL)
+    require("fma", a.type.dtype, FLOATING)
     return pointwise.fma(a, b, c)
 
 
@@ -398,7 +387,7 @@ def _limited(op: Operation, x: Any, bound: Any) -> Any:
 def _rounding(op: Operation, operation: str, x: TensorLike) -> Any:
     held = as_tensor(x)
     require(operation, held.type.dtype, NUMERIC)
-    return op(held) if held.type.dtype.is_float else apart(held, held)
+    return apart(held, held) if held.type.dtype.is_integer else op(held)
 
 
 def floor(x: TensorLike, /) -> Tensor:
@@ -446,7 +435,7 @@ def equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.equal([1, 2], 2)
     Tensor([False,  True], bool[2])
     """
-    return binary(pointwise.eq, "equal", x, y, ALL)
+    return binary(pointwise.eq, "equal", x, y, ANY)
 
 
 def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -455,7 +444,7 @@ def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.not_equal([1, 2], 2)
     Tensor([ True, False], bool[2])
     """
-    return binary(pointwise.ne, "not_equal", x, y, ALL)
+    return binary(pointwise.ne, "not_equal", x, y, ANY)
 
 
 def less(x: TensorLike, y: TensorLike, /) -> Tensor:

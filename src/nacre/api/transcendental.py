@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nacre.api.creation import finfo
-from nacre.api.functions import BITS, REAL, binary, require, unary, where
+from nacre.api.functions import binary, require, unary, where
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -22,7 +22,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import bool_
+from nacre.base.dtypes import BITWISE, BOOLEAN, FLOATING, INTEGRAL, NUMERIC, bool_
 from nacre.ops.detach import detach
 
 __all__ = [
@@ -74,7 +74,7 @@ __all__ = [
 
 
 def _real(op: Any, operation: str, x: TensorLike) -> Any:
-    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) else x, REAL)
+    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) else x, FLOATING)
 
 
 def sqrt(x: TensorLike, /) -> Tensor:
@@ -308,7 +308,7 @@ def atan2(y: TensorLike, x: TensorLike, /) -> Tensor:
     >>> nc.atan2(0.0, 1.0)
     Tensor(0., f32[])
     """
-    return binary(pointwise.atan2, "atan2", y, x, REAL)
+    return binary(pointwise.atan2, "atan2", y, x, FLOATING)
 
 
 def copysign(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -317,7 +317,7 @@ def copysign(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.copysign(2.0, -0.0)
     Tensor(-2., f32[])
     """
-    return binary(pointwise.copysign, "copysign", x, y, REAL)
+    return binary(pointwise.copysign, "copysign", x, y, FLOATING)
 
 
 def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -327,7 +327,7 @@ def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
     Tensor(5., f32[])
     """
     a, b = operands("hypot", x, y)
-    require("hypot", a.type.dtype, REAL)
+    require("hypot", a.type.dtype, FLOATING)
     if is_half(a):
         return in_single(hypot, a, b)
     zero, one = filled(a, 0.0), filled(a, 1.0)
@@ -347,7 +347,7 @@ def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
     Tensor(0.6931472, f32[])
     """
     a, b = operands("logaddexp", x, y)
-    require("logaddexp", a.type.dtype, REAL)
+    require("logaddexp", a.type.dtype, FLOATING)
     if is_half(a):
         return in_single(logaddexp, a, b)
     high, low = _ordered(a, b)
@@ -367,9 +367,9 @@ def _ordered(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _test(op: Any, operation: str, x: TensorLike, integers: bool) -> Any:
     held = as_tensor(x)
-    if held.type.dtype.is_float:
+    if held.type.dtype.is_inexact:
         return op(held)
-    require(operation, held.type.dtype, "iuf")
+    require(operation, held.type.dtype, NUMERIC)
     return spread(constant(integers, bool_), held.type.shape)
 
 
@@ -412,7 +412,7 @@ def signbit(x: TensorLike, /) -> Tensor:
         one = filled(held, 1.0)
         return pointwise.lt(pointwise.copysign(one, held), filled(held, 0.0))
 
-    return unary(negative, "signbit", x, REAL)
+    return unary(negative, "signbit", x, FLOATING)
 
 
 def nan_to_num(x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
@@ -424,8 +424,8 @@ def nan_to_num(x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, 
     Tensor([1., 0., 9.], f32[3])
     """
     held = as_tensor(x)
-    require("nan_to_num", held.type.dtype, "iuf")
-    if not held.type.dtype.is_float:
+    require("nan_to_num", held.type.dtype, NUMERIC)
+    if held.type.dtype.is_integer:
         return apart(held, held)
     most = float(finfo(held.type.dtype).max)
     found = where(isnan(held), nan, held)
@@ -442,7 +442,7 @@ def logical_and(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.logical_and([True, True], [True, False])
     Tensor([ True, False], bool[2])
     """
-    return binary(pointwise.and_, "logical_and", x, y, "b")
+    return binary(pointwise.and_, "logical_and", x, y, BOOLEAN)
 
 
 def logical_or(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -451,7 +451,7 @@ def logical_or(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.logical_or([True, False], [False, False])
     Tensor([ True, False], bool[2])
     """
-    return binary(pointwise.or_, "logical_or", x, y, "b")
+    return binary(pointwise.or_, "logical_or", x, y, BOOLEAN)
 
 
 def logical_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -460,7 +460,7 @@ def logical_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.logical_xor([True, True], [True, False])
     Tensor([False,  True], bool[2])
     """
-    return binary(pointwise.xor, "logical_xor", x, y, "b")
+    return binary(pointwise.xor, "logical_xor", x, y, BOOLEAN)
 
 
 def logical_not(x: TensorLike, /) -> Tensor:
@@ -469,7 +469,7 @@ def logical_not(x: TensorLike, /) -> Tensor:
     >>> nc.logical_not([True, False])
     Tensor([False,  True], bool[2])
     """
-    return unary(pointwise.not_, "logical_not", x, "b")
+    return unary(pointwise.not_, "logical_not", x, BOOLEAN)
 
 
 def bitwise_and(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -478,7 +478,7 @@ def bitwise_and(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_and(6, 3)
     Tensor(2, i64[])
     """
-    return binary(pointwise.and_, "bitwise_and", x, y, BITS)
+    return binary(pointwise.and_, "bitwise_and", x, y, BITWISE)
 
 
 def bitwise_or(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -487,7 +487,7 @@ def bitwise_or(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_or(6, 3)
     Tensor(7, i64[])
     """
-    return binary(pointwise.or_, "bitwise_or", x, y, BITS)
+    return binary(pointwise.or_, "bitwise_or", x, y, BITWISE)
 
 
 def bitwise_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -496,7 +496,7 @@ def bitwise_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_xor(6, 3)
     Tensor(5, i64[])
     """
-    return binary(pointwise.xor, "bitwise_xor", x, y, BITS)
+    return binary(pointwise.xor, "bitwise_xor", x, y, BITWISE)
 
 
 def bitwise_invert(x: TensorLike, /) -> Tensor:
@@ -505,7 +505,7 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
     >>> nc.bitwise_invert(0)
     Tensor(-1, i64[])
     """
-    return unary(pointwise.not_, "bitwise_invert", x, BITS)
+    return unary(pointwise.not_, "bitwise_invert", x, BITWISE)
 
 
 def bitwise_left_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -514,7 +514,7 @@ def bitwise_left_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_left_shift(1, 3)
     Tensor(8, i64[])
     """
-    return binary(pointwise.shl, "bitwise_left_shift", x, y, "iu")
+    return binary(pointwise.shl, "bitwise_left_shift", x, y, INTEGRAL)
 
 
 def bitwise_right_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -523,4 +523,4 @@ def bitwise_right_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_right_shift(-8, 1)
     Tensor(-4, i64[])
     """
-    return binary(pointwise.shr, "bitwise_right_shift", x, y, "iu")
+    return binary(pointwise.shr, "bitwise_right_shift", x, y, INTEGRAL)

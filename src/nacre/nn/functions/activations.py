@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nacre.api import random, reductions
-from nacre.api.functions import REAL, require, where
+from nacre.api.functions import require, where
 from nacre.api.manipulation import split
 from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING, NUMERIC
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.nn.functions.losses import one_hot
@@ -60,7 +61,7 @@ SELU_SCALE: Final = 1.0507009873554804934193349852946
 def composite(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
     """Apply f, in float32 to half types; the result has the dtype of x."""
     held = as_tensor(x)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     return as_tensor(f(reductions.wide_float(held)), held.type.dtype)
 
 
@@ -74,7 +75,7 @@ def relu(x: TensorLike) -> Tensor:
     Tensor([0., 2.], f32[2])
     """
     held = as_tensor(x)
-    require("relu", held.type.dtype, "iuf")
+    require("relu", held.type.dtype, NUMERIC)
     zero = filled(held, 0)
     return pointwise.select(pointwise.le(held, zero), zero, held)
 
@@ -89,7 +90,7 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
     Tensor([-0.5,  2. ], f32[2])
     """
     held = as_tensor(x)
-    require("leaky_relu", held.type.dtype, REAL)
+    require("leaky_relu", held.type.dtype, FLOATING)
     below = pointwise.le(held, filled(held, 0.0))
     return pointwise.select(below, pointwise.mul(held, filled(held, negative_slope)), held)
 
@@ -339,7 +340,7 @@ def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     if not min_val <= max_val:
         raise ArgumentError(f"hardtanh: min_val must not be above max_val; got {min_val} and {max_val}")
     held: Any = as_tensor(x)
-    require("hardtanh", held.type.dtype, "iuf")
+    require("hardtanh", held.type.dtype, NUMERIC)
     return where(held <= min_val, filled(held, min_val), where(held >= max_val, filled(held, max_val), held))
 
 
@@ -389,7 +390,7 @@ def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
     Tensor([-1.,  2.], f32[2])
     """
     held: Any = as_tensor(x)
-    require("threshold", held.type.dtype, "iuf")
+    require("threshold", held.type.dtype, NUMERIC)
     return where(held <= threshold, filled(held, value), held)
 
 
@@ -535,7 +536,7 @@ def softmin(x: TensorLike, dim: int = -1) -> Tensor:
     Tensor([0.5, 0.5], f32[2])
     """
     held = as_tensor(x)
-    require("softmin", held.type.dtype, REAL)
+    require("softmin", held.type.dtype, FLOATING)
     return softmax(pointwise.neg(held), dim)
 
 
@@ -549,7 +550,7 @@ def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim
     1.0
     """
     held = as_tensor(logits)
-    require("gumbel_softmax", held.type.dtype, REAL)
+    require("gumbel_softmax", held.type.dtype, FLOATING)
     at = normal_axis(dim, len(held.type.shape), "gumbel_softmax")
 
     def compute(v: Any) -> Any:

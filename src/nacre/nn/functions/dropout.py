@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from nacre.api import random
-from nacre.api.functions import REAL, require, where
+from nacre.api.functions import require, where
 from nacre.api.operands import TensorLike, apart, as_tensor, filled, settled_number
 from nacre.api.primitives import pointwise, view
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.activations import SELU_ALPHA, SELU_SCALE, composite
 
@@ -77,7 +78,7 @@ def _dropped(
     """x with elements, or everything before the `inner` last axes, kept or set to zero."""
     p = check_probability(operation, p)
     held = as_tensor(x)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     shape = held.type.shape
     if inner is not None and len(shape) not in (inner + 1, inner + 2):
         raise ShapeError(f"{operation}: the rank must be {inner + 1} or {inner + 2}; got {held.type}")
@@ -136,7 +137,7 @@ def feature_alpha_dropout(x: TensorLike, p: float = 0.5, training: bool = False)
 def _alpha_dropped(operation: str, x: TensorLike, p: float, training: bool, leading: int | None) -> Tensor:
     p = check_probability(operation, p)
     held = as_tensor(x)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     if not training or p == 0.0:
         return apart(held, held)
     low = -SELU_ALPHA * SELU_SCALE

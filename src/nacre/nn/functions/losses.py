@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from nacre.api.functions import REAL, require
+from nacre.api.functions import require
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.reductions import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.dims import Size
-from nacre.base.dtypes import int64
+from nacre.base.dtypes import FLOATING, INTEGRAL, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.ops.detach import detach
@@ -68,7 +68,7 @@ def log_softmax(x: TensorLike, dim: int = -1) -> Tensor:
     Tensor([-0.6931472, -0.6931472], f32[2])
     """
     held = as_tensor(x)
-    require("log_softmax", held.type.dtype, REAL)
+    require("log_softmax", held.type.dtype, FLOATING)
     at = normal_axis(dim, len(held.type.shape), "log_softmax")
     v = wide_float(held)
     moved, total = _shifted(v, at)
@@ -143,7 +143,7 @@ def cross_entropy(
     Tensor(0.6931472, f32[])
     """
     logits, wanted = as_tensor(input), as_tensor(target)
-    require("cross_entropy", logits.type.dtype, REAL)
+    require("cross_entropy", logits.type.dtype, FLOATING)
     rank = len(logits.type.shape)
     if rank == 0:
         raise ShapeError("cross_entropy: logits must have an axis of classes; got shape []")
@@ -154,7 +154,7 @@ def cross_entropy(
     factors = None if weight is None else _class_weights(weight, v, axis)
     if wanted.type.dtype.is_float:
         return as_tensor(_soft(v, wanted, factors, axis, reduction, label_smoothing), logits.type.dtype)
-    require("cross_entropy", wanted.type.dtype, "iu")
+    require("cross_entropy", wanted.type.dtype, INTEGRAL)
     wanted = as_tensor(wanted, int64)
     check_target("cross_entropy", wanted, logits, axis, ignore_index)
     losses, counted = _hard(v, wanted, factors, axis, ignore_index, label_smoothing)
@@ -226,7 +226,7 @@ def nll_loss(
     Tensor(2., f32[])
     """
     logs, wanted = as_tensor(input), as_tensor(target, int64)
-    require("nll_loss", logs.type.dtype, REAL)
+    require("nll_loss", logs.type.dtype, FLOATING)
     axis = 0 if len(logs.type.shape) == 1 else 1
     check_target("nll_loss", wanted, logs, axis, ignore_index)
     v = wide_float(logs)

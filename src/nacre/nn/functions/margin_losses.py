@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.functions import REAL, require, where
+from nacre.api.functions import require, where
 from nacre.api.indexing import take_along_axis
 from nacre.api.manipulation import concat, pad, stack
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside
@@ -15,7 +15,7 @@ from nacre.api.reductions import any as any_
 from nacre.api.reductions import cumulative_sum, wide_float
 from nacre.api.reductions import sum as sum_
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import int64
+from nacre.base.dtypes import FLOATING, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.activations import logsigmoid
 from nacre.nn.functions.losses import check_target, picked, reduced
@@ -33,7 +33,7 @@ __all__ = [
 def _rows(operation: str, input: TensorLike) -> tuple[Any, Any, bool]:
     """The input, the same as [N, C] in at least float32, and whether it was a single row."""
     held = as_tensor(input)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     rank = len(held.type.shape)
     if rank not in (1, 2):
         raise ShapeError(f"{operation}: the input must be [N, C] or [C]; got {held.type}")
@@ -115,7 +115,7 @@ def multilabel_soft_margin_loss(
     Tensor(0.6931472, f32[])
     """
     held = as_tensor(input)
-    require("multilabel_soft_margin_loss", held.type.dtype, REAL)
+    require("multilabel_soft_margin_loss", held.type.dtype, FLOATING)
     x: Any = wide_float(held)
     t: Any = as_tensor(target, x.type.dtype)
     if t.type.shape != x.type.shape or not x.type.shape:
@@ -153,7 +153,7 @@ def ctc_loss(
     Tensor(0.5, f32[])
     """
     held = as_tensor(log_probs)
-    require("ctc_loss", held.type.dtype, REAL)
+    require("ctc_loss", held.type.dtype, FLOATING)
     if len(held.type.shape) not in (2, 3):
         raise ShapeError(f"ctc_loss: log_probs must be [T, N, C] or [T, C]; got {held.type}")
     single = len(held.type.shape) == 2

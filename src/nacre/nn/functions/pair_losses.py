@@ -12,7 +12,7 @@ from nacre.api.primitives import pointwise, reduce
 from nacre.api.reductions import wide_float
 from nacre.api.slope import root, with_slope
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import DType, float32
+from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis
 from nacre.nn.functions.activations import positive, soft_tail
@@ -60,7 +60,7 @@ def _pairwise(
     dtype: DType = a.type.dtype
     if not dtype.is_float:
         raise DTypeError(f"{operation}: the dtype must be floating-point; got {dtype.name}")
-    wide = float32 if dtype.bits == 16 else dtype
+    wide = dtype.arithmetic
     found = f(as_tensor(a, wide), as_tensor(b, wide))
     if weight is not None:
         found = pointwise.mul(found, _spread(operation, weight, found))

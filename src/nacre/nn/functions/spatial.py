@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nacre.api.functions import REAL, require
+from nacre.api.functions import require
 from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.pool import Sizes, alone, batched, sizes
 
@@ -74,7 +75,7 @@ def conv2d(
     (1, 1, 2, 2)
     """
     (images, filters), dtype = meet("conv2d", (x, weight))
-    require("conv2d", dtype, REAL)
+    require("conv2d", dtype, FLOATING)
     images, single = batched(images, 2, "conv2d", "images")
     shape = filters.type.shape
     if len(shape) != 4:
@@ -136,7 +137,7 @@ def conv_transpose2d(
     """
     operation = "conv_transpose2d"
     (images, filters), dtype = meet(operation, (x, weight))
-    require(operation, dtype, REAL)
+    require(operation, dtype, FLOATING)
     images, single = batched(images, 2, operation, "images")
     steps, spacing = pair(stride, operation, "stride"), pair(dilation, operation, "dilation")
     more, margin = pair(output_padding, operation, "output_padding"), pair(padding, operation, "padding")

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from nacre.api import reductions
-from nacre.api.functions import REAL, require
+from nacre.api.functions import require
 from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functions.pool import Sizes, alone, batched, sizes
 from nacre.nn.functions.spatial import conv_transpose2d, margins, one, with_bias
@@ -50,7 +51,7 @@ def conv3d(
     (1, 1, 2, 2, 2)
     """
     (given, filters), dtype = meet("conv3d", (x, weight))
-    require("conv3d", dtype, REAL)
+    require("conv3d", dtype, FLOATING)
     volumes, single = batched(reductions.wide_float(given), 3, "conv3d", "volumes")
     filters = reductions.wide_float(filters)
     if filters.type.rank != 5:
@@ -111,7 +112,7 @@ def conv_transpose3d(
     """
     operation = "conv_transpose3d"
     (given, filters), dtype = meet(operation, (x, weight))
-    require(operation, dtype, REAL)
+    require(operation, dtype, FLOATING)
     volumes, single = batched(reductions.wide_float(given), 3, operation, "volumes")
     filters = reductions.wide_float(filters)
     batch, channels, depth, height, width = volumes.type.shape
