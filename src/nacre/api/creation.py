@@ -26,7 +26,7 @@ from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
 from nacre.base.conversion import converted, number, plain
 from nacre.base.dims import Dim, Size
-from nacre.base.dtypes import DType, as_dtype, float32, float64, uint64
+from nacre.base.dtypes import DType, as_dtype, float64, uint64
 from nacre.base.errors import ArgumentError
 from nacre.interpret.evaluate import from_numpy
 from nacre.runtime.buffer import require_room
@@ -172,7 +172,7 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype
         )
     count = _count(start, stop, step)
     if real and found.is_float:
-        return as_tensor(_progression(start, step, count, float32 if found.bits == 16 else found), found)
+        return as_tensor(_progression(start, step, count, found.arithmetic), found)
     kind = found if found.is_integer else DEFAULT_INTEGER
     for end in (start, start + (count - 1) * step) if count else ():
         number(end, kind, "arange")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, cast
 
-from nacre.api.elementwise.apply import NUMERIC, require
+from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import swapaxes
 from nacre.api.operands import TensorLike, apart, as_tensor, meet, spread
 from nacre.api.primitives import contract, pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import is_whole, whole_number, whole_numbers
-from nacre.base.dtypes import DType, as_dtype, float32
+from nacre.base.dtypes import NUMERIC, DType, as_dtype
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import broadcast_shapes, normal_axis, show_shape
 
@@ -79,8 +79,8 @@ def _total(a: Any, b: Any, dtype: DType) -> Any:
     """A product without free axes: the sum of products in the canonical order of sums; half types are summed in
     float32.
     """
-    if dtype.is_float and dtype.bits == 16:
-        return as_tensor(_total(as_tensor(a, dtype), as_tensor(b, dtype), float32), dtype)
+    if dtype.is_widened:
+        return as_tensor(_total(as_tensor(a, dtype), as_tensor(b, dtype), dtype.arithmetic), dtype)
     products = pointwise.mul(as_tensor(a, dtype), as_tensor(b, dtype))
     return reduce.sum_(products, tuple(range(len(products.type.shape))))
 
@@ -95,8 +95,8 @@ def vecdot(x: TensorLike, y: TensorLike, /, *, axis: int = -1, dtype: Any = None
     i, j = normal_axis(axis, len(a.type.shape), "vecdot"), normal_axis(axis, len(b.type.shape), "vecdot")
     _inner("vecdot", a, b, i, j)
     shape = broadcast_shapes(a.type.shape, b.type.shape, operation="vecdot")
-    if wide.is_float and wide.bits == 16:
-        return as_tensor(vecdot(as_tensor(a, wide), as_tensor(b, wide), axis=axis, dtype=float32), wide)
+    if wide.is_widened:
+        return as_tensor(vecdot(as_tensor(a, wide), as_tensor(b, wide), axis=axis, dtype=wide.arithmetic), wide)
     products = pointwise.mul(spread(as_tensor(a, wide), shape), spread(as_tensor(b, wide), shape))
     return reduce.sum_(products, (normal_axis(axis, len(shape), "vecdot"),))
 

@@ -39,7 +39,6 @@ DEFAULT_FLOAT: Final = float32
 DEFAULT_INTEGER: Final = int64
 NONE: Final = np.empty(0, np.int64)
 
-_RANK: Final = {"b": 0, "i": 1, "u": 1, "f": 2}
 _constants: dict[tuple[DType, Any], Value] = {}
 
 
@@ -200,7 +199,7 @@ def meet(operation: str, xs: Sequence[Any]) -> tuple[list[Any], DType]:
     held = [x if is_scalar(x) else as_tensor(x) for x in xs]
     dtype = _promoted(operation, [x.type.dtype for x in held if isinstance(x, Value)])
     for x in held:
-        if not isinstance(x, Value) and _RANK[natural_dtype(x).kind] > _RANK[dtype.kind]:
+        if not isinstance(x, Value) and natural_dtype(x).category.level > dtype.category.level:
             dtype = natural_dtype(x)
     return [as_tensor(x, dtype) for x in held], dtype
 
@@ -214,12 +213,13 @@ def _promoted(operation: str, dtypes: Sequence[DType]) -> DType:
 
 def is_half(x: Any) -> bool:
     """Whether x is a tensor of float16 or bfloat16, for which library functions compute in float32."""
-    return x.type.dtype.is_float and x.type.dtype.bits == 16
+    return x.type.dtype.is_widened
 
 
 def in_single(f: Callable[..., Any], *xs: Any) -> Any:
     """f of half-type tensors, computed in float32 and rounded once."""
-    return as_tensor(f(*(as_tensor(x, float32) for x in xs)), xs[0].type.dtype)
+    dtype: DType = xs[0].type.dtype
+    return as_tensor(f(*(as_tensor(x, dtype.arithmetic) for x in xs)), dtype)
 
 
 def spread(x: Any, shape: Shape) -> Any:
@@ -275,7 +275,7 @@ def _pair(x: Any, y: Any) -> list[Any] | None:
     if isinstance(x, Value):
         if isinstance(y, Value):
             return [x, y] if x.type is y.type else None
-        if isinstance(y, bool | int | float) and _RANK[natural_dtype(y).kind] <= _RANK[x.type.dtype.kind]:
+        if isinstance(y, bool | int | float) and natural_dtype(y).category.level <= x.type.dtype.category.level:
             return [x, filled(x, y)]
         return None
     met = _pair(y, x) if isinstance(y, Value) and isinstance(x, bool | int | float) else None

@@ -5,11 +5,12 @@ Equal elements keep their order, zeros of both signs are equal, and NaN comes la
 
 from __future__ import annotations
 
-from nacre.api.elementwise.apply import ALL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor
 from nacre.api.primitives import sorting
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_number
+from nacre.base.dtypes import ORDERED
 from nacre.base.types import normal_axis
 
 __all__ = ["argsort", "sort", "topk"]
@@ -53,5 +54,5 @@ def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> t
 
 def _operand(x: TensorLike, axis: int, operation: str) -> tuple[Tensor, int]:
     held = as_tensor(x)
-    require(operation, held.type.dtype, ALL)
+    require(operation, held.type.dtype, ORDERED)
     return held, normal_axis(axis, len(held.type.shape), operation)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nacre.api.elementwise.apply import NUMERIC, REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, apart, as_tensor, filled, scalar, settled_number, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.slope import root
 from nacre.api.tensor import Axes, Tensor
 from nacre.base.dims import Size, product
-from nacre.base.dtypes import DType, as_dtype, bfloat16, float16, float32, int64, uint64
+from nacre.base.dtypes import FLOATING, NUMERIC, DType, as_dtype, int64, uint64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axes, normal_axis
 
@@ -43,9 +43,9 @@ def reduce_axes(op: Any, operation: str, x: Any, axis: Axes, keepdims: bool) -> 
 
 def _wide(dtype: DType) -> DType:
     """The dtype in which elements are summed and multiplied."""
-    if dtype.is_float:
+    if dtype.is_inexact:
         return dtype
-    return uint64 if dtype.kind == "u" else int64
+    return uint64 if dtype.is_integer and not dtype.is_signed else int64
 
 
 def sum(x: TensorLike, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -78,7 +78,7 @@ def count(x: Any, axis: Axes, operation: str) -> Size:
 
 def wide_float(x: Any) -> Any:
     """Half types converted to float32, in which library functions compute."""
-    return pointwise.cast(x, float32) if x.type.dtype in (float16, bfloat16) else x
+    return pointwise.cast(x, x.type.dtype.arithmetic)
 
 
 def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
@@ -88,7 +88,7 @@ def mean(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) -> Tens
     Tensor(3., f32[])
     """
     held = as_tensor(x)
-    require("mean", held.type.dtype, REAL)
+    require("mean", held.type.dtype, FLOATING)
     return as_tensor(_mean(wide_float(held), axis, keepdims, "mean"), held.type.dtype)
 
 
@@ -104,7 +104,7 @@ def var(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     Tensor(0.6666667, f32[])
     """
     held = as_tensor(x)
-    require("var", held.type.dtype, REAL)
+    require("var", held.type.dtype, FLOATING)
     correction = settled_number(correction, "var", "correction")
     if not math.isfinite(correction):
         raise ArgumentError(f"var: correction must be finite; got {correction}; write 1 for PyTorch's, or 0")
@@ -124,7 +124,7 @@ def std(x: TensorLike, /, *, axis: Axes = None, correction: float = 0.0, keepdim
     Tensor(1., f32[])
     """
     held = as_tensor(x)
-    require("std", held.type.dtype, REAL)
+    require("std", held.type.dtype, FLOATING)
     spread_ = var(wide_float(held), axis=axis, correction=correction, keepdims=keepdims)
     return as_tensor(root(spread_), held.type.dtype)
 
@@ -180,7 +180,7 @@ def logsumexp(x: TensorLike, /, axis: Axes = None, *, keepdims: bool = False) ->
     Tensor(0.6931472, f32[])
     """
     held = as_tensor(x)
-    require("logsumexp", held.type.dtype, REAL)
+    require("logsumexp", held.type.dtype, FLOATING)
     require_elements(held, axis, "logsumexp")
     wide = wide_float(held)
     high = reduce_axes(reduce.max_, "logsumexp", wide, axis, True)

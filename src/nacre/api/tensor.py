@@ -319,7 +319,7 @@ class Tensor(Value):
     def requires_grad_(self, required: bool = True) -> Tensor:
         """Make this tensor a leaf whose `grad` is filled by `backward`, or undo that.  Returns itself."""
         require_flag(required, "requires_grad_")
-        if required and not self.type.dtype.is_float:
+        if required and not self.type.dtype.is_differentiable:
             raise DTypeError(f"requires_grad_: dtype must be floating-point; got {self.dtype.name}")
         if not self.is_leaf:
             if required:

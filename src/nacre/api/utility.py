@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.elementwise.apply import ALL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, reduce
 from nacre.api.statistical import reduce_axes
 from nacre.api.tensor import Axes, Tensor
-from nacre.base.dtypes import bool_
+from nacre.base.dtypes import ANY, bool_
 
 __all__ = [
     "all",
@@ -20,7 +20,7 @@ __all__ = [
 def truth(x: TensorLike, operation: str) -> Any:
     """Whether each element is true or not zero."""
     held = as_tensor(x)
-    require(operation, held.type.dtype, ALL)
+    require(operation, held.type.dtype, ANY)
     return held if held.type.dtype is bool_ else pointwise.ne(held, filled(held, 0))
 
 

@@ -15,7 +15,11 @@ from numbers import Integral, Real
 from operator import index
 from typing import Any, Final, cast
 
+import numpy as np
+
+from nacre.base.conversion import NO_NUMBERS
 from nacre.base.dims import Dim
+from nacre.base.dtypes import ORDERED, DType
 from nacre.base.errors import ArgumentError, KindError
 from nacre.base.records import dataclass
 
@@ -57,7 +61,10 @@ def is_number(value: object) -> bool:
         return True
     if not hasattr(type(value), "__float__") or getattr(value, "shape", None) != ():
         return False
-    return getattr(getattr(value, "dtype", None), "kind", "f") in "biufV"  # V: NumPy does not know bfloat16
+    held = getattr(value, "dtype", None)
+    if isinstance(held, DType):
+        return held in ORDERED
+    return not (isinstance(held, np.dtype) and issubclass(held.type, NO_NUMBERS))
 
 
 def is_flag(value: object) -> bool:

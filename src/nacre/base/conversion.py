@@ -14,19 +14,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from nacre.base.dtypes import DType, bfloat16, bool_, float32, int64
+from nacre.base.dtypes import BITWISE, BOOLEAN, INTEGRAL, ORDERED, REAL, DType, bfloat16, bool_, float32, int64
 from nacre.base.errors import DTypeError
 
 Number = bool | int | float
 NAMES = "to number the names of classes, write names, y = numpy.unique(labels, return_inverse=True)"
 COMPLEX = "keep the real and the imaginary part as two tensors"
-REMEDIES = {  # for elements that are no real numbers, by the letters of NumPy's kinds
-    "UST": ("text", NAMES),
-    "c": ("complex numbers", COMPLEX),
-    "Mm": ("dates or durations", "convert them with array.astype('int64')"),
-    "O": ("objects", f"convert them with array.astype(float); {NAMES}"),
+REMEDIES: dict[tuple[type, ...], tuple[str, str]] = {  # for elements that are no real numbers, by NumPy's scalar types
+    (np.str_, np.bytes_, str): ("text", NAMES),
+    (np.complexfloating,): ("complex numbers", COMPLEX),
+    (np.datetime64, np.timedelta64): ("dates or durations", "convert them with array.astype('int64')"),
+    (np.object_,): ("objects", f"convert them with array.astype(float); {NAMES}"),
 }
-NO_NUMBERS = "".join(REMEDIES)
+NO_NUMBERS = tuple(t for types in REMEDIES for t in types)
 EXACT = 1 << 53  # whole numbers up to here are exact in float64
 
 
@@ -85,7 +85,7 @@ def number(value: Number, dtype: DType, operation: str = "constant") -> Number:
     Raises DTypeError if the dtype cannot represent it.
     """
     value = plain(value)
-    if dtype.kind == "b":
+    if dtype.is_bool:
         return bool(value)
     if dtype.is_integer:
         if not fits(value, dtype):
@@ -142,8 +142,8 @@ def _single_to_odd(x: np.ndarray) -> np.ndarray:
 
 def not_numbers(operation: str, given: object) -> DTypeError:
     """The error for elements or a value that are no real numbers; `given` is NumPy's dtype, or the value's type."""
-    kind: str = np.dtype(cast("Any", given)).kind
-    what, remedy = next((told for kinds, told in REMEDIES.items() if kind in kinds), ("others", ""))
+    scalar = np.dtype(cast("Any", given)).type
+    what, remedy = next((told for types, told in REMEDIES.items() if issubclass(scalar, types)), ("others", ""))
     name = given.__name__ if isinstance(given, type) else f"NumPy's dtype {given}"
     return DTypeError(f"{operation}: elements must be real numbers; got {what} ({name})" + (remedy and f"; {remedy}"))
 
@@ -154,18 +154,18 @@ def elements(array: np.ndarray, leaves: Sequence[Any], dtype: DType | None, oper
     `array` is NumPy's array of them, and `leaves` are the numbers in order.  Raises DTypeError for numbers that are not
     real or that the dtype cannot represent.
     """
-    kind = array.dtype.kind
+    found = array.dtype
     types = set(map(type, leaves))
     whole = bool(types) and all(issubclass(t, int) for t in types)
-    if kind not in "biuf" and not all(issubclass(t, int | float) for t in types):
-        raise not_numbers(operation, array.dtype)
+    if not ORDERED.holds(found) and not all(issubclass(t, int | float) for t in types):
+        raise not_numbers(operation, found)
     if dtype is None:
-        dtype = bool_ if kind == "b" else int64 if whole or kind in "iu" else float32
-    if dtype.kind == "b":
+        dtype = bool_ if BOOLEAN.holds(found) else int64 if whole or INTEGRAL.holds(found) else float32
+    if dtype.is_bool:
         return array != 0
-    if dtype.is_integer and kind in "biu":
+    if dtype.is_integer and BITWISE.holds(found):
         return _within(array, dtype, operation)
-    if dtype.is_integer or kind == "O" or (kind in "iuf" and dtype.bits < 64 and _beyond(array)):
+    if dtype.is_integer or found.type is np.object_ or (REAL.holds(found) and dtype.bits < 64 and _beyond(array)):
         # one by one: NumPy has mixed integers with floats, or has no dtype for them
         held = [element(v, dtype, operation) for v in leaves]
         return np.array(held, dtype.numpy).reshape(array.shape)
@@ -190,7 +190,7 @@ def unchanged(array: np.ndarray, dtype: DType, operation: str) -> None:
     if dtype.is_float or not array.size or array.dtype == dtype.numpy:
         return
     low, high = bounds(dtype) if dtype.is_integer else (0, 1)
-    wide = array if array.dtype.kind in "biu" else array.astype(np.float64)
+    wide = array if BITWISE.holds(array.dtype) else array.astype(np.float64)
     wrong = ~((wide >= low) & (wide <= high) & (wide == np.floor(wide)) & (wide != 2.0**dtype.bits))
     if wrong.any():
         raise refused(operation, wide[wrong][0].item(), dtype)
@@ -209,7 +209,7 @@ def integers(x: Any, operation: str) -> np.ndarray:
     array = np.asarray(x)
     if not array.size:
         return np.zeros(array.shape, np.int64)
-    if array.dtype.kind not in "biuf":
+    if not ORDERED.holds(array.dtype):
         raise DTypeError(f"{operation}: elements must be integers; got NumPy's dtype {array.dtype}")
     unchanged(array, int64, operation)
     return array.astype(np.int64)

@@ -1,7 +1,8 @@
-"""Element types, their properties, and the promotion table."""
+"""Element types with their traits, the sets of them that type rules take, and the promotion table."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Final, cast
 
 import ml_dtypes
@@ -10,24 +11,51 @@ import numpy as np
 from nacre.base.errors import DTypeError
 from nacre.base.records import dataclass
 
+BYTE: Final = 8
+
+
+class Category(Enum):
+    """What the elements of a dtype are: the word for it in messages, NumPy's letter, and Python's type."""
+
+    BOOLEAN = "bool", "b", bool
+    SIGNED = "signed integer", "i", int
+    UNSIGNED = "unsigned integer", "u", int
+    FLOATING = "floating-point", "f", float
+    COMPLEX = "complex", "c", complex
+
+    def __init__(self, word: str, letter: str, python: type[complex]) -> None:
+        self.word = word
+        self.letter = letter
+        self.python = python
+        self.level = (bool, int, float, complex).index(python)  # in promotion with Python's numbers
+
+
+_bool, _signed, _unsigned, _floating, _complex = Category
+
 
 @dataclass(frozen=True, eq=False)
 class DType:
     """An element type.  There is one object for each; compare them with `is` or `==`.
 
-    `kind` is one of `b` (bool), `i` (signed), `u` (unsigned), `f` (floating point).
+    `bits` is the size of a value, and `storage_bits` the size of an element in memory.  `numpy` is the dtype of a NumPy
+    array of such elements.  `kind` is one of `b` (bool), `i` (signed), `u` (unsigned), `f` (floating point).
 
     >>> nc.float32, str(nc.bfloat16), nc.int8.bits, nc.uint8.is_signed
     (nacre.float32, 'bf16', 8, False)
+    >>> nc.bfloat16.arithmetic, nc.bool.storage_bits, nc.int8.is_differentiable
+    (nacre.float32, 8, False)
     """
 
     name: str
     short: str
-    kind: str
+    category: Category
     bits: int
+    storage_bits: int  # not always whole bytes
     numpy: np.dtype
     llvm: str  # the type of a value in a register
     memory: str  # the type of a value in memory
+    component: DType | None  # of complex numbers: the dtype of a part
+    wider: DType | None  # the dtype to compute in, if it is another one
 
     def __repr__(self) -> str:
         return f"nacre.{self.name}"
@@ -61,53 +89,146 @@ class DType:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element in memory."""
-        return max(1, self.bits // 8)
+        """Bytes of one element in memory.  Raises DTypeError where elements are not whole bytes."""
+        if self.storage_bits % BYTE:
+            raise DTypeError(
+                f"itemsize: elements must be whole bytes; got {self.name}, of {self.storage_bits} bits; "
+                "use the nbytes of the tensor's type"
+            )
+        return self.storage_bits // BYTE
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether elements are truth values."""
+        return self.category is _bool
 
     @property
     def is_float(self) -> bool:
         """Whether elements are floating-point numbers."""
-        return self.kind == "f"
+        return self.category is _floating
 
     @property
     def is_integer(self) -> bool:
         """Whether elements are integers, signed or not; bool is not."""
-        return self.kind in "iu"
+        return self.category is _signed or self.category is _unsigned
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether elements are complex numbers."""
+        return self.category is _complex
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether results are rounded: floating-point and complex numbers."""
+        return self.category is _floating or self.category is _complex
 
     @property
     def is_signed(self) -> bool:
         """Whether elements may be negative."""
-        return self.kind in "if"
+        return self.category is not _unsigned and self.category is not _bool
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether a tensor may require a gradient."""
+        return self.category is _floating or self.category is _complex
+
+    @property
+    def real(self) -> DType:
+        """The dtype of the real part: of complex numbers that of a component, otherwise this one."""
+        return self.component or self
+
+    @property
+    def components(self) -> int:
+        """How many real numbers make an element: 2 for complex numbers, otherwise 1."""
+        return 1 if self.component is None else 2
+
+    @property
+    def arithmetic(self) -> DType:
+        """The dtype in which library functions compute; their result is rounded to this one."""
+        return self.wider or self
+
+    @property
+    def is_widened(self) -> bool:
+        """Whether library functions compute in another dtype, as for float16 and bfloat16."""
+        return self.wider is not None
+
+    @property
+    def python(self) -> type[complex]:
+        """Python's type of an element: bool, int, float or complex."""
+        return self.category.python
+
+    @property
+    def kind(self) -> str:
+        """NumPy's letter for the category."""
+        return self.category.letter
 
 
-def _integer(kind: str, bits: int) -> DType:
-    name = f"{'u' if kind == 'u' else ''}int{bits}"
-    return DType(name, f"{kind}{bits}", kind, bits, np.dtype(name), f"i{bits}", f"i{bits}")
+def _integer(category: Category, bits: int) -> DType:
+    name, letter = f"int{bits}", category.letter
+    name = name if category is _signed else f"u{name}"
+    return DType(name, f"{letter}{bits}", category, bits, bits, np.dtype(name), f"i{bits}", f"i{bits}", None, None)
 
 
-bool_: Final = DType("bool", "bool", "b", 1, np.dtype(np.bool_), "i1", "i8")
-int8: Final = _integer("i", 8)
-int16: Final = _integer("i", 16)
-int32: Final = _integer("i", 32)
-int64: Final = _integer("i", 64)
-uint8: Final = _integer("u", 8)
-uint16: Final = _integer("u", 16)
-uint32: Final = _integer("u", 32)
-uint64: Final = _integer("u", 64)
-float16: Final = DType("float16", "f16", "f", 16, np.dtype(np.float16), "half", "half")
-bfloat16: Final = DType("bfloat16", "bf16", "f", 16, np.dtype(ml_dtypes.bfloat16), "bfloat", "bfloat")
-float32: Final = DType("float32", "f32", "f", 32, np.dtype(np.float32), "float", "float")
-float64: Final = DType("float64", "f64", "f", 64, np.dtype(np.float64), "double", "double")
+def _float(name: str, short: str, numpy: np.dtype, llvm: str, wider: DType | None = None) -> DType:
+    bits = numpy.itemsize * BYTE
+    return DType(name, short, _floating, bits, bits, numpy, llvm, llvm, None, wider)
+
+
+bool_: Final = DType("bool", "bool", _bool, 1, 8, np.dtype(np.bool_), "i1", "i8", None, None)
+int8: Final = _integer(_signed, 8)
+int16: Final = _integer(_signed, 16)
+int32: Final = _integer(_signed, 32)
+int64: Final = _integer(_signed, 64)
+uint8: Final = _integer(_unsigned, 8)
+uint16: Final = _integer(_unsigned, 16)
+uint32: Final = _integer(_unsigned, 32)
+uint64: Final = _integer(_unsigned, 64)
+float32: Final = _float("float32", "f32", np.dtype(np.float32), "float")
+float64: Final = _float("float64", "f64", np.dtype(np.float64), "double")
+float16: Final = _float("float16", "f16", np.dtype(np.float16), "half", float32)
+bfloat16: Final = _float("bfloat16", "bf16", np.dtype(ml_dtypes.bfloat16), "bfloat", float32)
 
 SIGNED: Final = (int8, int16, int32, int64)
 UNSIGNED: Final = (uint8, uint16, uint32, uint64)
 INTEGERS: Final = SIGNED + UNSIGNED
 FLOATS: Final = (float16, bfloat16, float32, float64)
 ALL: Final = (bool_, *INTEGERS, *FLOATS)
-FLOATING: Final = {d.llvm: d for d in FLOATS}  # by LLVM's names
+FLOATS_BY_LLVM: Final = {d.llvm: d for d in FLOATS}
 
 _by_name: Final = {d.name: d for d in ALL} | {d.short: d for d in ALL}
 _by_numpy: Final = {d.numpy: d for d in ALL}
+_by_letter: Final = {c.letter: c for c in Category}
+_categories: Final = {d.category for d in ALL}
+
+
+class DTypeSet:
+    """The dtypes of some categories, as type rules take them: `float32 in FLOATING`."""
+
+    def __init__(self, name: str, *categories: Category) -> None:
+        self.name = name  # in messages of the public functions
+        self.categories = categories
+        self.words = " or ".join(c.word for c in categories if c in _categories)  # in messages of type rules
+
+    def __contains__(self, dtype: DType) -> bool:
+        return dtype.category in self.categories
+
+    def holds(self, dtype: np.dtype) -> bool:
+        """Whether elements of a NumPy array are of one of the categories.  Those of bfloat16 are of none to NumPy."""
+        return _by_letter.get(dtype.kind) in self.categories
+
+    def __repr__(self) -> str:
+        return f"DTypeSet({self.words})"
+
+
+BOOLEAN: Final = DTypeSet("dtype bool", _bool)
+INTEGRAL: Final = DTypeSet("an integer dtype", _signed, _unsigned)
+BITWISE: Final = DTypeSet("a bool or integer dtype", _bool, _signed, _unsigned)
+FLOATING: Final = DTypeSet("a floating-point dtype", _floating)
+INEXACT: Final = DTypeSet("a floating-point or complex dtype", _floating, _complex)
+REAL: Final = DTypeSet("a real numeric dtype", _signed, _unsigned, _floating)
+NUMERIC: Final = DTypeSet("a numeric dtype", _signed, _unsigned, _floating, _complex)
+ORDERED: Final = DTypeSet("a real dtype", _bool, _signed, _unsigned, _floating)
+ANY: Final = DTypeSet("a dtype", *Category)
 
 
 def dtype_named(name: str) -> DType:
@@ -183,7 +304,7 @@ def promote(*dtypes: DType) -> DType:
             try:
                 result = PROMOTION[result, d]
             except KeyError:
-                wider = d if d.is_float or (result.name == "bool" and not d.is_float) else result
+                wider = d if d.category.level > result.category.level else result
                 raise DTypeError(
                     f"promotion: dtypes must be of one kind; got {result.name} and {d.name}; "
                     f"convert one of them, as in `x.astype(nacre.{wider.name})`"

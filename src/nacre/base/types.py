@@ -8,7 +8,7 @@ from typing import ClassVar, Final, NoReturn, cast
 
 from nacre.base.arguments import few, is_whole, shown
 from nacre.base.dims import Dim, Size, product
-from nacre.base.dtypes import DType
+from nacre.base.dtypes import BYTE, DType
 from nacre.base.errors import AxisError, DTypeError, KindError, ShapeError
 
 Shape = tuple[Size, ...]
@@ -52,8 +52,8 @@ class TensorType:
 
     @property
     def nbytes(self) -> Size:
-        """Bytes of a dense buffer."""
-        return self.size * self.dtype.itemsize
+        """Bytes of a dense buffer, in which elements are packed."""
+        return bytes_of(self.size, self.dtype)
 
     def with_shape(self, shape: Sequence[Size]) -> TensorType:
         """The type with another shape."""
@@ -75,6 +75,17 @@ class TensorType:
 
     def __reduce__(self) -> tuple[object, ...]:
         return TensorType, (self.shape, self.dtype)
+
+
+def bytes_of(count: Size, dtype: DType) -> Size:
+    """Bytes of so many packed elements; the last byte may be filled up.
+
+    >>> from nacre.base.dtypes import bool_, float32
+    >>> bytes_of(3, float32), bytes_of(3, bool_)
+    (12, 3)
+    """
+    bits = dtype.storage_bits
+    return count * (bits // BYTE) if bits % BYTE == 0 else (count * bits + BYTE - 1) // BYTE
 
 
 def row_major(shape: Sequence[Size]) -> tuple[Size, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from nacre.base.arguments import whole_numbers
 from nacre.base.conversion import integers
+from nacre.base.dtypes import FLOATING, INTEGRAL
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.data.randomness import rng
 
@@ -87,7 +88,7 @@ class ToFloat:
         if held.ndim not in (2, 3):
             raise ShapeError(f"ToFloat: an image must be [H, W, C] or [H, W]; got shape {list(held.shape)}")
         planes = held[None] if held.ndim == 2 else np.moveaxis(held, 2, 0)
-        whole = np.iinfo(held.dtype).max if held.dtype.kind in "iu" else 1
+        whole = np.iinfo(held.dtype).max if INTEGRAL.holds(held.dtype) else 1
         return np.ascontiguousarray(planes, np.float32) / np.float32(whole)
 
 
@@ -252,7 +253,7 @@ def rotated(x: np.ndarray, degrees: float, fill: float) -> np.ndarray:
             inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
             taken = x[..., np.clip(r, 0, height - 1), np.clip(c, 0, width - 1)]
             total += weight * np.where(inside, taken, fill)
-    return total.astype(x.dtype) if x.dtype.kind == "f" else np.rint(total).astype(x.dtype)
+    return total.astype(x.dtype) if FLOATING.holds(x.dtype) else np.rint(total).astype(x.dtype)
 
 
 class Cutout:

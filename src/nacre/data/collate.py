@@ -9,7 +9,7 @@ import numpy as np
 
 from nacre.api.operands import as_tensor
 from nacre.base.arguments import shown
-from nacre.base.conversion import element, natural_dtype
+from nacre.base.conversion import NO_NUMBERS, element, natural_dtype
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.trace.value import Value, stripped
 from nacre.trace.variable import Variable
@@ -76,7 +76,7 @@ def _array(item: Any) -> np.ndarray:
     if isinstance(item, int | float):
         return element(item, natural_dtype(item), "collate")
     found = np.asarray(item)
-    if found.dtype.kind not in "biufV" and str(found.dtype) != "bfloat16":
+    if issubclass(found.dtype.type, NO_NUMBERS):
         raise DTypeError(
             f"collate: items must be numbers, arrays, texts or containers of them; got {type(item).__name__}; pass a "
             "collate_fn to the loader"

@@ -366,8 +366,8 @@ def _spellings(dtype: DType) -> tuple[str, str]:
         return "<V2", "|V2"
     if dtype is bool_:
         return "|b1", "|b1"
-    sign = "|" if dtype.itemsize == 1 else "<"
-    return f"{sign}{dtype.kind}{dtype.itemsize}", f"={dtype.kind}{dtype.itemsize}"
+    order, code = "|" if dtype.itemsize == 1 else "<", dtype.numpy.str[1:]
+    return order + code, "=" + code
 
 
 def _records(module: Module, about: Interface) -> None:

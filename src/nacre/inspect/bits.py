@@ -16,6 +16,7 @@ from nacre.api.namespace import PUBLIC
 from nacre.api.settings import get_threads, set_threads
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import shown
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import KindError
 from nacre.transform.jit import jit
 
@@ -59,7 +60,7 @@ def digest(array: np.ndarray) -> str:
         held = np.ascontiguousarray(array)
     except (TypeError, ValueError) as fault:
         raise KindError(f"digest: the value must be an array; got {shown(array)}") from fault
-    if held.dtype.kind == "f" and np.isnan(held).any():
+    if FLOATING.holds(held.dtype) and np.isnan(held).any():
         held = np.where(np.isnan(held), np.array(np.nan, held.dtype), held)
     return hashlib.sha256(f"{held.dtype} {held.shape} ".encode() + held.tobytes()).hexdigest()
 

@@ -23,7 +23,7 @@ def from_numpy(array: Any) -> Value:
     source = np.asarray(array)
     if source.dtype.byteorder == ">":
         source = source.astype(source.dtype.newbyteorder("="))
-    if source.dtype.kind in NO_NUMBERS:
+    if issubclass(source.dtype.type, NO_NUMBERS):
         raise not_numbers("tensor", source.dtype)
     dtype = as_dtype(source.dtype)
     dense = np.ascontiguousarray(source)

@@ -103,7 +103,7 @@ def push(
     if all(t is None for t in ts):
         return [None] * len(results)
     tangents = _tangents(primitive, ys, xs, ts, params)
-    return [t if y.type.dtype.is_float else None for y, t in zip(results, tangents, strict=True)]
+    return [t if y.type.dtype.is_differentiable else None for y, t in zip(results, tangents, strict=True)]
 
 
 def _tangents(

@@ -516,7 +516,7 @@ def positions(mask: Sequence[bool]) -> Positions:
 
 def fill_zeros(b: Builder, type: TensorType) -> Var:
     """Append zeros of a type."""
-    zero = {"f": 0.0, "b": False}.get(type.dtype.kind, 0)
+    zero = type.dtype.python(0)
     return b.add(primitive_named("fill"), (), {"value": zero, "shape": type.shape, "dtype": type.dtype})[0]
 
 

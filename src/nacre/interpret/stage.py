@@ -273,7 +273,7 @@ class Staging(Changes):
         read = {self.atom(y) for y in outputs}
         for e in reversed(self.equations):
             if not isinstance(e.primitive.derivative, Constant) and not read.isdisjoint(e.outputs):
-                read.update(a for a in e.inputs if a.type.dtype.is_float)
+                read.update(a for a in e.inputs if a.type.dtype.is_differentiable)
         self.swept.update(v for v in self.arguments if v in read)
         for v, x in self.captured.values():
             if v in read:
@@ -312,7 +312,7 @@ def is_written(variable: Variable) -> bool:
 
 def refuse_sweep(name: str, x: Value) -> None:
     """Raise GradientError for a tensor from outside that `backward` inside a staged function should go to."""
-    if x.node is None or not STATE.gradients or not x.type.dtype.is_float:
+    if x.node is None or not STATE.gradients or not x.type.dtype.is_differentiable:
         return
     raise GradientError(
         explain(

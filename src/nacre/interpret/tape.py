@@ -581,7 +581,7 @@ def vjp(
     """
     own = TapeScope()
     below = primals if STATE.gradients else list(map(stripped, primals))
-    inputs = [tracked(x, own.level) if x.type.dtype.is_float else x for x in below]
+    inputs = [tracked(x, own.level) if x.type.dtype.is_differentiable else x for x in below]
     ends = [x.node for x in inputs]  # f may write into its arguments, which then have other nodes
 
     def recorded() -> list[Value]:

@@ -161,15 +161,15 @@ def literal_text(literal: Literal) -> str:
 
 
 def _scalar_text(literal: Literal) -> str:
-    kind, array = literal.type.dtype.kind, literal.array.reshape(())
-    if kind == "b":
+    dtype, array = literal.type.dtype, literal.array.reshape(())
+    if dtype.is_bool:
         return "true" if array else "false"
-    if kind in "iu":
+    if dtype.is_integer:
         return str(int(array))
     for text in (str(array[()]), repr(float(array))):
-        if _float_bits(text, literal.type.dtype) == array.tobytes():
+        if _float_bits(text, dtype) == array.tobytes():
             return text
-    return f"0x{int.from_bytes(array.tobytes(), sys.byteorder):0{literal.type.dtype.bits // 4}x}"
+    return f"0x{int.from_bytes(array.tobytes(), sys.byteorder):0{dtype.bits // 4}x}"
 
 
 def _float_bits(text: str, dtype: DType) -> bytes | None:
@@ -417,9 +417,9 @@ class _Values:
             raw = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             line.fail("base64")
-        if len(raw) != type.size * type.dtype.itemsize:  # type: ignore[operator]
+        if len(raw) != type.nbytes:
             line.fail(f"a constant of {type.size} elements")
-        if type.dtype.kind == "b" and set(raw) - {0, 1}:
+        if type.dtype.is_bool and set(raw) - {0, 1}:
             line.fail("bools that are 0 or 1")
         array = np.frombuffer(raw, type.dtype.numpy).reshape(type.shape)  # type: ignore[arg-type]
         return Literal(array.copy() if NUMPY_LITTLE else array.byteswap(), type)
@@ -427,16 +427,16 @@ class _Values:
 
 def _from_bits(text: str, dtype: DType) -> np.ndarray | None:
     value = int(text, 16) if len(text) <= 18 else 1 << 64
-    if dtype.kind != "f" or value >> dtype.bits:
+    if not dtype.is_float or value >> dtype.bits:
         return None
     return np.frombuffer(value.to_bytes(dtype.itemsize, sys.byteorder), dtype.numpy).reshape(()).copy()
 
 
 def _from_text(text: str, minus: bool, dtype: DType) -> np.ndarray | None:
-    if dtype.kind == "b":
+    if dtype.is_bool:
         return np.array(text == "true") if text in ("true", "false") and not minus else None
     signed = "-" * minus + text
-    if dtype.kind in "iu":
+    if dtype.is_integer:
         if not re.fullmatch(r"-?\d{1,20}", signed) or not _holds(int(signed), dtype):
             return None
         return np.array(int(signed), dtype.numpy)

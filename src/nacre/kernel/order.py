@@ -58,7 +58,7 @@ def least(dtype: DType) -> Number:
     """A number that no number of the dtype is below."""
     if dtype.is_float:
         return float("-inf")
-    if dtype.kind == "b":
+    if dtype.is_bool:
         return False
     return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
 
@@ -67,7 +67,7 @@ def greatest(dtype: DType) -> Number:
     """A number that no number of the dtype is above."""
     if dtype.is_float:
         return float("inf")
-    if dtype.kind == "b":
+    if dtype.is_bool:
         return True
     return (1 << (dtype.bits - 1)) - 1 if dtype.is_signed else (1 << dtype.bits) - 1
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.base.conversion import element
-from nacre.base.dtypes import FLOATING
+from nacre.base.dtypes import FLOATS_BY_LLVM
 from nacre.base.records import dataclass
 
 Array = npt.NDArray[Any]
@@ -180,18 +180,18 @@ class Arrays:
     def lanes(self, array: npt.ArrayLike) -> Lanes:
         """An operand from an array of bool, integers or floating point."""
         a = np.asarray(array)
-        if a.dtype.kind == "u":
+        if issubclass(a.dtype.type, np.unsignedinteger):
             a = a.view(np.dtype(f"int{8 * a.dtype.itemsize}"))
         return Lanes(a, next(name for name, dtype in NUMPY.items() if dtype == a.dtype))
 
     def const(self, ty: str, value: float | int | bool) -> Lanes:
         """A constant of the LLVM type `ty`; bit patterns may be given unsigned."""
         dtype = NUMPY[ty]
-        if dtype.kind == "i":  # bit patterns may be given unsigned
+        if issubclass(dtype.type, np.signedinteger):  # bit patterns may be given unsigned
             half = 1 << (8 * dtype.itemsize - 1)
             value = (int(value) + half) % (2 * half) - half
-        if ty in FLOATING:
-            return Lanes(element(float(value), FLOATING[ty]), ty)
+        if ty in FLOATS_BY_LLVM:
+            return Lanes(element(float(value), FLOATS_BY_LLVM[ty]), ty)
         return Lanes(np.asarray(value).astype(dtype), ty)
 
     def apply(self, function: Callable[..., Any], *args: Lanes, ty: str | None = None) -> Lanes:
@@ -307,7 +307,7 @@ class Arrays:
         elif op in ("sext", "sitofp") and a.ty == "i1":
             x = -x.astype(np.int8)
         with np.errstate(all="ignore"):
-            if op in ("trunc", "zext", "fptoui") and dtype.kind == "i":
+            if op in ("trunc", "zext", "fptoui") and issubclass(dtype.type, np.signedinteger):
                 wide = x.astype(np.uint64 if op == "fptoui" else x.dtype)
                 return Lanes(wide.astype(np.dtype(f"uint{8 * dtype.itemsize}")).view(dtype), scalar)
             return Lanes(x.astype(dtype), scalar)

@@ -215,7 +215,7 @@ class Parameter(State):
 
     def __init__(self, data: TensorLike, requires_grad: bool = True) -> None:
         held = stripped(as_tensor(data))
-        if requires_grad and not held.type.dtype.is_float:
+        if requires_grad and not held.type.dtype.is_differentiable:
             raise DTypeError(f"Parameter: the dtype must be floating-point; got {held.type}")
         super().__init__(held, requires_grad=requires_grad)
 

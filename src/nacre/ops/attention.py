@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from nacre.base.dtypes import bool_, float32, int64
+from nacre.base.dtypes import FLOATING, bool_, float32, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.state import STATE
 from nacre.base.types import TensorType
@@ -55,7 +55,7 @@ def _type(
     q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, causal: bool, scale: float
 ) -> tuple[TensorType, ...]:
     operation = "online_attention"
-    require_kind(operation, q, "f")
+    require_kind(operation, q, FLOATING)
     for what, x in (("keys", k), ("values", v)):
         require_dtype(operation, what, x, q.dtype)
     if q.rank < 2:

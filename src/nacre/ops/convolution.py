@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from nacre.base.dims import Size
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
@@ -145,7 +146,7 @@ def _require_window(operation: str, filters: Shape, params: Mapping[str, Any]) -
 
 
 def _convolve_type(x: TensorType, w: TensorType, **params: Any) -> TensorType:
-    require_kind("convolve", x, "f")
+    require_kind("convolve", x, FLOATING)
     require_dtype("convolve", "filters", w, x.dtype)
     result = x.with_shape(result_shape("convolve", x.shape, w.shape, **params))
     _require_window("convolve", w.shape, params)
@@ -154,7 +155,7 @@ def _convolve_type(x: TensorType, w: TensorType, **params: Any) -> TensorType:
 
 def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, **params: Any) -> TensorType:
     operation = "convolve_input_grad"
-    require_kind(operation, g, "f")
+    require_kind(operation, g, FLOATING)
     require_dtype(operation, "filters", w, g.dtype)
     wanted = result_shape(operation, shape, w.shape, **params)
     _require_window(operation, w.shape, params)
@@ -165,7 +166,7 @@ def _input_grad_type(g: TensorType, w: TensorType, shape: Shape, **params: Any) 
 
 def _weight_grad_type(x: TensorType, g: TensorType, shape: Shape, **params: Any) -> TensorType:
     operation = "convolve_weight_grad"
-    require_kind(operation, x, "f")
+    require_kind(operation, x, FLOATING)
     require_dtype(operation, "the cotangent", g, x.dtype)
     wanted = result_shape(operation, x.shape, shape, **params)
     _require_window(operation, shape, params)

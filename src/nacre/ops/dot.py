@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nacre.base.dtypes import PROMOTION, DType, float32
+from nacre.base.dtypes import NUMERIC, PROMOTION, REAL, DType, float32
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import TensorType
 from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, trimmed
@@ -80,7 +80,7 @@ def _free(x: TensorType, contracted: Axes, batched: Axes) -> Axes:
 
 
 def _check(a: TensorType, b: TensorType, contract: Pairs, batch: Pairs) -> None:
-    require_kind("dot", a, "iuf")
+    require_kind("dot", a, NUMERIC)
     require_dtype("dot", "the second operand", b, a.dtype)
     for what, (ours, theirs) in (("contracted", contract), ("batch", batch)):
         if len(ours) != len(theirs):
@@ -202,7 +202,7 @@ def holds(wide: DType, narrow: DType) -> bool:
     """Whether `widened_dot` accepts a matrix of the one dtype for a row of the other, which represents its numbers
     exactly.
     """
-    return wide is float32 and narrow.bits <= 16 and (narrow.is_float or narrow.is_integer)
+    return wide is float32 and narrow.bits <= 16 and narrow in REAL
 
 
 def sums(a: DType, b: DType, dtype: DType) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base.dims import Size, product
-from nacre.base.dtypes import DType, float32, int64, uint64
+from nacre.base.dtypes import INTEGRAL, NUMERIC, int64, uint64
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.axes import AxisRule, Needs, Run
@@ -100,15 +100,11 @@ def _require_elements(operation: str, x: TensorType, indices: TensorType, axis: 
         raise ShapeError(f"{operation}: axis {axis} must not be empty; got {x}")
 
 
-def _in_float32(add_in: Any, x: Value, indices: Value, updates: Value, axis: int) -> Value:
+def _widened(add_in: Any, x: Value, indices: Value, updates: Value, axis: int) -> Value:
     """Half types are added up in float32 and rounded once."""
     dtype = x.type.dtype
-    total = add_in(cast(x, float32), indices, cast(updates, float32), axis)
+    total = add_in(cast(x, dtype.arithmetic), indices, cast(updates, dtype.arithmetic), axis)
     return cast(total, dtype)
-
-
-def _is_half(dtype: DType) -> bool:
-    return dtype.is_float and dtype.bits == 16
 
 
 # ---- take: whole slices at indices
@@ -125,7 +121,7 @@ def _taken(x: TensorType, indices: TensorType, axis: int) -> Shape:
 
 def _take_type(x: TensorType, indices: TensorType, axis: int) -> TensorType:
     require_axis("take", axis, x)
-    require_kind("take: indices", indices, "iu")
+    require_kind("take: indices", indices, INTEGRAL)
     _require_elements("take", x, indices, axis)
     return x.with_shape(_taken(x, indices, axis))
 
@@ -187,15 +183,15 @@ def number(size: Size, shape: Shape) -> Value:
 
 def take_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
     """x with slices of `updates` added at indices along an axis: the transpose of `take`."""
-    if _is_half(x.type.dtype):
-        return _in_float32(take_add, x, indices, updates, axis)
+    if x.type.dtype.is_widened:
+        return _widened(take_add, x, indices, updates, axis)
     return bind(take_add_p, x, indices, updates, axis=axis)
 
 
 def _take_add_type(x: TensorType, indices: TensorType, updates: TensorType, axis: int) -> TensorType:
-    require_kind("take_add", x, "iuf")
+    require_kind("take_add", x, NUMERIC)
     require_axis("take_add", axis, x)
-    require_kind("take_add: indices", indices, "iu")
+    require_kind("take_add: indices", indices, INTEGRAL)
     require_dtype("take_add", "updates", updates, x.dtype)
     require_shape("take_add", "updates", updates.shape, _taken(x, indices, axis))
     return x
@@ -399,7 +395,7 @@ def gather(x: Value, indices: Value, axis: int) -> Value:
 
 def _require_beside(operation: str, x: TensorType, indices: TensorType, axis: int) -> None:
     require_axis(operation, axis, x)
-    require_kind(f"{operation}: indices", indices, "iu")
+    require_kind(f"{operation}: indices", indices, INTEGRAL)
     beside = [k for k in range(x.rank) if k != axis]
     if indices.rank != x.rank or any(indices.shape[k] != x.shape[k] for k in beside):
         raise ShapeError(
@@ -422,13 +418,13 @@ def _gather_element(index: tuple[Expr, ...], operands: Operands, types: Types, r
 
 def scatter_add(x: Value, indices: Value, updates: Value, axis: int) -> Value:
     """x with each update added at its index along an axis: the transpose of `gather`."""
-    if _is_half(x.type.dtype):
-        return _in_float32(scatter_add, x, indices, updates, axis)
+    if x.type.dtype.is_widened:
+        return _widened(scatter_add, x, indices, updates, axis)
     return bind(scatter_add_p, x, indices, updates, axis=axis)
 
 
 def _scatter_add_type(x: TensorType, indices: TensorType, updates: TensorType, axis: int) -> TensorType:
-    require_kind("scatter_add", x, "iuf")
+    require_kind("scatter_add", x, NUMERIC)
     _require_beside("scatter_add", x, indices, axis)
     require_dtype("scatter_add", "updates", updates, x.dtype)
     require_shape("scatter_add", "updates", updates.shape, indices.shape)

@@ -1,7 +1,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 """Elementwise primitives: arithmetic, elementary functions, comparison, logic, conversion and constants.
 
-A definition is one line: the kernel IR's operation, the kinds of dtype it accepts, and its derivative.  Partial
+A definition is one line: the kernel IR's operation, the dtypes it accepts, and its derivative.  Partial
 derivatives are functions of the result y and the operands, written with the functions of this module.
 """
 
@@ -15,7 +15,20 @@ from typing import Any
 
 from nacre.base.conversion import Number, fits, number
 from nacre.base.dims import Size
-from nacre.base.dtypes import DType, bool_, int64
+from nacre.base.dtypes import (
+    ANY,
+    BITWISE,
+    FLOATING,
+    INEXACT,
+    INTEGRAL,
+    NUMERIC,
+    ORDERED,
+    REAL,
+    DType,
+    DTypeSet,
+    bool_,
+    int64,
+)
 from nacre.base.errors import ArgumentError, DTypeError
 from nacre.base.types import Shape, TensorType
 from nacre.ir.axes import AxisRule, Needs, Run
@@ -60,7 +73,7 @@ def _batch(name: str) -> BatchRule:
     return rule
 
 
-def _type_rule(name: str, kinds: str) -> Callable[..., TensorType]:
+def _type_rule(name: str, accepted: DTypeSet) -> Callable[..., TensorType]:
     to_bool = OPERATIONS[name][1] in ("compare", "test")
     count = OPERATIONS[name][0]
 
@@ -69,7 +82,7 @@ def _type_rule(name: str, kinds: str) -> Callable[..., TensorType]:
         if len(types) != count:
             raise ArgumentError(f"{name}: the operation takes {count} operands; got {len(types)}")
         x = require_same(name, types)
-        require_kind(name, x, kinds)
+        require_kind(name, x, accepted)
         return x.with_dtype(bool_) if to_bool else x
 
     return rule
@@ -83,28 +96,28 @@ def _element(name: str) -> Callable[..., Expr]:
     return rule
 
 
-def _primitive(name: str, kinds: str, derivative: Derivative, cost: int, **traits: Any) -> Primitive:
+def _primitive(name: str, accepted: DTypeSet, derivative: Derivative, cost: int, **traits: Any) -> Primitive:
     element = Element(_element(name), cost=cost)
-    return Primitive(name, _type_rule(name, kinds), element, derivative, _batch(name), **traits)
+    return Primitive(name, _type_rule(name, accepted), element, derivative, _batch(name), **traits)
 
 
-def _unary(name: str, kinds: str, derivative: Derivative, cost: int = 1) -> Unary:
-    primitive = _primitive(name, kinds, derivative, cost)
+def _unary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Unary:
+    primitive = _primitive(name, accepted, derivative, cost)
     return lambda x: bind(primitive, x)
 
 
-def _binary(name: str, kinds: str, derivative: Derivative, cost: int = 1, **traits: Any) -> Binary:
-    primitive = _primitive(name, kinds, derivative, cost, **traits)
+def _binary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1, **traits: Any) -> Binary:
+    primitive = _primitive(name, accepted, derivative, cost, **traits)
     return lambda x, y: bind(primitive, x, y)
 
 
-def _ternary(name: str, kinds: str, derivative: Derivative, cost: int = 1) -> Ternary:
-    primitive = _primitive(name, kinds, derivative, cost)
+def _ternary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Ternary:
+    primitive = _primitive(name, accepted, derivative, cost)
     return lambda x, y, z: bind(primitive, x, y, z)
 
 
 def _elementary(name: str, partial: Callable[[Value, Value], Value]) -> Unary:
-    return _unary(name, "f", Pointwise((partial,)), ELEMENTARY_COST)
+    return _unary(name, FLOATING, Pointwise((partial,)), ELEMENTARY_COST)
 
 
 # ---- constants
@@ -113,7 +126,7 @@ def _elementary(name: str, partial: Callable[[Value, Value], Value]) -> Unary:
 def fill(value: Number, shape: Shape, dtype: DType) -> Value:
     """A tensor of one number."""
     value = number(value, dtype, "fill")
-    if dtype.kind == "f":
+    if dtype.is_float:
         if value == 0 and str(value) == "-0.0":  # parameters are compared by ==, which does not tell it from 0
             return neg(fill(0.0, shape, dtype))
         value = nan if value != value else value  # one object, as NaN is not == NaN
@@ -121,8 +134,8 @@ def fill(value: Number, shape: Shape, dtype: DType) -> Value:
 
 
 def _fill_type(value: Number, shape: Shape, dtype: DType) -> TensorType:
-    kind = float if dtype.kind == "f" else bool if dtype.kind == "b" else int
-    if type(value) is not kind or (kind is int and not fits(value, dtype)):
+    kind = dtype.python
+    if type(value) is not kind or (dtype.is_integer and not fits(value, dtype)):
         raise DTypeError(f"fill: the value must be a {kind.__name__} that fits {dtype.name}; got {value!r}")
     return TensorType(shape, dtype)
 
@@ -158,7 +171,7 @@ def iota(shape: Shape, axis: int, dtype: DType) -> Value:
 
 def _iota_type(shape: Shape, axis: int, dtype: DType) -> TensorType:
     result = TensorType(shape, dtype)
-    require_kind("iota", result, "iuf")
+    require_kind("iota", result, NUMERIC)
     require_axis("iota", axis, result)
     return result
 
@@ -196,7 +209,7 @@ def cast(x: Value, dtype: DType) -> Value:
     """
     if x.type.dtype is dtype:
         return x
-    return bind(truncate_p if x.type.dtype.is_float and not dtype.is_float else cast_p, x, dtype=dtype)
+    return bind(truncate_p if x.type.dtype.is_inexact and not dtype.is_inexact else cast_p, x, dtype=dtype)
 
 
 def _cast(name: str, derivative: Derivative) -> Primitive:
@@ -235,9 +248,9 @@ bitcast_p = Primitive(
 
 # ---- arithmetic
 
-add = _binary("add", "iuf", Linear((lambda g, x, y: g, lambda g, x, y: g)))
-sub = _binary("sub", "iuf", Linear((lambda g, x, y: g, lambda g, x, y: neg(g))))
-neg = _unary("neg", "iuf", Linear((lambda g, x: neg(g),)))
+add = _binary("add", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: g)))
+sub = _binary("sub", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: neg(g))))
+neg = _unary("neg", NUMERIC, Linear((lambda g, x: neg(g),)))
 
 
 def _factor(e: Equation, facts: Facts) -> Atom | Equation:
@@ -246,10 +259,10 @@ def _factor(e: Equation, facts: Facts) -> Atom | Equation:
     return e.inputs[1] if found is e and facts.is_one(e.inputs[0]) else found
 
 
-mul = _binary("mul", "iuf", Multilinear((lambda g, x, y: mul(g, y), lambda g, x, y: mul(x, g))), simplify=_factor)
+mul = _binary("mul", NUMERIC, Multilinear((lambda g, x, y: mul(g, y), lambda g, x, y: mul(x, g))), simplify=_factor)
 div = _binary(
     "div",
-    "f",
+    INEXACT,
     Pointwise(
         (
             lambda q, x, y: reciprocal(y),
@@ -259,10 +272,10 @@ div = _binary(
     DIVISION_COST,
     simplify=times_one,
 )
-idiv = _binary("idiv", "iu", CONSTANT, DIVISION_COST)
+idiv = _binary("idiv", INTEGRAL, CONSTANT, DIVISION_COST)
 rem = _binary(  # with the sign of x; exact for floats, too
     "rem",
-    "iuf",
+    REAL,
     Pointwise((lambda r, x, y: full_like(x, 1), lambda r, x, y: neg(round_(div(sub(x, r), y))))),
     2 * DIVISION_COST,
 )
@@ -289,19 +302,19 @@ def _fma_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value | None]) -> V
     return total
 
 
-fma = _ternary("fma", "iuf", Jvp(_fma_tangent))
+fma = _ternary("fma", NUMERIC, Jvp(_fma_tangent))
 
 # ---- signs, rounding, extrema
 
-abs_ = _unary("abs", "iuf", Pointwise((lambda y, x: sign(x),)))
-sign = _unary("sign", "iuf", CONSTANT)
-floor = _unary("floor", "iuf", CONSTANT)
-ceil = _unary("ceil", "iuf", CONSTANT)
-trunc = _unary("trunc", "iuf", CONSTANT)
-round_ = _unary("round", "iuf", CONSTANT)
+abs_ = _unary("abs", REAL, Pointwise((lambda y, x: sign(x),)))
+sign = _unary("sign", REAL, CONSTANT)
+floor = _unary("floor", REAL, CONSTANT)
+ceil = _unary("ceil", REAL, CONSTANT)
+trunc = _unary("trunc", REAL, CONSTANT)
+round_ = _unary("round", REAL, CONSTANT)
 copysign = _binary(
     "copysign",
-    "f",
+    FLOATING,
     Pointwise(
         (
             lambda y, x, s: mul(copysign(full_like(x, 1), x), copysign(full_like(x, 1), s)),
@@ -317,13 +330,13 @@ def _wins(first: Value, second: Value) -> Value:
     return select(eq(first, second), half, select(lt(first, second), one, zero))
 
 
-minimum = _binary("minimum", "biuf", Pointwise((lambda m, x, y: _wins(x, y), lambda m, x, y: _wins(y, x))))
-maximum = _binary("maximum", "biuf", Pointwise((lambda m, x, y: _wins(y, x), lambda m, x, y: _wins(x, y))))
+minimum = _binary("minimum", ORDERED, Pointwise((lambda m, x, y: _wins(x, y), lambda m, x, y: _wins(y, x))))
+maximum = _binary("maximum", ORDERED, Pointwise((lambda m, x, y: _wins(y, x), lambda m, x, y: _wins(x, y))))
 
 # ---- powers and roots
 
-sqrt = _unary("sqrt", "f", Pointwise((lambda y, x: div(full_like(y, 0.5), y),)), DIVISION_COST)
-rsqrt = _unary("rsqrt", "f", Pointwise((lambda y, x: scale(mul(y, mul(y, y)), -0.5),)), 2 * DIVISION_COST)
+sqrt = _unary("sqrt", FLOATING, Pointwise((lambda y, x: div(full_like(y, 0.5), y),)), DIVISION_COST)
+rsqrt = _unary("rsqrt", FLOATING, Pointwise((lambda y, x: scale(mul(y, mul(y, y)), -0.5),)), 2 * DIVISION_COST)
 cbrt = _elementary("cbrt", lambda y, x: reciprocal(scale(mul(y, y), 3)))
 
 
@@ -340,7 +353,7 @@ def _by_exponent(y: Value, x: Value, n: Value) -> Value:
     return mul(y, log(select(limit, full_like(x, 1), x)))
 
 
-pow_ = _binary("pow", "f", Pointwise((_by_base, _by_exponent)), 2 * ELEMENTARY_COST)
+pow_ = _binary("pow", FLOATING, Pointwise((_by_base, _by_exponent)), 2 * ELEMENTARY_COST)
 
 # ---- exponentials and logarithms
 
@@ -398,7 +411,7 @@ def _over_squared_length(part: Value, x: Value, y: Value) -> Value:
 
 atan2 = _binary(
     "atan2",
-    "f",
+    FLOATING,
     Pointwise(
         (
             lambda angle, y, x: _over_squared_length(x, x, y),
@@ -421,21 +434,21 @@ def _bell(x: Value) -> Value:
 
 # ---- comparison, logic, choice
 
-eq = _binary("eq", "biuf", CONSTANT)
-ne = _binary("ne", "biuf", CONSTANT)
-lt = _binary("lt", "biuf", CONSTANT)
-le = _binary("le", "biuf", CONSTANT)
-gt = _binary("gt", "biuf", CONSTANT)
-ge = _binary("ge", "biuf", CONSTANT)
-isnan = _unary("isnan", "f", CONSTANT)
-isinf = _unary("isinf", "f", CONSTANT)
-isfinite = _unary("isfinite", "f", CONSTANT)
-and_ = _binary("and", "biu", CONSTANT)
-or_ = _binary("or", "biu", CONSTANT)
-xor = _binary("xor", "biu", CONSTANT)
-not_ = _unary("not", "biu", CONSTANT)
-shl = _binary("shl", "iu", CONSTANT)
-shr = _binary("shr", "iu", CONSTANT)
+eq = _binary("eq", ANY, CONSTANT)
+ne = _binary("ne", ANY, CONSTANT)
+lt = _binary("lt", ORDERED, CONSTANT)
+le = _binary("le", ORDERED, CONSTANT)
+gt = _binary("gt", ORDERED, CONSTANT)
+ge = _binary("ge", ORDERED, CONSTANT)
+isnan = _unary("isnan", INEXACT, CONSTANT)
+isinf = _unary("isinf", INEXACT, CONSTANT)
+isfinite = _unary("isfinite", INEXACT, CONSTANT)
+and_ = _binary("and", BITWISE, CONSTANT)
+or_ = _binary("or", BITWISE, CONSTANT)
+xor = _binary("xor", BITWISE, CONSTANT)
+not_ = _unary("not", BITWISE, CONSTANT)
+shl = _binary("shl", INTEGRAL, CONSTANT)
+shr = _binary("shr", INTEGRAL, CONSTANT)
 
 
 def select(condition: Value, yes: Value, no: Value) -> Value:

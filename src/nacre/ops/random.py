@@ -55,7 +55,7 @@ def _random_type(key: TensorType, shape: Shape, dtype: DType) -> TensorType:
         raise DTypeError(f"random_bits: the key must have dtype uint32; got {key}")
     if not key.rank or key.shape[-1] != 2:
         raise ShapeError(f"random_bits: the last axis of the key must have size 2; got {key}")
-    if dtype.kind != "u":
+    if not dtype.is_integer or dtype.is_signed:
         raise DTypeError(f"random_bits: the dtype must be an unsigned integer; got {dtype.name}")
     return TensorType((*key.shape[:-1], *shape), dtype)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base.dims import Dim, Size
-from nacre.base.dtypes import float32, int64
+from nacre.base.dtypes import BOOLEAN, NUMERIC, ORDERED, DTypeSet, int64
 from nacre.base.errors import GradientError, ShapeError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Constant, Derivative, Jvp, Linear, Nest, Primitive, Reduce
@@ -40,10 +40,10 @@ __all__ = ["all_", "any_", "argmax", "argmin", "cumsum", "max_", "min_", "prod",
 Reduction = Callable[[Value, Sequence[int]], Value]
 
 
-def _reduction(name: str, kinds: str, derivative: Derivative) -> Reduction:
+def _reduction(name: str, accepted: DTypeSet, derivative: Derivative) -> Reduction:
     def type_rule(x: TensorType, axes: tuple[int, ...]) -> TensorType:
         """The type without the reduced axes."""
-        require_kind(name, x, kinds)
+        require_kind(name, x, accepted)
         require_some_axes(name, axes, x.rank)
         return x.with_shape(without(x.shape, axes))
 
@@ -90,7 +90,7 @@ def _flat_last(x: Value, axes: Sequence[int]) -> Value:
     return reshape(moved, (*moved.type.shape[: len(kept)], size))
 
 
-prod = _reduction("prod", "iuf", Jvp(_prod_tangent))
+prod = _reduction("prod", NUMERIC, Jvp(_prod_tangent))
 
 # ---- extrema
 
@@ -103,13 +103,13 @@ def _extremum_tangent(y: Value, xs: Sequence[Value], ts: Sequence[Value], axes: 
     return sum_(mul(weight, t), axes)
 
 
-max_ = _reduction("max", "biuf", Jvp(_extremum_tangent))
-min_ = _reduction("min", "biuf", Jvp(_extremum_tangent))
+max_ = _reduction("max", ORDERED, Jvp(_extremum_tangent))
+min_ = _reduction("min", ORDERED, Jvp(_extremum_tangent))
 
 # ---- truth
 
-any_ = _reduction("any", "b", Constant())
-all_ = _reduction("all", "b", Constant())
+any_ = _reduction("any", BOOLEAN, Constant())
+all_ = _reduction("all", BOOLEAN, Constant())
 
 # ---- positions
 
@@ -117,7 +117,7 @@ all_ = _reduction("all", "b", Constant())
 def _position(name: str) -> Callable[[Value, int], Value]:
     def type_rule(x: TensorType, axes: tuple[int, ...]) -> TensorType:
         """int64 positions along one axis, which must not be empty."""
-        require_kind(name, x, "biuf")
+        require_kind(name, x, ORDERED)
         if len(axes) != 1:
             raise ShapeError(f"{name}: exactly one axis must be given; got {axes}; flatten the operand first")
         require_axis(name, axes[0], x)
@@ -149,7 +149,7 @@ def cumsum(x: Value, axis: int, reverse: bool = False) -> Value:
 
 
 def _cumsum_type(x: TensorType, axis: int, reverse: bool) -> TensorType:
-    require_kind("cumsum", x, "iuf")
+    require_kind("cumsum", x, NUMERIC)
     require_axis("cumsum", axis, x)
     return x
 
@@ -167,8 +167,7 @@ def loops(
 
 def _cumsum_kernel(types: tuple[TensorType, ...], results: Any, axis: int, reverse: bool) -> Kernel:
     x = types[0]
-    half = x.dtype.is_float and x.dtype.bits == 16
-    carry = Buffer("carry", float32 if half else x.dtype, ())
+    carry = Buffer("carry", x.dtype.arithmetic, ())
     place = [Index(f"i{k}") for k in range(x.rank)]
     along: Expr = place[axis]
     if reverse:
@@ -178,7 +177,7 @@ def _cumsum_kernel(types: tuple[TensorType, ...], results: Any, axis: int, rever
     element = convert(Load("x", at, x.dtype), carry.dtype)
     body = (
         Alloc(carry),
-        Store("carry", (), Const(-0.0 if x.dtype.is_float else 0, carry.dtype)),
+        Store("carry", (), Const(-0.0 if x.dtype.is_inexact else 0, carry.dtype)),
         For(
             place[axis].name,
             x.shape[axis],

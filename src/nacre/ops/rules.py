@@ -6,18 +6,15 @@ from collections.abc import Callable, Sequence
 from sys import maxsize
 from typing import Any, cast
 
-from nacre.base.dtypes import DType
+from nacre.base.dtypes import DType, DTypeSet
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, TensorType
 
-KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point"}
 
-
-def require_kind(operation: str, x: TensorType, kinds: str) -> None:
-    """Raise DTypeError unless the dtype is of one of the kinds (letters of `DType.kind`)."""
-    if x.dtype.kind not in kinds:
-        wanted = " or ".join(KINDS[k] for k in kinds)
-        raise DTypeError(f"{operation}: the dtype must be {wanted}; got {x}; convert with `astype`")
+def require_kind(operation: str, x: TensorType, accepted: DTypeSet) -> None:
+    """Raise DTypeError unless the dtype is one of those accepted."""
+    if x.dtype not in accepted:
+        raise DTypeError(f"{operation}: the dtype must be {accepted.words}; got {x}; convert with `astype`")
 
 
 def require_dtype(operation: str, what: str, x: TensorType, dtype: DType) -> None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from nacre.base.dims import Dim, Size, product
+from nacre.base.dtypes import NUMERIC
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType, row_major
 from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, one, same_place
@@ -324,7 +325,7 @@ def sum_(x: Value, axes: Sequence[int]) -> Value:
 
 
 def _sum_type(x: TensorType, axes: tuple[int, ...]) -> TensorType:
-    require_kind("sum", x, "iuf")
+    require_kind("sum", x, NUMERIC)
     require_some_axes("sum", axes, x.rank)
     return x.with_shape(without(x.shape, axes))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nacre.base.dims import Size
-from nacre.base.dtypes import DType, bool_, int64, uint8, uint16, uint32, uint64
+from nacre.base.dtypes import ORDERED, DType, bool_, int64, uint8, uint16, uint32, uint64
 from nacre.base.errors import ShapeError
 from nacre.base.types import TensorType
 from nacre.ir.primitive import Constant, Nest, Primitive
@@ -85,7 +85,7 @@ def first_positions(x: Value, count: int, axis: int, descending: bool = False) -
 
 
 def _argsort_type(x: TensorType, axis: int, descending: bool) -> TensorType:
-    require_kind("argsort", x, "biuf")
+    require_kind("argsort", x, ORDERED)
     require_axis("argsort", axis, x)
     return x.with_dtype(int64)
 
@@ -238,7 +238,7 @@ argsort_p = Primitive("argsort", _argsort_type, Nest(_argsort_kernel), Constant(
 
 
 def _first_type(x: TensorType, count: int, axis: int, descending: bool) -> TensorType:
-    require_kind("first_positions", x, "biuf")
+    require_kind("first_positions", x, ORDERED)
     require_axis("first_positions", axis, x)
     size = x.shape[axis]
     if count < 1 or not size >= count:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.base.dims import Size
-from nacre.base.dtypes import DType, bool_, float32, int64
+from nacre.base.dtypes import NUMERIC, REAL, DType, bool_, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.records import dataclass
 from nacre.base.types import Shape, TensorType
@@ -139,8 +139,9 @@ def window_max_grad(
     """Each element of g added at its window's maximum in x (the transpose of `window_max_take`)."""
     dtype = g.type.dtype
     params = {**_params(size, stride, padding), "dilation": tuple(dilation)}
-    if dtype.is_float and dtype.bits == 16:
-        return cast(bind(window_max_grad_p, cast(g, float32), cast(x, float32), **params), dtype)
+    if dtype.is_widened:
+        wide = dtype.arithmetic
+        return cast(bind(window_max_grad_p, cast(g, wide), cast(x, wide), **params), dtype)
     return bind(window_max_grad_p, g, x, **params)
 
 
@@ -158,19 +159,19 @@ def window_sum_grad(g: Value, shape: Shape, size: Pair, stride: Pair = (1, 1), p
 
 
 def _max_type(x: TensorType, **params: Any) -> TensorType:
-    require_kind("window_max", x, "iuf")
+    require_kind("window_max", x, REAL)
     return x.with_shape(Window(x.shape, **params).result("window_max"))
 
 
 def _max_take_type(t: TensorType, x: TensorType, **params: Any) -> TensorType:
-    require_kind("window_max_take", x, "iuf")
+    require_kind("window_max_take", x, REAL)
     require_dtype("window_max_take", "the tangent", t, x.dtype)
     require_shape("window_max_take", "the tangent", t.shape, x.shape)
     return x.with_shape(Window(x.shape, **params).result("window_max_take"))
 
 
 def _max_grad_type(g: TensorType, x: TensorType, **params: Any) -> TensorType:
-    require_kind("window_max_grad", x, "iuf")
+    require_kind("window_max_grad", x, REAL)
     require_dtype("window_max_grad", "the cotangent", g, x.dtype)
     wanted = Window(x.shape, **params).result("window_max_grad")
     require_shape("window_max_grad", "the cotangent", g.shape, wanted)
@@ -178,12 +179,12 @@ def _max_grad_type(g: TensorType, x: TensorType, **params: Any) -> TensorType:
 
 
 def _sum_type(x: TensorType, **params: Any) -> TensorType:
-    require_kind("window_sum", x, "iuf")
+    require_kind("window_sum", x, NUMERIC)
     return x.with_shape(Window(x.shape, **params).result("window_sum"))
 
 
 def _sum_grad_type(g: TensorType, shape: Shape, **params: Any) -> TensorType:
-    require_kind("window_sum_grad", g, "iuf")
+    require_kind("window_sum_grad", g, NUMERIC)
     wanted = Window(shape, **params).result("window_sum_grad")
     require_shape("window_sum_grad", "the cotangent", g.shape, wanted)
     return g.with_shape(shape)
@@ -291,13 +292,9 @@ def _max_grad_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     return Kernel("window_max_grad", inputs, (_buffer("y", results[0]),), planes)
 
 
-def _sums_in(dtype: DType) -> DType:
-    return float32 if dtype.is_float and dtype.bits == 16 else dtype
-
-
 def _sum_kernel(types: Types, results: Types, **params: Any) -> Kernel:
     x, y = types[0], results[0]
-    wide = _sums_in(x.dtype)
+    wide = x.dtype.arithmetic
     begin, total = _state("total", wide, 0)
     taps = _taps(
         Window(x.shape, **params),
@@ -331,7 +328,7 @@ def _hit(window: Window, axis: int, index: Expr, tap: Expr, count: Size) -> tupl
 def _sum_grad_kernel(types: Types, results: Types, shape: Shape, **params: Any) -> Kernel:
     g, y = types[0], results[0]
     window = Window(shape, **params)
-    wide = _sums_in(g.dtype)
+    wide = g.dtype.arithmetic
     begin, total = _state("total", wide, 0)
     row, row_hit = _hit(window, 0, R, KH, g.shape[2])
     column, column_hit = _hit(window, 1, Q, KW, g.shape[3])

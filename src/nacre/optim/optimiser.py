@@ -17,7 +17,7 @@ from nacre.api.creation import zeros_like
 from nacre.api.operands import as_tensor, constant, filled, spread
 from nacre.api.primitives import pointwise
 from nacre.base.arguments import is_flag
-from nacre.base.dtypes import DType, bool_, float32, float64, int64
+from nacre.base.dtypes import DType, bool_, float64, int64
 from nacre.base.errors import ArgumentError
 from nacre.base.hints import OPTIMIZER, listed, mark_absent
 from nacre.base.state import STATE, gradients
@@ -352,7 +352,7 @@ mark_absent(Optimizer, OPTIMIZER)
 
 def computing(p: Variable) -> DType:
     """The dtype in which a parameter's update is computed."""
-    return float32 if p.dtype.bits == 16 else p.dtype
+    return p.dtype.arithmetic
 
 
 def zeros_for(p: Variable, name: str, value: float = 0.0) -> Variable:

@@ -171,7 +171,7 @@ class Variable:
     def requires_grad_(self, required: bool = True) -> Self:
         """Record operations on it for `backward`, or stop recording.  Returns itself."""
         require_flag(required, "requires_grad_")
-        if required and not self.dtype.is_float:
+        if required and not self.dtype.is_differentiable:
             raise DTypeError(f"requires_grad_: dtype must be floating-point; got {self.dtype.name}")
         self.wants_gradient = bool(required)
         if not required:

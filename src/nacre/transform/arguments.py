@@ -172,7 +172,7 @@ class Arguments:
                 self.variables[leaf] = self._add(leaf.value)
             return self.variables[leaf]
         x = as_value(leaf, self.operation)
-        if self.floats_only and not x.type.dtype.is_float:
+        if self.floats_only and not x.type.dtype.is_differentiable:
             raise DTypeError(
                 f"{self.operation}: inputs must be floating-point; got {x.type} in argument "
                 f"{n}; convert it with "

@@ -170,7 +170,7 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
 
 def _bound(x: Any) -> Any:
     found = as_value(x, "fori_loop")
-    if found.type.shape != () or found.type.dtype.kind not in "iu":
+    if found.type.shape != () or not found.type.dtype.is_integer:
         raise DTypeError(f"fori_loop: bounds must be integer scalars; got {found.type}; convert it")
     return cast(found, int64)
 

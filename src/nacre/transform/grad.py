@@ -103,7 +103,7 @@ def _require_scalar(result: Any) -> None:
         raise GradientError(
             f"grad: the result of f must be a scalar; got type {loss}; reduce it with sum() or mean(), or use jacrev"
         )
-    if not loss.dtype.is_float:
+    if not loss.dtype.is_differentiable:
         raise DTypeError(f"grad: the result of f must be floating-point; got type {loss}; convert it with `astype`")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.elementwise.apply import NUMERIC, REAL, Operation, binary, require, unary
+from nacre.api.elementwise.apply import NUMERIC, Operation, binary, require, unary
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -19,6 +19,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import DTypeError
 from nacre.ops.detach import detach
 
@@ -82,7 +83,9 @@ def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     """
     met, dtype = meet("divide", (x, y))
     require("divide", dtype, NUMERIC)
-    return pointwise.div(*operands("divide", *(met if dtype.is_float else [as_tensor(v, DEFAULT_FLOAT) for v in met])))
+    return pointwise.div(
+        *operands("divide", *(met if dtype.is_inexact else [as_tensor(v, DEFAULT_FLOAT) for v in met]))
+    )
 
 
 def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -155,11 +158,11 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
     """
     if is_scalar(y) and not is_scalar(x):
         base = as_tensor(x)
-        if base.type.dtype.is_float and y in _EXACT_POWERS:
+        if base.type.dtype.is_inexact and y in _EXACT_POWERS:
             return apart(_EXACT_POWERS[y](base), base)
     a, b = operands("pow", x, y)
     require("pow", a.type.dtype, NUMERIC)
-    if a.type.dtype.is_float:
+    if a.type.dtype.is_inexact:
         return pointwise.pow_(a, b)
     if isinstance(y, int) and y < 0:
         raise DTypeError(f"pow: the power of an integer must be at least 0; got {y}; convert x with astype")
@@ -259,7 +262,7 @@ def reciprocal(x: TensorLike, /) -> Tensor:
     >>> nc.reciprocal([1.0, 4.0])
     Tensor([1.  , 0.25], f32[2])
     """
-    return unary(_EXACT_POWERS[-1], "reciprocal", x, REAL)
+    return unary(_EXACT_POWERS[-1], "reciprocal", x, FLOATING)
 
 
 def fma(x: TensorLike, y: TensorLike, z: TensorLike, /) -> Tensor:
@@ -269,7 +272,7 @@ def fma(x: TensorLike, y: TensorLike, z: TensorLike, /) -> Tensor:
     Tensor(7., f32[])
     """
     a, b, c = operands("fma", x, y, z)
-    require("fma", a.type.dtype, REAL)
+    require("fma", a.type.dtype, FLOATING)
     return pointwise.fma(a, b, c)
 
 
@@ -322,7 +325,7 @@ def _limited(op: Operation, x: Any, bound: Any) -> Any:
 def _rounding(op: Operation, operation: str, x: TensorLike) -> Any:
     held = as_tensor(x)
     require(operation, held.type.dtype, NUMERIC)
-    return op(held) if held.type.dtype.is_float else apart(held, held)
+    return apart(held, held) if held.type.dtype.is_integer else op(held)
 
 
 def floor(x: TensorLike, /) -> Tensor:

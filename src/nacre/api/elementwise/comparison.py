@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from nacre.api.elementwise.apply import ALL, binary
+from nacre.api.elementwise.apply import binary
 from nacre.api.operands import (
     TensorLike,
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import ANY
 
 __all__ = [
     "equal",
@@ -25,7 +26,7 @@ def equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.equal([1, 2], 2)
     Tensor([False,  True], bool[2])
     """
-    return binary(pointwise.eq, "equal", x, y, ALL)
+    return binary(pointwise.eq, "equal", x, y, ANY)
 
 
 def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -34,7 +35,7 @@ def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.not_equal([1, 2], 2)
     Tensor([ True, False], bool[2])
     """
-    return binary(pointwise.ne, "not_equal", x, y, ALL)
+    return binary(pointwise.ne, "not_equal", x, y, ANY)
 
 
 def less(x: TensorLike, y: TensorLike, /) -> Tensor:

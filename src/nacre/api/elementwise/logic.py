@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nacre.api.data_types import finfo
-from nacre.api.elementwise.apply import BITS, REAL, binary, require, unary
+from nacre.api.elementwise.apply import binary, require, unary
 from nacre.api.operands import (
     TensorLike,
     apart,
@@ -18,7 +18,7 @@ from nacre.api.operands import (
 from nacre.api.primitives import pointwise
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import bool_
+from nacre.base.dtypes import BITWISE, BOOLEAN, FLOATING, INTEGRAL, NUMERIC, bool_
 
 __all__ = [
     "bitwise_and",
@@ -41,9 +41,9 @@ __all__ = [
 
 def _test(op: Any, operation: str, x: TensorLike, integers: bool) -> Any:
     held = as_tensor(x)
-    if held.type.dtype.is_float:
+    if held.type.dtype.is_inexact:
         return op(held)
-    require(operation, held.type.dtype, "iuf")
+    require(operation, held.type.dtype, NUMERIC)
     return spread(constant(integers, bool_), held.type.shape)
 
 
@@ -86,7 +86,7 @@ def signbit(x: TensorLike, /) -> Tensor:
         one = filled(held, 1.0)
         return pointwise.lt(pointwise.copysign(one, held), filled(held, 0.0))
 
-    return unary(negative, "signbit", x, REAL)
+    return unary(negative, "signbit", x, FLOATING)
 
 
 def nan_to_num(x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
@@ -98,8 +98,8 @@ def nan_to_num(x: TensorLike, /, nan: float = 0.0, posinf: float | None = None, 
     Tensor([1., 0., 9.], f32[3])
     """
     held = as_tensor(x)
-    require("nan_to_num", held.type.dtype, "iuf")
-    if not held.type.dtype.is_float:
+    require("nan_to_num", held.type.dtype, NUMERIC)
+    if held.type.dtype.is_integer:
         return apart(held, held)
     most = float(finfo(held.type.dtype).max)
     found = where(isnan(held), nan, held)
@@ -116,7 +116,7 @@ def logical_and(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.logical_and([True, True], [True, False])
     Tensor([ True, False], bool[2])
     """
-    return binary(pointwise.and_, "logical_and", x, y, "b")
+    return binary(pointwise.and_, "logical_and", x, y, BOOLEAN)
 
 
 def logical_or(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -125,7 +125,7 @@ def logical_or(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.logical_or([True, False], [False, False])
     Tensor([ True, False], bool[2])
     """
-    return binary(pointwise.or_, "logical_or", x, y, "b")
+    return binary(pointwise.or_, "logical_or", x, y, BOOLEAN)
 
 
 def logical_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -134,7 +134,7 @@ def logical_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.logical_xor([True, True], [True, False])
     Tensor([False,  True], bool[2])
     """
-    return binary(pointwise.xor, "logical_xor", x, y, "b")
+    return binary(pointwise.xor, "logical_xor", x, y, BOOLEAN)
 
 
 def logical_not(x: TensorLike, /) -> Tensor:
@@ -143,7 +143,7 @@ def logical_not(x: TensorLike, /) -> Tensor:
     >>> nc.logical_not([True, False])
     Tensor([False,  True], bool[2])
     """
-    return unary(pointwise.not_, "logical_not", x, "b")
+    return unary(pointwise.not_, "logical_not", x, BOOLEAN)
 
 
 def bitwise_and(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -152,7 +152,7 @@ def bitwise_and(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_and(6, 3)
     Tensor(2, i64[])
     """
-    return binary(pointwise.and_, "bitwise_and", x, y, BITS)
+    return binary(pointwise.and_, "bitwise_and", x, y, BITWISE)
 
 
 def bitwise_or(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -161,7 +161,7 @@ def bitwise_or(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_or(6, 3)
     Tensor(7, i64[])
     """
-    return binary(pointwise.or_, "bitwise_or", x, y, BITS)
+    return binary(pointwise.or_, "bitwise_or", x, y, BITWISE)
 
 
 def bitwise_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -170,7 +170,7 @@ def bitwise_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_xor(6, 3)
     Tensor(5, i64[])
     """
-    return binary(pointwise.xor, "bitwise_xor", x, y, BITS)
+    return binary(pointwise.xor, "bitwise_xor", x, y, BITWISE)
 
 
 def bitwise_invert(x: TensorLike, /) -> Tensor:
@@ -179,7 +179,7 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
     >>> nc.bitwise_invert(0)
     Tensor(-1, i64[])
     """
-    return unary(pointwise.not_, "bitwise_invert", x, BITS)
+    return unary(pointwise.not_, "bitwise_invert", x, BITWISE)
 
 
 def bitwise_left_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -188,7 +188,7 @@ def bitwise_left_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_left_shift(1, 3)
     Tensor(8, i64[])
     """
-    return binary(pointwise.shl, "bitwise_left_shift", x, y, "iu")
+    return binary(pointwise.shl, "bitwise_left_shift", x, y, INTEGRAL)
 
 
 def bitwise_right_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -197,4 +197,4 @@ def bitwise_right_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.bitwise_right_shift(-8, 1)
     Tensor(-4, i64[])
     """
-    return binary(pointwise.shr, "bitwise_right_shift", x, y, "iu")
+    return binary(pointwise.shr, "bitwise_right_shift", x, y, INTEGRAL)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.elementwise.apply import REAL, binary, require, unary
+from nacre.api.elementwise.apply import binary, require, unary
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
@@ -20,6 +20,7 @@ from nacre.api.operands import (
 )
 from nacre.api.primitives import pointwise
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.ops.detach import detach
 
 __all__ = [
@@ -56,7 +57,7 @@ __all__ = [
 
 
 def _real(op: Any, operation: str, x: TensorLike) -> Any:
-    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) else x, REAL)
+    return unary(op, operation, as_tensor(x, DEFAULT_FLOAT) if is_scalar(x) else x, FLOATING)
 
 
 def sqrt(x: TensorLike, /) -> Tensor:
@@ -290,7 +291,7 @@ def atan2(y: TensorLike, x: TensorLike, /) -> Tensor:
     >>> nc.atan2(0.0, 1.0)
     Tensor(0., f32[])
     """
-    return binary(pointwise.atan2, "atan2", y, x, REAL)
+    return binary(pointwise.atan2, "atan2", y, x, FLOATING)
 
 
 def copysign(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -299,7 +300,7 @@ def copysign(x: TensorLike, y: TensorLike, /) -> Tensor:
     >>> nc.copysign(2.0, -0.0)
     Tensor(-2., f32[])
     """
-    return binary(pointwise.copysign, "copysign", x, y, REAL)
+    return binary(pointwise.copysign, "copysign", x, y, FLOATING)
 
 
 def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -309,7 +310,7 @@ def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
     Tensor(5., f32[])
     """
     a, b = operands("hypot", x, y)
-    require("hypot", a.type.dtype, REAL)
+    require("hypot", a.type.dtype, FLOATING)
     if is_half(a):
         return in_single(hypot, a, b)
     zero, one = filled(a, 0.0), filled(a, 1.0)
@@ -329,7 +330,7 @@ def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
     Tensor(0.6931472, f32[])
     """
     a, b = operands("logaddexp", x, y)
-    require("logaddexp", a.type.dtype, REAL)
+    require("logaddexp", a.type.dtype, FLOATING)
     if is_half(a):
         return in_single(logaddexp, a, b)
     high, low = _ordered(a, b)

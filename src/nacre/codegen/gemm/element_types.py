@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nacre.base.dtypes import DType, bfloat16, float32
+from nacre.base.dtypes import REAL, DType, bfloat16, float32
 from nacre.base.errors import DTypeError
 from nacre.base.records import dataclass
 from nacre.native.isa import Isa
@@ -167,7 +167,7 @@ def grouped(plain: Numbers) -> Numbers:
 
 def widened(isa: Isa, dtype: DType, narrow: DType) -> Numbers:
     """How elements of a narrower dtype become factors of a product of another one; DTypeError unless that is exact."""
-    if dtype is not float32 or narrow.bits > 16 or not (narrow.is_float or narrow.is_integer):
+    if dtype is not float32 or narrow.bits > 16 or narrow not in REAL:
         raise DTypeError(
             f"contract: dtypes must be float32 and one of at most 16 bits that fits it; got {dtype.name} and "
             f"{narrow.name}; convert the operands first"

@@ -35,12 +35,12 @@ CHEAP = frozenset(
 
 def register(dtype: DType) -> str:
     """The LLVM type in which a number is held; 16-bit floating point as its bits, which every target can move."""
-    return "i16" if dtype.is_float and dtype.bits == 16 else dtype.llvm
+    return f"i{dtype.storage_bits}" if dtype.is_widened else dtype.llvm
 
 
 def memory(dtype: DType) -> str:
     """The LLVM type of a number in memory."""
-    return "i8" if dtype.kind == "b" else register(dtype)
+    return dtype.memory if dtype.is_bool else register(dtype)
 
 
 def constant(f: Function, dtype: DType, value: float | int | bool, lanes: int = 1) -> Val:

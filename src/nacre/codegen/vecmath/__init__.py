@@ -128,7 +128,7 @@ def supports(op: str, dtype: DType) -> bool:
     """Whether `apply` has the operation for operands of the dtype."""
     if op == "select":
         return True
-    if dtype.kind == "b":
+    if dtype.is_bool:
         return op in TRUTH
     if dtype.is_integer:
         return op in INTEGER or op in COMPARE
@@ -147,7 +147,7 @@ def apply(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
         raise DTypeError(f"{op}: the operation does not exist for {dtype.name}; convert the operands")
     if op == "select":
         return b.select(*args)
-    if dtype.kind == "b":
+    if dtype.is_bool:
         return TRUTH[op](*(Truth(b, a) for a in args)).v
     if dtype.is_integer:
         return apply_to_integers(b, op, args, dtype)

@@ -118,17 +118,17 @@ def convert(b: Backend, x: Value, source: DType, target: DType) -> Value:
     """x of one dtype in another; a bool is an i1 here, as it is in registers."""
     if source is target:
         return x
-    if source.kind == "b":
+    if source.is_bool:
         return from_bool(b, x, target)
     if source.is_float:
-        if target.kind == "b":
+        if target.is_bool:
             real = widen(b, x, source)
             return real.compare("une", 0.0).v
         if target.is_integer:
             return float_to_integer(widen(b, x, source), target)
         return float_to_float(x, b, source, target)
     whole = Whole(b, x)
-    if target.kind == "b":
+    if target.is_bool:
         return (~whole.equals(0)).v
     if target.is_float:
         return integer_to_float(whole, source, target)

@@ -97,7 +97,7 @@ def load(f: Function, operand: Operand, pointer: Val, place: Place, lanes: int) 
     else:
         number = place.channel if operand.kind == "channel" else f.binary("udiv", place.offset, operand.run)
         found = f.splat(f.load(f.gep(pointer, f.mul(number, operand.step), element), element), lanes)
-    return f.cast("trunc", found, "i1") if operand.dtype.kind == "b" else found
+    return f.cast("trunc", found, "i1") if operand.dtype.is_bool else found
 
 
 def _store(f: Function, value: Val, pointer: Val, place: Place) -> None:
@@ -188,7 +188,7 @@ def is_whole(b: Buffer) -> bool:
 
 def operand(b: Buffer) -> Operand | None:
     """How a buffer over (image, channel, pixel) is read, if it is."""
-    if b.dtype.is_float and b.dtype.bits == 16:
+    if b.dtype.is_widened:
         return None
     if is_whole(b):
         return Operand(b.name, b.dtype, "whole")

@@ -144,7 +144,7 @@ def _finished(
     """The launch of a product with its cluster's kernel, or None where the generator cannot write the kernel."""
     given, raw = ending.lowered.kernel, ending.product.outputs[0]
     kernel, numbers = split_constants(given)
-    if len(given.buffers) > WIDEST or any(b.dtype.bits == 16 and b.dtype.is_float for b in kernel.buffers):
+    if len(given.buffers) > WIDEST or any(b.dtype.is_widened for b in kernel.buffers):
         return None
     mine = [k for k, v in enumerate(ending.lowered.reads) if v.base is raw]
     places = [*ending.lowered.reads, *(View(literal(c), 0, ()) for c in numbers)]
@@ -224,7 +224,7 @@ def _contraction(
     def epilogue(f: Function, sums: Val, loads: list[Val]) -> list[Val]:
         values = {mine: sums}
         for (name, _, held), x in zip(operands, loads, strict=True):
-            values[name] = f.cast("trunc", x, "i1") if held.kind == "b" else x
+            values[name] = f.cast("trunc", x, "i1") if held.is_bool else x
         finished = computed(f, body, values, lanes_of(sums.ty))
         found = [finished[name] for name, _ in results]
         return [*found, sums] if keeps else found

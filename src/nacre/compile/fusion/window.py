@@ -53,7 +53,7 @@ def window_of(e: Equation) -> Window | None:
     """An equation's window where kernels are written for it: of floats, narrow, every size but the batch known."""
     image = in_planes(e.outputs[0].type if e.primitive.name.endswith("grad") else e.inputs[0].type)
     dtype, p = image.dtype, e.params
-    if not dtype.is_float or (dtype.bits == 16 and e.primitive.name == "window_max_grad"):
+    if not dtype.is_float or (dtype.is_widened and e.primitive.name == "window_max_grad"):
         return None
     if not all(isinstance(n, int) and n > 0 for n in image.shape[1:]):
         return None
@@ -127,7 +127,7 @@ def fused_prologue(fusion: Fusion, cluster: Node, e: Equation) -> FusedPrologue 
     type, view = e.inputs[0].type, fusion.views[e.inputs[0]]
     assert cluster.domain is not None
     groups = grouped(cluster.domain, type.shape)
-    if type.dtype.bits == 16 or groups is None or view.offset != 0 or not is_dense(type.shape, view.strides):
+    if type.dtype.is_widened or groups is None or view.offset != 0 or not is_dense(type.shape, view.strides):
         return None
     lowered = lower_over(fusion, cluster, "beginning", groups)
     if lowered is None or len(lowered.kernel.buffers) > WIDEST:
@@ -143,7 +143,7 @@ def fused_prologue(fusion: Fusion, cluster: Node, e: Equation) -> FusedPrologue 
 def fused_epilogue(fusion: Fusion, cluster: Node, e: Equation, keeps: bool) -> FusedEpilogue | None:
     """How a cluster ends a window; None where the generator cannot write it."""
     return (
-        None if e.outputs[0].type.dtype.bits == 16 else convolution_epilogue.fused_epilogue(fusion, cluster, e, keeps)
+        None if e.outputs[0].type.dtype.is_widened else convolution_epilogue.fused_epilogue(fusion, cluster, e, keeps)
     )
 
 

@@ -45,5 +45,5 @@ def computed(f: Function, body: Sequence[Stmt], loaded: dict[str, Val], lanes: i
         else:
             assert isinstance(s, Store)
             result = value(s.value)
-            stored[s.buffer] = f.cast("zext", result, "i8") if s.value.dtype.kind == "b" else result
+            stored[s.buffer] = f.cast("zext", result, "i8") if s.value.dtype.is_bool else result
     return stored

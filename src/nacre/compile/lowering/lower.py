@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 
 from nacre.base.dims import Size, product
-from nacre.base.dtypes import DType, float32, int64
+from nacre.base.dtypes import DType, int64
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType, row_major
 from nacre.compile.fusion.fuse import Fusion, View
@@ -427,8 +427,8 @@ class _Lowering:
         assert isinstance(low, Reduce)
         if low.op in ("argmax", "argmin"):
             return value, self.position(e)
-        if low.op in ("sum", "prod") and value.dtype.is_float and value.dtype.bits == 16:
-            return (cast(value, float32),)
+        if low.op in ("sum", "prod") and value.dtype.is_widened:
+            return (cast(value, value.dtype.arithmetic),)
         if low.op in ("sum", "prod"):
             return (cast(value, e.outputs[0].type.dtype),)
         return (value,)

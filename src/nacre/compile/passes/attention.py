@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nacre.base.dtypes import DType, float32
+from nacre.base.dtypes import DType
 from nacre.base.types import TensorType
 from nacre.compile.passes.attention_pattern import Finder, Match
 from nacre.compile.passes.simplify import own_constants
@@ -24,7 +24,7 @@ RESULTS = ("out", "mixed", "most", "total")
 
 def computed(q: TensorType) -> DType:
     """The dtype of the computation."""
-    return float32 if q.dtype.bits < 32 else q.dtype
+    return q.dtype.arithmetic
 
 
 def _attend_type(

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nacre.api import random, statistical
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.manipulation import split
 from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, view
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING, NUMERIC
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
 
@@ -57,7 +58,7 @@ SELU_SCALE: Final = 1.0507009873554804934193349852946
 def composite(operation: str, x: TensorLike, f: Callable[[Any], Any]) -> Any:
     """Apply f, in float32 to half types; the result has the dtype of x."""
     held = as_tensor(x)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     return as_tensor(f(statistical.wide_float(held)), held.type.dtype)
 
 
@@ -71,7 +72,7 @@ def relu(x: TensorLike) -> Tensor:
     Tensor([0., 2.], f32[2])
     """
     held = as_tensor(x)
-    require("relu", held.type.dtype, "iuf")
+    require("relu", held.type.dtype, NUMERIC)
     zero = filled(held, 0)
     return pointwise.select(pointwise.le(held, zero), zero, held)
 
@@ -86,7 +87,7 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
     Tensor([-0.5,  2. ], f32[2])
     """
     held = as_tensor(x)
-    require("leaky_relu", held.type.dtype, REAL)
+    require("leaky_relu", held.type.dtype, FLOATING)
     below = pointwise.le(held, filled(held, 0.0))
     return pointwise.select(below, pointwise.mul(held, filled(held, negative_slope)), held)
 
@@ -283,7 +284,7 @@ def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     if not min_val <= max_val:
         raise ArgumentError(f"hardtanh: min_val must not be above max_val; got {min_val} and {max_val}")
     held: Any = as_tensor(x)
-    require("hardtanh", held.type.dtype, "iuf")
+    require("hardtanh", held.type.dtype, NUMERIC)
     return where(held <= min_val, filled(held, min_val), where(held >= max_val, filled(held, max_val), held))
 
 
@@ -333,7 +334,7 @@ def threshold(x: TensorLike, threshold: float, value: float) -> Tensor:
     Tensor([-1.,  2.], f32[2])
     """
     held: Any = as_tensor(x)
-    require("threshold", held.type.dtype, "iuf")
+    require("threshold", held.type.dtype, NUMERIC)
     return where(held <= threshold, filled(held, value), held)
 
 

@@ -8,12 +8,13 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import few, is_whole, whole_number
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.max_pooling import Row, Windows, alone, batched, max_over
 from nacre.nn.functional.mean_pooling import mean_over
@@ -80,7 +81,7 @@ def _adaptive_max(operation: str, rank: int, x: TensorLike, output_size: Optiona
 def _adaptive_avg(operation: str, rank: int, x: TensorLike, output_size: OptionalSizes) -> Tensor:
     """Means by pooling if all windows have one size; else axis by axis, with a separate sum for each window."""
     held, single = batched(x, rank, operation)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     if is_half(held):
         return alone(in_single(partial(_adaptive_avg, operation, rank, output_size=output_size), held), single)
     spatial = held.type.shape[2:]

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from nacre.api import linear_algebra, statistical
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, filled, meet, spread
 from nacre.api.primitives import attending, pointwise, view
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import DType, bool_, int64
+from nacre.base.dtypes import FLOATING, DType, bool_, int64
 from nacre.base.errors import DTypeError, ShapeError
 from nacre.base.types import Shape, broadcast_shapes
 from nacre.nn.functional.dropouts import check_probability, kept, scaled
@@ -45,7 +45,7 @@ def scaled_dot_product_attention(
     Tensor([[2.]], f32[1, 1])
     """
     (q, k, v), dtype = meet("attention", (query, key, value))
-    require("attention", dtype, REAL)
+    require("attention", dtype, FLOATING)
     if len(q.type.shape) < 2 or q.type.shape[-1] != k.type.shape[-1] or k.type.shape[-2] != v.type.shape[-2]:
         raise ShapeError(
             f"attention: queries must be [..., L, E], keys [..., S, E] and values [..., S, F]; got {q.type}, {k.type} "

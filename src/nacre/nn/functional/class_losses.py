@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, outside, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import int64
+from nacre.base.dtypes import FLOATING, INTEGRAL, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.softmaxes import shifted_logits
 
@@ -88,7 +88,7 @@ def cross_entropy(
     Tensor(0.6931472, f32[])
     """
     logits, wanted = as_tensor(input), as_tensor(target)
-    require("cross_entropy", logits.type.dtype, REAL)
+    require("cross_entropy", logits.type.dtype, FLOATING)
     rank = len(logits.type.shape)
     if rank == 0:
         raise ShapeError("cross_entropy: logits must have an axis of classes; got shape []")
@@ -99,7 +99,7 @@ def cross_entropy(
     factors = None if weight is None else _class_weights(weight, v, axis)
     if wanted.type.dtype.is_float:
         return as_tensor(_soft(v, wanted, factors, axis, reduction, label_smoothing), logits.type.dtype)
-    require("cross_entropy", wanted.type.dtype, "iu")
+    require("cross_entropy", wanted.type.dtype, INTEGRAL)
     wanted = as_tensor(wanted, int64)
     check_target("cross_entropy", wanted, logits, axis, ignore_index)
     losses, counted = _hard(v, wanted, factors, axis, ignore_index, label_smoothing)
@@ -171,7 +171,7 @@ def nll_loss(
     Tensor(2., f32[])
     """
     logs, wanted = as_tensor(input), as_tensor(target, int64)
-    require("nll_loss", logs.type.dtype, REAL)
+    require("nll_loss", logs.type.dtype, FLOATING)
     axis = 0 if len(logs.type.shape) == 1 else 1
     check_target("nll_loss", wanted, logs, axis, ignore_index)
     v = wide_float(logs)

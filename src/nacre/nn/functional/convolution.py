@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from nacre.api import statistical
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, constant, meet
 from nacre.api.primitives import pointwise, view, winograd
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.max_pooling import Sizes, alone, batched, sizes
 
@@ -84,7 +85,7 @@ def conv2d(
     (1, 1, 2, 2)
     """
     (images, filters), dtype = meet("conv2d", (x, weight))
-    require("conv2d", dtype, REAL)
+    require("conv2d", dtype, FLOATING)
     images, single = batched(images, 2, "conv2d", "images")
     shape = filters.type.shape
     if len(shape) != 4:
@@ -146,7 +147,7 @@ def conv_transpose2d(
     """
     operation = "conv_transpose2d"
     (images, filters), dtype = meet(operation, (x, weight))
-    require(operation, dtype, REAL)
+    require(operation, dtype, FLOATING)
     images, single = batched(images, 2, operation, "images")
     steps, spacing = pair(stride, operation, "stride"), pair(dilation, operation, "dilation")
     more, margin = pair(output_padding, operation, "output_padding"), pair(padding, operation, "padding")
@@ -208,7 +209,7 @@ def conv3d(
     (1, 1, 2, 2, 2)
     """
     (given, filters), dtype = meet("conv3d", (x, weight))
-    require("conv3d", dtype, REAL)
+    require("conv3d", dtype, FLOATING)
     volumes, single = batched(statistical.wide_float(given), 3, "conv3d", "volumes")
     filters = statistical.wide_float(filters)
     if filters.type.rank != 5:
@@ -269,7 +270,7 @@ def conv_transpose3d(
     """
     operation = "conv_transpose3d"
     (given, filters), dtype = meet(operation, (x, weight))
-    require(operation, dtype, REAL)
+    require(operation, dtype, FLOATING)
     volumes, single = batched(statistical.wide_float(given), 3, operation, "volumes")
     filters = statistical.wide_float(filters)
     batch, channels, depth, height, width = volumes.type.shape

@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from nacre.api import random
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, apart, as_tensor, filled, settled_number
 from nacre.api.primitives import pointwise, view
 from nacre.api.searching import where
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.activation import SELU_ALPHA, SELU_SCALE, composite
 
@@ -78,7 +79,7 @@ def _dropped(
     """x with elements, or everything before the `inner` last axes, kept or set to zero."""
     p = check_probability(operation, p)
     held = as_tensor(x)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     shape = held.type.shape
     if inner is not None and len(shape) not in (inner + 1, inner + 2):
         raise ShapeError(f"{operation}: the rank must be {inner + 1} or {inner + 2}; got {held.type}")
@@ -137,7 +138,7 @@ def feature_alpha_dropout(x: TensorLike, p: float = 0.5, training: bool = False)
 def _alpha_dropped(operation: str, x: TensorLike, p: float, training: bool, leading: int | None) -> Tensor:
     p = check_probability(operation, p)
     held = as_tensor(x)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     if not training or p == 0.0:
         return apart(held, held)
     low = -SELU_ALPHA * SELU_SCALE

@@ -10,7 +10,7 @@ import numpy as np
 
 from nacre.api.creation import zeros_like
 from nacre.api.elementwise import arithmetic as f
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.elementwise.logic import isnan
 from nacre.api.indexing import take
 from nacre.api.manipulation import permute_dims, reshape
@@ -21,7 +21,7 @@ from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
-from nacre.base.dtypes import int64
+from nacre.base.dtypes import FLOATING, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.runtime.buffer import require_room
 
@@ -89,7 +89,7 @@ def _check(held: Tensor, places: Tensor, mode: str, padding_mode: str) -> None:
         )
     if any(n == 0 for n in held.type.shape[2:]):
         raise ShapeError(f"grid_sample: the image must have pixels; got {held.type}")
-    require("grid_sample", held.type.dtype, REAL)
+    require("grid_sample", held.type.dtype, FLOATING)
     if places.type.dtype is not held.type.dtype:
         raise DTypeError(
             f"grid_sample: input and grid must have one dtype; got {held.type} and {places.type}; convert one of them "
@@ -194,7 +194,7 @@ def affine_grid(theta: TensorLike, size: Sequence[int], align_corners: bool = Fa
         )
     if min(wanted) < 1:
         raise ArgumentError(f"affine_grid: sizes must be above 0; got {list(wanted)}")
-    require("affine_grid", held.type.dtype, REAL)
+    require("affine_grid", held.type.dtype, FLOATING)
     require_room(int(product(wanted[2:])) * (2 * rank + 1) * 8)
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in wanted[2:]]
     if not align_corners:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.indexing import take_along_axis
 from nacre.api.manipulation import concat, pad, stack
 from nacre.api.operands import TensorLike, as_tensor, constant, filled, numbers, outside
@@ -16,7 +16,7 @@ from nacre.api.statistical import cumulative_sum, wide_float
 from nacre.api.statistical import sum as sum_
 from nacre.api.tensor import Tensor
 from nacre.api.utility import any as any_
-from nacre.base.dtypes import int64
+from nacre.base.dtypes import FLOATING, int64
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.activation import logsigmoid
 from nacre.nn.functional.class_losses import check_target, picked, reduced
@@ -34,7 +34,7 @@ __all__ = [
 def _rows(operation: str, input: TensorLike) -> tuple[Any, Any, bool]:
     """The input, the same as [N, C] in at least float32, and whether it was a single row."""
     held = as_tensor(input)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     rank = len(held.type.shape)
     if rank not in (1, 2):
         raise ShapeError(f"{operation}: the input must be [N, C] or [C]; got {held.type}")
@@ -116,7 +116,7 @@ def multilabel_soft_margin_loss(
     Tensor(0.6931472, f32[])
     """
     held = as_tensor(input)
-    require("multilabel_soft_margin_loss", held.type.dtype, REAL)
+    require("multilabel_soft_margin_loss", held.type.dtype, FLOATING)
     x: Any = wide_float(held)
     t: Any = as_tensor(target, x.type.dtype)
     if t.type.shape != x.type.shape or not x.type.shape:
@@ -154,7 +154,7 @@ def ctc_loss(
     Tensor(0.5, f32[])
     """
     held = as_tensor(log_probs)
-    require("ctc_loss", held.type.dtype, REAL)
+    require("ctc_loss", held.type.dtype, FLOATING)
     if len(held.type.shape) not in (2, 3):
         raise ShapeError(f"ctc_loss: log_probs must be [T, N, C] or [T, C]; got {held.type}")
     single = len(held.type.shape) == 2

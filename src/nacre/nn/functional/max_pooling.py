@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nacre.api.creation import zeros
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.indexing import index_update
 from nacre.api.operands import TensorLike, as_tensor, filled, numbers
 from nacre.api.primitives import picking, pointwise, sorting, view, window
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import product
-from nacre.base.dtypes import float64, int64
+from nacre.base.dtypes import FLOATING, float64, int64
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.ops.detach import detach
 from nacre.trace.value import is_concrete
@@ -161,7 +161,7 @@ def _places(x: Any, w: Windows) -> Any:
 
     Positions are float64 numbers, which are exact below 2^53.
     """
-    require("max_pool", x.type.dtype, REAL)
+    require("max_pool", x.type.dtype, FLOATING)
     wide = detach(as_tensor(x, float64))
     count = product(x.type.shape[2:])
     place = view.broadcast(

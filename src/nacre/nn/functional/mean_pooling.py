@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, filled, in_single, is_half
 from nacre.api.primitives import pointwise, view, window
 from nacre.api.slope import power_root, root
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError
 from nacre.nn.functional.max_pooling import Margins, Row, Sizes, Windows, alone, batched, pick, planes
 
@@ -33,7 +34,7 @@ def mean_over(
     divisor_override: int | None = None,
 ) -> Any:
     """The sums of a batch's windows times the reciprocal of the count, or divided by it where counts differ."""
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     if is_half(held):
         return in_single(
             partial(mean_over, operation, w=w, count_include_pad=count_include_pad, divisor_override=divisor_override),
@@ -148,7 +149,7 @@ def _lp_pool(
     if not p:
         raise ArgumentError(f"{operation}: norm_type must not be 0; got {p}")
     held, single = batched(x, rank, operation)
-    require(operation, held.type.dtype, REAL)
+    require(operation, held.type.dtype, FLOATING)
     if is_half(held):
         whole = partial(_lp_pool, operation, rank, p=p, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode)
         return alone(in_single(whole, held), single)

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from nacre.api.data_types import finfo
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, filled, scalar, spread
 from nacre.api.primitives import pointwise, reduce, view, window
 from nacre.api.slope import power_root, root
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
 from nacre.base.dims import Size, product
-from nacre.base.dtypes import DType
+from nacre.base.dtypes import FLOATING, DType
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.nn.functional.activation import composite
@@ -125,7 +125,7 @@ def rms_norm(
     if not shape or held.type.shape[rank - len(shape) :] != shape:
         raise ShapeError(f"rms_norm: the shape must end in {list(shape)}; got {list(held.type.shape)}")
     axes = tuple(range(rank - len(shape), rank))
-    require("rms_norm", held.type.dtype, REAL)
+    require("rms_norm", held.type.dtype, FLOATING)
     least = float(finfo(held.type.dtype).eps) if eps is None else eps
 
     def compute(v: Any) -> Any:

@@ -12,7 +12,7 @@ from nacre.api.searching import where
 from nacre.api.slope import with_slope
 from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
-from nacre.base.dtypes import DType, float32
+from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, DTypeError, ShapeError
 from nacre.base.types import broadcast_shapes
 from nacre.nn.functional.activation import positive, soft_tail
@@ -59,7 +59,7 @@ def _pairwise(
     dtype: DType = a.type.dtype
     if not dtype.is_float:
         raise DTypeError(f"{operation}: the dtype must be floating-point; got {dtype.name}")
-    wide = float32 if dtype.bits == 16 else dtype
+    wide = dtype.arithmetic
     found = f(as_tensor(a, wide), as_tensor(b, wide))
     if weight is not None:
         found = pointwise.mul(found, _spread(operation, weight, found))

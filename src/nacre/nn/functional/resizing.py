@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from nacre.api.creation import zeros
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.indexing import take
 from nacre.api.operands import TensorLike, apart, as_tensor, constant
 from nacre.api.primitives import pointwise, view
 from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
 from nacre.base.arguments import whole_numbers
+from nacre.base.dtypes import FLOATING
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.nn.functional.adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from nacre.nn.functional.max_pooling import Sizes, batched, sizes
@@ -139,7 +140,7 @@ def interpolate(
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](held, counts)
     if mode not in ("nearest", "nearest-exact"):
-        require("interpolate", held.type.dtype, REAL)
+        require("interpolate", held.type.dtype, FLOATING)
     wide = wide_float(held)
     for k, (length, count, step) in enumerate(zip(spatial, counts, steps, strict=True)):
         wide = _resized(wide, k + 2, _taps(mode, length, count, step, bool(align_corners)))

@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from nacre.api import random, searching
-from nacre.api.elementwise.apply import REAL, require
+from nacre.api.elementwise.apply import require
 from nacre.api.operands import TensorLike, as_tensor, filled
 from nacre.api.primitives import pointwise, reduce, view
 from nacre.api.statistical import wide_float
 from nacre.api.tensor import Tensor
+from nacre.base.dtypes import FLOATING
 from nacre.base.types import normal_axis
 from nacre.nn.functional.activation import composite
 from nacre.nn.functional.linear_maps import one_hot
@@ -86,7 +87,7 @@ def softmin(x: TensorLike, dim: int = -1) -> Tensor:
     Tensor([0.5, 0.5], f32[2])
     """
     held = as_tensor(x)
-    require("softmin", held.type.dtype, REAL)
+    require("softmin", held.type.dtype, FLOATING)
     return softmax(pointwise.neg(held), dim)
 
 
@@ -100,7 +101,7 @@ def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim
     1.0
     """
     held = as_tensor(logits)
-    require("gumbel_softmax", held.type.dtype, REAL)
+    require("gumbel_softmax", held.type.dtype, FLOATING)
     at = normal_axis(dim, len(held.type.shape), "gumbel_softmax")
 
     def compute(v: Any) -> Any:
@@ -140,7 +141,7 @@ def log_softmax(x: TensorLike, dim: int = -1) -> Tensor:
     Tensor([-0.6931472, -0.6931472], f32[2])
     """
     held = as_tensor(x)
-    require("log_softmax", held.type.dtype, REAL)
+    require("log_softmax", held.type.dtype, FLOATING)
     at = normal_axis(dim, len(held.type.shape), "log_softmax")
     v = wide_float(held)
     moved, total = shifted_logits(v, at)
