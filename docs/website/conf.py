@@ -73,6 +73,14 @@ def mark_pictures(app: Any, tree: nodes.document) -> None:
         shown_in_one = {"only-light", "only-dark"} & set(image["classes"])
         if file.is_file() and not shown_in_one and not follows_the_mode(file):
             image["classes"].append("on-paper")
+        if file.suffix == ".svg" and file.is_file() and "monospace" in file.read_text(encoding="utf-8"):
+            image["classes"].append("of-text")  # too small to read where a whole line fits a phone
+
+
+def mend_dashes(_: Any, tree: nodes.document) -> None:
+    """Put a dash between a parameter and its description; Sphinx writes two hyphens."""
+    for text in tree.findall(lambda node: isinstance(node, nodes.Text) and str(node) == " -- "):
+        text.parent.replace(text, nodes.Text(" – "))
 
 
 def mend_returns(app: Any, page: str, _: str, context: dict[str, Any], __: Any) -> None:
@@ -117,4 +125,5 @@ def setup(app: Any) -> None:
         app.connect("viewcode-follow-imported", home)
         app.connect("html-page-context", mend_returns)
     app.connect("doctree-read", mark_pictures)
+    app.connect("doctree-read", mend_dashes)
     app.connect("html-page-context", mend_tables)

@@ -102,6 +102,11 @@ def test_einsum(text: str, shapes: list[tuple[int, ...]]) -> None:
     np.testing.assert_allclose(nc.einsum(text, *map(nc.tensor, xs)).numpy(), np.einsum(text, *xs), rtol=1e-5, atol=1e-5)
 
 
+def test_einsum_names_the_letter_of_two_sizes() -> None:
+    with pytest.raises(nc.ShapeError, match=r"got 3 and 2 for 'j' \(operands 'ij' \(2, 3\) and 'jk' \(2, 3\)\); change"):
+        nc.einsum("ij,jk->ik", nc.ones((2, 3)), nc.ones((2, 3)))
+
+
 def test_other_products() -> None:
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(2, 3, 4)).astype(np.float32), rng.normal(size=(4, 3, 5)).astype(np.float32)

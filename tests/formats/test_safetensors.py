@@ -164,6 +164,11 @@ def test_values_that_are_not_tensors_are_named(tmp_path: Path) -> None:
             nc.save({"a": value}, tmp_path / "x.safetensors")
 
 
+def test_a_module_is_saved_by_its_state(tmp_path: Path) -> None:
+    with pytest.raises(nc.Error, match=r"mapping; got a Linear; write save\(x\.state_dict\(\), path\)"):
+        nc.save(nn.Linear(2, 2), tmp_path / "a.safetensors")
+
+
 def test_files_of_another_format_are_named(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones(2))
     with pytest.raises(ArgumentError, match=r"begins with b'.x93NUMPY.*; read it with nc.asarray\(np.load\(path\)\)"):

@@ -151,7 +151,7 @@ def ones_like(x: TensorLike, /, dtype: Any = None) -> Tensor:
 
 
 def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, dtype: Any = None) -> Tensor:
-    """start, start + step, … below stop; `arange(n)` is 0 … n − 1.
+    """The numbers start, start + step, … below stop; `arange(n)` is 0 … n − 1.
 
     A symbolic size is allowed as stop when start is 0 and step is 1.  Raises DTypeError if a number does not fit an
     integer dtype.  Raises ArgumentError for a step of 0 and for numbers that are not finite.
@@ -209,7 +209,7 @@ def _wrapped(value: float, dtype: DType) -> float:
 
 
 def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True) -> Tensor:
-    """num numbers evenly spaced from start to stop, each rounded once.
+    """Evenly spaced numbers from start to stop, `num` of them, each rounded once.
 
     Raises DTypeError if a number does not fit an integer dtype; `astype` truncates fractions.
 

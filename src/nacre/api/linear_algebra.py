@@ -226,7 +226,13 @@ def _pair(a: Any, la: str, b: Any, lb: str, later: str, dtype: DType) -> tuple[A
     b, lb = _alone(b, lb, la + later, dtype)
     shared = [c for c in la if c in lb]
     for c in shared:
-        _inner("einsum", a, b, la.index(c), lb.index(c))
+        one, other = a.type.shape[la.index(c)], b.type.shape[lb.index(c)]
+        if one != other:
+            raise ShapeError(
+                f"einsum: a letter must have one size; got {one} and {other} for {c!r} "
+                f"(operands {la!r} {show_shape(a.type.shape)} and {lb!r} {show_shape(b.type.shape)}); "
+                "change the letters, or transpose one operand"
+            )
     batch = [c for c in shared if c in later]
     summed = [c for c in shared if c not in later]
     free_a, free_b = [c for c in la if c not in shared], [c for c in lb if c not in shared]

@@ -93,7 +93,9 @@ class DataLoader:
 
     def _check(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> None:
         if self.batch_size < 1:
-            raise ArgumentError(f"DataLoader: batch_size must be positive; got {self.batch_size}")
+            raise ArgumentError(
+                f"DataLoader: batch_size must be positive; got {self.batch_size}; for batches of one item pass 1"
+            )
         if self.num_workers < 0 or self.prefetch_factor < 1 or self.timeout < 0:
             raise ArgumentError(
                 "DataLoader: num_workers and timeout must not be negative, and prefetch_factor must be positive; got "

@@ -23,7 +23,16 @@ from nacre.api.tensor import Tensor
 from nacre.base import dtypes
 from nacre.base.dims import Size
 from nacre.base.dtypes import DType
-from nacre.base.errors import ArgumentError, DTypeError, Error, ShapeError, UnexpectedFolder, file_error, reason
+from nacre.base.errors import (
+    ArgumentError,
+    DTypeError,
+    Error,
+    KindError,
+    ShapeError,
+    UnexpectedFolder,
+    file_error,
+    reason,
+)
 from nacre.base.records import dataclass
 from nacre.formats.npy import MAGIC
 from nacre.interpret.evaluate import from_numpy, to_numpy
@@ -72,6 +81,10 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
     >>> {k: v.shape for k, v in nc.load("linear.safetensors").items()}
     {'bias': (2,), 'weight': (2, 3)}
     """
+    if hasattr(tensors, "state_dict"):
+        raise KindError(
+            f"save: tensors must be a mapping; got a {type(tensors).__name__}; write save(x.state_dict(), path)"
+        )
     held: dict[str, np.ndarray] = {}
     for name, tensor in cast("Mapping[object, Any]", tensors).items():
         if not isinstance(name, str) or name == "__metadata__":
