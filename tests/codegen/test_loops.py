@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.run_loops import ISAS, check, compiled, execute, numbers
+from kernel.marks import marked
 from kernel.sample import Chance
 from nacre.base.dims import Dim, evaluate
 from nacre.base.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
-from nacre.base.errors import CompileError
 from nacre.codegen import vecmath
 from nacre.codegen.loops.kernel import generate
 from nacre.kernel.ast import (
@@ -20,7 +20,6 @@ from nacre.kernel.ast import (
     Alloc,
     Apply,
     Buffer,
-    Call,
     Const,
     Expr,
     For,
@@ -40,7 +39,6 @@ from nacre.kernel.ast import (
     index_mul,
     size_expr,
 )
-from nacre.kernel.schedule import default, unroll
 from nacre.native.isa import BY_NAME
 
 N, M, S = Dim.symbol("N"), Dim.symbol("M"), Dim.symbol("S")
@@ -67,7 +65,7 @@ def pointwise(name: str, args: list[DType], result: DType, f: object) -> Kernel:
     ins = tuple(Buffer(f"x{k}", d, (N,)) for k, d in enumerate(args))
     out = Buffer("y", result, (N,))
     value = f(*(at(b, "i") for b in ins))  # type: ignore[operator]
-    return default(Kernel(name, ins, (out,), (loop("i", N, Store("y", idx("i"), value)),)))
+    return marked(Kernel(name, ins, (out,), (loop("i", N, Store("y", idx("i"), value)),)))
 
 
 OPERATIONS_HERE = (
@@ -123,7 +121,7 @@ def copy(shape: tuple[object, ...], strides: tuple[object, ...] | None, dtype: D
     body: Stmt = Store("y", idx(*names), at(x, *names))
     for name, size in reversed(list(zip(names, shape, strict=True))):
         body = loop(name, size, body)
-    return default(Kernel("copy", (x,), (y,), (body,)))
+    return marked(Kernel("copy", (x,), (y,), (body,)))
 
 
 @given(n=small, m=sizes, cut=cuts, dtype=st.sampled_from((float32, float64, uint8, bool_, bfloat16)))
@@ -171,7 +169,7 @@ def test_tiles(dtype: DType) -> None:
     x, z = Buffer("x", dtype, (3, N, M), (M * N, 1, N)), Buffer("z", dtype, (3, N, M))
     w, y = Buffer("w", dtype, (M,)), Buffer("y", dtype, (3, N, M))
     value = apply("add", apply("mul", at(x, "a", "i", "j"), at(w, "j")), at(z, "a", "i", "j"))
-    kernel = default(
+    kernel = marked(
         Kernel(
             "permuted",
             (x, z, w),
@@ -208,11 +206,11 @@ def test_reshape_indices_are_affine() -> None:
     x, y = Buffer("x", float32, (N, 6, 8)), Buffer("y", float32, (N, 48))
     j = Index("j")
     value = at(x, "i", apply("idiv", j, const(8)), apply("rem", j, const(8)))
-    split = default(Kernel("split", (x,), (y,), (loop("i", N, loop("j", 48, Store("y", idx("i", "j"), value))),)))
+    split = marked(Kernel("split", (x,), (y,), (loop("i", N, loop("j", 48, Store("y", idx("i", "j"), value))),)))
     check(split, [numbers((5, 6, 8), float32)], {"N": 5}, [3])
     flat = index_add(index_mul(Index("a"), const(8)), Index("b"))
     back = at(y, "i", flat)
-    merge = default(
+    merge = marked(
         Kernel("merge", (y,), (x,), (loop("i", N, loop("a", 6, loop("b", 8, Store("x", idx("i", "a", "b"), back)))),))
     )
     check(merge, [numbers((5, 48), float32)], {"N": 5}, [3])
@@ -227,7 +225,7 @@ REDUCED += [("any", bool_), ("all", bool_), ("sum", int64), ("max", int64)]
 def rows(op: str, dtype: DType) -> Kernel:
     x, y = Buffer("x", dtype, (N, M)), Buffer("y", dtype, (N,))
     s = Buffer("s", dtype, ())
-    return default(
+    return marked(
         Kernel(
             f"rows_{op}_{dtype}",
             (x,),
@@ -248,7 +246,7 @@ def rows(op: str, dtype: DType) -> Kernel:
 def columns(op: str, dtype: DType) -> Kernel:
     x, y = Buffer("x", dtype, (N, M)), Buffer("y", dtype, (M,))
     s = Buffer("s", dtype, ())
-    return default(
+    return marked(
         Kernel(
             f"columns_{op}_{dtype}",
             (x,),
@@ -297,7 +295,7 @@ def chosen(op: str, dtype: DType, by_column: bool) -> Kernel:
     over, out = ("i", "j") if by_column else ("j", "i")
     fold = Accumulate(op, ("s", "k"), (at(x, "i", "j"), Index(over)))
     extents = {"i": N, "j": M}
-    return default(
+    return marked(
         Kernel(
             f"{op}_{dtype}",
             (x,),
@@ -344,7 +342,7 @@ def test_whole_sum_and_several_accumulators() -> None:
         Accumulate("sum", ("s3",), (cast(apply("gt", v, const(0.0, float32)), int64),)),
     )
     body = (*map(Alloc, s), loop("i", N, *folds), *(Store(b.name, (), at(t)) for b, t in zip(outs, s, strict=True)))
-    kernel = default(Kernel("several", (x,), outs, body))
+    kernel = marked(Kernel("several", (x,), outs, body))
     for n in (0, 1, 17, 300, 513):
         check(kernel, [numbers((n,), float32, n, special=False)], {"N": n})
 
@@ -361,7 +359,7 @@ def test_absent_rounds() -> None:
         loop("j", M, If(at(c, "i", "j"), folds)),
         Store("y", idx("i"), apply("sub", at(s), at(t))),
     )
-    for kernel in (default(Kernel("absent", (x, c), (y,), (nest,))), Kernel("absent", (x, c), (y,), (nest,))):
+    for kernel in (marked(Kernel("absent", (x, c), (y,), (nest,))), Kernel("absent", (x, c), (y,), (nest,))):
         for m in (1, 9, 40, 300):
             check(kernel, [numbers((3, m), float32, m), numbers((3, m), bool_)], {"N": 3, "M": m}, [1])
 
@@ -373,7 +371,7 @@ def softmax(dtype: DType = float32) -> Kernel:
     x, y = Buffer("x", dtype, (N, M)), Buffer("y", dtype, (N, M))
     m, s = Buffer("m", dtype, ()), Buffer("s", dtype, ())
     e = Local("e", dtype)
-    return default(
+    return marked(
         Kernel(
             "softmax",
             (x,),
@@ -409,7 +407,7 @@ def test_softmax(dtype: DType) -> None:
 def test_scratch_row() -> None:
     x, y = Buffer("x", float32, (N, M)), Buffer("y", float32, (N, M))
     row, s = Buffer("row", float32, (M,)), Buffer("s", float32, ())
-    kernel = default(
+    kernel = marked(
         Kernel(
             "centre",
             (x,),
@@ -463,7 +461,7 @@ def test_bounds_that_are_known(dtype: DType, bound: float) -> None:
 @settings(max_examples=30, deadline=None)
 def test_gather(n: int, m: int, cut: list[int], kind: DType) -> None:
     table, i, y = Buffer("t", float32, (50, N)), Buffer("i", kind, (M,)), Buffer("y", float32, (M, N))
-    rows_ = default(
+    rows_ = marked(
         Kernel(
             "take",
             (table, i),
@@ -475,7 +473,7 @@ def test_gather(n: int, m: int, cut: list[int], kind: DType) -> None:
     (found,) = check(rows_, [numbers((50, n), float32), picks], {"N": n, "M": m}, cut)
     assert found.shape == (m, n)
     flat, z = Buffer("t", float32, (50,)), Buffer("z", float32, (M,))
-    each = default(
+    each = marked(
         Kernel("take1", (flat, i), (z,), (loop("a", M, Store("z", idx("a"), at(flat, cast(at(i, "a"), int64)))),))
     )
     check(each, [numbers((50,), float32), picks], {"M": m}, cut)
@@ -484,7 +482,7 @@ def test_gather(n: int, m: int, cut: list[int], kind: DType) -> None:
 def test_scatter_adds_in_order() -> None:
     y, i, v = Buffer("y", float32, (20, N)), Buffer("i", int64, (M,)), Buffer("v", float32, (M, N))
     place = (cast(at(i, "a"), int64), Index("b"))
-    kernel = default(
+    kernel = marked(
         Kernel(
             "scatter",
             (i, v),
@@ -502,7 +500,7 @@ def test_guarded_loads_do_not_fault() -> None:
     i = Index("i")
     inside = apply("and", apply("ge", i, const(3)), apply("lt", i, index_add(size_expr(M), const(3))))
     shifted = at(x, apply("sub", i, const(3)))
-    kernel = default(
+    kernel = marked(
         Kernel(
             "pad",
             (x,),
@@ -524,8 +522,8 @@ def test_scan(n: int, m: int, cut: list[int]) -> None:
         Store("s", (), Local("v", float32)),
         Store("y", idx("i", "j"), Local("v", float32)),
     )
-    by_row = default(Kernel("cumsum_rows", (x,), (y,), (loop("i", N, Alloc(s), loop("j", M, *step)),)))
-    by_column = default(Kernel("cumsum_columns", (x,), (y,), (loop("j", M, Alloc(s), loop("i", N, *step)),)))
+    by_row = marked(Kernel("cumsum_rows", (x,), (y,), (loop("i", N, Alloc(s), loop("j", M, *step)),)))
+    by_column = marked(Kernel("cumsum_columns", (x,), (y,), (loop("j", M, Alloc(s), loop("i", N, *step)),)))
     data = numbers((n, m), float32, special=False)
     (first,) = check(by_row, [data], {"N": n, "M": m}, cut)
     (second,) = check(by_column, [data], {"N": n, "M": m}, cut)
@@ -547,7 +545,7 @@ def along_rows(dtype: DType) -> Kernel:
         Store("z", idx("i", "j"), apply("sub", at(carry), at(x, "i", "j"))),
     )
     start = Store("carry", (), const(-0.0, dtype))
-    return default(Kernel("along", (x, w), (y, z), (loop("i", N, Alloc(carry), start, body),)))
+    return marked(Kernel("along", (x, w), (y, z), (loop("i", N, Alloc(carry), start, body),)))
 
 
 @given(n=st.integers(0, 70), m=st.integers(0, 70), cut=cuts, dtype=st.sampled_from((float32, float64, bfloat16, int64)))
@@ -556,29 +554,11 @@ def test_running_sums_of_rows(n: int, m: int, cut: list[int], dtype: DType) -> N
     check(along_rows(dtype), [numbers((n, m), dtype), numbers((m,), dtype)], {"N": n, "M": m}, cut)
 
 
-@pytest.mark.parametrize("m", [0, 1, 3, 4, 9])
-def test_unrolled_rounds(m: int) -> None:
-    x, y = Buffer("x", float32, (M, N)), Buffer("y", float32, (M, N))
-    s = Buffer("s", float32, ())
-    step = (
-        Let("v", apply("add", at(s), at(x, "j", "i"))),
-        Store("s", (), Local("v", float32)),
-        Store("y", idx("j", "i"), Local("v", float32)),
-    )
-    kernel = default(Kernel("unrolled", (x,), (y,), (loop("i", N, Alloc(s), loop("j", M, *step)),)))
-    data = numbers((m, 5), float32, special=False)
-    (plain,) = check(kernel, [data], {"N": 5, "M": m})
-    (found,) = check(unroll(kernel, "j", 4), [data], {"N": 5, "M": m})
-    assert np.array_equal(found, plain) and np.array_equal(found, np.cumsum(data, 0, dtype=np.float32))
-    texts = [generate(k, BY_NAME[ISAS[0]]).text for k in (kernel, unroll(kernel, "j", 4))]
-    assert texts[1].count("fadd") == 5 * texts[0].count("fadd")
-
-
 def test_while() -> None:
     """Euclid's algorithm: the rounds leave their loops at different times, so it stays scalar."""
     x, y, z = (Buffer(n, int64, (N,)) for n in "xyz")
     a, b = Buffer("a", int64, ()), Buffer("b", int64, ())
-    kernel = default(
+    kernel = marked(
         Kernel(
             "gcd",
             (x, y),
@@ -614,7 +594,7 @@ def test_uniform_condition_with_state() -> None:
     x, y = Buffer("x", float32, (N, M)), Buffer("y", float32, (N, M))
     s = Buffer("s", float32, ())
     odd = apply("eq", apply("rem", Index("i"), const(2)), const(1))
-    kernel = default(
+    kernel = marked(
         Kernel(
             "switch",
             (x,),
@@ -646,7 +626,7 @@ def test_window() -> None:
     row = index_add(index_mul(Index("h"), const(2)), Index("a"))
     column = index_add(index_mul(Index("w"), const(2)), Index("b"))
     v = at(x, "n", row, column)
-    kernel = default(
+    kernel = marked(
         Kernel(
             "pool",
             (x,),
@@ -733,16 +713,10 @@ def test_equal_expressions_are_computed_once() -> None:
     assert body.count("sqrt") == 1 and body.count("load") == 1
 
 
-def test_calls_are_refused() -> None:
-    kernel = Kernel("k", (), (Buffer("y", float32, (4,)),), (Call("contract", (), ("y",)),))
-    with pytest.raises(CompileError, match="must be a loop nest"):
-        compiled(kernel, ISAS[0])
-
-
 @given(seed=st.integers(0, 100_000), n=small, m=st.sampled_from((0, 1, 5, 16, 19, 40)), cut=cuts)
 @settings(max_examples=30, deadline=None)
 def test_random_kernels(seed: int, n: int, m: int, cut: list[int]) -> None:
-    kernel = default(Chance(seed).kernel())
+    kernel = marked(Chance(seed).kernel())
     shapes = {"N": n, "M": m}
     inputs = []
     for k, b in enumerate(kernel.inputs):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernel.marks import marked
 from kernel.sample import softmax
 from nacre.base.errors import ArgumentError, GraphError
 from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Kernel
 from nacre.kernel.order import tree
-from nacre.kernel.schedule import default
 from nacre.kernel.text import parse
 
 RNG = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def test_sum_is_the_tree() -> None:
 
 def test_softmax() -> None:
     x = RNG.standard_normal((3, 50)).astype(np.float32)
-    for k in (softmax(), default(softmax())):
+    for k in (softmax(), marked(softmax())):
         (y,) = run(k, [x], {"N": 3, "M": 50})
         e = np.exp(x - x.max(1, keepdims=True))
         assert np.allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)

@@ -13,8 +13,8 @@ from nacre.base.dims import Dim
 from nacre.base.dtypes import float32
 from nacre.codegen.loops import oracle
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, For, If, Index, Kernel, Load, Store, apply, const, statements
-from nacre.kernel.check import verify
 from nacre.kernel.loop_partition import MOST, long_lanes, partition_loops
+from nacre.kernel.verify import verify
 from nacre.ops.view import clamp
 
 I, J = Index("i"), Index("j")

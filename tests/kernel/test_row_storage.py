@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from codegen.run_loops import check, numbers
+from kernel.marks import marked
 from nacre.base.dtypes import float32
 from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Alloc, Kernel, statements
-from nacre.kernel.check import verify
 from nacre.kernel.row_storage import kept_in_results
-from nacre.kernel.schedule import default
 from nacre.kernel.text import parse
+from nacre.kernel.verify import verify
 
 SHARES = """\
 kernel s(x: f32[N, M], z: f32[N, M]) -> (y: f32[N, M]{strides}, w: f32[N, M]):
@@ -31,7 +31,7 @@ PLAIN = "      w[i, k] = mul(r[k], x[i, k])\n      y[i, k] = mul(r[k], t)"
 
 
 def kernel(last: str = PLAIN, strides: str = "") -> Kernel:
-    return default(parse(SHARES.format(last=last, strides=strides)))
+    return marked(parse(SHARES.format(last=last, strides=strides)))
 
 
 def rows(k: Kernel) -> int:

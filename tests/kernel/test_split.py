@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.run_loops import ISAS, canonical, execute, numbers
+from kernel.marks import marked
 from nacre.base.dtypes import DType, float32, float64, int32
 from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Kernel
-from nacre.kernel.check import verify
-from nacre.kernel.schedule import default
 from nacre.kernel.split import split
 from nacre.kernel.text import parse
+from nacre.kernel.verify import verify
 
 SUM = """\
 kernel s(x: {t}[N]) -> (y: {t}[], z: {t}[]):
@@ -38,7 +38,7 @@ kernel c(x: f32[N, 5]) -> (y: f32[5]):
 
 
 def halves(text: str) -> tuple[Kernel, tuple[Kernel, Kernel]]:
-    whole = default(parse(text))
+    whole = marked(parse(text))
     found = split(whole, 8)
     assert found is not None
     for k in found:

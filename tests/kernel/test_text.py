@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.marks import marked
 from kernel.sample import Chance, M, N, softmax
 from nacre.base.dims import Dim
 from nacre.base.dtypes import bool_, float32, int32, int64
 from nacre.base.errors import GraphError
-from nacre.kernel.ast import Alloc, Buffer, Call, Const, Extent, For, If, Index, Kernel, Let, Load, Stmt, Store, While
+from nacre.kernel.ast import Alloc, Buffer, Const, Extent, For, If, Index, Kernel, Let, Load, Stmt, Store, While
 from nacre.kernel.ast import apply as op
-from nacre.kernel.schedule import default
 from nacre.kernel.text import parse, show
 
 
 def test_softmax_reads_well() -> None:
-    assert show(default(softmax())) == textwrap.dedent("""\
+    assert show(marked(softmax())) == textwrap.dedent("""\
         kernel softmax(x: f32[N, M]) -> (y: f32[N, M]):
           where N in 0..4096
           parallel for i in N:
@@ -40,7 +40,7 @@ def test_softmax_reads_well() -> None:
 @given(st.integers(0, 10_000))
 def test_round_trip(seed: int) -> None:
     kernel = Chance(seed).kernel()
-    for k in (kernel, default(kernel)):
+    for k in (kernel, marked(kernel)):
         assert parse(show(k)) == k
         assert show(parse(show(k))) == show(k)
 
@@ -74,9 +74,7 @@ def test_every_construct() -> None:
                 ),
                 While(Const(False, bool_), ()),
             ),
-            unroll=4,
         ),
-        Call("contract", ("y",), ("b",), (("transpose", True), ("sizes", (1, 2)))),
     )
     assert parse(show(kernel)) == kernel
 

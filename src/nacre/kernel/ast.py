@@ -108,7 +108,6 @@ class For:
     body: tuple[Stmt, ...]
     parallel: bool = False
     vector: bool = False
-    unroll: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +163,7 @@ class While:
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A kernel written by a template (matrix product, convolution …) on whole buffers."""
-
-    template: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    params: tuple[tuple[str, object], ...] = ()
-
-
-Stmt = For | Let | Store | Accumulate | Alloc | If | While | Call
+Stmt = For | Let | Store | Accumulate | Alloc | If | While
 
 
 @dataclass(frozen=True, slots=True)

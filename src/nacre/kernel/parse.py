@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from nacre.kernel.ast import (
     Alloc,
     Apply,
     Buffer,
-    Call,
     Const,
     Expr,
     Extent,
@@ -118,9 +116,6 @@ class _Kernel:
 
     def statement(self, line: Line) -> Stmt:
         """Read the statement that begins at a line."""
-        if line.text.startswith("call "):
-            self.at += 1
-            return _call(line.text)
         t = Tokens(line.text, self)
         word = t.peek()
         if word in ("parallel", "vector", "for"):
@@ -148,13 +143,12 @@ class _Kernel:
         index = t.name()
         t.take("in")
         extent = t.size()
-        unroll = int(t.take("unroll").next()) if t.peek() == "unroll" else 1
         t.take(":").done()
         self.at += 1
         self.indices.add(index)
         body = self.block(line.indent)
         self.indices.discard(index)
-        return For(index, extent, body, "parallel" in words, "vector" in words, unroll)
+        return For(index, extent, body, "parallel" in words, "vector" in words)
 
     def orelse(self, line: Line) -> tuple[Stmt, ...]:
         """Read the else block of the same indent; empty if there is none."""
@@ -183,15 +177,6 @@ class _Kernel:
             return Accumulate(op, tuple(names), tuple(t.expression() for _ in names if t.skip(",")))
         index = tuple(t.listed("[", "]", t.expression))
         return Store(word, index, t.take("=").expression())
-
-
-def _call(text: str) -> Call:
-    found = re.fullmatch(r"call ([\w.]+)\(([^)]*)\) -> \(([^)]*)\)(?: with (\{.*\}))?", text)
-    if found is None:
-        raise GraphError("expected `call template(reads) -> (writes) with {parameters}`")
-    template, reads, writes, params = found.groups()
-    names = [tuple(n.strip() for n in group.split(",") if n.strip()) for group in (reads, writes)]
-    return Call(template, names[0], names[1], tuple(ast.literal_eval(params).items()) if params else ())
 
 
 def _size(size: Size) -> Dim:

@@ -1,11 +1,10 @@
-"""Rebuilding kernels: a function mapped over expressions or loops, all else as it was."""
+"""Rebuilding kernels: a function mapped over their expressions, all else as it was."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from nacre.kernel.affine import Scope
 from nacre.kernel.ast import Accumulate, Apply, Expr, For, If, Index, Let, Load, Stmt, Store, While
 
 
@@ -61,23 +60,3 @@ def map_body(body: Sequence[Stmt], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...
 def substitute(body: Sequence[Stmt], indices: Mapping[str, Expr]) -> tuple[Stmt, ...]:
     """A body with expressions in the place of loop indices."""
     return map_body(body, lambda e: indices.get(e.name, e) if isinstance(e, Index) else e)
-
-
-def map_loops(body: Sequence[Stmt], f: Callable[[For, Scope], For], scope: Scope) -> tuple[Stmt, ...]:
-    """A body with f applied to every loop, inner ones first; f also gets the facts known around the loop."""
-    result: list[Stmt] = []
-    for s in body:
-        match s:
-            case Let():
-                scope = Scope(scope.extents, {**scope.lets, s.name: s.value})
-            case For():
-                inside = Scope({**scope.extents, s.index: s.extent}, scope.lets)
-                s = f(replace(s, body=map_loops(s.body, f, inside)), scope)
-            case If():
-                s = replace(s, body=map_loops(s.body, f, scope), orelse=map_loops(s.orelse, f, scope))
-            case While():
-                s = replace(s, body=map_loops(s.body, f, scope))
-            case _:
-                pass
-        result.append(s)
-    return tuple(result)

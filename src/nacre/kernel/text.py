@@ -24,7 +24,6 @@ from nacre.kernel.ast import (
     Alloc,
     Apply,
     Buffer,
-    Call,
     Const,
     Expr,
     Extent,
@@ -86,7 +85,7 @@ def _statement(s: Stmt) -> str:
     match s:
         case For():
             marks = ("parallel " if s.parallel else "") + ("vector " if s.vector else "")
-            return f"{marks}for {s.index} in {s.extent}{f' unroll {s.unroll}' if s.unroll != 1 else ''}:"
+            return f"{marks}for {s.index} in {s.extent}:"
         case Let():
             return f"let {s.name} = {e(s.value)}"
         case Store():
@@ -99,9 +98,6 @@ def _statement(s: Stmt) -> str:
             return f"if {e(s.condition)}:"
         case While():
             return f"while {e(s.condition)}:"
-        case Call():
-            params = f" with {dict(s.params)!r}" if s.params else ""
-            return f"call {s.template}({', '.join(s.reads)}) -> ({', '.join(s.writes)}){params}"
 
 
 def _buffer(b: Buffer) -> str:

@@ -49,10 +49,7 @@ class Generated:
 
 
 def generate(kernel: Kernel, isa: Isa, streams: frozenset[str] = frozenset()) -> Generated:
-    """Write a kernel for an instruction set; results named in `streams` go past the caches where they can.
-
-    Raises CompileError for statements that are not loop nests (`Call`).
-    """
+    """Write a kernel for an instruction set; results named in `streams` go past the caches where they can."""
     name = re.sub(r"\W", "_", kernel.name)
     module = Module(name)
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}

@@ -67,8 +67,6 @@ class Statements(ReductionLoops):
                 self.condition(s)
             case While():
                 self.repeat(s)
-            case _:
-                raise CompileError(f"kernel: the statement must be a loop nest; got a call of {s.template}")
 
     def alloc(self, b: Buffer) -> None:
         """Make room for scratch: a register for shape (), stack memory if small, else the thread's scratch."""
@@ -136,16 +134,10 @@ class Statements(ReductionLoops):
             self.rounds(s)
 
     def rounds(self, s: For) -> None:
-        """Emit a scalar loop that carries the accumulators its body writes, as many rounds at a time as it says."""
+        """Emit a scalar loop that carries the accumulators its body writes."""
         f, kept = self.f, self.carried(s.body)
         self.hoist(s)
-        extent, start = self.size(s.extent), f.i64(0)
-        parts = [(extent, 1)]
-        if s.unroll > 1:
-            parts = [(f.sub(extent, f.binary("srem", extent, f.i64(s.unroll))), s.unroll), *parts]
-        for end, step in parts:
-            self.stretch(s, kept, start, end, step)
-            start = end
+        self.stretch(s, kept, f.i64(0), self.size(s.extent), 1)
         self.forget(s.body)
 
     def stretch(self, s: For, kept: Sequence[str], start: Val, end: Val, step: int) -> None:

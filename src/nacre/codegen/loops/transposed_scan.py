@@ -36,7 +36,7 @@ class TransposedScans(Tiles):
 
     def along_rows(self, s: For, vector: str, scope: Scope, lanes: int) -> tuple[list[Load], list[Store]] | None:
         """The loads and stores of a loop that run along rows; None where it is not done in squares."""
-        if s.vector or s.unroll > 1 or not 4 <= lanes <= 16 or not all(isinstance(t, Let | Store) for t in s.body):
+        if s.vector or not 4 <= lanes <= 16 or not all(isinstance(t, Let | Store) for t in s.body):
             return None
         inside = Scope({**scope.extents, s.index: s.extent}, scope.lets)
 

@@ -61,7 +61,7 @@ def with_indices(s: Stmt, names: dict[str, Expr]) -> Stmt:
         case Accumulate():
             return Accumulate(s.op, s.accumulators, tuple(map(expr, s.values)))
         case For():
-            return For(s.index, s.extent, tuple(with_indices(t, names) for t in s.body), s.parallel, s.vector, s.unroll)
+            return For(s.index, s.extent, tuple(with_indices(t, names) for t in s.body), s.parallel, s.vector)
         case _:
             return s
 

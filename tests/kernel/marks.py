@@ -1,18 +1,10 @@
-"""How a kernel is to be done, as data, and the checked rewrites that do it.
-
-A `Schedule` names loops by their index; where loops side by side share an index, it means each of them.  No step
-changes a bit of the result: sums keep the canonical order however their loop is done.
-
-    apply(kernel, Schedule(parallel=("i",), vectorise=("j",)))
-    default(kernel)                       # choose for a nest that says nothing
-"""
+"""Marks for nests that have none: which loops are parallel, and which are vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nacre.base.errors import GraphError
 from nacre.base.records import dataclass
 from nacre.kernel.affine import Scope
 from nacre.kernel.ast import (
@@ -21,7 +13,6 @@ from nacre.kernel.ast import (
     Expr,
     For,
     If,
-    Index,
     Kernel,
     Let,
     Load,
@@ -29,135 +20,10 @@ from nacre.kernel.ast import (
     Store,
     While,
     children,
-    const,
     expressions,
-    index_add,
-    index_mul,
     statements,
 )
 from nacre.kernel.dependence import accumulated, lane_obstacle, memory_obstacle, obstacle, stride
-from nacre.kernel.rewrite import map_loops, substitute
-
-EMPTY = Scope({}, {})
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The transformations of loops, done in the order of the fields.
-
-    `interchange` swaps a loop with the loop that is its whole body.  `tile` splits a loop into blocks of iterations;
-    the outer loop's index is `<index>_block`.  `unroll` gives the number of iterations of a serial loop to write out.
-    """
-
-    interchange: tuple[tuple[str, str], ...] = ()
-    tile: tuple[tuple[str, int], ...] = ()
-    parallel: tuple[str, ...] = ()
-    vectorise: tuple[str, ...] = ()
-    unroll: tuple[tuple[str, int], ...] = ()
-
-
-def apply(kernel: Kernel, schedule: Schedule) -> Kernel:
-    """The kernel under a schedule.
-
-    Raises GraphError with the reason where a step would change the result or names no loop.
-    """
-    for outer, inner in schedule.interchange:
-        kernel = interchange(kernel, outer, inner)
-    for index, size in schedule.tile:
-        kernel = tile(kernel, index, size)
-    for index in schedule.parallel:
-        kernel = parallelise(kernel, index)
-    for index in schedule.vectorise:
-        kernel = vectorise(kernel, index)
-    for index, rounds in schedule.unroll:
-        kernel = unroll(kernel, index, rounds)
-    return kernel
-
-
-# ---- steps
-
-
-def interchange(kernel: Kernel, outer: str, inner: str) -> Kernel:
-    """Swap a loop with the one that is its whole body; the iterations of both must be independent."""
-
-    def swap(s: For, scope: Scope) -> For:
-        """The two loops in the other order; GraphError where results could change."""
-        within = s.body[0]
-        if len(s.body) != 1 or not isinstance(within, For) or within.index != inner:
-            raise GraphError(f"interchange: loop {inner} must be the whole body of loop {outer}")
-        below = Scope({**scope.extents, outer: s.extent}, scope.lets)
-        _require(obstacle(s, scope), "interchange", "independent rounds", outer)
-        _require(obstacle(within, below), "interchange", "independent rounds", inner)
-        return replace(within, body=(replace(s, body=within.body),))
-
-    return _rewritten(kernel, outer, "interchange", swap)
-
-
-def tile(kernel: Kernel, index: str, size: int) -> Kernel:
-    """Split a loop into blocks of iterations, in the same order; the size must divide the extent."""
-
-    def split(s: For, scope: Scope) -> For:
-        """The loop as a loop over blocks; GraphError if the size does not divide it."""
-        folded = accumulated(s.body)
-        if folded:
-            _require(f"its rounds accumulate into {', '.join(folded)}", "tile", "a loop without accumulators", index)
-        if not isinstance(s.extent, int) or size < 1 or s.extent % size:
-            _require(f"{size} does not divide {s.extent}", "tile", "a size that divides the extent", index)
-        block = f"{index}_block"
-        position = index_add(index_mul(Index(block), const(size)), Index(index))
-        inner = replace(s, extent=size, body=substitute(s.body, {index: position}))
-        return For(block, s.extent // size, (inner,), parallel=s.parallel)
-
-    return _rewritten(kernel, index, "tile", split)
-
-
-def parallelise(kernel: Kernel, index: str) -> Kernel:
-    """Allow the iterations of a loop to run in any order, on any thread."""
-
-    def mark(s: For, scope: Scope) -> For:
-        """The loop marked parallel; GraphError if its rounds depend on each other."""
-        _require(obstacle(s, scope), "parallel", "independent rounds", index)
-        return replace(s, parallel=True)
-
-    return _rewritten(kernel, index, "parallel", mark)
-
-
-def vectorise(kernel: Kernel, index: str) -> Kernel:
-    """Allow the iterations of a loop to run a vector at a time."""
-    buffers = buffers_of(kernel)
-
-    def mark(s: For, scope: Scope) -> For:
-        """The loop marked vector; GraphError if its rounds cannot be lanes."""
-        _require(vector_obstacle(s, buffers, scope), "vector", "rounds that can be lanes", index)
-        return replace(s, vector=True)
-
-    return _rewritten(kernel, index, "vector", mark)
-
-
-def unroll(kernel: Kernel, index: str, rounds: int) -> Kernel:
-    """Allow a number of iterations of a loop to be written out."""
-
-    def mark(s: For, _: Scope) -> For:
-        """The loop marked to unroll; GraphError unless `rounds` is positive."""
-        if rounds < 1:
-            _require(f"got {rounds}", "unroll", "a positive number of rounds", index)
-        return replace(s, unroll=rounds)
-
-    return _rewritten(kernel, index, "unroll", mark)
-
-
-def _require(why: str | None, step: str, what: str, index: str) -> None:
-    if why is not None:
-        raise GraphError(f"{step}: loop {index} must have {what}; {why}")
-
-
-def _rewritten(kernel: Kernel, index: str, step: str, f: Callable[[For, Scope], For]) -> Kernel:
-    indices = [s.index for s in statements(kernel.body) if isinstance(s, For)]
-    if index not in indices:
-        known = ", ".join(dict.fromkeys(indices)) or "none"
-        raise GraphError(f"{step}: the kernel has no loop {index}; its loops are {known}")
-    body = map_loops(kernel.body, lambda s, scope: f(s, scope) if s.index == index else s, EMPTY)
-    return replace(kernel, body=body)
 
 
 def buffers_of(kernel: Kernel) -> dict[str, Buffer]:
@@ -173,10 +39,7 @@ def vector_obstacle(s: For, buffers: Mapping[str, Buffer], scope: Scope) -> str 
     return lane_obstacle(s, scalars, buffers, scope) or memory_obstacle(s, scope)
 
 
-# ---- the choice for a nest that says nothing
-
-
-def default(kernel: Kernel) -> Kernel:
+def marked(kernel: Kernel) -> Kernel:
     """Choose parallel and vector loops for a nest.
 
     The outer independent loops, as far as they are perfectly nested, become parallel.  One loop on each path becomes

@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.marks import marked
 from kernel.sample import Chance, N, softmax
 from nacre.base.dtypes import float32, int64
 from nacre.base.errors import GraphError
 from nacre.kernel.ast import Apply, Buffer, For, Index, Kernel, Load, Local, Store
-from nacre.kernel.check import verify
-from nacre.kernel.schedule import default
 from nacre.kernel.text import parse
+from nacre.kernel.verify import verify
 
 
 @given(st.integers(0, 10_000))
 def test_good_kernels_pass(seed: int) -> None:
     kernel = Chance(seed).kernel()
     verify(kernel)
-    verify(default(kernel))
+    verify(marked(kernel))
 
 
 def test_softmax_passes() -> None:
-    verify(default(softmax()))
+    verify(marked(softmax()))
 
 
 HEAD = "kernel k(x: f32[N], c: bool[N]) -> (y: f32[N]):\n"
@@ -42,7 +42,11 @@ HEAD = "kernel k(x: f32[N], c: bool[N]) -> (y: f32[N]):\n"
         ("for i in N:\n  y[i] = bitcast[f64](x[i])", "operand dtypes of bitcast do not match"),
         ("for i in N:\n  if x[i]:\n    y[i] = x[i]", "a condition must have dtype bool"),
         ("for i in N:\n  for i in N:\n    y[i] = x[i]", "names must be distinct; i"),
-        ("parallel for i in N:\n  y[0] = x[i]", "must be independent"),
+        ("parallel for i in N:\n  y[0] = x[i]", "of a parallel loop must be independent"),
+        ("parallel for i in N:\n  y[i] = y[i + 1]", "the same elements of y"),
+        ("vector for i in N:\n  y[i] = y[i + 1]", "of a vector loop must be independent"),
+        ("vector for i in N:\n  y[idiv(i, 2)] = x[i]", "the same elements of y"),
+        ("alloc s: f32[]\nvector for i in N:\n  s[] = add(s[], x[i])\n  y[i] = s[]", "the same elements of s"),
         ("alloc s: f32[]\nparallel for i in N:\n  accumulate sum s <- x[i]", "its rounds accumulate into s"),
         ("alloc s: f32[]\nfor i in N:\n  for j in N:\n    accumulate sum s <- x[j]", "directly in the one loop"),
         ("alloc s: f32[]\nfor i in N:\n  accumulate sum s <- x[i]\n  y[i] = s[]", "after its loop"),

@@ -1,4 +1,4 @@
-"""The verifier of kernels: names, types, index counts, accumulators, independent rounds."""
+"""The verifier of kernel IR: names, types, index counts, accumulators, independent iterations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from nacre.kernel.ast import (
     Alloc,
     Apply,
     Buffer,
-    Call,
     Expr,
     Extent,
     For,
@@ -32,7 +31,7 @@ from nacre.kernel.ast import (
     children,
     statements,
 )
-from nacre.kernel.dependence import obstacle
+from nacre.kernel.dependence import memory_obstacle, obstacle
 from nacre.kernel.order import in_any_order
 from nacre.kernel.text import lines, show_expression
 
@@ -134,9 +133,6 @@ class _Checker:
                 _require(self.value(s.condition) is bool_, "a condition must have dtype bool")
                 self.block(s.body)
                 self.block(s.orelse if isinstance(s, If) else ())
-            case Call():
-                missing = [n for n in (*s.reads, *s.writes) if n not in self.buffers]
-                _require(not missing, f"buffers must be defined; unknown: {', '.join(missing)}")
 
     def free(self, name: str) -> None:
         """Require a name that is not in use."""
@@ -147,10 +143,11 @@ class _Checker:
         """Check a loop: its index, its extent, its marks and its body."""
         self.free(s.index)
         _require(not isinstance(s.extent, int) or s.extent >= 0, f"an extent must be at least 0; got {s.extent}")
-        if s.parallel:
+        if s.parallel or s.vector:
             scope = Scope({t.index: t.extent for t in self.loops}, dict(self.locals))
-            why = obstacle(s, scope)
-            _require(why is None or self._gathers(s), f"iterations of a parallel loop must be independent; {why}")
+            why = obstacle(s, scope) if s.parallel else memory_obstacle(s, scope)  # lanes may accumulate
+            mark = "parallel" if s.parallel else "vector"
+            _require(why is None or self._gathers(s), f"iterations of a {mark} loop must be independent; {why}")
         self.extents[s.index] = s.extent
         self.loops.append(s)
         self.block(s.body)
