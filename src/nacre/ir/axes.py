@@ -51,8 +51,8 @@ def own_axes(e: Any) -> AxisMap:
 
 def permutation(e: Any) -> tuple[int, ...] | None:
     """The operand's axis that each axis of the result is, if an equation only brings axes into another order."""
-    found = () if e.primitive.axis_map is None else e.primitive.axis_map(e)
-    if None in found or len(found) != e.outputs[0].type.rank or found == tuple(range(len(found))):
+    found = None if e.primitive.axis_map is None else e.primitive.axis_map(e)
+    if found is None or None in found or len(found) != e.outputs[0].type.rank or found == tuple(range(len(found))):
         return None
     return tuple(sorted(range(len(found)), key=found.__getitem__))
 

@@ -156,6 +156,12 @@ def operation(primitive: Primitive) -> str | None:
     return low.op if isinstance(low, Element | Reduce) else None
 
 
+def copies(primitive: Primitive) -> bool:
+    """Whether a primitive only brings its operand's elements, in their order, into new memory."""
+    low = primitive.lowering
+    return primitive.keeps_order and isinstance(low, Element) and low.view is None
+
+
 # batching: (inputs, axes, **params) -> (result(s), axis or axes); axes[i] is None for what is not batched
 BatchRule = Callable[..., tuple[Any, Any]]
 
