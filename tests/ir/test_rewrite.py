@@ -83,8 +83,8 @@ def test_rules_may_add_equations_but_not_change_types() -> None:
     def by_subtraction(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
         if e.primitive is not NEG:
             return None
-        zero = rewriter.add("fill", value=0.0, shape=(2,), dtype=float32)
-        return [rewriter.add("sub", zero, *e.inputs)]
+        zero = rewriter.add(primitive_named("fill"), value=0.0, shape=(2,), dtype=float32)
+        return [rewriter.add(primitive_named("sub"), zero, *e.inputs)]
 
     names = [e.primitive.name for e in rewrite(graph, by_subtraction).verify().equations]
     assert names == ["fill", "sub", "fill", "sub", "add", "add"]

@@ -19,7 +19,8 @@ from nacre.interpret.changes import Changes
 from nacre.interpret.forward import as_kind, carried, union
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph
-from nacre.ir.primitive import Primitive, Structural
+from nacre.ir.primitive import Primitive, RuleKind, Structural, register_rule
+from nacre.ops import control
 from nacre.ops.pointwise import select
 from nacre.ops.reduce import any_
 from nacre.ops.view import broadcast, permute
@@ -28,6 +29,11 @@ from nacre.trace.value import Payload, Value, make
 
 Axis = int | None
 Mask = tuple[bool, ...]
+Flowed = tuple[Sequence[Value], Mask]
+Params = Mapping[str, Any]
+
+# of control flow: (primitive, xs with batch axes in front, mask, params, size) → (results, mask)
+BATCHED: Final[RuleKind[Callable[[Primitive, Sequence[Value], Mask, Params, Size], Flowed]]] = RuleKind("batching")
 
 
 class Batched(Payload):
@@ -75,9 +81,8 @@ class Batch(Changes):
         xs, axes = [x for x, _ in pairs], [a for _, a in pairs]
         if isinstance(primitive.derivative, Structural):
             fronted = [x if a is None else to_front(x, a, self.size) for x, a in pairs]
-            results, mask = FLOWS[primitive.name](
-                primitive, fronted, tuple(a is not None for a in axes), params, self.size
-            )
+            batched = tuple(a is not None for a in axes)
+            results, mask = BATCHED.required(primitive)(primitive, fronted, batched, params, self.size)
             return tuple(self.wrap(y, 0 if m else None) for y, m in zip(results, mask, strict=True))
         if primitive.batch is None:
             raise ArgumentError(f"vmap: the primitive must have a batch rule; {primitive.name} has none")
@@ -165,10 +170,7 @@ def _as_masked(xs: Sequence[Value], mask: Mask, wanted: Mask, size: Size) -> lis
     return [to_front(x, None, size) if w and not m else x for x, m, w in zip(xs, mask, wanted, strict=True)]
 
 
-# ---- control flow: (primitive, xs with batch axes in front, mask, params, size) → (results, mask)
-
-Flowed = tuple[Sequence[Value], Mask]
-Params = Mapping[str, Any]
+# ---- control flow
 
 
 def _call(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params, size: Size) -> Flowed:
@@ -241,9 +243,7 @@ def _scan(primitive: Primitive, xs: Sequence[Value], mask: Mask, params: Params,
     return [*results[:n], *ys], outputs
 
 
-FLOWS: Final[dict[str, Callable[..., Flowed]]] = {
-    "call": _call,
-    "cond": _cond,
-    "while": _while,
-    "scan": _scan,
-}
+register_rule(control.call_p, BATCHED, _call)
+register_rule(control.cond_p, BATCHED, _cond)
+register_rule(control.while_p, BATCHED, _while)
+register_rule(control.scan_p, BATCHED, _scan)

@@ -17,7 +17,7 @@ from nacre.base.types import TensorType
 from nacre.interpret import scan_accumulation
 from nacre.interpret.forward import carried, no_derivative
 from nacre.interpret.linearise import (
-    FLOWS,
+    REVERSE,
     Positions,
     Recomputation,
     Reverse,
@@ -28,8 +28,9 @@ from nacre.interpret.linearise import (
     types_of,
 )
 from nacre.ir.graph import Atom, Builder, Graph, Var
-from nacre.ir.primitive import Primitive
+from nacre.ir.primitive import Primitive, register_rule
 from nacre.ir.rewrite import inline, live_equations, without_dead_code
+from nacre.ops import control
 from nacre.ops.copy import copy_p
 
 Types = tuple[TensorType, ...]
@@ -356,4 +357,7 @@ def _scan(primitive: Primitive, params: Params, types: Types, active: Positions)
     ).prepare()
 
 
-FLOWS.update({"call": _call, "cond": _cond, "while": _while, "scan": _scan})
+register_rule(control.call_p, REVERSE, _call)
+register_rule(control.cond_p, REVERSE, _cond)
+register_rule(control.while_p, REVERSE, _while)
+register_rule(control.scan_p, REVERSE, _scan)

@@ -17,13 +17,30 @@ from nacre.base.types import TensorType
 from nacre.interpret.changes import Changes
 from nacre.interpret.stage import derived, run
 from nacre.ir.graph import Graph
-from nacre.ir.primitive import Constant, Jvp, Linear, Multilinear, Pointwise, Primitive, Structural
-from nacre.ops.pointwise import add, fill, mul, neg
+from nacre.ir.primitive import (
+    Constant,
+    Jvp,
+    Linear,
+    Multilinear,
+    Pointwise,
+    Primitive,
+    RuleKind,
+    Structural,
+    register_rule,
+)
+from nacre.ops import control
+from nacre.ops.pointwise import add, fill, mul
 from nacre.trace.bind import bind, inside, next_level
 from nacre.trace.value import Payload, Value, make
 
 Tangents = list[Value | None]
 Mask = tuple[bool, ...]
+Flowed = tuple[Sequence[Value], Tangents]
+
+# of control flow: (primitive, xs, ts, params) → (results, tangents)
+FORWARD: Final[RuleKind[Callable[[Primitive, Sequence[Value], Tangents, Mapping[str, Any]], Flowed]]] = RuleKind(
+    "forward mode"
+)
 
 
 class Dual(Payload):
@@ -70,7 +87,7 @@ class Forward(Changes):
         if self.stops and not STATE.gradients:
             return bind(primitive, *xs, **params)
         if isinstance(primitive.derivative, Structural):
-            ys, tangents = FLOWS[primitive.name](primitive, xs, ts, params)
+            ys, tangents = FORWARD.required(primitive)(primitive, xs, ts, params)
             return tuple(map(self.dual, ys, tangents))
         result = bind(primitive, *xs, **params)
         tangents = push(primitive, result, xs, ts, params)
@@ -110,7 +127,7 @@ def _tangents(
     primitive: Primitive,
     ys: Any,
     xs: Sequence[Value],
-    ts: Sequence[Value | None],
+    ts: Tangents,
     params: Mapping[str, Any],
 ) -> Tangents:
     nothing: Tangents = [None] * (len(ys) if primitive.multiple else 1)
@@ -131,16 +148,16 @@ def _tangents(
                 if t is not None and transposes[i] is not None
             ]
             return [_total(terms)]
-        case Linear(transposes):
+        case Linear(transposes, alone):
             moved = [transposes[i] is not None for i in range(len(xs))]
             if all(t is None or not m for t, m in zip(ts, moved, strict=True)):
                 return nothing
-            return _push_linear(primitive, xs, ts, moved, params)
+            return _push_linear(primitive, alone, xs, ts, moved, params)
         case Jvp(rule):
             found = rule(ys, xs, ts, **params)
             return list(found) if primitive.multiple else [found]
         case Structural():
-            return FLOWS[primitive.name](primitive, xs, ts, params)[1]
+            return FORWARD.required(primitive)(primitive, xs, ts, params)[1]
 
 
 def _total(terms: Sequence[Value]) -> Value | None:
@@ -150,26 +167,20 @@ def _total(terms: Sequence[Value]) -> Value | None:
     return total
 
 
-# sums of which one term is absent need no zeros
-_ABSENT: Final[dict[str, tuple[Callable[[Value], Value], Callable[[Value], Value]]]] = {
-    "add": (lambda t: t, lambda t: t),
-    "sub": (lambda t: t, neg),
-}
-
-
 def _push_linear(
     primitive: Primitive,
+    alone: Sequence[Callable[[Value], Value]] | None,
     xs: Sequence[Value],
     ts: Sequence[Value | None],
     moved: Sequence[bool],
     params: Mapping[str, Any],
 ) -> Tangents:
     present = [i for i, t in enumerate(ts) if t is not None and moved[i]]
-    if primitive.name in _ABSENT and len(present) == 1:
+    if alone is not None and len(present) == 1:
         (i,) = present
         t = ts[i]
         assert t is not None
-        return [_ABSENT[primitive.name][i](t)]
+        return [alone[i](t)]
     operands = [x if not m else zeros(x.type) if t is None else t for x, t, m in zip(xs, ts, moved, strict=True)]
     found = bind(primitive, *operands, **params)
     return list(found) if primitive.multiple else [found]
@@ -251,9 +262,7 @@ def _given(ts: Sequence[Value | None]) -> list[Value]:
     return [t for t in ts if t is not None]
 
 
-# ---- control flow: (primitive, xs, ts, params) → (results, tangents)
-
-Flowed = tuple[Sequence[Value], Tangents]
+# ---- control flow
 
 
 def _call(primitive: Primitive, xs: Sequence[Value], ts: Tangents, params: Mapping[str, Any]) -> Flowed:
@@ -332,12 +341,10 @@ def _scan_order(pushed: Graph, n: int, moving: Mask, rows: Mask, outputs: Mask) 
     return Graph(inputs, pushed.equations, results, pushed.name)
 
 
-FLOWS: Final[dict[str, Callable[..., Flowed]]] = {
-    "call": _call,
-    "cond": _cond,
-    "while": _while,
-    "scan": _scan,
-}
+register_rule(control.call_p, FORWARD, _call)
+register_rule(control.cond_p, FORWARD, _cond)
+register_rule(control.while_p, FORWARD, _while)
+register_rule(control.scan_p, FORWARD, _scan)
 
 
 def no_derivative(primitive: Primitive, reason: str, remedy: str) -> GradientError:

@@ -30,11 +30,11 @@ from nacre.ir.primitive import (
     Multilinear,
     Pointwise,
     Primitive,
+    RuleKind,
     Structural,
-    primitive_named,
 )
 from nacre.ir.rewrite import inline, live_equations, without_calls, without_dead_code
-from nacre.ops.pointwise import add, mul
+from nacre.ops.pointwise import add, add_p, fill_p, mul
 from nacre.trace.bind import bind
 from nacre.trace.value import Value
 
@@ -167,7 +167,7 @@ def rule_for(
     if known is not UNKNOWN:
         return known
     if isinstance(primitive.derivative, Structural):
-        rule = FLOWS[primitive.name](primitive, params, types, active)
+        rule = REVERSE.required(primitive)(primitive, params, types, active)
     else:
         rule = _equation(primitive, params, types, active)
     if len(_rules) >= REMEMBERED:
@@ -405,7 +405,7 @@ class Reverse:
             """Add a cotangent, as an equation, to what the atom has received."""
             a = one.get(a, a)
             before = pending.get(a)
-            pending[a] = c if before is None else b.add(ADD, (before, c))[0]
+            pending[a] = c if before is None else b.add(add_p, (before, c))[0]
 
         given_outputs = [(self.outputs[k], b.input(self.graph.outputs[k].type)) for k in present]
         pending.update((own[k], b.input(own[k].type)) for k in held)
@@ -431,13 +431,10 @@ class Reverse:
         return without_dead_code(b.finish([pending[self.graph.inputs[k]] for k in targets])), targets
 
 
-ADD = primitive_named("add")
-
-
 @lru_cache(maxsize=1024)
 def reverse(graph: Graph, active: Positions) -> Reverse:
     """Make a graph ready to be pulled back to its inputs `active`."""
-    if any(e.primitive.name == "call" for e in graph.equations):
+    if any(e.primitive.expansion is not None for e in graph.equations):
         graph = without_calls(graph, Recomputation)
     moving: set[Atom] = {graph.inputs[k] for k in active}
     same: dict[Atom, Atom] = {}  # results of calls that are operands, or other results of theirs
@@ -517,10 +514,13 @@ def positions(mask: Sequence[bool]) -> Positions:
 def fill_zeros(b: Builder, type: TensorType) -> Var:
     """Append zeros of a type."""
     zero = type.dtype.python(0)
-    return b.add(primitive_named("fill"), (), {"value": zero, "shape": type.shape, "dtype": type.dtype})[0]
+    return b.add(fill_p, (), {"value": zero, "shape": type.shape, "dtype": type.dtype})[0]
 
 
-FLOWS: dict[str, Callable[..., Rule | None]] = {}  # `interpret.flow` puts the rules of control flow here
+# of control flow: (primitive, params, types, active) → rule
+REVERSE: RuleKind[Callable[[Primitive, Mapping[str, Any], tuple[TensorType, ...], Positions], Rule | None]] = RuleKind(
+    "reverse mode"
+)
 
 
 def types_of(atoms: Iterable[Atom]) -> tuple[TensorType, ...]:

@@ -12,9 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nacre.base.records import dataclass
+from nacre.ir.axes import permutation
 from nacre.ir.graph import Atom, Builder, Equation, Var
-from nacre.ir.primitive import primitive_named
-from nacre.ops import view as view  # makes the primitives that are named below
+from nacre.ir.primitive import operation
+from nacre.ops.dot import is_plain_product
+from nacre.ops.pointwise import add_p
+from nacre.ops.shape import permute_p
 
 NO_BATCH = ((), ())
 
@@ -34,7 +37,7 @@ class Term:
     def whole(self, b: Builder, stacked: Sequence[Atom]) -> Atom:
         """Append the sum of the terms of all iterations, from the stacked operands."""
         e = self.equation
-        if e.primitive.name == "sum":
+        if not e.primitive.product:
             axes: tuple[int, ...] = e.params["axes"]
             params: Mapping[str, Any] = {**e.params, "axes": _after_rounds(axes)}
         else:
@@ -60,7 +63,7 @@ def _side_by_side(b: Builder, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, tup
     if axes == tuple(range(len(axes))):
         return x, axes
     free = tuple(k for k in range(rank) if k not in axes)
-    (moved,) = b.add(PERMUTE, (x,), {"axes": (*free, *axes)})
+    (moved,) = b.add(permute_p, (x,), {"axes": (*free, *axes)})
     return moved, tuple(range(len(free), rank))
 
 
@@ -72,7 +75,7 @@ def apart(
     summands: list[Atom] = []
     while total is not before:
         e = made.get(total)
-        if e is None or e.primitive.name != "add":
+        if e is None or operation(e.primitive) != "add":
             return [], []
         total, summand = e.inputs
         summands.append(summand)
@@ -89,22 +92,19 @@ def apart(
 
 def _term(made: Mapping[Atom, Equation], x: Atom) -> Term | None:
     e, permute = made.get(x), None
-    if e is not None and e.primitive.name == "permute":
+    if e is not None and permutation(e) is not None:
         e, permute = made.get(e.inputs[0]), e
     if e is None or not all(isinstance(a, Var) for a in e.inputs):
         return None
-    if e.primitive.name == "dot":
+    if is_plain_product(e):
         return Term(e, permute) if tuple(e.params["batch"]) == NO_BATCH else None
-    return Term(e, permute) if e.primitive.name == "sum" else None
-
-
-ADD, PERMUTE = primitive_named("add"), primitive_named("permute")
+    return Term(e, permute) if operation(e.primitive) == "sum" else None
 
 
 def added(b: Builder, start: Atom | None, summands: Sequence[Atom]) -> Atom:
     """Append the sum of `start` and summands, in order."""
     total = start
     for x in summands:
-        total = x if total is None else b.add(ADD, (total, x))[0]
+        total = x if total is None else b.add(add_p, (total, x))[0]
     assert total is not None
     return total

@@ -1,4 +1,6 @@
-"""How equations go along runs of axes: which part of the operands a part of the result needs.
+"""How axes of results and of operands correspond, and how equations go along runs of axes.
+
+Primitives that only rename and repeat axes have a map of axes.
 
 A run is a group of adjacent axes of a value, taken as one axis.  An equation goes along a run of its result if elements
 at a position of the run need only the operands' elements at the same position of their runs, and operands that are read
@@ -17,6 +19,9 @@ from nacre.base.types import Shape
 
 Run = tuple[int, int]  # the first axis, and the one behind the last; neither end is an axis of size 1
 Needs = tuple[Run | None, ...]  # for each operand the run of which the same stretch is read; None: it is read whole
+
+# for each axis of an operand the axis of the result with the same index; None: all read the first element along it
+AxisMap = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,25 @@ class AxisRule:
     moves: bool = False  # elements are only put elsewhere
     is_free: bool = False  # to compute an element costs no more than to read it
     is_lookup: bool = False  # rows of the first operand are read where the second one says
+
+
+def own_axes(e: Any) -> AxisMap:
+    """The map of axes of an equation whose result has the operand's elements at their places."""
+    return tuple(range(e.outputs[0].type.rank))
+
+
+def permutation(e: Any) -> tuple[int, ...] | None:
+    """The operand's axis that each axis of the result is, if an equation only brings axes into another order."""
+    found = None if e.primitive.axis_map is None else e.primitive.axis_map(e)
+    if found is None or None in found or len(found) != e.outputs[0].type.rank or found == tuple(range(len(found))):
+        return None
+    return tuple(sorted(range(len(found)), key=found.__getitem__))
+
+
+def spreads(e: Any) -> bool:
+    """Whether an equation repeats the operand's elements along axes of the result, and does no more."""
+    found = None if e.primitive.axis_map is None else e.primitive.axis_map(e)
+    return found is not None and (None in found or len(found) < e.outputs[0].type.rank)
 
 
 def one(run: Run | None) -> Needs | None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.base.types import TensorType
-from nacre.ir.axes import AxisRule
+from nacre.ir.axes import AxisMap, AxisRule
 from nacre.kernel.ast import Expr, Kernel
 
 Params = Mapping[str, Hashable]
@@ -44,9 +44,12 @@ class Linear:
     `transposes[i](g, *xs, **params)` maps the cotangent of the result to that of operand i.  It is None for an operand
     that is not differentiated (an index, a condition).  xs are the operands: values, or a `LinearInput` (which has a
     `.type`) for the operand being transposed.  With several results, g is a tuple, in which None is a zero cotangent.
+
+    `alone[i](t)`, if present, is the tangent of the result where only operand i has one: the others need no zeros.
     """
 
     transposes: tuple[Callable[..., Any] | None, ...]
+    alone: tuple[Callable[..., Any], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Jvp:
 
 @dataclass(frozen=True, slots=True)
 class Structural:
-    """A primitive with graph parameters, differentiated by `interpret` itself (call, cond, while, scan)."""
+    """A primitive with graph parameters: `interpret` registers how it is differentiated and batched."""
 
 
 Derivative = Constant | Pointwise | Linear | Multilinear | Jvp | Structural
@@ -103,11 +106,14 @@ class Element:
 
     `view(layout, type, result, **params) -> Layout | None`, if present, gives the result as a view of the operand's
     memory.
+
+    `op` is the operation of kernel IR that the rule applies to the operands' elements at the index, if it is one.
     """
 
     rule: Callable[..., Expr]
     view: Callable[..., Layout | None] | None = None
     cost: int = 1  # instructions for an element, roughly
+    op: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +144,56 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Control flow over graph parameters; the program's driver runs it."""
+    """Control flow over graph parameters; `compile` registers how it is written into a program."""
 
 
 Lowering = Element | Reduce | Nest | Template | Flow
 
+
+def operation(primitive: Primitive) -> str | None:
+    """The operation of kernel IR that a primitive applies to elements, or reduces with; None if it is no such one."""
+    low = primitive.lowering
+    return low.op if isinstance(low, Element | Reduce) else None
+
+
+def copies(primitive: Primitive) -> bool:
+    """Whether a primitive only brings its operand's elements, in their order, into new memory."""
+    low = primitive.lowering
+    return primitive.keeps_order and isinstance(low, Element) and low.view is None
+
+
 # batching: (inputs, axes, **params) -> (result(s), axis or axes); axes[i] is None for what is not batched
 BatchRule = Callable[..., tuple[Any, Any]]
+
+# ---- rules that layers above this one define
+
+T = TypeVar("T")
+
+
+class RuleKind(Generic[T]):
+    """A kind of rule that a layer above defines, such as how control flow is batched; primitives hold their rules."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def of(self, primitive: Primitive) -> T | None:
+        """The rule of a primitive; None if it has none."""
+        return primitive.rules.get(self)
+
+    def required(self, primitive: Primitive) -> T:
+        """The rule of a primitive that needs one."""
+        found = self.of(primitive)
+        if found is None:
+            raise ArgumentError(
+                f"{primitive.name}: the primitive must have a rule of the kind {self.name!r}; it has none; "
+                "call `register_rule`"
+            )
+        return found
+
+
+def register_rule(primitive: Primitive, kind: RuleKind[T], rule: T) -> None:
+    """Give a primitive a rule of a kind; a later one replaces it."""
+    primitive.rules[kind] = rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +210,12 @@ class Primitive:
     axes: AxisRule | None = None
     simplify: Callable[..., Any] | None = None  # (e, facts) -> Atom | Equation, see `ir.facts`
     is_one: Callable[..., bool] | None = None  # (e, facts): whether all elements of the result are known to be one
+    expansion: Callable[[Params], Any] | None = None  # (params): the graph that an equation stands for
+    axis_map: Callable[[Any], AxisMap] | None = None  # (e): see `ir.axes`
+    keeps_order: bool = False  # the result has the operand's elements in the same row-major order
+    converts: bool = False  # each element of the result is the operand's one in another dtype
+    product: bool = False  # sums products of two factors over pairs of axes, `contract`, for each index of `batch`
+    rules: dict[RuleKind[Any], Any] = field(default_factory=dict[RuleKind[Any], Any])  # see `register_rule`
 
     def __post_init__(self) -> None:
         if self.name in _registry:

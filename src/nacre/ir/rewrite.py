@@ -11,7 +11,7 @@ from typing import Any
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import GraphError
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Literal, Var
-from nacre.ir.primitive import primitive_named
+from nacre.ir.primitive import Primitive
 
 Substitution = Mapping[Var, Atom]
 
@@ -98,13 +98,13 @@ def specialised(graph: Graph, sizes: Mapping[str, Size]) -> Graph:
 
 
 def without_calls(graph: Graph, kept: type[Graph] | None = None) -> Graph:
-    """The graph with every `call` inlined, except calls of graphs of the class `kept`."""
+    """The graph with every equation that stands for a graph inlined, except for graphs of the class `kept`."""
 
     def expand(rewriter: Rewriter, e: Equation) -> Sequence[Atom] | None:
         """The outputs of a call's graph built in place; None for other equations."""
-        if e.primitive.name != "call" or (kept is not None and isinstance(e.params["graph"], kept)):
+        inner = None if e.primitive.expansion is None else e.primitive.expansion(e.params)
+        if inner is None or (kept is not None and isinstance(inner, kept)):
             return None
-        inner = e.params["graph"]
         return inline(rewriter.builder, without_calls(inner, kept), e.inputs, e.source)
 
     return rewrite(graph, expand)
@@ -127,9 +127,9 @@ class Rewriter:
         """The new equation that defines an atom; None for inputs and literals."""
         return self.defined.get(a) if isinstance(a, Var) else None
 
-    def add(self, name: str, *inputs: Atom, source: str = "", **params: object) -> Var:
+    def add(self, primitive: Primitive, *inputs: Atom, source: str = "", **params: object) -> Var:
         """Append an equation with one result."""
-        (v,) = self.builder.add(primitive_named(name), inputs, params, source)
+        (v,) = self.builder.add(primitive, inputs, params, source)
         self.defined[v] = self.builder.equations[-1]
         return v
 

@@ -1,7 +1,7 @@
 """Control flow: primitives whose parameters are graphs.
 
 The inputs of a graph are exactly its operands; values that a user's function captures are passed as operands.
-`interpret` differentiates and batches the primitives.
+`interpret` registers how the primitives are differentiated and batched, `compile` how they are simplified and written.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _scan_type(*operands: TensorType, body: Graph, carries: int, length: Size, r
     return (*carry, *stacked)
 
 
-call_p = Primitive("call", _call_type, Flow(), Structural(), multiple=True)
+call_p = Primitive("call", _call_type, Flow(), Structural(), multiple=True, expansion=lambda params: params["graph"])
 cond_p = Primitive("cond", _cond_type, Flow(), Structural(), multiple=True)
 while_p = Primitive("while", _while_type, Flow(), Structural(), multiple=True)
 scan_p = Primitive("scan", _scan_type, Flow(), Structural(), multiple=True)

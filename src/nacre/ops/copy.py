@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nacre.ir.axes import own_axes
 from nacre.ir.facts import same_type
 from nacre.ir.primitive import Element, Linear, Primitive
 from nacre.trace.bind import bind
@@ -20,6 +21,8 @@ copy_p = Primitive(
     derivative=Linear((lambda g, x: g,)),
     batch=lambda inputs, axes: (copy(inputs[0]), axes[0]),
     simplify=same_type,
+    axis_map=own_axes,
+    keeps_order=True,
 )
 
 

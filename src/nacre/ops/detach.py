@@ -7,6 +7,7 @@ differentiated later.  Compiled programs contain no code for it.
 
 from __future__ import annotations
 
+from nacre.ir.axes import own_axes
 from nacre.ir.facts import same_type
 from nacre.ir.primitive import Constant, Element, Primitive
 from nacre.trace.bind import bind
@@ -19,6 +20,8 @@ detach_p = Primitive(
     derivative=Constant(),
     batch=lambda inputs, axes: (detach(inputs[0]), axes[0]),
     simplify=same_type,
+    axis_map=own_axes,
+    keeps_order=True,
 )
 
 

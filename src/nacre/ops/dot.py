@@ -159,6 +159,11 @@ def dot_axes(e: Equation) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int,
     return (ba, _others(a, ba, ca), ca), (bb, _others(b, bb, cb), cb)
 
 
+def is_plain_product(e: Equation) -> bool:
+    """Whether an equation is a product of factors of the result's dtype."""
+    return e.primitive.product and all(x.type.dtype is e.outputs[0].type.dtype for x in e.inputs)
+
+
 def _others(rank: int, *taken: tuple[int, ...]) -> tuple[int, ...]:
     used = {a for axes in taken for a in axes}
     return tuple(k for k in range(rank) if k not in used)
@@ -192,7 +197,9 @@ def _factors(e: Equation) -> list[Run]:
 
 _axes = AxisRule(_needs, strip=_strip, factors=_factors)
 
-dot_p = Primitive("dot", _dot_type, Template("contract"), Multilinear((_left, _right)), _dot_batch, axes=_axes)
+dot_p = Primitive(
+    "dot", _dot_type, Template("contract"), Multilinear((_left, _right)), _dot_batch, axes=_axes, product=True
+)
 
 
 # ---- operands of narrower types
@@ -248,4 +255,5 @@ widened_dot_p = Primitive(
     Multilinear((_widened_left, _widened_right)),
     _dot_batch,
     axes=_axes,
+    product=True,
 )

@@ -45,7 +45,6 @@ from nacre.ir.primitive import (
     Operand,
     Pointwise,
     Primitive,
-    primitive_named,
 )
 from nacre.kernel.ast import OPERATIONS, Apply, Const, Expr, apply, size_expr
 from nacre.kernel.ast import cast as convert
@@ -64,11 +63,11 @@ DIVISION_COST, ELEMENTARY_COST = 8, 20  # instructions, roughly
 # ---- how a pointwise primitive is made
 
 
-def _batch(name: str) -> BatchRule:
+def _batch(primitive: Callable[[], Primitive]) -> BatchRule:
     def rule(inputs: Sequence[Value], axes: Sequence[int | None], **params: Any) -> tuple[Value, int]:
         """Line the batch axes up and apply the operation once."""
         lined, place = line_up(inputs, axes)
-        return bind(primitive_named(name), *lined, **params), place
+        return bind(primitive(), *lined, **params), place
 
     return rule
 
@@ -96,19 +95,26 @@ def _element(name: str) -> Callable[..., Expr]:
     return rule
 
 
-def _primitive(name: str, accepted: DTypeSet, derivative: Derivative, cost: int, **traits: Any) -> Primitive:
-    element = Element(_element(name), cost=cost)
-    return Primitive(name, _type_rule(name, accepted), element, derivative, _batch(name), **traits)
+def _primitive(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1, **traits: Any) -> Primitive:
+    element = Element(_element(name), cost=cost, op=name)
+    primitive = Primitive(name, _type_rule(name, accepted), element, derivative, _batch(lambda: primitive), **traits)
+    return primitive
 
 
-def _unary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Unary:
-    primitive = _primitive(name, accepted, derivative, cost)
+def _of_one(primitive: Primitive) -> Unary:
     return lambda x: bind(primitive, x)
 
 
-def _binary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1, **traits: Any) -> Binary:
-    primitive = _primitive(name, accepted, derivative, cost, **traits)
+def _of_two(primitive: Primitive) -> Binary:
     return lambda x, y: bind(primitive, x, y)
+
+
+def _unary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Unary:
+    return _of_one(_primitive(name, accepted, derivative, cost))
+
+
+def _binary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1, **traits: Any) -> Binary:
+    return _of_two(_primitive(name, accepted, derivative, cost, **traits))
 
 
 def _ternary(name: str, accepted: DTypeSet, derivative: Derivative, cost: int = 1) -> Ternary:
@@ -213,14 +219,16 @@ def cast(x: Value, dtype: DType) -> Value:
 
 
 def _cast(name: str, derivative: Derivative) -> Primitive:
-    return Primitive(
+    primitive = Primitive(
         name,
         lambda x, dtype: x.with_dtype(dtype),
         Element(lambda index, operands, types, result, dtype: convert(operands[0](index), dtype)),
         derivative,
-        _batch(name),
+        _batch(lambda: primitive),
         simplify=same_type,
+        converts=True,
     )
+    return primitive
 
 
 cast_p = _cast("cast", Linear((lambda g, x, dtype: cast(g, x.type.dtype),)))
@@ -243,13 +251,16 @@ bitcast_p = Primitive(
     _bitcast_type,
     Element(lambda index, operands, types, result, dtype: Apply("bitcast", (operands[0](index),), dtype)),
     CONSTANT,
-    _batch("bitcast"),
+    _batch(lambda: bitcast_p),
 )
 
 # ---- arithmetic
 
-add = _binary("add", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: g)))
-sub = _binary("sub", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: neg(g))))
+add_p = _primitive("add", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: g), alone=(lambda t: t, lambda t: t)))
+add = _of_two(add_p)
+sub = _binary(
+    "sub", NUMERIC, Linear((lambda g, x, y: g, lambda g, x, y: neg(g)), alone=(lambda t: t, lambda t: neg(t)))
+)
 neg = _unary("neg", NUMERIC, Linear((lambda g, x: neg(g),)))
 
 
@@ -357,7 +368,8 @@ pow_ = _binary("pow", FLOATING, Pointwise((_by_base, _by_exponent)), 2 * ELEMENT
 
 # ---- exponentials and logarithms
 
-exp = _elementary("exp", lambda y, x: y)
+exp_p = _primitive("exp", FLOATING, Pointwise((lambda y, x: y,)), ELEMENTARY_COST)
+exp = _of_one(exp_p)
 exp2 = _elementary("exp2", lambda y, x: scale(y, _log(2)))
 expm1 = _elementary("expm1", lambda y, x: exp(x))
 log = _elementary("log", lambda y, x: reciprocal(x))
@@ -467,7 +479,7 @@ def _select_type(condition: TensorType, yes: TensorType, no: TensorType) -> Tens
 select_p = Primitive(
     "select",
     _select_type,
-    Element(_element("select")),
+    Element(_element("select"), op="select"),
     Linear(
         (
             None,
@@ -475,5 +487,5 @@ select_p = Primitive(
             lambda g, c, x, y: select(c, zeros_like(g), g),
         )
     ),
-    _batch("select"),
+    _batch(lambda: select_p),
 )

@@ -14,7 +14,7 @@ from nacre.base.dims import Dim, Size, product
 from nacre.base.dtypes import NUMERIC
 from nacre.base.errors import ShapeError
 from nacre.base.types import Shape, TensorType, row_major
-from nacre.ir.axes import AxisRule, Needs, Run, moved, neighbours, one, same_place
+from nacre.ir.axes import AxisMap, AxisRule, Needs, Run, moved, neighbours, one, same_place
 from nacre.ir.facts import Facts, same_type
 from nacre.ir.graph import Atom, Equation
 from nacre.ir.primitive import Element, Layout, Linear, LinearInput, Operand, Primitive, Reduce
@@ -91,6 +91,7 @@ permute_p = Primitive(
     _permute_batch,
     axes=AxisRule(_permute_needs, _permute_follow, moves=True),
     simplify=_composed,
+    axis_map=lambda e: inverse(e.params["axes"]),
 )
 
 
@@ -222,6 +223,7 @@ reshape_p = Primitive(
     axes=AxisRule(_reshape_needs, _reshape_follow, moves=True),
     simplify=same_type,
     is_one=_is_one,
+    keeps_order=True,
 )
 
 # ---- broadcast and sum, each other's transposes
@@ -304,6 +306,12 @@ def _broadcast_strip(e: Equation, run: Run, wanted: Needs) -> dict[str, Any]:
     return {"axes": moved(e.params["axes"], run)}
 
 
+def _broadcast_map(e: Equation) -> AxisMap:
+    shape, axes = e.params["shape"], e.params["axes"]
+    grown = _stretched(e.inputs[0].type, shape, axes)
+    return tuple(None if k in grown else a for k, a in enumerate(axes))
+
+
 broadcast_p = Primitive(
     "broadcast",
     _broadcast_type,
@@ -313,6 +321,7 @@ broadcast_p = Primitive(
     axes=AxisRule(_broadcast_needs, _broadcast_follow, _broadcast_strip, is_free=True),
     simplify=same_type,
     is_one=_is_one,
+    axis_map=_broadcast_map,
 )
 
 

@@ -23,8 +23,9 @@ from nacre.base.records import dataclass
 from nacre.base.types import Shape, row_major
 from nacre.compile.fusion.graph import Node, current, ordered, takes_epilogue
 from nacre.compile.passes.layout import layouts as chosen
+from nacre.ir.axes import spreads
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var
-from nacre.ir.primitive import Element, Layout, Operand, Primitive, Reduce, Template
+from nacre.ir.primitive import Element, Layout, Operand, Primitive, Reduce, Template, copies
 from nacre.kernel.ast import Expr, Index, Load
 
 INLINE_STEPS = 8  # a value made of constants in more equations than this is computed once
@@ -81,9 +82,7 @@ class _Fuser:
         self.flat: dict[Var, Atom] = {}
         self.moved: dict[Var, Equation] = {}  # reshapes that are done by the copy that alone reads them
         self.uses = Counter(x for e in graph.equations for x in e.inputs)
-        self.copied = {
-            e.inputs[0] for e in graph.equations if e.primitive.name == "copy" and e.outputs[0] not in self.strides
-        }
+        self.copied = {e.inputs[0] for e in graph.equations if copies(e.primitive) and e.outputs[0] not in self.strides}
         self.factors = {x for e in graph.equations if isinstance(e.primitive.lowering, Template) for x in e.inputs}
         self.count = 0
         self.at = 0  # the equation that is visited
@@ -149,7 +148,7 @@ class _Fuser:
             if (
                 e.inputs
                 and e.inputs[0] not in self.inline
-                and (e.primitive.name == "reshape" or e.inputs[0] in self.moved)
+                and ((e.primitive.keeps_order and low.view is not None) or e.inputs[0] in self.moved)
             ):
                 self.flatten(e)
                 return
@@ -226,7 +225,7 @@ class _Fuser:
 
     def broadcast_of_row(self, e: Equation, node: Node) -> bool:
         """Whether e brings a row value of a cluster back into its domain."""
-        if e.primitive.name != "broadcast" or node.axes is None or node.domain is None:
+        if not spreads(e) or node.axes is None or node.domain is None:
             return False
         x = e.inputs[0]
         kept = tuple(k for k in range(len(node.domain)) if k not in node.axes)
@@ -462,10 +461,10 @@ class _Fuser:
                 continue
             e = self.producer[y]
             low = e.primitive.lowering
-            spreads = e.primitive.name == "broadcast"
-            if y in stored or not isinstance(low, Element) or not (spreads or (low.cost <= 1 and is_pointwise(e))):
+            free = spreads(e)
+            if y in stored or not isinstance(low, Element) or not (free or (low.cost <= 1 and is_pointwise(e))):
                 return None
-            cost += 0 if spreads else low.cost
+            cost += 0 if free else low.cost
             todo += [z for z in self.roots(e.inputs) if isinstance(z, Var)]
         return found if cost <= INLINE_COST and len(found) <= INLINE_READS else None
 

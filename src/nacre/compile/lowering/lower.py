@@ -138,9 +138,6 @@ class _Lowering:
         low = e.primitive.lowering
         if e.outputs[0] in self.fusion.flat:
             return self.read(e.inputs[0], index)
-        if e.primitive.name == "broadcast" and e.outputs[0] in self.level:
-            axes: tuple[int, ...] = e.params["axes"]
-            return self.read(e.inputs[0], tuple(index[k] for k in axes))
         assert isinstance(low, Element), e.primitive
         operands = tuple(self.operand(x) for x in e.inputs)
         return low.rule(index, operands, tuple(x.type for x in e.inputs), e.outputs[0].type, **e.params)

@@ -7,12 +7,14 @@ all            unused results, carries and operands are removed, in nested graph
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from nacre.base.records import dataclass
 from nacre.ir.graph import Atom, Equation, Graph, Var
-from nacre.ir.primitive import Flow
+from nacre.ir.primitive import Flow, RuleKind, register_rule
 from nacre.ir.rewrite import live_equations, without_calls
+from nacre.ops import control
 
 
 def simplify_loops(graph: Graph) -> Graph:
@@ -22,17 +24,37 @@ def simplify_loops(graph: Graph) -> Graph:
     return _needed(_settled(without_calls(graph)))
 
 
+@dataclass(frozen=True)
+class FlowRule:
+    """How control flow is simplified.
+
+    `unchanged(e)` says which results are always equal to which operands: result → operand.
+    `lean(e, wanted)` is the equation with the results that are wanted and those that they depend on.
+    """
+
+    unchanged: Callable[[Equation], dict[int, int]]
+    lean: Callable[[Equation, Sequence[int]], Equation]
+
+
+SIMPLIFIED: Final[RuleKind[FlowRule]] = RuleKind("simplification of control flow")
+
+
 def unchanged(e: Equation) -> dict[int, int]:
     """Which results of a loop or branch are always equal to which operands: result → operand."""
-    params = e.params
-    match e.primitive.name:
-        case "scan":
-            return _given_back(params["body"], range(params["carries"]))
-        case "while":
-            return _given_back(params["body"], range(len(e.outputs)))
-        case _:
-            then, orelse = _places(params["then"]), _places(params["orelse"])
-            return {k: 1 + a for k, (a, b) in enumerate(zip(then, orelse, strict=True)) if a == b >= 0}
+    return SIMPLIFIED.required(e.primitive).unchanged(e)
+
+
+def _unchanged_of_branch(e: Equation) -> dict[int, int]:
+    then, orelse = _places(e.params["then"]), _places(e.params["orelse"])
+    return {k: 1 + a for k, (a, b) in enumerate(zip(then, orelse, strict=True)) if a == b >= 0}
+
+
+def _unchanged_of_scan(e: Equation) -> dict[int, int]:
+    return _given_back(e.params["body"], range(e.params["carries"]))
+
+
+def _unchanged_of_while(e: Equation) -> dict[int, int]:
+    return _given_back(e.params["body"], range(len(e.outputs)))
 
 
 def _places(graph: Graph) -> list[int]:
@@ -69,35 +91,40 @@ def _needed(graph: Graph) -> Graph:
         if not e.primitive.effects and live.isdisjoint(e.outputs):
             continue
         if isinstance(e.primitive.lowering, Flow):
-            e = _lean(e, [k for k, v in enumerate(e.outputs) if v in live])
+            wanted = [k for k, v in enumerate(e.outputs) if v in live]
+            e = SIMPLIFIED.required(e.primitive).lean(e, wanted)
         kept.append(e)
         live.update(e.inputs)
     return Graph(graph.inputs, tuple(reversed(kept)), graph.outputs, graph.name)
 
 
-def _lean(e: Equation, wanted: Sequence[int]) -> Equation:
-    """A loop or branch with the results that are wanted and those that they depend on."""
-    if e.primitive.name == "cond":
-        return _lean_branch(e, wanted)
+def _lean_scan(e: Equation, wanted: Sequence[int]) -> Equation:
     body: Graph = e.params["body"]
-    carries = e.params["carries"] if e.primitive.name == "scan" else len(e.outputs)
-    test: Graph | None = e.params.get("cond")
+    carries: int = e.params["carries"]
+    operands, held = _cycle(body, set(), wanted, carries)
+    fewer = sum(k < carries for k in held)
+    return _chosen(e, operands, {**e.params, "body": _restricted(body, operands, held), "carries": fewer}, held)
+
+
+def _lean_while(e: Equation, wanted: Sequence[int]) -> Equation:
+    body: Graph = e.params["body"]
+    test: Graph = e.params["cond"]
+    operands, held = _cycle(body, _reads(test, (0,)), wanted, len(e.outputs))
+    params = {**e.params, "body": _restricted(body, operands, held), "cond": _restricted(test, operands, (0,))}
+    return _chosen(e, operands, params, held)
+
+
+def _cycle(body: Graph, always: set[int], wanted: Sequence[int], carries: int) -> tuple[list[int], list[int]]:
+    """The operands and results that a loop needs for some results, if some operands are read in any case."""
     needed = set(wanted)
     read: set[int] = set()
     while True:
-        read = _reads(body, needed) | (_reads(test, (0,)) if test is not None else set())
+        read = _reads(body, needed) | always
         more = {k for k in read if k < carries} | {k for k in needed if k < carries}
         if more <= needed:
             break
         needed |= more
-    held = sorted(needed)
-    operands = sorted(read | {k for k in needed if k < carries})
-    params: dict[str, Any] = {**e.params, "body": _restricted(body, operands, held)}
-    if test is not None:
-        params["cond"] = _restricted(test, operands, (0,))
-    if e.primitive.name == "scan":
-        params["carries"] = sum(k < carries for k in held)
-    return _chosen(e, operands, params, held)
+    return sorted(read | {k for k in needed if k < carries}), sorted(needed)
 
 
 def _lean_branch(e: Equation, wanted: Sequence[int]) -> Equation:
@@ -122,3 +149,8 @@ def _reads(graph: Graph, outputs: Iterable[int]) -> set[int]:
 def _restricted(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
     given: tuple[Var, ...] = tuple(graph.inputs[k] for k in inputs)
     return _needed(Graph(given, graph.equations, tuple(graph.outputs[k] for k in outputs), graph.name))
+
+
+register_rule(control.cond_p, SIMPLIFIED, FlowRule(_unchanged_of_branch, _lean_branch))
+register_rule(control.while_p, SIMPLIFIED, FlowRule(_unchanged_of_while, _lean_while))
+register_rule(control.scan_p, SIMPLIFIED, FlowRule(_unchanged_of_scan, _lean_scan))

@@ -8,6 +8,7 @@ bits.
 from __future__ import annotations
 
 from nacre.compile.fusion.fuse import FAR, INLINE_COST, is_pointwise, large
+from nacre.ir.axes import spreads
 from nacre.ir.graph import Atom, Equation, Graph, Var
 from nacre.ir.primitive import Element, Reduce
 from nacre.ir.rewrite import without_dead_code
@@ -60,12 +61,12 @@ class _Rematerialiser:
         while todo:
             place, e = self.producer[todo.pop()]
             low = e.primitive.lowering
-            spreads = e.primitive.name == "broadcast"
-            if not isinstance(low, Element) or not (spreads or (low.cost <= 1 and is_pointwise(e))):
+            free = spreads(e)
+            if not isinstance(low, Element) or not (free or (low.cost <= 1 and is_pointwise(e))):
                 return None
             if place in found:
                 continue
             found[place] = e
-            cost += 0 if spreads else low.cost
+            cost += 0 if free else low.cost
             todo += [y for y in e.inputs if isinstance(y, Var) and y in self.producer and self.last[y] <= at - FAR]
         return [found[k] for k in sorted(found)] if cost <= INLINE_COST else None

@@ -9,12 +9,13 @@ from collections.abc import Hashable, Mapping
 
 from nacre.base.types import TensorType
 from nacre.compile.passes.loop_simplification import simplify_loops
+from nacre.ir.axes import permutation
 from nacre.ir.facts import SMALL, Facts
 from nacre.ir.graph import Atom, Equation, Graph, Literal, Var, params_key
-from nacre.ir.primitive import Element, Reduce
+from nacre.ir.primitive import Element, Reduce, copies
 from nacre.ir.rewrite import without_calls, without_dead_code
 from nacre.ops.copy import copy_p
-from nacre.ops.dot import dot_axes, dot_p, holds, widened_dot_p
+from nacre.ops.dot import dot_axes, holds, is_plain_product, widened_dot_p
 
 
 def simplify(graph: Graph) -> Graph:
@@ -85,7 +86,7 @@ def _made_of_constants(graph: Graph) -> set[Var]:
     for e in graph.equations:
         if (
             isinstance(e.primitive.lowering, Element)
-            and e.primitive is not copy_p
+            and not copies(e.primitive)
             and all(isinstance(a, Literal) or a in made for a in e.inputs)
         ):
             made.update(e.outputs)
@@ -100,12 +101,13 @@ def turn_products(graph: Graph) -> Graph:
             uses[a] = uses.get(a, 0) + 1
     for a in graph.outputs:
         uses[a] = uses.get(a, 0) + 1
-    products = {e.outputs[0]: e for e in graph.equations if e.primitive.name == "dot" and uses.get(e.outputs[0]) == 1}
+    products = {e.outputs[0]: e for e in graph.equations if is_plain_product(e) and uses.get(e.outputs[0]) == 1}
     turned: dict[Var, Equation] = {}
     for e in graph.equations:
-        if e.primitive.name == "permute" and e.inputs[0] in products:
+        axes = permutation(e)
+        if axes is not None and e.inputs[0] in products:
             product = products[e.inputs[0]]  # type: ignore[index]
-            if tuple(e.params["axes"]) == _exchange(product):
+            if axes == _exchange(product):
                 turned[e.outputs[0]] = product
     if not turned:
         return graph
@@ -138,7 +140,7 @@ def widen_rows(graph: Graph) -> Graph:
     computed = {v: e for e in graph.equations for v in e.outputs}
     equations: list[Equation] = []
     for e in graph.equations:
-        found = _narrow_matrix(e, computed) if e.primitive is dot_p and _one_row(e) else None
+        found = _narrow_matrix(e, computed) if is_plain_product(e) and _one_row(e) else None
         if found is None:
             equations.append(e)
             continue
@@ -164,10 +166,10 @@ def _narrow_matrix(product: Equation, computed: Mapping[Var, Equation]) -> tuple
     """What the second factor is converted from, and the permutation between, if there is one."""
     a, b = product.inputs
     made = computed.get(b) if isinstance(b, Var) else None
-    moved = made if made is not None and made.primitive.name == "permute" else None
+    moved = made if made is not None and permutation(made) is not None else None
     if moved is not None:
         made = computed.get(moved.inputs[0]) if isinstance(moved.inputs[0], Var) else None
-    if made is None or made.primitive.name != "cast" or not holds(a.type.dtype, made.inputs[0].type.dtype):
+    if made is None or not made.primitive.converts or not holds(a.type.dtype, made.inputs[0].type.dtype):
         return None
     return made.inputs[0], moved
 

@@ -28,8 +28,11 @@ from nacre.compile.passes.axis_propagation import (
 from nacre.compile.passes.simplify import own_constants, own_outputs
 from nacre.ir.axes import Run
 from nacre.ir.graph import Atom, Builder, Equation, Graph, Var
-from nacre.ir.primitive import Element, primitive_named
+from nacre.ir.primitive import Element, Primitive
 from nacre.ir.rewrite import without_dead_code
+from nacre.ops.control import scan_p
+from nacre.ops.shape import permute_p, reshape_p
+from nacre.ops.view import concatenate_p, slice_p
 
 LARGE = 16 << 20  # bytes of a product that is not to be in memory
 NEAR = 4 << 20  # bytes of a band that stays in caches
@@ -271,7 +274,7 @@ class _Group:
         made = self.band(body, rows, wholes, parts)
         stacks = [_stacked(builder, c, rows, rounds) for c in cuts]
         params = {"body": body.finish([*wholes, *made]), "carries": len(fixed), "length": rounds, "reverse": False}
-        loop = builder.add(primitive_named("scan"), [*fixed, *stacks], params, self.seed.source)
+        loop = builder.add(scan_p, [*fixed, *stacks], params, self.seed.source)
         pieces = [[_reshape(builder, v, (rows * rounds, *v.type.shape[2:]))] for v in loop[len(fixed) :]]
         if rows * rounds < self.length:
             ends = [_slice(builder, c, rows * rounds, self.length) for c in cuts]
@@ -279,7 +282,7 @@ class _Group:
                 piece.append(v)
         found: dict[Atom, Atom] = {}
         for v, piece in zip(self.results, pieces, strict=True):
-            whole = piece[0] if len(piece) == 1 else _add(builder, "concatenate", *piece, axis=0)
+            whole = piece[0] if len(piece) == 1 else _add(builder, concatenate_p, *piece, axis=0)
             found[v] = _back(builder, whole, v, self.runs[v])
         return found
 
@@ -324,20 +327,20 @@ def _known(known: Mapping[Atom, Atom], x: Atom) -> Atom:
     return known.get(x, x)
 
 
-def _add(builder: Builder, name: str, *inputs: Atom, **params: object) -> Var:
-    (v,) = builder.add(primitive_named(name), inputs, params)
+def _add(builder: Builder, primitive: Primitive, *inputs: Atom, **params: object) -> Var:
+    (v,) = builder.add(primitive, inputs, params)
     return v
 
 
 def _reshape(builder: Builder, x: Atom, shape: Sequence[object]) -> Atom:
-    return x if tuple(shape) == x.type.shape else _add(builder, "reshape", x, shape=tuple(shape))
+    return x if tuple(shape) == x.type.shape else _add(builder, reshape_p, x, shape=tuple(shape))
 
 
 def _slice(builder: Builder, x: Atom, start: int, stop: int) -> Var:
     """A stretch of the first axis."""
     others = x.type.shape[1:]
     return _add(
-        builder, "slice", x, starts=(start, *(0 for _ in others)), stops=(stop, *others), steps=(1,) * x.type.rank
+        builder, slice_p, x, starts=(start, *(0 for _ in others)), stops=(stop, *others), steps=(1,) * x.type.rank
     )
 
 
@@ -345,7 +348,7 @@ def _moved(builder: Builder, x: Atom, source: int, target: int) -> Atom:
     """x with one axis elsewhere."""
     axes = [k for k in range(x.type.rank) if k != source]
     axes.insert(target, source)
-    return x if source == target else _add(builder, "permute", x, axes=tuple(axes))
+    return x if source == target else _add(builder, permute_p, x, axes=tuple(axes))
 
 
 def _front(builder: Builder, x: Atom, run: Run) -> Atom:

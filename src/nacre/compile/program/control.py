@@ -12,8 +12,8 @@ once, before the loop.  So does the transpose of an invariant matrix for product
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from nacre.base.dims import Size, product
 from nacre.base.types import TensorType, row_major
@@ -24,8 +24,12 @@ from nacre.compile.lowering.lower import copy_kernel
 from nacre.compile.passes.attention import fuse_attention
 from nacre.compile.passes.loop_simplification import unchanged
 from nacre.compile.passes.simplify import simplify
+from nacre.ir.axes import permutation
 from nacre.ir.graph import Atom, Equation, Graph, Var
+from nacre.ir.primitive import RuleKind, register_rule
 from nacre.kernel.ast import Kernel
+from nacre.ops import control
+from nacre.ops.dot import is_plain_product
 from nacre.runtime.flow import Branch, Loop, Node, launches
 from nacre.runtime.plan import Launch, Storage, holder
 
@@ -81,15 +85,12 @@ class Planner(Protocol):
         ...
 
 
+WRITTEN: Final[RuleKind[Callable[[Planner, Equation], None]]] = RuleKind("writing of control flow into a plan")
+
+
 def write_flow(p: Planner, e: Equation) -> None:
     """Write a loop or branch into the plan."""
-    match e.primitive.name:
-        case "cond":
-            _branch(p, e)
-        case "while":
-            _while(p, e)
-        case _:
-            _scan(p, e)
+    WRITTEN.required(e.primitive)(p, e)
 
 
 # ---- where things lie
@@ -157,10 +158,11 @@ def _read_across(body: Graph, v: Var) -> bool:
         if x in body.outputs:
             return False
         for e in (e for e in body.equations if x in e.inputs):
-            if e.primitive.name == "permute":
-                todo.append((e.outputs[0], tuple(e.params["axes"]).index(axis)))
+            axes = permutation(e)
+            if axes is not None:
+                todo.append((e.outputs[0], axes.index(axis)))
                 continue
-            if e.primitive.name != "dot" or e.inputs.count(x) != 1 or e.params["batch"][0]:
+            if not is_plain_product(e) or e.inputs.count(x) != 1 or e.params["batch"][0]:
                 return False
             at = e.inputs.index(x)
             other = e.inputs[1 - at].type.shape
@@ -294,3 +296,8 @@ def _branch(p: Planner, e: Equation) -> None:
         child.write()
         sides.append(tuple(child.tree))
     p.tree.append(Branch(cell, *sides))
+
+
+register_rule(control.cond_p, WRITTEN, _branch)
+register_rule(control.while_p, WRITTEN, _while)
+register_rule(control.scan_p, WRITTEN, _scan)

@@ -20,7 +20,6 @@ from nacre.interpret.evaluate import view
 from nacre.interpret.linearise import rule_for
 from nacre.ir.graph import Builder, Graph
 from nacre.ir.primitive import Primitive
-from nacre.ops.control import call_p
 from nacre.ops.copy import copy_p
 from nacre.runtime.executable import Executable
 from nacre.trace.bind import NATIVE, apply, register_executor
@@ -97,8 +96,8 @@ class CompilingExecutor:
                 if inputs[0].layout is None:
                     self.keep(key, view_entry(types[0], viewed, again, False))
                 return viewed
-        if primitive is call_p:
-            return tuple(self.execute(params["graph"], inputs))
+        if primitive.expansion is not None:
+            return tuple(self.execute(primitive.expansion(params), inputs))
         if not results:
             return ()
         if any(x.layout is not None for x in inputs):
