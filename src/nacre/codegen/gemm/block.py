@@ -18,7 +18,7 @@ from nacre.codegen.gemm.packed_dot import PackedDot, packed_count
 from nacre.codegen.gemm.panel import RowPanel, RowPanels, make_row_panels
 from nacre.codegen.gemm.pipelined_epilogue import PendingTile, is_pipelined, no_pending_tile
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.codegen.gemm.prefetch import BlockPrefetch, Runs, begin, is_far, prefetch_of_b, prefetch_runs, share
+from nacre.codegen.gemm.prefetch import BlockPrefetch, PrefetchRuns, begin, is_far, prefetch_of_b, prefetch_runs, share
 from nacre.codegen.gemm.prepack import Prepacked, prepacked
 from nacre.codegen.gemm.scratch import Layout
 from nacre.codegen.gemm.tile import Shape, tile_name
@@ -272,7 +272,9 @@ def _row_panels(block: _Block, row_panels: RowPanels, b: Val, part: _Part) -> No
             step.next(f.add(row, rows))
 
 
-def _prefetches(block: _Block, row_panels: RowPanels, part: _Part, i: Val, following: RowPanel) -> tuple[Runs, ...]:
+def _prefetches(
+    block: _Block, row_panels: RowPanels, part: _Part, i: Val, following: RowPanel
+) -> tuple[PrefetchRuns, ...]:
     """The prefetches of the row panel at row i: the next row panels of A and C, and a part of B's next block."""
     f, numbers, tall = block.f, block.layout.numbers, block.layout.shape.tall
     below = f.add(i, tall)
@@ -290,7 +292,7 @@ class _Following:
 
     row_panels: RowPanels
     row_panel: RowPanel
-    prefetches: tuple[Runs, ...]
+    prefetches: tuple[PrefetchRuns, ...]
     first: Val  # whether this is the first row of tiles in the panel; only these do the work
 
     def begin(self, block: _Block, addresses: Val, tile: Val) -> None:

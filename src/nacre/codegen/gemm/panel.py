@@ -10,7 +10,7 @@ from __future__ import annotations
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.packed_dot import PackedDot
 from nacre.codegen.gemm.plan import BLOCK
-from nacre.codegen.gemm.prefetch import Runs, prefetch_runs, share
+from nacre.codegen.gemm.prefetch import PrefetchRuns, prefetch_runs, share
 from nacre.codegen.gemm.scratch import Layout
 from nacre.native.text import Function, Val
 
@@ -75,7 +75,7 @@ class RowPanels:
         k = f.mul(f.select(self.copies, packed_k, self.stride[1]), numbers.bytes)
         return f.select(self.copies, panel.store, panel.source), row, k
 
-    def prefetch(self, panel: RowPanel) -> Runs:
+    def prefetch(self, panel: RowPanel) -> PrefetchRuns:
         """The prefetches of the previous row panel's tiles: by all of them, or by the first half if the others copy."""
         f = self.f
         run_stride, _, length = self._steps(panel)

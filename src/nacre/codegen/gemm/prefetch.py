@@ -62,7 +62,7 @@ def is_far(f: Function, numbers: Numbers, m: Val, n: Val, k: Val, thin: bool) ->
 
 
 @dataclass(frozen=True)
-class Runs:
+class PrefetchRuns:
     """Equal pieces of memory, which the tiles of a row panel prefetch, some each."""
 
     start: Val
@@ -79,11 +79,11 @@ class Runs:
         f.call(numbers.part("append"), "void", [addresses, start, self.stride, count, self.size])
 
 
-def prefetch_runs(f: Function, start: Val, stride: Val, count: Val, size: Val, tiles: Val) -> Runs:
+def prefetch_runs(f: Function, start: Val, stride: Val, count: Val, size: Val, tiles: Val) -> PrefetchRuns:
     """Runs that the given number of tiles prefetch, up to the limit."""
     size = f.smin(size, MOST * LINE)
     each = f.smin(share(f, count, tiles), f.binary("udiv", MOST * LINE, f.smax(size, LINE)))
-    return Runs(start, stride, count, size, each)
+    return PrefetchRuns(start, stride, count, size, each)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class BlockPrefetch:
     size: Val  # bytes of a run
     each: Val  # runs of a row panel's part
 
-    def part(self, f: Function, row_panel: Val, tiles: Val) -> Runs:
+    def part(self, f: Function, row_panel: Val, tiles: Val) -> PrefetchRuns:
         """The part of the row panel of some number, for its tiles."""
         first = f.mul(row_panel, self.each)
         count = f.smax(f.smin(f.sub(self.count, first), self.each), 0)
