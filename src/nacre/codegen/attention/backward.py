@@ -3,10 +3,10 @@
     p = exp(score(q · kᵀ) − most),   d = p · (g · vᵀ + shift), back through the scores
     dv = pᵀ · g,   dk = dᵀ · q,   dq = d · k
 
-A thread takes a head.  It processes the scores in squares as large as a block of a chain of multiply-adds, with keys
-outside and queries inside.  Each square adds one chain to each of its sums, in ascending order.  With few heads, a
-thread takes some keys of a head and all queries, for dk and dv, or some queries and all keys, for dq; the weights are
-then computed twice.
+A thread processes a head.  It divides the scores into score tiles, as large as a block of a chain of multiply-adds,
+with keys in the outer loop and queries in the inner one.  Each tile adds one chain to each of its sums, in ascending
+order.  With few heads, a thread processes some keys of a head and all queries, for dk and dv, or some queries and all
+keys, for dq; the weights are then computed twice.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ GRADS = ("q", "k", "v")
 def backward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> tuple[Module, Attention]:
     """Write the kernel that computes some of `GRADS`.
 
-    Its addresses are `Q K V G Most Shift Mask Dq Dk Dv`: G are the cotangents of p · v, Shift what every weight's
-    cotangent in a row has in common.
+    Its addresses are `Q K V G Most Shift Mask Dq Dk Dv`: G are the cotangents of p · v, Shift is the common part of the
+    cotangents of a row's weights.
     """
     parts = parts_of(isa, scores)
     module = Module(name)
@@ -40,16 +40,16 @@ def backward(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -> t
     outputs = tuple(f"D{r}" for r in GRADS if r in results)
     given = [s for n in ("Q", "K", "V", "G", *masked, *outputs) for s in strides(n)]
     given += [s for n in ("Most", "Shift") for s in strides(n, rows=False)]
-    words = Slots(("Q", "K", "V", "G", "Most", "Shift", *masked, *outputs, *SIZES, *given, *BACKWARD))
+    slots = Slots(("Q", "K", "V", "G", "Most", "Shift", *masked, *outputs, *SIZES, *given, *BACKWARD))
     _emit_join(module, parts)
-    _Writer(module, isa, parts, scores, words, results).write(name)
-    return module, Attention(name, words.names, partial(backward_cut, parts.bands), 3, 2)
+    _Writer(module, isa, parts, scores, slots, results).write(name)
+    return module, Attention(name, slots.names, partial(backward_cut, parts.model), 3, 2)
 
 
 def _emit_join(module: Module, parts: Parts) -> None:
-    """@join(from, from_row, to, to_row, rows, columns, before): sums of one square meet those before them.
+    """@join(from, from_row, to, to_row, rows, columns, before): add the sums of one score tile to those before it.
 
-    `before` is 0 if there are none, 1 if they are where the result goes, 2 if they are zeros.
+    `before` is 0 if there are none, 1 if they are stored in the result, 2 if they are zeros.
     """
     n = parts.numbers
     params = {
@@ -77,18 +77,18 @@ def _emit_join(module: Module, parts: Parts) -> None:
 
 @dataclass(frozen=True)
 class _Head:
-    """The tensors of one head, whether keys behind the diagonal are skipped, and what is computed."""
+    """The tensors of one head, whether keys behind the diagonal are skipped, and the results to compute."""
 
     at: dict[str, Val]
     skips: Val | None
     of_queries: Val
     of_keys: Val
-    bands: Val  # queries from the first of a band whose keys it takes: more if bands of keys begin elsewhere
+    panel_keys: Val  # queries of a row panel whose keys are read: more if row panels of keys begin elsewhere
 
 
 @dataclass(frozen=True)
 class _ScoreTile:
-    """Where a square of scores lies: its first query and key, and how many there are of each."""
+    """The place of a score tile: its first query and key, and the number of each."""
 
     query: Val
     key: Val
@@ -100,18 +100,18 @@ class _Writer:
     """Writes the kernel function."""
 
     def __init__(
-        self, module: Module, isa: Isa, parts: Parts, scores: Scores, words: Slots, results: tuple[str, ...]
+        self, module: Module, isa: Isa, parts: Parts, scores: Scores, slots: Slots, results: tuple[str, ...]
     ) -> None:
-        self.module, self.isa, self.parts, self.scores, self.words = module, isa, parts, scores, words
+        self.module, self.isa, self.parts, self.scores, self.slots = module, isa, parts, scores, slots
         self.results = results
         self.of = {**dict(zip("qkv", parts.sources, strict=True)), "g": parts.numbers}
         self.gradients = emit_nest(module, isa, gradients(scores))
 
     def write(self, name: str) -> None:
-        """The loop over heads, or parts of them."""
+        """Write the loop over heads, or parts of them."""
         params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
         f = self.f = self.module.function(name, "void", params, attributes=self.isa.attributes)
-        self.values = {n: self.words(f, n) for n in self.words.names}
+        self.values = {n: self.slots(f, n) for n in self.slots.names}
         self.size = f.i64(self.parts.numbers.bytes)
         self.table = f.alloca("i64", 16)
         v, each, key_items = self.values, self.values["each"], self.values["key_items"]
@@ -128,46 +128,46 @@ class _Writer:
             self.head([outer, f.sub(head, f.mul(outer, v["inner"]))], whole, of_keys, first)
         f.ret()
 
-    # ---- words
+    # ---- slots
 
     def place(self, name: str) -> Val:
-        """An area of scratch memory."""
+        """The address of an area of scratch memory."""
         return self.f.gep(self.f["scratch"], self.values[f"{name}_at"])
 
-    def apart(self, name: str) -> Val:
-        """From row to row of a tensor, in bytes."""
+    def row_stride(self, name: str) -> Val:
+        """The stride of a tensor's rows, in bytes."""
         return self.f.mul(self.values[f"{name}.row"], self.of.get(name, self.parts.numbers).stored_bytes)
 
     def row(self, head: _Head, name: str, k: Val) -> Val:
-        """Where a row of a tensor begins."""
-        return self.f.gep(head.at[name], self.f.mul(k, self.apart(name)))
+        """The address of a tensor's row."""
+        return self.f.gep(head.at[name], self.f.mul(k, self.row_stride(name)))
 
     # ---- the loops
 
     def head(self, levels: list[Val], whole: Val, of_keys: Val, first: Val) -> None:
-        """The squares of one head, or of its keys or queries from `first` on: keys outside, queries inside."""
+        """Write the score tiles of one head, or of its keys or queries from `first` on."""
         f, v, n = self.f, self.values, self.parts.numbers
         of_queries = f.icmp("eq", f.or_(whole, of_keys), f.const("i1", False))
-        named = [w for w in self.words.names if w[0].isupper()]
+        named = [w for w in self.slots.names if w[0].isupper()]
         scalars = {w: self.of.get(w.lower(), n).stored for w in named}
         if self.scores.mask is not None:
             scalars["Mask"] = self.scores.mask.memory
-        at = {w.lower(): self.words.at(f, w, levels, scalars[w]) for w in named}
+        at = {w.lower(): self.slots.at(f, w, levels, scalars[w]) for w in named}
         skips = self.skips(at) if self.scores.causal else None
-        bands = f.select(of_keys, f.i64(2 * self.parts.tall), f.i64(self.parts.tall))
-        head = _Head(at, skips, f.or_(whole, of_queries), f.or_(whole, of_keys), bands)
+        panel_keys = f.select(of_keys, f.i64(2 * self.parts.tall), f.i64(self.parts.tall))
+        head = _Head(at, skips, f.or_(whole, of_queries), f.or_(whole, of_keys), panel_keys)
         from_key, from_query = (f.select(chosen, first, f.i64(0)) for chosen in (of_keys, of_queries))
         to_key, to_query = (
             f.select(chosen, f.smin(f.add(first, v["each"]), v[t]), v[t])
             for chosen, t in ((of_keys, "keys"), (of_queries, "queries"))
         )
-        if skips is not None:  # no key behind the last query has a part in what comes of queries
+        if skips is not None:  # keys behind the last query do not affect the results of queries
             to_key = f.select(f.and_(skips, of_queries), f.smin(to_key, to_query), to_key)
         with f.loop("key", from_key, to_key, BLOCK) as keys:
             count = f.smin(f.sub(f.select(of_queries, v["keys"], to_key), keys.index), BLOCK)
             self.load_keys(head, keys.index, count)
             start = from_query
-            if skips is not None:  # the last queries come in any case: they write the zeros of keys behind them
+            if skips is not None:  # the last queries always run: they write the zeros of keys behind them
                 last = f.and_(f.sub(v["queries"], 1), -BLOCK)
                 reached = f.smax(f.smin(f.and_(keys.index, -BLOCK), last), from_query)
                 start = f.select(skips, reached, start)
@@ -176,37 +176,37 @@ class _Writer:
                 self.square(head, _ScoreTile(queries.index, keys.index, rows, count), start)
 
     def skips(self, at: dict[str, Val]) -> Val:
-        """Whether keys behind the diagonal may be skipped: everything that meets their zeros is finite."""
+        """Whether keys behind the diagonal may be skipped: every factor of their zeros is finite."""
         f, v, parts = self.f, self.values, self.parts
         rows = {"q": ("queries", "depth"), "k": ("keys", "depth"), "g": ("queries", "width")}
-        found = [parts.finite(f, self.of[t], at[t], self.apart(t), v[r], v[c]) for t, (r, c) in rows.items()]
+        found = [parts.finite(f, self.of[t], at[t], self.row_stride(t), v[r], v[c]) for t, (r, c) in rows.items()]
         found.append(parts.finite(f, parts.numbers, at["most"], f.i64(0), f.i64(1), v["queries"]))
         return f.icmp("eq", f.add(f.add(found[0], found[1]), f.add(found[2], found[3])), len(found))
 
     def load_keys(self, head: _Head, first: Val, count: Val) -> None:
-        """Keys and values of a square, packed as columns; keys also as rows."""
+        """Pack the keys and values of a score tile as columns; keys also as rows."""
         f, v, parts = self.f, self.values, self.parts
         k, val = self.row(head, "k", first), self.row(head, "v", first)
         parts.pack(f, self.of["k"], k, v["k.row"], self.place("kt"), v["depth"], count)
         parts.pack(f, self.of["v"], val, v["v.row"], self.place("vt"), v["width"], count)
-        parts.copy(f, self.of["k"], k, self.apart("k"), self.place("k"), v["q_row"], count, v["depth"])
+        parts.copy(f, self.of["k"], k, self.row_stride("k"), self.place("k"), v["q_row"], count, v["depth"])
 
     def square(self, head: _Head, s: _ScoreTile, start: Val) -> None:
-        """One square: its weights and scores' cotangents band by band, then the sums over its queries."""
+        """Write one score tile: weights and cotangents of scores by row panels, then the sums over its queries."""
         f, v, parts = self.f, self.values, self.parts
         for name, columns in (("q", "depth"), ("g", "width")):
             parts.copy(
                 f,
                 self.of[name],
                 self.row(head, name, s.query),
-                self.apart(name),
+                self.row_stride(name),
                 self.place(name),
                 v[f"{name}_row"],
                 s.queries,
                 v[columns],
             )
-        with f.loop("band", 0, s.queries, parts.tall) as band:
-            self.band(head, s, band.index, f.smin(f.sub(s.queries, band.index), parts.tall))
+        with f.loop("row_panel", 0, s.queries, parts.tall) as band:
+            self.row_panel(head, s, band.index, f.smin(f.sub(s.queries, band.index), parts.tall))
         if "k" not in self.results and "v" not in self.results:
             return
         with f.when(head.of_keys):
@@ -215,17 +215,17 @@ class _Writer:
             with f.loop("column", 0, s.keys, parts.tall) as column:
                 self.columns(head, s, column.index, before)
 
-    def band(self, head: _Head, s: _ScoreTile, i: Val, rows: Val) -> None:
-        """The queries of one band, from row i of the square."""
+    def row_panel(self, head: _Head, s: _ScoreTile, i: Val, rows: Val) -> None:
+        """Write the queries of one row panel, from row i of the score tile."""
         f, v, parts = self.f, self.values, self.parts
         keys = s.keys
         if head.skips is not None:
-            reached = f.smax(f.sub(f.add(f.add(s.query, i), head.bands), s.key), 0)
+            reached = f.smax(f.sub(f.add(f.add(s.query, i), head.panel_keys), s.key), 0)
             keys = f.select(head.skips, f.smin(reached, keys), keys)
         p, d = (f.gep(self.place(name), f.mul(i, v["s_row"])) for name in "pd")
         for target, name, packed, depth in ((p, "q", "kt", "depth"), (d, "g", "vt", "width")):
             rows_of = f.gep(self.place(name), f.mul(i, v[f"{name}_row"]))
-            parts.band(
+            parts.row_panel(
                 f,
                 rows,
                 (rows_of, v[f"{name}_row"], self.size),
@@ -242,7 +242,7 @@ class _Writer:
         if "q" not in self.results:
             return
         with f.when(f.and_(head.of_queries, f.icmp("sgt", keys, 0))):
-            parts.band(
+            parts.row_panel(
                 f,
                 rows,
                 (d, v["s_row"], self.size),
@@ -253,23 +253,23 @@ class _Writer:
             )
             before = f.cast("zext", f.icmp("ne", s.key, 0), "i64")
             dq = self.row(head, "dq", f.add(s.query, i))
-            self.join(dq, self.apart("dq"), rows, v["depth"], before)
+            self.join(dq, self.row_stride("dq"), rows, v["depth"], before)
             if head.skips is not None:
                 self.settle(head, s, i, dq, rows, keys)
 
     def fill(self, to: Val, rows: Val, behind: Val, keys: Val, value: float) -> None:
-        """Give causal scores behind the diagonal a value."""
+        """Set causal scores behind the diagonal to a value."""
         if self.scores.causal:
             n = self.parts.numbers
             self.f.call("fill", "void", [to, self.values["s_row"], rows, behind, keys, self.f.const(n.wide, value)])
 
     def weigh(self, head: _Head, s: _ScoreTile, i: Val, rows: Val, keys: Val, p: Val, d: Val) -> None:
-        """Scores become weights, and cotangents of weights those of scores, in place."""
+        """Convert scores to weights, and cotangents of weights to those of scores, in place."""
         f, v, n = self.f, self.values, self.parts.numbers
         query = f.add(s.query, i)
         buffers = {"x": p, "p": p, "g": d, "d": d}
         buffers |= {name: f.gep(head.at[name], query, n.wide) for name in ("most", "shift")}
-        sizes = {"rows": rows, "columns": keys, "apart": f.lshr(v["s_row"], n.bytes.bit_length() - 1)}
+        sizes = {"rows": rows, "columns": keys, "row_stride": f.lshr(v["s_row"], n.bytes.bit_length() - 1)}
         mask = self.scores.mask
         if mask is not None:
             at = f.add(f.mul(query, v["mask.row"]), f.mul(s.key, self.scores.mask_columns))
@@ -277,12 +277,12 @@ class _Writer:
             sizes["mask_apart"] = v["mask.row"]
         self.gradients.call(f, self.table, buffers, sizes, rows)
 
-    def join(self, to: Val, apart: Val, rows: Val, columns: Val, before: Val) -> None:
-        """Add a band's products to a result."""
-        self.f.call("join", "void", [self.place("c"), self.values["c_row"], to, apart, rows, columns, before])
+    def join(self, to: Val, row_stride: Val, rows: Val, columns: Val, before: Val) -> None:
+        """Add a row panel's products to a result."""
+        self.f.call("join", "void", [self.place("c"), self.values["c_row"], to, row_stride, rows, columns, before])
 
     def settle(self, head: _Head, s: _ScoreTile, i: Val, dq: Val, rows: Val, keys: Val) -> None:
-        """In a band's last square, take chains at −0 through the keys that were skipped, here and behind it."""
+        """In a row panel's last score tile, extend chains at −0 by the skipped keys, of this tile and behind it."""
         f, v = self.f, self.values
         end, reached = f.add(s.key, s.keys), f.add(f.add(s.query, i), rows)
         more = f.cast("zext", f.icmp("slt", end, v["keys"]), "i64")
@@ -292,18 +292,18 @@ class _Writer:
                 f,
                 self.of["k"],
                 dq,
-                self.apart("dq"),
+                self.row_stride("dq"),
                 rows,
                 v["depth"],
                 head.at["k"],
-                self.apart("k"),
+                self.row_stride("k"),
                 f.add(s.key, keys),
                 end,
                 more,
             )
 
     def columns(self, head: _Head, s: _ScoreTile, j: Val, before: Val) -> None:
-        """The sums over a square's queries for one band of its keys, from column j."""
+        """Write the sums over a score tile's queries for one row panel of its keys, from column j."""
         f, v, parts = self.f, self.values, self.parts
         count = f.smin(f.sub(s.keys, j), parts.tall)
         first = f.i64(0)
@@ -315,7 +315,7 @@ class _Writer:
                 continue
             a = f.gep(self.place(weights), f.add(f.mul(first, v["s_row"]), f.mul(j, self.size)))
             b = f.gep(self.place(other), f.mul(first, v[f"{other}_row"]))
-            parts.band(
+            parts.row_panel(
                 f,
                 count,
                 (a, self.size, v["s_row"]),
@@ -325,4 +325,4 @@ class _Writer:
                 v[size],
             )
             name = f"d{result}"
-            self.join(self.row(head, name, f.add(s.key, j)), self.apart(name), count, v[size], before)
+            self.join(self.row(head, name, f.add(s.key, j)), self.row_stride(name), count, v[size], before)

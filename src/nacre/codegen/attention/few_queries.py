@@ -1,7 +1,7 @@
-"""Attention of few queries, such as a decoder's one for each token: keys and values are read once, without packing.
+"""Attention with few queries, such as a decoder's one per token: keys and values are read once, without packing.
 
-The products are those of few rows: `dots` with the keys and `sweep` over the values.  The operations on rows are those
-of all attention kernels, so the bits are the same.
+The products are GEMVs: `dots` with the keys and `sweep` over the values.  The operations on rows are those of all
+attention kernels, so the bits are the same.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def few_queries(isa: Isa, scores: Scores, results: tuple[str, ...], name: str) -
     return written(isa, scores, results, name, WORDS, _cut, _Few)
 
 
-def _cut(bands: PanelModel, sizes: tuple[int, ...], threads: int) -> Cut:
-    """Items are heads; the words are `WORDS`, in bytes except the first two.  Sizes as in `forward_cut`."""
+def _cut(model: PanelModel, sizes: tuple[int, ...], threads: int) -> Cut:
+    """Items are heads; the cut's slots are `WORDS`, in bytes except the first two.  Sizes as in `forward_cut`."""
     heads, queries, keys, _, width = sizes
-    s_row, c_row = (line(bands.wide(n)) for n in (keys, width))
-    areas = (2 * queries * s_row, 2 * queries * c_row, 2 * line(bands.tall * bands.bytes))
+    s_row, c_row = (line(model.wide(n)) for n in (keys, width))
+    areas = (2 * queries * s_row, 2 * queries * c_row, 2 * line(model.tall * model.bytes))
     starts = (sum(areas[:k]) for k in range(len(areas)))
     return Cut(heads, 1, sum(areas), (queries, 1, *starts, s_row, c_row))
 
@@ -40,29 +40,35 @@ class _Few(Writer):
 
     @staticmethod
     def emit(module: Module, parts: Parts, scores: Scores) -> None:
-        """Write the two products, each for what its factors are in memory."""
+        """Write the two products, each for the stored types of its factors."""
         q, k, v = parts.sources
         emit_gather(module, k, "gather", k.stored)
         emit_gemv_columns(module, q, k)
         emit_sweep(module, parts.numbers, v)
 
     def chunk(self, levels: list[Val], first: Val, stop: Val) -> None:
-        """All queries of a head, which are a chunk."""
+        """Write all queries of a head, which are one chunk."""
         f, v, of = self.f, self.values, self.of
-        q, k, val = (self.words.at(f, name.upper(), levels, n.stored) for name, n in of.items())
+        q, k, val = (self.slots.at(f, name.upper(), levels, n.stored) for name, n in of.items())
         rows, keys = v["queries"], v["keys"]
         self._product(
-            "dots", of["k"], (q, self.apart("q"), of["q"].stored_bytes), (k, self.apart("k")), "s", "depth", "keys"
+            "dots",
+            of["k"],
+            (q, self.row_stride("q"), of["q"].stored_bytes),
+            (k, self.row_stride("k")),
+            "s",
+            "depth",
+            "keys",
         )
         total = self.weigh(levels, first, rows, keys)
         weights = self.place("s"), v["s_row"], self.parts.numbers.bytes
-        self._product("sweep", of["v"], weights, (val, self.apart("v")), "c", "keys", "width")
-        self.finished(levels, first, rows, self.place("c"), total)
+        self._product("sweep", of["v"], weights, (val, self.row_stride("v")), "c", "keys", "width")
+        self.write_results(levels, first, rows, self.place("c"), total)
 
     def _product(
         self, name: str, matrix: Numbers, a: tuple[Val, Val, int], b: tuple[Val, Val], c: str, depth: str, columns: str
     ) -> None:
-        """C = A · B for addresses, rows in bytes, and the size of A's elements; the chains stand behind the sums."""
+        """C = A · B for addresses, rows in bytes, and the size of A's elements; chains follow the sums."""
         f, v, row = self.f, self.values, self.values[f"{c}_row"]
         chains = f.gep(self.place(c), f.mul(v["queries"], row))
         f.call(

@@ -1,10 +1,10 @@
-"""Parts of attention's kernels: products of bands of rows, and exact treatment of skipped keys.
+"""Parts of attention's kernels: products of row panels, and exact treatment of skipped keys.
 
-A *band* has as many rows as a register tile.  Its products read and write a thread's scratch memory, in whole vectors,
-so that one tile and its narrow variant serve every size.
+A row panel has as many rows as a register tile.  Its products read and write a thread's scratch memory, in whole
+vectors, so that one tile and its narrow variant serve every size.
 
 Causal attention skips keys behind the diagonal.  Their weights are +0, so they would add ±0 to a chain of
-multiply-adds.  That has an effect only if a factor is not finite (`finite` tests this first) or the chain stands at −0
+multiply-adds.  That has an effect only if a factor is not finite (`finite` tests this first) or the chain's sum is −0
 (`settle` adds the skipped keys to such chains).  A mask added behind the diagonal must be below +∞ there, or the weight
 is NaN (`below` tests this).
 """
@@ -26,10 +26,10 @@ from nacre.native.text import Function, Module, Val
 
 @dataclass(frozen=True)
 class Parts:
-    """The functions that attention's kernels call, for one arithmetic and what the operands' elements are."""
+    """The functions that attention's kernels call, for one arithmetic and the stored types of the operands."""
 
     numbers: Numbers
-    sources: tuple[Numbers, ...] = ()  # of operands, which are widened where they are narrower
+    sources: tuple[Numbers, ...] = ()  # of operands; narrower ones are widened
 
     @property
     def shape(self) -> Shape:
@@ -38,7 +38,7 @@ class Parts:
 
     @property
     def tall(self) -> int:
-        """Rows of a band."""
+        """Rows of a row panel."""
         return self.shape.tall
 
     @property
@@ -47,12 +47,12 @@ class Parts:
         return self.numbers.lanes
 
     @property
-    def bands(self) -> PanelModel:
-        """What the plans of kernels made of these parts depend on."""
+    def model(self) -> PanelModel:
+        """The properties of these parts on which the kernels' plans depend."""
         return PanelModel(self.lanes, self.numbers.bytes, self.tall)
 
     def emit(self, module: Module, exact_skips: bool, bounds_masks: bool) -> None:
-        """Write the functions; those of skipped keys, and the one that looks through a mask, only if wanted."""
+        """Write the functions; those for skipped keys and for tests of a mask only if required."""
         for rows in (self.tall, self.shape.few):
             for vectors in (self.shape.vectors, 1):
                 emit_tile(module, self.numbers, rows, vectors)
@@ -64,7 +64,7 @@ class Parts:
             if exact_skips:
                 self._emit_finite(module, n)
                 self._emit_settle(module, n)
-        self._emit_band(module)
+        self._emit_row_panel(module)
         self._emit_fill(module)
         if bounds_masks:
             self._emit_below(module)
@@ -72,10 +72,18 @@ class Parts:
     # ---- calls
 
     def copy(
-        self, f: Function, n: Numbers, source: Val, apart: Val, target: Val, target_apart: Val, rows: Val, count: Val
+        self,
+        f: Function,
+        n: Numbers,
+        source: Val,
+        row_stride: Val,
+        target: Val,
+        target_stride: Val,
+        rows: Val,
+        count: Val,
     ) -> None:
-        """Copy rows of contiguous elements, and widen them; distances are in bytes."""
-        f.call(n.part("copy"), "void", [source, apart, target, target_apart, rows, count])
+        """Copy rows of contiguous elements, and widen them; strides are in bytes."""
+        f.call(n.part("copy"), "void", [source, row_stride, target, target_stride, rows, count])
 
     def pack(self, f: Function, n: Numbers, b: Val, b_n: Val, target: Val, depth: Val, columns: Val) -> None:
         """Pack the transpose of a matrix whose rows, `b_n` elements apart, have `depth` contiguous elements."""
@@ -90,10 +98,10 @@ class Parts:
         return f.call("below", "i64", [x, row, rows, columns])
 
     def settle(self, f: Function, n: Numbers, *rest: Val) -> None:
-        """Take chains at −0 through keys that were skipped; see `_emit_settle`."""
+        """Extend chains at −0 by the skipped keys; see `_emit_settle`."""
         f.call(n.part("settle"), "void", [*rest])
 
-    def band(
+    def row_panel(
         self,
         f: Function,
         rows: Val,
@@ -102,22 +110,23 @@ class Parts:
         depth: Val,
         c: tuple[Val, Val],
         columns: Val,
-        held: Val | None = None,
+        packed_columns: Val | None = None,
         adds: bool = False,
     ) -> None:
-        """C (+)= A · B for `rows` of a band: A's address and strides, B's and C's addresses and rows, in bytes.
+        """C (+)= A · B for `rows` of a row panel: A's address and strides, B's and C's addresses and rows, in bytes.
 
-        A row of 0 bytes tells that B is packed, with `held` columns.
+        A row of 0 bytes means that B is packed, with `packed_columns` columns.
         """
-        f.call("band", "void", [rows, *a, *b, held or f.i64(0), depth, *c, columns, f.i64(int(adds))])
+        f.call("row_panel", "void", [rows, *a, *b, packed_columns or f.i64(0), depth, *c, columns, f.i64(int(adds))])
 
     # ---- functions
 
-    def _emit_band(self, module: Module) -> None:
-        """@band(rows, a, a_row, a_k, b, b_row, held, depth, c, c_row, columns, adds): tiles over columns, then k.
+    def _emit_row_panel(self, module: Module) -> None:
+        """@row_panel(rows, a, a_row, a_k, b, b_row, packed_columns, depth, c, c_row, columns, adds): tiles over
+        columns, then k.
 
-        As many rows are computed as a tile is tall, or as one of few rows is where that is enough.
-        See `pack.pack` for the layout of a packed B: full panels, then strips.
+        The tile is the tallest, or the smallest that has enough chains if that has enough rows.  See `pack.pack` for
+        the layout of a packed B: full panels, then strips.
         """
         n, vectors = self.numbers, self.shape.vectors
         params = {
@@ -127,26 +136,26 @@ class Parts:
             "a_k": "i64",
             "b": "ptr",
             "b_row": "i64",
-            "held": "i64",
+            "packed_columns": "i64",
             "depth": "i64",
             "c": "ptr",
             "c_row": "i64",
             "columns": "i64",
             "adds": "i64",
         }
-        f = module.function("band", "void", params, linkage="internal", attributes=n.isa.attributes)
+        f = module.function("row_panel", "void", params, linkage="internal", attributes=n.isa.attributes)
         panel = vectors * self.lanes
-        full, panels = (f.mul(f.binary("udiv", f[c], panel), panel) for c in ("columns", "held"))
+        full, panels = (f.mul(f.binary("udiv", f[c], panel), panel) for c in ("columns", "packed_columns"))
         packed = f.icmp("eq", f["b_row"], 0)
 
         def row(width: int) -> Val:
-            """Bytes from row to row of B in panels or strips of a width."""
+            """Bytes of a row of B in panels or strips of a width."""
             return f.select(packed, f.i64(width * n.bytes), f["b_row"])
 
         with f.loop("panel", 0, full, panel) as loop:
             at = f.select(packed, f.mul(loop.index, f["depth"]), loop.index)
             self._blocks(f, vectors, f.gep(f["b"], at, n.wide), row(panel), loop.index)
-        inside = f.icmp("slt", full, panels)  # what is left are strips of a panel
+        inside = f.icmp("slt", full, panels)  # the remaining strips belong to a panel
         with f.loop("strip", full, f["columns"], self.lanes) as loop:
             part = f.add(f.mul(full, f["depth"]), f.sub(loop.index, full))
             at = f.select(packed, f.select(inside, part, f.mul(loop.index, f["depth"])), loop.index)
@@ -154,7 +163,7 @@ class Parts:
         f.ret()
 
     def _blocks(self, f: Function, vectors: int, b: Val, b_k: Val, column: Val) -> None:
-        """The blocks of k of one tile of a band."""
+        """Write the blocks of k of one tile of a row panel."""
         n = self.numbers
         c = f.gep(f["c"], column, n.wide)
         blocks = f.smax(f.lshr(f.add(f["depth"], BLOCK - 1), BLOCK.bit_length() - 1), 1)
@@ -179,7 +188,7 @@ class Parts:
             )
 
     def _emit_fill(self, module: Module) -> None:
-        """@fill(to, row, rows, first, columns, value): in row r the columns from `first` + r on become the value."""
+        """@fill(to, row, rows, first, columns, value): set columns from `first` + r on of row r to the value."""
         n = self.numbers
         params = {"to": "ptr", "row": "i64", "rows": "i64", "first": "i64", "columns": "i64", "value": n.wide}
         f = module.function("fill", "void", params, linkage="internal", attributes=n.isa.attributes)
@@ -224,9 +233,9 @@ class Parts:
         f.ret(f.cast("zext", f.icmp("eq", found, 0), "i64"))
 
     def _emit_settle(self, module: Module, source: Numbers) -> None:
-        """@settle(c, c_row, rows, columns, b, b_row, next, stop, more): chains at −0 meet the keys that were skipped.
+        """@settle(c, c_row, rows, columns, b, b_row, next, stop, more): extend chains at −0 by the skipped keys.
 
-        These are rows `next` to `stop` of B in the chain that was left, and more chains if `more` is not 0.
+        These are rows `next` to `stop` of B in the unfinished chain, and more chains if `more` is not 0.
         """
         n = self.numbers
         params = {
@@ -262,7 +271,7 @@ class Parts:
         f.ret()
 
     def _load(self, f: Function, n: Numbers, row: Val, j: Val, columns: Val) -> Val:
-        """Columns from j on, widened; those beyond the row are zeros."""
+        """Columns from j on, widened; zeros beyond the row."""
         stored, left = vec(n.stored, self.lanes), f.sub(columns, j)
         x = n.widen(f, load_edge(f, f.gep(row, j, n.stored), stored, edge(f, n.isa, left, stored)))
         return f.select(f.lane_mask(left, self.lanes), x, f.zero(n.vector)) if n.widens else x
@@ -270,7 +279,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Slots:
-    """The names of a kernel's argument slots in order, and what they hold."""
+    """The names of a kernel's argument slots in order, and their values."""
 
     names: tuple[str, ...]
 

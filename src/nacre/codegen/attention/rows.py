@@ -1,4 +1,4 @@
-"""Attention's operations on rows of scores, as loop nests over a band of rows in scratch memory.
+"""Attention's operations on rows of scores, as loop nests over a row panel in scratch memory.
 
 most        scores → the row's greatest
 raised      scores → weights: exp(score − that greatest score)
@@ -36,20 +36,20 @@ from nacre.kernel.ast import (
 from nacre.native.isa import Isa
 from nacre.native.text import Function, Module, Val
 
-ROWS, COLUMNS, APART = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("apart")  # apart: from row to row
+ROWS, COLUMNS, ROW_STRIDE = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("row_stride")
 I, J = Index("i"), Index("j")
-FACTORS = {"scale": "mul", "divide": "div"}  # steps with a number, and the operations that they are
+FACTORS = {"scale": "mul", "divide": "div"}  # steps with a number, and their operations
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What happens to the product of queries and keys before its exponential.
+    """The function from the product of queries and keys to the scores, before their exponential.
 
-    `steps` are "scale" or "divide", by `scale`, and "mask", in order.  A bool mask puts −inf where it is false,
-    another one is added; `mask_columns` is the distance of its columns, 0 or 1.  `causal` scores have −inf above the
-    diagonal from the start, which the kernels see to.  `shares` tells that weights are divided by their sum before
-    they meet the values; `empties`, that rows of −∞ have weights 0.  The operands may be narrower than `dtype`, in
-    which all is computed, and so may be what comes of them, `out`.
+    `steps` are "scale" or "divide", by `scale`, and "mask", in order.  A bool mask sets −inf where it is false, another
+    mask is added; `mask_columns` is the stride of its columns, 0 or 1.  `causal` scores are −inf above the diagonal,
+    which the kernels handle.  With `shares`, weights are divided by their sum before the product with the values; with
+    `empties`, rows of −∞ have weights 0.  The operands may be narrower than `dtype`, which is the type of all
+    arithmetic; so may the results, of type `out`.
     """
 
     dtype: DType
@@ -60,7 +60,7 @@ class Scores:
     causal: bool = False
     shares: bool = False
     empties: bool = False
-    online: bool = False  # blocks of keys one after the other, as `kernel.order_attention` has it
+    online: bool = False  # blocks of keys one after the other, as in `kernel.order_attention`
     operands: tuple[DType, ...] = ()  # of queries, keys and values, unless all are `dtype`
     out: DType | None = None
 
@@ -77,7 +77,7 @@ class Scores:
         return (Buffer("mask", self.mask, (ROWS, COLUMNS), (Dim.symbol("mask_apart"), self.mask_columns)),)
 
     def __call__(self, x: Expr) -> Expr:
-        """A finished score of a product."""
+        """The score of a product."""
         for step in self.steps:
             if step in FACTORS:
                 x = apply(FACTORS[step], x, const(self.scale, self.dtype))
@@ -97,12 +97,12 @@ class Scores:
         return g
 
     def base(self, most: Expr) -> Expr:
-        """What is subtracted from scores: the greatest one, but 0 where all are −∞."""
+        """The number subtracted from scores: the greatest one, but 0 where all are −∞."""
         nothing = apply("eq", most, const(-math.inf, self.dtype))
         return apply("select", nothing, const(0.0, self.dtype), most)
 
     def share(self, total: Expr) -> Expr:
-        """1 / total, and 1 in a row of zeros if there may be such."""
+        """1 / total; 1 for a row of zeros, if such rows may occur."""
         one = const(1.0, self.dtype)
         if self.empties:
             total = apply("select", apply("eq", total, const(0.0, self.dtype)), one, total)
@@ -112,16 +112,16 @@ class Scores:
         assert self.mask is not None
         return Load("mask", (I, J), self.mask)
 
-    def band(self, name: str) -> Buffer:
+    def row_panel(self, name: str) -> Buffer:
         """Rows in scratch memory."""
-        return Buffer(name, self.dtype, (ROWS, COLUMNS), (APART, 1))
+        return Buffer(name, self.dtype, (ROWS, COLUMNS), (ROW_STRIDE, 1))
 
     def column(self, name: str) -> Buffer:
         """One value for each row."""
         return Buffer(name, self.dtype, (ROWS,), (1,))
 
     def element(self, name: str) -> Expr:
-        """The element of a band."""
+        """The element of a row panel."""
         return Load(name, (I, J), self.dtype)
 
     def row(self, name: str) -> Expr:
@@ -136,31 +136,33 @@ def most(s: Scores) -> Kernel:
         For("j", COLUMNS, (Accumulate("max", ("a",), (s(s.element("x")),)),), vector=True),
         Store("most", (I,), s.base(Load("a", (), s.dtype)) if s.empties and not s.online else Load("a", (), s.dtype)),
     )
-    return Kernel("attend_most", (s.band("x"), *s.buffers), (s.column("most"),), (rows_of(body),))
+    return Kernel("attend_most", (s.row_panel("x"), *s.buffers), (s.column("most"),), (rows_of(body),))
 
 
 def raised(s: Scores) -> Kernel:
-    """x, most → p = exp(score − most), which may be written over x."""
+    """x, most → p = exp(score − most), which may be stored over x."""
     power = apply("exp", apply("sub", s(s.element("x")), Local("m", s.dtype)))
     body: tuple[Stmt, ...] = (
         Let("m", s.row("most")),
         For("j", COLUMNS, (Store("p", (I, J), power),), vector=True),
     )
-    return Kernel("attend_raised", (s.band("x"), s.column("most"), *s.buffers), (s.band("p"),), (rows_of(body),))
+    return Kernel(
+        "attend_raised", (s.row_panel("x"), s.column("most"), *s.buffers), (s.row_panel("p"),), (rows_of(body),)
+    )
 
 
 def total(s: Scores) -> Kernel:
-    """p → total, the sum of a row, and p · (1 / total) in place of p where shares are wanted."""
+    """p → total, the sum of a row, and with `shares` p · (1 / total) in place of p."""
     body: tuple[Stmt, ...] = (
         Alloc(Buffer("b", s.dtype, ())),
         For("j", COLUMNS, (Accumulate("sum", ("b",), (s.element("x"),)),), vector=True),
         Store("total", (I,), Load("b", (), s.dtype)),
     )
     if not s.shares:
-        return Kernel("attend_total", (s.band("x"),), (s.column("total"),), (rows_of(body),))
+        return Kernel("attend_total", (s.row_panel("x"),), (s.column("total"),), (rows_of(body),))
     divided = Store("p", (I, J), apply("mul", s.element("x"), Local("u", s.dtype)))
     body = (*body, Let("u", s.share(Load("b", (), s.dtype))), For("j", COLUMNS, (divided,), vector=True))
-    return Kernel("attend_total", (s.band("x"),), (s.band("p"), s.column("total")), (rows_of(body),))
+    return Kernel("attend_total", (s.row_panel("x"),), (s.row_panel("p"), s.column("total")), (rows_of(body),))
 
 
 def finish(s: Scores, results: Sequence[str]) -> Kernel:
@@ -171,13 +173,13 @@ def finish(s: Scores, results: Sequence[str]) -> Kernel:
     share = Let("u", s.share(s.row("total")))
     columns = For("j", COLUMNS, tuple(Store(r, (I, J), cast(values[r], dtypes[r])) for r in results), vector=True)
     outputs = tuple(Buffer(r, dtypes[r], (ROWS, COLUMNS), (Dim.symbol(f"{r}_apart"), 1)) for r in results)
-    return Kernel("attend_finish", (s.band("c"), s.column("total")), outputs, (rows_of((share, columns)),))
+    return Kernel("attend_finish", (s.row_panel("c"), s.column("total")), outputs, (rows_of((share, columns)),))
 
 
 def gradients(s: Scores) -> Kernel:
-    """x, g, most, shift → p = the weights, d = the cotangents of x; they may be written over x and g.
+    """x, g, most, shift → p = the weights, d = the cotangents of x; they may be stored over x and g.
 
-    g are the cotangents of the weights but for `shift`, which every weight of a row has in common.
+    g are the cotangents of the weights without `shift`, the common part of a row.
     """
     raised = Local("v", s.dtype)
     moved = apply("mul", raised, apply("add", s.element("g"), Local("a", s.dtype)))
@@ -195,18 +197,18 @@ def gradients(s: Scores) -> Kernel:
             vector=True,
         ),
     )
-    inputs = s.band("x"), s.band("g"), s.column("most"), s.column("shift"), *s.buffers
-    return Kernel("attend_gradients", inputs, (s.band("p"), s.band("d")), (rows_of(body),))
+    inputs = s.row_panel("x"), s.row_panel("g"), s.column("most"), s.column("shift"), *s.buffers
+    return Kernel("attend_gradients", inputs, (s.row_panel("p"), s.row_panel("d")), (rows_of(body),))
 
 
 def rows_of(body: tuple[Stmt, ...]) -> For:
-    """Do something to every row."""
+    """A loop over all rows with a body."""
     return For("i", ROWS, body, parallel=True)
 
 
 @dataclass(frozen=True)
 class Nest:
-    """A nest as a function of the module at hand."""
+    """A loop nest as a function of the module."""
 
     name: str
     buffers: tuple[str, ...]
@@ -222,7 +224,7 @@ class Nest:
 
 
 def emit_nest(module: Module, isa: Isa, kernel: Kernel) -> Nest:
-    """Write a nest as a function of the module; its work items are rows, or all of them if they are lanes."""
+    """Write a nest as a function of the module; its work items are rows, or all rows if they are lanes."""
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     f = module.function(kernel.name, "void", params, linkage="internal", attributes=isa.attributes)
     writer = Writer(f, isa)

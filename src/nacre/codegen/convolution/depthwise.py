@@ -1,8 +1,8 @@
-"""Folds over the taps of each output pixel, with pixels in vector lanes, plane by plane.
+"""Reductions over the taps of each output pixel, with pixels in vector lanes, one plane at a time.
 
-Depthwise convolution, pooling and their gradients are such folds.  A `TapReduction` defines the state carried
-from tap to tap.  The kernel finds the taps of each output row and column (`Correlation`), loads them
-a vector of pixels at a time, and tells the fold which lanes have the tap.
+Depthwise convolution, pooling and their gradients are such reductions.  A `TapReduction` defines the state carried
+from tap to tap.  The kernel finds the taps of each output row and column (`Correlation`), loads them a vector of pixels
+at a time, and passes the lanes that have the tap to the reduction as a mask.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from nacre.codegen.window.prologue import Prologue, RowPanels
 from nacre.native.text import Function, Operand, Val
 
 Loader = Callable[[Val], Val]  # the pixels of one tap, from a plane at the given address
-Placed = tuple[Tile, Operand]  # a tile, and which of a run of equal ones it is
+Placed = tuple[Tile, Operand]  # a tile, and its number in a run of equal ones
 
-TOGETHER = 4  # tiles that are folded side by side: each one's taps wait for each other
+TOGETHER = 4  # tiles that are interleaved, because the taps of one tile depend on each other
 
 
 class TapReduction(Protocol):
-    """What happens to the taps of a vector of output pixels."""
+    """The reduction over the taps of a vector of output pixels."""
 
     def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
         """Prepare for an output plane; called once for each."""
         ...
 
     def read_from(self, plane: Val) -> None:
-        """Read the input plane from another place."""
+        """Read the input plane from another address."""
         ...
 
     def start(self, f: Function, vector: str) -> list[Val]:
@@ -117,22 +117,22 @@ class DepthwiseKernel:
         self,
         k: Kernel,
         c: Correlation,
-        fold: TapReduction,
+        reduction: TapReduction,
         *,
         descending: bool = False,
         scratch: int = 0,
         epilogue: ConvolutionEpilogue | None = None,
         operands: Sequence[str] = (),
-        before: Prologue | None = None,
+        prologue: Prologue | None = None,
     ) -> None:
-        self.k, self.c, self.fold, self.epilogue = k, c, fold, epilogue
+        self.k, self.c, self.reduction, self.epilogue = k, c, reduction, epilogue
         self.operands = tuple(k.pointers[name] for name in operands)
         self.tiles = pixel_tiles(c, k.lanes)
         self.descending = descending
         self.pitch = line_pitch(c, k.lanes)
         self.line_bytes = self.pitch * c.phase * k.element if c.phase > 1 else 0
         self.scratch = self.line_bytes + scratch
-        self.bands = RowPanels(k, c.rows, c.in_shape, before, self.scratch) if before is not None else None
+        self.row_panels = RowPanels(k, c.rows, c.in_shape, prologue, self.scratch) if prologue is not None else None
         ordered = [taps[::-1] if descending else taps for taps in c.rows]
         self.row_table = row_table(k, ordered)
 
@@ -141,25 +141,25 @@ class DepthwiseKernel:
         k, c, f = self.k, self.c, self.k.f
         height, width = c.out_shape
         with f.loop("plane", f["lo"], f["hi"]) as plane:
-            self.fold.begin(k, plane.index, f.gep(f["scratch"], self.line_bytes))
+            self.reduction.begin(k, plane.index, f.gep(f["scratch"], self.line_bytes))
             _, channel = split(f, plane.index, planes)
             offset = f.mul(plane.index, height * width)
-            if self.bands is None:
+            if self.row_panels is None:
                 self.plane(k.pointers[out], offset, channel)
             else:
-                self._computed_plane(self.bands, plane.index, k.pointers[out], offset, channel)
-        scratch = self.scratch if self.bands is None else self.bands.end
+                self._computed_plane(self.row_panels, plane.index, k.pointers[out], offset, channel)
+        scratch = self.scratch if self.row_panels is None else self.row_panels.end
         return k.finish([out], Count(0, planes if height * width else 0), scratch)
 
-    def _computed_plane(self, bands: RowPanels, plane: Val, out: Val, offset: Val, channel: Operand) -> None:
-        """Write one output plane of an input plane that is computed band by band."""
+    def _computed_plane(self, row_panels: RowPanels, plane: Val, out: Val, offset: Val, channel: Operand) -> None:
+        """Write one output plane of an input plane that is computed row panel by row panel."""
 
         def rows(source: Val, span: tuple[Operand, Operand]) -> None:
-            """Write the rows of a band."""
-            self.fold.read_from(source)
+            """Write the rows of a row panel."""
+            self.reduction.read_from(source)
             self.plane(out, offset, channel, span)
 
-        bands.write(plane, channel, rows)
+        row_panels.write(plane, channel, rows)
 
     def plane(
         self, out: Val, offset: Operand, channel: Operand = 0, rows: tuple[Operand, Operand] | None = None
@@ -172,7 +172,7 @@ class DepthwiseKernel:
             self._row(row.index, at)
 
     def _row(self, row: Val, offset: Val) -> None:
-        """One output row, whose first element has the index `offset`."""
+        """Write one output row, whose first element has the index `offset`."""
         c, f = self.c, self.k.f
         entry = f.gep(self.row_table, f.mul(row, 3), "i64")
         first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
@@ -190,12 +190,12 @@ class DepthwiseKernel:
             self._write_line(offset)
 
     def _tiles(self, tiles: Sequence[Placed], start: Val, first: Val, count: Val, offset: Val) -> None:
-        """The pixels of a few tiles, whose taps are folded side by side."""
+        """Write the pixels of a few tiles, whose tap reductions are interleaved."""
         c, f = self.c, self.k.f
         bases = [total(f, start, product(f, index, tile.pixels * c.reach), tile.base) for tile, index in tiles]
-        states = self._fold_taps([tile for tile, _ in tiles], bases, first, count)
+        states = self._reduce_taps([tile for tile, _ in tiles], bases, first, count)
         for (tile, index), state in zip(tiles, states, strict=True):
-            self._finish(tile, index, self.fold.finish(state), offset)
+            self._finish(tile, index, self.reduction.finish(state), offset)
 
     def _finish(self, tile: Tile, index: Operand, value: Val, offset: Val) -> None:
         """Store the results of one tile, the index-th of a run of equal tiles."""
@@ -209,13 +209,13 @@ class DepthwiseKernel:
             at = total(f, product(f, index, tile.pixels), tile.column // c.phase, residue * self.pitch)
             f.store(value, f.gep(f["scratch"], at, k.scalar))
 
-    def _fold_taps(self, tiles: Sequence[Tile], bases: Sequence[Operand], first: Val, count: Val) -> list[list[Val]]:
-        """Fold all taps of the tiles' pixels; `bases` are their places in the input plane."""
+    def _reduce_taps(self, tiles: Sequence[Tile], bases: Sequence[Operand], first: Val, count: Val) -> list[list[Val]]:
+        """Reduce all taps of the tiles' pixels; `bases` are their places in the input plane."""
         c, f = self.c, self.k.f
         kh_step, row_step = c.row_step
         if self.descending:
             kh_step, row_step = -kh_step, -row_step
-        states = [self.fold.start(f, self.k.vector) for _ in tiles]
+        states = [self.reduction.start(f, self.k.vector) for _ in tiles]
         size = len(states[0])
         with f.loop("kh", 0, count, carry=[value for state in states for value in state]) as kh:
             tap_row = f.mul(total(f, first, product(f, kh.index, kh_step)), c.kernel[1])
@@ -223,12 +223,12 @@ class DepthwiseKernel:
             following: list[Val] = []
             for i, (tile, base) in enumerate(zip(tiles, bases, strict=True)):
                 state = kh.carried[i * size : (i + 1) * size]
-                following += self._fold_row(tile, total(f, base, down), tap_row, state)
+                following += self._reduce_row(tile, total(f, base, down), tap_row, state)
             kh.next(*following)
         return [kh.results[i * size : (i + 1) * size] for i in range(len(tiles))]
 
-    def _fold_row(self, tile: Tile, line: Operand, tap_row: Val, state: list[Val]) -> list[Val]:
-        """Fold the taps of one row of the window, which begins at `line` of the input plane."""
+    def _reduce_row(self, tile: Tile, line: Operand, tap_row: Val, state: list[Val]) -> list[Val]:
+        """Reduce the taps of one row of the window, which begins at `line` of the input plane."""
         k, c, f = self.k, self.c, self.k.f
         for kw, column, pixels in reversed(tile.taps) if self.descending else tile.taps:
             at = total(f, line, column)
@@ -238,7 +238,7 @@ class DepthwiseKernel:
                 """The pixels of the plane that one tap reads."""
                 return load_pixels(k, f, f.gep(plane, at, k.scalar), pixels, c.reach)
 
-            state = self.fold.step(f, state, load, mask, total(f, tap_row, kw))
+            state = self.reduction.step(f, state, load, mask, total(f, tap_row, kw))
         return state
 
     def _store(self, value: Val, offset: Val, mask: Val | None) -> None:
@@ -314,7 +314,7 @@ class DepthwiseReduction:
         return [f.zero(vector)]
 
     def step(self, f: Function, state: Sequence[Val], load: Loader, mask: Val | None, tap: Operand) -> list[Val]:
-        """The state after one tap; masked-off lanes keep theirs."""
+        """The state after one tap; masked-off lanes are unchanged."""
         weight = f.load(f.gep(self.weights, tap, self.k.scalar), self.k.scalar)
         result = f.fma(load(self.plane), f.splat(weight, self.k.lanes), state[0])
         return [result if mask is None else f.select(mask, result, state[0])]
@@ -327,6 +327,6 @@ class DepthwiseReduction:
 def write_depthwise(
     k: Kernel, c: Correlation, source: str, out: str, epilogue: ConvolutionEpilogue | None, operands: Sequence[str]
 ) -> Step:
-    """A correlation that reduces one channel, as a fold over planes; the weights lie as in w."""
+    """A correlation that reduces one channel, as a tap reduction; the weights have w's layout."""
     kernel = DepthwiseKernel(k, c, DepthwiseReduction(c, source), epilogue=epilogue, operands=operands)
     return kernel.write(out, c.groups * c.outputs)

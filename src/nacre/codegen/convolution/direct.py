@@ -4,10 +4,10 @@ Both are one correlation: `out[q, i, j] = Σ in[r, i', j'] · panel[r, kh, kw, q
 an output pixel has.  `Correlation` lists the taps of every output row and column; stride, padding
 and dilation, forward or transposed, differ only in those lists.
 
-A work item is a band of output rows of one image and group.  A register tile is some pixels of one
-row times the channels of one panel; tiles whose pixels have the same taps share a micro-kernel, and
-absent taps are not computed.  A finished band is transposed from [pixel][channel] to rows of
-pixels, vector by vector, passes through the epilogue and is written to the row-major output.
+A work item is a row panel: some output rows of one image and group.  A register tile is some pixels of one row times
+the channels of one weight panel; tiles whose pixels have the same taps share a micro-kernel, and absent taps are not
+computed.  A finished row panel is transposed from [pixel][channel] to rows of pixels, vector by vector, passes through
+the epilogue and is written to the row-major output.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from nacre.native.isa import Isa
 from nacre.native.llvm_types import bits_of
 from nacre.native.text import Function, Loop, Operand, Val
 
-BAND_PIXELS = 192
+ROW_PANEL_PIXELS = 192
 PANELS_IN_CACHE = 600 << 10
-PANEL_IN_CACHE = 640 << 10  # of a thread's own
+PANEL_IN_CACHE = 640 << 10  # bytes of a packed panel that stays in a thread's own cache
 MIN_ITEMS = 8
 UNROLL = 2
-MOST_RUNS = 3  # of a tile whose loops are unrolled: one with more, at an edge of a wide kernel, has much code
-FEW_CHANNELS = 4  # of an image, so few that no loop is made of them
-ALIAS = 2048  # plane strides that are a multiple of this many bytes crowd few cache sets
+MOST_RUNS = 3  # runs of a tile whose loops are unrolled; more, at an edge of a wide kernel, make much code
+FEW_CHANNELS = 4  # channels of an image up to which no loop is written
+ALIAS = 2048  # plane strides that are a multiple of this many bytes use few cache sets
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """What is reduced into each output pixel; sizes are those of one group."""
+    """The reduction into each output pixel; sizes are those of one group."""
 
     groups: int
     inputs: int
@@ -69,8 +69,8 @@ class Correlation:
     kernel: tuple[int, int]
     rows: tuple[Taps, ...]
     columns: tuple[Taps, ...]
-    phase: int  # output columns this far apart have taps alike
-    reach: int  # and read input columns this far apart
+    phase: int  # output columns at this distance have the same taps
+    reach: int  # and read input columns at this distance
 
     @property
     def out_shape(self) -> tuple[int, int]:
@@ -87,7 +87,7 @@ class Correlation:
 
 
 def forward_correlation(conv: Convolution) -> Correlation:
-    """The correlation that a forward convolution is."""
+    """The correlation of a forward convolution."""
     rows, columns = conv.rows, conv.columns
     return Correlation(
         conv.groups,
@@ -103,7 +103,7 @@ def forward_correlation(conv: Convolution) -> Correlation:
 
 
 def gradient_correlation(conv: Convolution) -> Correlation:
-    """The correlation that gives the gradient of the input from that of the output."""
+    """The correlation that computes the gradient of the input from that of the output."""
     rows, columns = conv.rows, conv.columns
     return Correlation(
         conv.groups,
@@ -119,7 +119,7 @@ def gradient_correlation(conv: Convolution) -> Correlation:
 
 
 def panel_layout(isa: Isa, scalar: str, c: Correlation) -> PanelLayout:
-    """How the weights of a correlation are packed."""
+    """The layout of a correlation's packed weights."""
     lanes = isa.lanes(scalar)
     width = panel_vectors(c.outputs, lanes) * lanes
     depth = max(1, min(CHANNEL_BLOCK, c.inputs))
@@ -128,9 +128,9 @@ def panel_layout(isa: Isa, scalar: str, c: Correlation) -> PanelLayout:
 
 @dataclass(frozen=True)
 class Tile:
-    """Pixels of one output row: the first one's column, and what they need relative to it.
+    """Pixels of one output row: the first pixel's column, and their taps relative to it.
 
-    `taps` holds (kw, input column relative to `base`, pixels that have the tap), kw ascending.
+    `taps` has (kw, input column relative to `base`, pixels that have the tap), kw ascending.
     """
 
     column: int
@@ -140,14 +140,14 @@ class Tile:
 
     @property
     def shape(self) -> tuple[int, tuple[tuple[int, int, tuple[int, ...]], ...]]:
-        """What the micro-kernel depends on."""
+        """The properties on which the micro-kernel depends."""
         return self.pixels, self.taps
 
 
 def column_tiles(c: Correlation, most: int, *, even: bool = True) -> list[Tile]:
     """Cut the output columns into tiles of at most `most` pixels, each within one phase.
 
-    The tiles of a phase are as long as each other, or all but the last have `most` pixels.
+    The tiles of a phase have equal lengths, or all but the last have `most` pixels.
     """
     tiles: list[Tile] = []
     for residue in range(min(c.phase, len(c.columns))):
@@ -183,7 +183,7 @@ def row_table(k: Kernel, rows: Sequence[Taps]) -> Val:
 
 @dataclass(frozen=True)
 class TapRun:
-    """Successive kw with the same pixels and evenly spaced input columns; done as one loop."""
+    """Successive kw with the same pixels and evenly spaced input columns; one loop."""
 
     kw: int
     count: int
@@ -193,7 +193,7 @@ class TapRun:
     pixels: tuple[int, ...]
 
     def step_to(self, kw: int, column: int) -> tuple[int, int]:
-        """How far a tap's kw and input column are from those of the last one here."""
+        """The steps in kw and input column from the run's last tap to another tap."""
         done = self.count - 1
         return (kw - self.kw - done * self.kw_step, column - self.column - done * self.column_step)
 
@@ -215,8 +215,8 @@ def tap_runs(taps: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[TapRun]:
 class CorrelationKernel:
     """Writes the kernel of one correlation; `strides` are those of the output and the input channels in w.
 
-    Where it `packs`, a thread packs each panel of w as it comes to it, into its scratch or to where `panels` may stay
-    from call to call; else they are packed before.
+    With `packs`, a thread packs each panel of w before it uses it: into its scratch, or into `panels`, memory that
+    stays packed between calls.  Otherwise another kernel has packed them.
     """
 
     def __init__(
@@ -247,10 +247,10 @@ class CorrelationKernel:
         self.vectors = self.layout.width // self.k.lanes
         self.tiles = column_tiles(c, (isa.registers - 2 - self.vectors) // self.vectors)
         self.names: dict[object, str] = {}
-        self._plan_bands()
+        self._plan_row_panels()
         self._plan_scratch()
         along = tuple(self.k.pointers[name] for name in read_along(epilogue))
-        self.finish = PixelWriter(
+        self.writer = PixelWriter(
             self.k,
             self.out,
             tuple(self.operands),
@@ -262,31 +262,31 @@ class CorrelationKernel:
             blocked.result,
         )
 
-    def _plan_bands(self) -> None:
-        """Choose the rows of a band, and whether panels are the outer or the inner loop."""
+    def _plan_row_panels(self) -> None:
+        """Choose the rows of a row panel, and whether weight panels are the outer or the inner loop."""
         height, width = self.c.out_shape
-        rows = max(1, min(height, BAND_PIXELS // max(1, width)))
+        rows = max(1, min(height, ROW_PANEL_PIXELS // max(1, width)))
         while rows > 1 and ceil_div(height, rows) * self.c.groups * self._outer() < MIN_ITEMS:
             rows -= 1
-        even = (n for n in range(rows, rows // 2, -1) if height % n == 0)  # bands as high as each other
+        even = (n for n in range(rows, rows // 2, -1) if height % n == 0)  # row panels of equal height
         rows = next(even, rows)
-        self.bands = ceil_div(height, rows)
-        self.band_rows = ceil_div(height, self.bands)
+        self.row_panels = ceil_div(height, rows)
+        self.row_panel_rows = ceil_div(height, self.row_panels)
 
     def _outer(self) -> int:
         return self.layout.panels if self.outer_panels else 1
 
     def _plan_scratch(self) -> None:
-        """Lay out the scratch: the band by pixels, copied input rows, a packed panel."""
+        """Lay out the scratch: the row panel by pixels, copied input rows, a packed weight panel."""
         k, c = self.k, self.c
-        self.copied = round_up(self.band_rows * c.out_shape[1], k.lanes) * self.layout.width
+        self.copied = round_up(self.row_panel_rows * c.out_shape[1], k.lanes) * self.layout.width
         plane = c.in_shape[0] * c.in_shape[1]
         self.copies = plane * k.element % ALIAS == 0 and c.inputs > 4 and not self.blocked.source
         self.plane = plane
         self.pixel_step = CHANNEL_BLOCK if self.blocked.source else 1
         size = 0
         if self.copies:
-            spans = [self._span(b) for b in range(self.bands)]
+            spans = [self._span(b) for b in range(self.row_panels)]
             self.copied_rows = max((hi - lo for lo, hi in spans), default=0)
             line = 64 // k.element
             self.plane = round_up(self.copied_rows * c.in_shape[1] + line, 2 * line) + line
@@ -296,9 +296,9 @@ class CorrelationKernel:
         whole = self.packed + (self.layout.panel_size if self.packs else 0)
         self.scratch = whole * k.element + 64
 
-    def _span(self, band: int) -> tuple[int, int]:
-        """The input rows that a band reads."""
-        rows = self.c.rows[band * self.band_rows : (band + 1) * self.band_rows]
+    def _span(self, row_panel: int) -> tuple[int, int]:
+        """The input rows that a row panel reads."""
+        rows = self.c.rows[row_panel * self.row_panel_rows : (row_panel + 1) * self.row_panel_rows]
         read = [i for taps in rows for _, i in taps]
         return (min(read), max(read) + 1) if read else (0, 0)
 
@@ -309,11 +309,11 @@ class CorrelationKernel:
         k, c, f = self.k, self.c, self.k.f
         self.row_table = row_table(k, c.rows)
         if self.copies:
-            self.span_table = k.table("band_rows", [v for b in range(self.bands) for v in self._span(b)])
+            self.span_table = k.table("band_rows", [v for b in range(self.row_panels) for v in self._span(b)])
         for tile in self.tiles:
             self._micro_kernel(tile)
         with f.loop("item", f["lo"], f["hi"], carry=[f.i64(-1)] if self.packs else []) as item:
-            rest, band = split(f, item.index, self.bands)
+            rest, row_panel = split(f, item.index, self.row_panels)
             if self.outer_panels:
                 image, panel, group = self._outer_panel_item(rest, item)
             else:
@@ -321,17 +321,17 @@ class CorrelationKernel:
                 panel = None
             self.image = total(f, product(f, image, c.groups), group)  # (image, group)
             self.group = group
-            self._copy_band(band)
+            self._copy_row_panel(row_panel)
             if panel is not None:
-                self._band(band, panel)
+                self._row_panel(row_panel, panel)
             else:
                 with f.loop("panel", 0, self.layout.panels) as p:
-                    self._band(band, p.index)
-        items = Count(0, self.bands * c.groups * self._outer())
-        return k.finish([self.written], items, self.scratch, self.bands if self.packs else 1)
+                    self._row_panel(row_panel, p.index)
+        items = Count(0, self.row_panels * c.groups * self._outer())
+        return k.finish([self.written], items, self.scratch, self.row_panels if self.packs else 1)
 
     def _outer_panel_item(self, rest: Operand, item: Loop) -> tuple[Operand, Operand, Operand]:
-        """Decode (group, panel, image): the images of a panel, which is packed for the first one, follow each other."""
+        """Decode (group, panel, image): the images of a panel are consecutive, and the first one packs it."""
         f = self.k.f
         image = f.binary("urem", rest, self.k.batch)
         index = f.binary("udiv", rest, self.k.batch)
@@ -342,14 +342,14 @@ class CorrelationKernel:
         return image, panel, group
 
     def _room(self, space: Val, done: Val) -> Val:
-        """The start of a panel after a number of elements; parts that are used once share one place."""
+        """The start of a panel after a number of elements; parts that are used once share memory."""
         f = self.k.f
-        if self.bands > 1:
+        if self.row_panels > 1:
             return space
         return f.select(f.icmp("eq", self.k.batch, 1), f.gep(space, f.sub(f.i64(0), done), self.k.scalar), space)
 
     def _pack(self, room: Room, index: Operand, blocks: tuple[Val, Val], target: Val) -> None:
-        """Pack blocks of a panel, unless it was packed for another band or by an earlier call."""
+        """Pack blocks of a panel, unless another row panel or an earlier call has packed them."""
         k, f = self.k, self.k.f
         with f.when(f.and_(self.fresh, f.xor(room.ready, f.const("i1", True)))):
             pack_channels(k, self.layout, self.strides, index, self._channels(blocks), target)
@@ -360,15 +360,15 @@ class CorrelationKernel:
         first, end = (f.smin(f.mul(b, depth), self.c.inputs) for b in blocks)
         return first, end
 
-    def _copy_band(self, band: Operand) -> None:
-        """Point at the input planes, or copy the rows of the band to planes that do not alias."""
+    def _copy_row_panel(self, row_panel: Operand) -> None:
+        """Select the input planes, or copy the row panel's input to planes that do not alias."""
         k, c, f = self.k, self.c, self.k.f
         plane = c.in_shape[0] * c.in_shape[1]
         self.input = f.gep(self.source, product(f, self.image, c.inputs * plane), k.scalar)
         self.first_row: Operand = 0
         if not self.copies:
             return
-        entry = f.gep(self.span_table, product(f, band, 2), "i64")
+        entry = f.gep(self.span_table, product(f, row_panel, 2), "i64")
         first, end = f.load(entry, "i64"), f.load(f.gep(entry, 1, "i64"), "i64")
         count = f.mul(f.sub(end, first), c.in_shape[1])
         copy = f.gep(f["scratch"], self.copied, k.scalar)
@@ -382,12 +382,12 @@ class CorrelationKernel:
                 f.store(value, f.gep(b, at.index, k.scalar))
         self.input, self.first_row = copy, first
 
-    def _band(self, band: Operand, panel: Operand) -> None:
-        """Compute one band of one panel and write it out."""
+    def _row_panel(self, row_panel: Operand, panel: Operand) -> None:
+        """Compute one row panel for one weight panel, and write it out."""
         k, c, f = self.k, self.c, self.k.f
         height, width = c.out_shape
-        start = product(f, band, self.band_rows)
-        end = f.smin(total(f, start, self.band_rows), height)
+        start = product(f, row_panel, self.row_panel_rows)
+        end = f.smin(total(f, start, self.row_panel_rows), height)
         index = total(f, product(f, self.group, self.layout.panels), panel)
         rows = start, end
         if self.room is not None:
@@ -398,22 +398,27 @@ class CorrelationKernel:
                 done = f.mul(chunk.index, self.layout.block_size)
                 weights = room.place(k, f.mul(f.i64(index), self.layout.panel_size), self._room(space, done))
                 self._pack(room, index, blocks, f.gep(weights, done, k.scalar))
-                self._rows(rows, weights, blocks, lambda row: self._ahead(room, index, panel, blocks[1], row, rows))
+                self._rows(
+                    rows, weights, blocks, lambda row: self._prefetch_weights(room, index, panel, blocks[1], row, rows)
+                )
         else:
             weights = f.gep(self.panels, product(f, index, self.layout.panel_size), k.scalar)
             self._rows(
-                rows, weights, (f.i64(0), f.i64(max(1, self.layout.blocks))), lambda row: self._ask_results(panel, row)
+                rows,
+                weights,
+                (f.i64(0), f.i64(max(1, self.layout.blocks))),
+                lambda row: self._prefetch_results(panel, row),
             )
-        self._write_band(start, f.mul(f.sub(end, start), width), panel)
+        self._write_row_panel(start, f.mul(f.sub(end, start), width), panel)
 
-    def _ahead(
+    def _prefetch_weights(
         self, room: Room, index: Operand, panel: Operand, block: Val, row: Val, rows: tuple[Operand, Val]
     ) -> None:
-        """Prefetch a row's share of the weights of the next chain, so that nothing waits for them."""
+        """Prefetch a row's share of the weights of the next chain."""
         k, f = self.k, self.k.f
         last = f.icmp("eq", block, self.layout.blocks)
         with f.when(last):
-            self._ask_results(panel, row)
+            self._prefetch_results(panel, row)
         first = f.select(last, f.i64(0), block)
         following = f.select(last, f.add(f.i64(index), 1), f.i64(index))
         part, parts, step = f.sub(row, rows[0]), f.sub(rows[1], rows[0]), restart_blocks(self.layout.taps)
@@ -425,23 +430,23 @@ class CorrelationKernel:
             channels = self._channels((first, f.add(first, step)))
             prefetch_weights(k, weights_of(k, self.layout, self.strides, following, channels), part, parts)
 
-    def _ask_results(self, panel: Operand, row: Val) -> None:
-        """Prefetch where a row of results will be written."""
+    def _prefetch_results(self, panel: Operand, row: Val) -> None:
+        """Prefetch the output of a row of results."""
         channels, _, offset = self._place(panel, row)
-        self.finish.ask((0, channels), offset, self.k.f.i64(self.c.out_shape[1]))
+        self.writer.prefetch((0, channels), offset, self.k.f.i64(self.c.out_shape[1]))
 
     def _rows(
         self,
         rows: tuple[Operand, Val],
         weights: Val,
         blocks: tuple[Val, Val],
-        beside: Callable[[Val], None] | None = None,
+        prefetch_row: Callable[[Val], None] | None = None,
     ) -> None:
-        """Some blocks of channels of all rows of a band."""
+        """Compute some blocks of channels of all rows of a row panel."""
         k, c, f = self.k, self.c, self.k.f
         with f.loop("row", *rows) as row:
-            if beside is not None:
-                beside(row.index)
+            if prefetch_row is not None:
+                prefetch_row(row.index)
             entry = f.gep(self.row_table, f.mul(row.index, 3), "i64")
             first, count, line = (f.load(f.gep(entry, i, "i64"), "i64") for i in range(3))
             a = f.gep(self.input, f.mul(f.sub(line, self.first_row), c.in_shape[1] * self.pixel_step), k.scalar)
@@ -450,7 +455,7 @@ class CorrelationKernel:
             self._row(a, b, f.gep(f["scratch"], pixel, k.scalar), count, blocks)
 
     def _row(self, a: Val, b: Val, target: Val, count: Val, blocks: tuple[Val, Val]) -> None:
-        """All tiles of one output row; equal neighbours are one loop."""
+        """Compute all tiles of one output row; equal neighbours are one loop."""
         k, f = self.k, self.k.f
         for tile, times in tile_runs(self.tiles, self.c):
             with f.loop("tile", 0, times) as t:
@@ -478,7 +483,7 @@ class CorrelationKernel:
         k, layout = self.k, self.layout
         f = k.internal(name, {"a": "ptr", "b": "ptr", "target": "ptr", "rows": "i64", "from": "i64", "to": "i64"})
         span = restart_blocks(layout.taps)
-        with f.loop("chain", f["from"], f["to"], span) as chain:  # one, empty, of no channels
+        with f.loop("chain", f["from"], f["to"], span) as chain:  # at least one, which is empty without channels
             zeros = [f.zero(k.vector)] * (tile.pixels * self.vectors)
             end = f.smin(f.add(chain.index, span), layout.blocks)
             sums = self._blocks(f, tile, chain.index, end, zeros)
@@ -555,24 +560,24 @@ class CorrelationKernel:
 
     # ---- output
 
-    def _write_band(self, start: Operand, count: Val, panel: Operand) -> None:
-        """Write the band's first `count` pixels, which begin at row `start`."""
+    def _write_row_panel(self, start: Operand, count: Val, panel: Operand) -> None:
+        """Write the row panel's first `count` pixels, which begin at row `start`."""
         f = self.k.f
         channels, channel, offset = self._place(panel, start)
-        self.finish.write(f["scratch"], count, channels, channel, offset)
+        self.writer.write(f["scratch"], count, channels, channel, offset)
 
     def _place(self, panel: Operand, row: Operand) -> tuple[Val, Operand, Operand]:
-        """How many channels a panel has, the first of them, and where its row of the result begins."""
+        """The number of a panel's channels, the first of them, and where its row of the result begins."""
         c, f = self.c, self.k.f
         width = c.out_shape[1]
         lane = product(f, panel, self.layout.width)
         channels = f.smin(f.sub(f.i64(c.outputs), lane), self.layout.width)
-        offset = self.finish.offset(self.image, lane, product(f, row, width))
+        offset = self.writer.offset(self.image, lane, product(f, row, width))
         return channels, total(f, product(f, self.group, c.outputs), lane), offset
 
 
 def tile_runs(tiles: Sequence[Tile], c: Correlation) -> list[tuple[Tile, int]]:
-    """Successive tiles that differ by their place alone, as the first one and their number."""
+    """Groups of successive tiles that differ only in their place: the first tile and the number of tiles."""
     runs: list[tuple[Tile, int]] = []
     for tile in tiles:
         if runs and _follows(runs[-1][0], tile, runs[-1][1], c):

@@ -1,4 +1,4 @@
-"""How finished pixels leave a convolution: from [pixel][channel] to planes or blocks of channels, by the epilogue."""
+"""The output of a convolution: from [pixel][channel] to planes or blocks of channels, through the epilogue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PixelWriter:
     """Writes runs of pixels to a result [N,C,H,W], or [N,C/16,H,W,16] where it is `blocked`.
 
     `plane` is the pixels of one plane, `outputs` the channels of a group and `width` the elements of a pixel in
-    scratch, where whole vectors of pixels can be read.  Of the operands, those read `along` lie like the result.
+    scratch, where whole vectors of pixels can be read.  The operands in `along` have the result's layout.
     """
 
     k: Kernel
@@ -28,17 +28,17 @@ class PixelWriter:
     blocked: bool
 
     def offset(self, planes: Operand, lane: Operand, pixel: Operand) -> Operand:
-        """Where a pixel of a channel of an image and group (`planes`) is in the result."""
+        """The index in the result of a pixel of a channel of an image and group (`planes`)."""
         f = self.k.f
         first = product(f, planes, self.outputs * self.plane)
         if self.blocked:
             return total(f, first, in_block(f, lane, self.plane), product(f, pixel, CHANNEL_BLOCK))
         return total(f, first, product(f, lane, self.plane), pixel)
 
-    def ask(self, rows: tuple[Operand, Operand], offset: Operand, count: Operand) -> None:
-        """Prefetch what `write` will touch at some of the channels: the results and what the epilogue reads.
+    def prefetch(self, rows: tuple[Operand, Operand], offset: Operand, count: Operand) -> None:
+        """Prefetch the memory that `write` uses for some of the channels: results and operands of the epilogue.
 
-        Of a block, whose channels lie together, each channel asks for its share.
+        The channels of a block are adjacent, so each channel prefetches its share.
         """
         k, f = self.k, self.k.f
         for pointer in (self.out, *self.along):
@@ -71,7 +71,7 @@ class PixelWriter:
         self._vector(value, Place(channel, offset, None, self.operands, blocked=True))
 
     def _planes(self, by_pixel: Val, count: Val, channels: Val, channel: Operand, offset: Operand) -> None:
-        """Write pixels to planes; as many channels are done at a time as a piece of 128 bits holds."""
+        """Write pixels to planes, as many channels at a time as a piece of 128 bits holds."""
         k, f = self.k, self.k.f
         full = f.and_(count, -k.lanes)
         with f.loop("channel", 0, channels, self._piece) as ch:
@@ -88,7 +88,7 @@ class PixelWriter:
         return 16 // self.k.element
 
     def _vectors(self, pixels: Val, first: tuple[Val, Val], left: Val, at: Val, mask: Val | None) -> None:
-        """Send a vector of pixels of a piece's channels, of which the given number of are left, to the output."""
+        """Send a vector of pixels of a piece's channels to the output; `left` channels remain."""
         k, f, size = self.k, self.k.f, self._piece
         rows = f.gep(pixels, product(f, at, self.width), k.scalar)
         pieces = [f.load(f.gep(rows, i * self.width, k.scalar), f"<{size} x {k.scalar}>") for i in range(k.lanes)]

@@ -1,4 +1,4 @@
-"""Half types through float32: operands are widened to workspaces, the result is rounded once."""
+"""Half types by float32: operands are widened to workspaces, the result is rounded once."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def through_float(
     *,
     epilogue: bool = False,
 ) -> Steps:
-    """The steps of an operation in a half type, by those it has in float32.
+    """The steps of an operation in a half type, made from its float32 steps.
 
-    Raises ArgumentError with an epilogue, which would see results that are not rounded yet.
+    Raises ArgumentError with an epilogue, which would receive results that are not rounded yet.
     """
     if epilogue:
         raise ArgumentError(
@@ -57,14 +57,14 @@ def through_float(
         )
         for s in wide.steps
     ]
-    before = [_convert(isa, t, half, float32, t.name, renamed[t.name]) for t in inputs]
-    after = _convert(isa, output, float32, half, renamed[output.name], output.name)
+    widen = [_convert(isa, t, half, float32, t.name, renamed[t.name]) for t in inputs]
+    round_result = _convert(isa, output, float32, half, renamed[output.name], output.name)
     spaces = {renamed[t.name]: t.bytes for t in (*inputs, output)}
-    return Steps((*before, *inner, after), wide.workspaces | spaces, wide.packed)
+    return Steps((*widen, *inner, round_result), wide.workspaces | spaces, wide.packed)
 
 
 def _convert(isa: Isa, tensor: Tensor, source: DType, target: DType, a: str, b: str) -> Step:
-    """The kernel that converts a tensor, a work item a row."""
+    """The kernel that converts a tensor; each row is a work item."""
     k = Kernel(isa, "float", f"convert_{a}", (a, b))
     f, whole = k.f, tensor.length // k.lanes * k.lanes
 

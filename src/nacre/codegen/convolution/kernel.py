@@ -76,7 +76,7 @@ def input_grad(
 def weight_grad(isa: Isa, scalar: str, conv: Convolution, *, threads: int = 4) -> Steps:
     """dw = gradient of conv by w; buffers x, dy, dw.
 
-    `threads` is how many threads the work is divided for; it does not change the result.
+    `threads` is the number of threads to divide the work for; it does not change the result.
     """
     if scalar in HALF_TYPES:
         return through_float(
@@ -111,9 +111,9 @@ def _correlate(
     operands: Sequence[str],
     blocked: Blocked = PLANES,
 ) -> Steps:
-    """Pack the weights and correlate; where channels would leave lanes idle, use pixels instead.
+    """Pack the weights and correlate; where channels would leave lanes idle, use pixels as lanes instead.
 
-    That is never so where a side is blocked, and the result has as many channels as a block at least.
+    Blocked images always use channels, because a result has at least as many channels as a block.
     """
     if 0 in (c.groups, c.outputs, *c.out_shape):
         return Steps(())

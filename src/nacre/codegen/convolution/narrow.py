@@ -1,7 +1,7 @@
-"""Convolution to few channels, with pixels in vector lanes; the weights lie as in w.
+"""Convolution to few channels, with pixels in vector lanes; the weights have w's layout.
 
 A work item is an output row of one image and group.  A register tile is a vector of pixels times
-all output channels of the group, so that each load of pixels serves them all.
+all output channels of the group, so that they share each load of pixels.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from nacre.kernel.order_convolution import CHANNEL_BLOCK, restart_blocks
 from nacre.native.text import Operand, Val
 
 MOST_OUTPUTS = 4
-ROW_WORK = 1 << 16  # multiplications that are worth a work item
+ROW_WORK = 1 << 16  # multiplications that pay for a work item
 
 
 def is_narrow(c: Correlation, lanes: int) -> bool:
-    """Whether pixels fill vectors much better than output channels would."""
+    """Whether pixels fill vectors much better than output channels."""
     vectors = len(pixel_tiles(c, lanes))
     return c.outputs <= MOST_OUTPUTS and len(c.columns) > 2 * c.outputs * vectors
 
@@ -90,7 +90,7 @@ class NarrowKernel:
         )
 
     def _tile(self, tile: Tile, index: Val) -> None:
-        """All output channels of one tile, or of the index-th of a run of equal tiles."""
+        """Write all output channels of one tile, or of the index-th of a run of equal tiles."""
         k, c, f = self.k, self.c, self.k.f
         base = total(f, product(f, index, tile.pixels * c.reach), tile.base)
         sums = self._chains(tile, f.gep(self.pixels, base, k.scalar))

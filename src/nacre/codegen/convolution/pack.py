@@ -14,7 +14,7 @@ from nacre.runtime.plan import READY
 
 
 def transposed(f: Function, rows: Sequence[Val], size: int) -> list[Val]:
-    """Transpose each size × size block of `size` vectors; its rows lie at one place in them."""
+    """Transpose each size × size block of `size` vectors; a block's rows have the same lanes in all vectors."""
     lanes, current = lanes_of(rows[0].ty), list(rows)
     block = 1
     while block < size:
@@ -42,9 +42,8 @@ def joined(f: Function, parts: Sequence[Val]) -> Val:
 def write_transpose(k: Kernel) -> str:
     """Write @transpose(source, stride, rows, columns, target, step) for up to a vector of rows.
 
-    Column j of the source becomes the vector at `target + j · step`; lanes beyond `rows` hold
-    anything.  Vectors are put together from 128-bit pieces of rows, so that shuffles stay within
-    pieces.
+    Column j of the source becomes the vector at `target + j · step`; lanes beyond `rows` are undefined.  Vectors are
+    built from 128-bit pieces of rows, so that shuffles stay within pieces.
     """
     if "transpose" in k.module.functions:
         return "transpose"
@@ -96,9 +95,9 @@ def transpose_matrix(
 
 @dataclass(frozen=True)
 class PanelLayout:
-    """Weights as panels [group][panel][input][kh·kw][width], one vector lane a channel.
+    """Weights as panels [group][panel][input][kh·kw][width], with channels in vector lanes.
 
-    `outputs` and `inputs` are the channels of one group that lie in lanes and that are reduced.
+    `outputs` are the channels of one group in lanes, `inputs` the channels that are reduced.
     """
 
     groups: int
@@ -147,7 +146,7 @@ def pack_weights(k: Kernel, layout: PanelLayout, strides: tuple[int, int]) -> St
 
 
 def packed_panels(layout: PanelLayout, strides: tuple[int, int], element: int, w: np.ndarray) -> np.ndarray | None:
-    """What `pack_weights` makes of w, by NumPy, with zeros where it leaves room; None for elements of another size."""
+    """The result of `pack_weights` by NumPy, with zeros in its gaps; None for elements of another size."""
     outputs, inputs, taps = layout.outputs, layout.inputs, layout.taps
     if w.itemsize != element or w.size != layout.groups * outputs * inputs * taps:
         return None
@@ -188,7 +187,6 @@ def pack_channels(
     if lane_stride == 1:
         _copy_lanes(k, layout, source, target, lanes, count, input_stride)
     elif input_stride == taps:
-        # channels and taps of one lane are adjacent: one long row a lane
         transpose_matrix(k, f, source, lane_stride, lanes, f.mul(count, taps), target, layout.width)
     else:
         with f.loop("channel", 0, count) as c:
@@ -199,32 +197,32 @@ def pack_channels(
 
 @dataclass(frozen=True)
 class Room:
-    """Where weights are packed: memory that is kept from call to call if there is some, else scratch memory.
+    """Where weights are packed: memory that stays packed between calls if there is any, else scratch memory.
 
-    `ready` says whether that memory has been filled by an earlier call.
+    `ready` says whether an earlier call has filled that memory.
     """
 
-    kept: Val
+    available: Val
     ready: Val
     data: Val
 
     def place(self, k: Kernel, at: Operand, scratch: Val) -> Val:
         """Where the elements from the place `at` on are packed."""
-        return k.f.select(self.kept, k.f.gep(self.data, at, k.scalar), scratch)
+        return k.f.select(self.available, k.f.gep(self.data, at, k.scalar), scratch)
 
 
 def packed_room(k: Kernel, name: str) -> Room:
-    """The memory that a buffer's address is of, or null (see `runtime.plan.Packed`)."""
+    """The memory at a buffer's address, which may be null (see `runtime.plan.Packed`)."""
     f, place = k.f, k.pointers[name]
-    kept = f.icmp("ne", place, f.const("ptr", 0))
-    state = f.load(f.select(kept, place, k.module.constant("not_ready", "i64", "0")), "i64")
-    return Room(kept, f.icmp("ne", state, 0), f.gep(place, READY))
+    available = f.icmp("ne", place, f.const("ptr", 0))
+    state = f.load(f.select(available, place, k.module.constant("not_ready", "i64", "0")), "i64")
+    return Room(available, f.icmp("ne", state, 0), f.gep(place, READY))
 
 
 def prefetch_memory(
     k: Kernel, source: Val, stride: Operand, rows: tuple[Operand, Operand], length: Operand, *, to_write: bool = False
 ) -> None:
-    """Prefetch rows start … end of a matrix, whose elements are read or written soon; memory need not be there."""
+    """Prefetch rows start … end of a matrix, to read or to write; the memory may be absent."""
     f, line = k.f, 64 // k.element
     with f.loop("ask", *rows) as row:
         start = f.gep(source, f.mul(row.index, stride), k.scalar)
@@ -233,12 +231,12 @@ def prefetch_memory(
 
 
 def prefetch_line(f: Function, place: Val, *, to_write: bool = False) -> None:
-    """Prefetch the line of a place, which is read or written soon; memory need not be there."""
+    """Prefetch the cache line of a place, to read or to write; the memory may be absent."""
     f.call("llvm.prefetch.p0", "void", [place, *(f.const("i32", n) for n in (int(to_write), 2, 1))])
 
 
 def prefetch_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: Operand) -> None:
-    """Prefetch one of several equal parts of a run of elements; memory need not be there."""
+    """Prefetch one of several equal parts of a run of elements; the memory may be absent."""
     f, line = k.f, 64 // k.element
     lines = f.binary("udiv", f.add(f.i64(length), line - 1), line)
     share = f.binary("udiv", f.add(f.add(lines, parts), -1), parts)
@@ -248,7 +246,7 @@ def prefetch_run(k: Kernel, source: Val, length: Operand, part: Operand, parts: 
 
 @dataclass(frozen=True)
 class Weights:
-    """Where the filters of some lanes and input channels lie in w: rows of elements, so far apart."""
+    """The filters of some lanes and input channels in w: rows of elements with a stride."""
 
     source: Val
     stride: int
@@ -259,7 +257,7 @@ class Weights:
 def weights_of(
     k: Kernel, layout: PanelLayout, strides: tuple[int, int], panel: Operand, channels: tuple[Operand, Operand]
 ) -> Weights:
-    """Where the input channels start … end of one panel lie, of all groups' panels."""
+    """The place in w of the input channels start … end of one panel; panels of all groups are numbered together."""
     f, taps, (lane_stride, input_stride) = k.f, layout.taps, strides
     group, p = split(f, panel, layout.panels)
     lane = product(f, p, layout.width)

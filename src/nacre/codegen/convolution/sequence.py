@@ -1,4 +1,4 @@
-"""What a convolution or a window compiles to: kernels run in order, and their workspaces."""
+"""The compiled form of a convolution or a window: kernels run in order, and their workspaces."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Step:
     grain: int = 1
 
 
-Fill = Callable[[np.ndarray], np.ndarray | None]  # what a kernel would make of an operand; None for one of another type
+Fill = Callable[[np.ndarray], np.ndarray | None]  # packs an operand as a kernel does; None for another type
 
 
 @dataclass(frozen=True)
 class Steps:
     """Kernels to run one after another, and the bytes of the workspaces between them.
 
-    Of some buffers there may be memory for what a kernel packs of an operand (`packed`: its name, the operand, bytes);
-    its address is null where there is none (see `pack.Room`).  Of such buffers, and of workspaces that one
-    kernel alone writes, `fills` may tell the operand of which NumPy can make the same.
+    Some buffers may have memory for an operand's packed form (`packed`: name, operand, bytes); their address is null
+    otherwise (see `pack.Room`).  `fills` may name, for such a buffer or for a workspace that only one kernel writes,
+    the operand from which NumPy computes the same contents.
     """
 
     steps: tuple[Step, ...]
@@ -61,7 +61,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Blocked:
-    """Whether images lie in blocks of channels, [N, C/16, H, W, 16], rather than in planes: the source, the result."""
+    """Whether images are in blocks of channels, [N, C/16, H, W, 16], instead of planes: the source, the result."""
 
     source: bool = False
     result: bool = False
@@ -74,18 +74,17 @@ ConvolutionEpilogue = Callable[[Function, Val, "Place"], Val]
 
 
 def read_along(epilogue: ConvolutionEpilogue | None) -> tuple[str, ...]:
-    """The operands that an epilogue reads as the result is written, element by element, if it says so (`along`)."""
+    """The operands that an epilogue reads at the result's own index (`along`), if it declares any."""
     return tuple(getattr(epilogue, "along", ()))
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a vector of finished results lies: its channel, and the index of its first element.
+    """The place of a vector of finished results: its channel, and the index of its first element in the whole result.
 
-    The index is that of the whole result, as it lies in memory.  `mask` holds the lanes that are present, or
-    is None where all are; other lanes must not be read from memory.  `operands` are the addresses
-    of the extra buffers that the epilogue asked for.  Lanes are pixels of one channel, or channels of
-    one pixel where the result is `blocked`; `channel` is then that of the first lane.
+    `mask` holds the lanes that are present, or is None where all are; other lanes must not be read from memory.
+    `operands` are the addresses of the epilogue's extra buffers.  Lanes are pixels of one channel; in a `blocked`
+    result, they are channels of one pixel, and `channel` is that of the first lane.
     """
 
     channel: Val
@@ -138,7 +137,7 @@ def split(f: Function, index: Operand, extent: int) -> tuple[Operand, Operand]:
 
 
 def product(f: Function, a: Operand, b: Operand) -> Operand:
-    """a · b, folded where both are known."""
+    """a · b, folded if both are constants."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     if (isinstance(a, int) and a == 0) or (isinstance(b, int) and b == 0):
@@ -147,7 +146,7 @@ def product(f: Function, a: Operand, b: Operand) -> Operand:
 
 
 def total(f: Function, *terms: Operand) -> Operand:
-    """The sum of the terms, folded where they are known."""
+    """The sum of the terms; constants are folded."""
     known = sum(t for t in terms if isinstance(t, int))
     result: Operand = known
     for term in terms:
@@ -157,7 +156,7 @@ def total(f: Function, *terms: Operand) -> Operand:
 
 
 def in_block(f: Function, lane: Operand, plane: int, step: Operand = 1) -> Operand:
-    """Where a channel is among blocks of channels of the given number of pixels; in a block they are a step apart."""
+    """The index of a channel in blocks of channels with some pixels; channels of a block are `step` elements apart."""
     if isinstance(lane, int):
         block, within = lane // CHANNEL_BLOCK, lane % CHANNEL_BLOCK
         return total(f, block * CHANNEL_BLOCK * plane, product(f, within, step))
@@ -166,7 +165,7 @@ def in_block(f: Function, lane: Operand, plane: int, step: Operand = 1) -> Opera
 
 
 def store_sums(f: Function, sums: Sequence[Val], places: Sequence[Val], first: Val) -> None:
-    """Store the sums of the first chain, or add those of a later one to what is there."""
+    """Store the sums of the first chain, or add those of a later chain to the stored ones."""
     with f.when(first):
         for value, place in zip(sums, places, strict=True):
             f.store(value, place)
@@ -176,7 +175,7 @@ def store_sums(f: Function, sums: Sequence[Val], places: Sequence[Val], first: V
 
 
 def panel_vectors(channels: int, lanes: int) -> int:
-    """Vectors of a panel of channels: two, or one where a second would often be empty."""
+    """Vectors of a panel of channels: two, or one where the second would often be empty."""
     return 1 if ceil_div(channels, lanes) in (1, 3, 5) else 2
 
 

@@ -1,13 +1,12 @@
 """The gradient of a convolution's weights, with output channels in vector lanes.
 
 A chain runs over a block of output rows of one image.  The block of dy is transposed to
-[pixel][lane] in scratch; the register tile is some (channel, kw) rows times the lanes, x is read as
-it lies, one scalar a row.  Pixels at which some kw fall outside the image have loops of their own.
-A depthwise convolution has x transposed too, since each lane reads another channel.
+[pixel][lane] in scratch; the register tile is some (channel, kw) rows times the lanes, x is read in place, one scalar a
+row.  Pixels at which some kw are outside the image have loops of their own.  A depthwise convolution also transposes x,
+since each lane reads another channel.
 
 A work item owns some kernel rows and channels of one panel and adds all images' chains in order.
-Where that leaves too few items, an item is an image: the chains' sums go to a workspace, and a
-second kernel adds them up.
+Where that leaves too few items, an item is an image: the chains' sums go to a workspace, and a second kernel adds them.
 """
 
 from __future__ import annotations

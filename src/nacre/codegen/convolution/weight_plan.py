@@ -10,10 +10,10 @@ from nacre.codegen.convolution.sequence import ceil_div, panel_vectors, round_up
 from nacre.kernel.order_convolution import Convolution, restart_rows
 
 ITEMS_OF_THREAD = 2
-FEWEST_ROWS = 48  # rows of an item, so that transposing dy is paid for
-LARGEST_SUMS = 4  # how much larger than dy the workspace of sums may be
+FEWEST_ROWS = 48  # rows of an item that pay for transposing dy
+LARGEST_SUMS = 4  # largest size of the workspace of sums, in multiples of dy
 SUMS_IN_CACHE = 256 << 10
-ALIAS = 2048  # plane strides that are a multiple of this many bytes crowd few cache sets
+ALIAS = 2048  # plane strides that are a multiple of this many bytes use few cache sets
 ALIASED_CHANNELS = 6
 
 
@@ -35,7 +35,7 @@ class WeightPlan:
     registers: int
     element: int
     threads: int
-    depthwise: bool  # each lane has an input channel of its own; `conv` then has one in all
+    depthwise: bool  # each lane has an input channel of its own; `conv` then has only one
 
     @property
     def vectors(self) -> int:
@@ -44,7 +44,7 @@ class WeightPlan:
 
     @property
     def pixel(self) -> int:
-        """Elements of a pixel of x: one, or with packed lanes one a lane."""
+        """Elements of a pixel of x: one, or one for each lane with packed lanes."""
         return self.lanes if self.depthwise else 1
 
     @property
@@ -90,9 +90,9 @@ class WeightPlan:
     def panel_items(self) -> int:
         """Work items that share a panel: enough for the threads, each with enough rows."""
         rows = self.conv.group_channels * self.conv.taps
-        wanted = ceil_div(ITEMS_OF_THREAD * self.threads, self.panels)
+        count = ceil_div(ITEMS_OF_THREAD * self.threads, self.panels)
         size = rows * self.width * self.element
-        return max(1, min(wanted, rows // FEWEST_ROWS), ceil_div(size, SUMS_IN_CACHE))
+        return max(1, min(count, rows // FEWEST_ROWS), ceil_div(size, SUMS_IN_CACHE))
 
     @cached_property
     def part_channels(self) -> int:
@@ -123,7 +123,7 @@ class WeightPlan:
 
     @cached_property
     def by_image(self) -> bool:
-        """Whether a work item is an image, for want of enough weights to share."""
+        """Whether a work item is an image, because there are too few weights to divide."""
         if self.panels * self.panel_items >= ITEMS_OF_THREAD * self.threads // 2:
             return False
         image = self.conv.filters * self.conv.rows.out * self.conv.columns.out

@@ -1,8 +1,8 @@
 """Winograd's 3×3 convolution and its gradient as native kernels, with the bits of `nacre.kernel.order_winograd`.
 
-Where all of a group's filters fit the cache, they are transformed first, and a work item is a band of tiles: it
-transforms its pixels and multiplies them with every panel.  Otherwise the pixels are transformed first, and a work
-item is a panel: it transforms its filters, which are then never read from memory again, and multiplies all tiles.
+Where all of a group's filters fit the cache, they are transformed first, and a work item is a row panel of tiles: it
+transforms its pixels and multiplies them with every panel.  Otherwise the pixels are transformed first, and a work item
+is a panel of filters: it transforms its filters, which are then in cache, and multiplies all tiles.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from nacre.kernel.order_winograd import Sides
 from nacre.native.isa import Isa
 from nacre.native.text import Operand, Val
 
-FEW_TILES = 16  # of a block, for which filters are made values at half a row of points; else at a row
+FEW_TILES = 16  # tiles of a block up to which filters are transformed at half a row of points at a time
 DEPTHS = 16, 32  # channels whose filters are transformed at a time, for a block of few tiles and of more
 
 
 @dataclass(frozen=True)
 class Call:
-    """What is computed: buffers of pixels and results, an epilogue and the buffers that it reads."""
+    """The buffers of pixels and results, an epilogue and the buffers that it reads."""
 
     isa: Isa
     scalar: str
@@ -68,16 +68,16 @@ def winograd(
     call = Call(isa, scalar, sides, source, out, epilogue, tuple(operands), blocked)
     sizes = Kernel(isa, scalar, "sizes", ())
     plan = Plan(sides, sizes.lanes, isa.registers, sizes.element)
-    return _by_band(call, plan) if plan.by_band else _by_panel(call, plan)
+    return _by_row_panel(call, plan) if plan.by_row_panel else _by_panel(call, plan)
 
 
-def _finish(call: Call, w: WinogradKernel) -> tuple[PixelWriter, Val]:
-    """How results are written, and room for them by pixel."""
+def _result_writer(call: Call, w: WinogradKernel) -> tuple[PixelWriter, Val]:
+    """The writer of results, and scratch memory for them by pixel."""
     k, plan = w.k, w.plan
     height, width = plan.sides.out_shape
     operands = tuple(k.pointers[name] for name in call.operands)
     along = tuple(k.pointers[name] for name in read_along(call.epilogue))
-    finish = PixelWriter(
+    writer = PixelWriter(
         k,
         k.pointers[call.out],
         operands,
@@ -88,13 +88,13 @@ def _finish(call: Call, w: WinogradKernel) -> tuple[PixelWriter, Val]:
         along,
         call.blocked.result,
     )
-    return finish, w.scratch(0 if call.blocked.result else plan.pixels * plan.width)
+    return writer, w.scratch(0 if call.blocked.result else plan.pixels * plan.width)
 
 
-def _by_band(call: Call, plan: Plan) -> Steps:
-    """Filters to a workspace, then bands of tiles."""
+def _by_row_panel(call: Call, plan: Plan) -> Steps:
+    """Filters to a workspace, then row panels of tiles."""
     size = plan.sides.groups * plan.panels * plan.chunks * POINTS * plan.filter_step
-    return Steps((_filters_step(call, plan), _bands_step(call, plan)), {"filters": Count(size * plan.element)})
+    return Steps((_filters_step(call, plan), _row_panels_step(call, plan)), {"filters": Count(size * plan.element)})
 
 
 def _filters_step(call: Call, plan: Plan) -> Step:
@@ -127,8 +127,8 @@ def _filters_step(call: Call, plan: Plan) -> Step:
     return w.finish("filters", Count(plan.sides.groups * plan.panels * parts))
 
 
-def _bands_step(call: Call, plan: Plan) -> Step:
-    """The kernel whose work items are bands of tiles of one image and group."""
+def _row_panels_step(call: Call, plan: Plan) -> Step:
+    """The kernel whose work items are row panels of tiles of one image and group."""
     k = Kernel(call.isa, call.scalar, f"winograd_{call.out}", (call.source, "filters", call.out, *call.operands))
     w, f, sides = WinogradKernel(k, plan, call.blocked), k.f, plan.sides
     w.write_pixels()
@@ -137,15 +137,15 @@ def _bands_step(call: Call, plan: Plan) -> Step:
     step = plan.block * plan.chunk + k.lanes
     lines, v = w.scratch(plan.lines), w.scratch(plan.chunks * POINTS * step)
     spaces = w.sums_space()
-    finish, by_pixel = _finish(call, w)
+    writer, by_pixel = _result_writer(call, w)
     w.clear(lines)
     (height, width), across = sides.in_shape, sides.tiles[1]
     with f.loop("item", f["lo"], f["hi"]) as item:
-        planes, band = split(f, item.index, plan.bands)
+        planes, row_panel = split(f, item.index, plan.row_panels)
         _, group = split(f, planes, sides.groups)
         image = f.gep(k.pointers[call.source], product(f, planes, sides.inputs * height * width), k.scalar)
-        w.band_pixels(image, lines, band, (0, sides.inputs), v, step)
-        rows = f.smin(f.sub(f.i64(sides.tiles[0]), product(f, band, plan.band)), plan.band)
+        w.row_panel_pixels(image, lines, row_panel, (0, sides.inputs), v, step)
+        rows = f.smin(f.sub(f.i64(sides.tiles[0]), product(f, row_panel, plan.row_panel)), plan.row_panel)
         with f.loop("panel", 0, plan.panels) as panel:
             first = product(f, total(f, product(f, group, plan.panels), panel.index), plan.chunks)
             with f.loop("chunk", 0, plan.chunks) as c:
@@ -156,7 +156,7 @@ def _bands_step(call: Call, plan: Plan) -> Step:
                 vc = f.gep(v, f.mul(c.index, POINTS * step), k.scalar)
                 with f.loop("point", 0, POINTS) as p:
                     with f.when(f.icmp("eq", c.index, plan.chunks - 1)):
-                        w.ask_results(finish, planes, panel.index, band, p.index, POINTS)
+                        w.prefetch_results(writer, planes, panel.index, row_panel, p.index, POINTS)
                     up = f.gep(u, f.mul(p.index, plan.filter_step), k.scalar)
                     w.multiply(
                         f.gep(vc, f.mul(p.index, step), k.scalar),
@@ -168,8 +168,8 @@ def _bands_step(call: Call, plan: Plan) -> Step:
                         channels,
                         (p.index, f.add(p.index, 1)),
                     )
-            w.band_results(finish, spaces[0], by_pixel, planes, group, panel.index, band)
-    return w.finish(call.out, Count(0, plan.bands * sides.groups))
+            w.row_panel_results(writer, spaces[0], by_pixel, planes, group, panel.index, row_panel)
+    return w.finish(call.out, Count(0, plan.row_panels * sides.groups))
 
 
 def _by_panel(call: Call, plan: Plan) -> Steps:
@@ -185,7 +185,7 @@ def _by_panel(call: Call, plan: Plan) -> Steps:
 
 
 def _pixels(k: Kernel, plan: Plan, group: Operand, tile: Operand) -> tuple[Val, Val]:
-    """Where the values of a tile of all images are, and how far it is from one point's to the next one's."""
+    """The address of a tile's values among all images, and the step from one point to the next."""
     f = k.f
     step = f.add(f.mul(k.batch, plan.image_tiles * plan.chunk), k.lanes)
     at = total(f, product(f, group, f.mul(step, POINTS * plan.chunks)), product(f, tile, plan.chunk))
@@ -201,23 +201,23 @@ def _pixels_step(call: Call, plan: Plan) -> Step:
     w.clear(lines)
     parts = max(1, ceil_div(sides.inputs, k.lanes))
     height, width = sides.in_shape
-    with f.loop("item", f["lo"], f["hi"]) as item, f.loop("band", 0, plan.bands) as band:
+    with f.loop("item", f["lo"], f["hi"]) as item, f.loop("band", 0, plan.row_panels) as row_panel:
         planes, part = split(f, item.index, parts)
         image, group = split(f, planes, sides.groups)
         start = f.i64(product(f, part, k.lanes))
         end = f.smin(f.add(start, k.lanes), sides.inputs)
-        tile = total(f, product(f, image, plan.image_tiles), f.mul(band.index, plan.band * sides.tiles[1]))
+        tile = total(f, product(f, image, plan.image_tiles), f.mul(row_panel.index, plan.row_panel * sides.tiles[1]))
         to, step = _pixels(k, plan, group, tile)
         source = f.gep(k.pointers[call.source], product(f, planes, sides.inputs * height * width), k.scalar)
-        w.band_pixels(source, lines, band.index, (start, end), to, step)
+        w.row_panel_pixels(source, lines, row_panel.index, (start, end), to, step)
     return w.finish("pixels", Count(0, sides.groups * parts))
 
 
 class _Panels:
-    """The kernel whose work items are panels of filters, which are made anew for each block of tiles.
+    """The kernel whose work items are panels of filters, which are transformed again for each block of tiles.
 
-    A few channels' filters are staged, where they may stay from call to call, and transformed some points at a time:
-    what is multiplied next is in the nearest cache.
+    A few channels' filters are staged, possibly in memory that stays packed between calls.  They are transformed at
+    some points at a time, so that the next factors are in the L1 cache.
     """
 
     def __init__(self, call: Call, plan: Plan) -> None:
@@ -234,7 +234,7 @@ class _Panels:
         self.step_u = (max(DEPTHS) + 1) * plan.width  # not a multiple of a page
         self.stage, self.u = w.scratch(9 * max(DEPTHS) * plan.width), w.scratch(PATCH * self.step_u)
         self.spaces = w.sums_space()
-        self.finish, self.by_pixel = _finish(call, w)
+        self.writer, self.by_pixel = _result_writer(call, w)
         self.room = packed_room(k, "staged")
         self.unready = k.f.xor(self.room.ready, k.f.const("i1", True))
 
@@ -243,20 +243,20 @@ class _Panels:
         k, plan, f = self.k, self.w.plan, self.k.f
         with f.loop("item", f["lo"], f["hi"]) as item:
             group, panel = split(f, item.index, plan.panels)
-            with f.loop("image", 0, k.batch, plan.images) as image, f.loop("band", 0, plan.bands) as band:
-                self._block(item.index, group, panel, image.index, band.index)
+            with f.loop("image", 0, k.batch, plan.images) as image, f.loop("band", 0, plan.row_panels) as row_panel:
+                self._block(item.index, group, panel, image.index, row_panel.index)
         return self.w.finish(self.out, Count(plan.sides.groups * plan.panels))
 
-    def _block(self, item: Val, group: Operand, panel: Operand, image: Val, band: Val) -> None:
-        """Multiply a block of tiles, a band of some images, with a panel of filters, and write the results."""
+    def _block(self, item: Val, group: Operand, panel: Operand, image: Val, row_panel: Val) -> None:
+        """Multiply a block of tiles, a row panel of some images, with a panel of filters, and write the results."""
         k, w, plan, f = self.k, self.w, self.w.plan, self.k.f
-        sides, start = plan.sides, f.mul(band, plan.band)
-        rows = f.smin(f.sub(f.i64(sides.tiles[0]), start), plan.band)
+        sides, start = plan.sides, f.mul(row_panel, plan.row_panel)
+        rows = f.smin(f.sub(f.i64(sides.tiles[0]), start), plan.row_panel)
         images = f.smin(f.sub(k.batch, image), plan.images)
         v, step = _pixels(k, plan, group, f.add(f.mul(image, plan.image_tiles), f.mul(start, sides.tiles[1])))
         tiles = f.mul(f.mul(rows, sides.tiles[1]), images)
         depth = f.select(f.icmp("sgt", tiles, FEW_TILES), f.i64(DEPTHS[1]), f.i64(DEPTHS[0]))
-        ends = f.and_(f.icmp("sge", f.add(image, plan.images), k.batch), f.icmp("eq", band, plan.bands - 1))
+        ends = f.and_(f.icmp("sge", f.add(image, plan.images), k.batch), f.icmp("eq", row_panel, plan.row_panels - 1))
 
         def planes(each: Val) -> Operand:
             return total(f, product(f, f.add(image, each), sides.groups), group)
@@ -266,16 +266,16 @@ class _Panels:
             last = f.icmp("eq", end, sides.inputs)
             following = f.select(f.and_(last, ends), f.add(item, 1), item), f.select(last, f.i64(0), end)
 
-            def ask(share: Val, shares: int) -> None:
+            def prefetch(share: Val, shares: int) -> None:
                 with f.when(self.unready):
-                    w.ask_filters(*following, depth, share, shares)
+                    w.prefetch_filters(*following, depth, share, shares)
                 with f.when(last), f.loop("asked", 0, images) as each:
-                    w.ask_results(self.finish, planes(each.index), panel, band, share, shares)
+                    w.prefetch_results(self.writer, planes(each.index), panel, row_panel, share, shares)
 
-            self._part(item, (part.index, end), following, (v, step, tiles), ask)
+            self._part(item, (part.index, end), following, (v, step, tiles), prefetch)
         with f.loop("each", 0, images) as each:
             sums = f.gep(self.spaces[0], f.mul(each.index, plan.image_tiles * plan.width), k.scalar)
-            w.band_results(self.finish, sums, self.by_pixel, planes(each.index), group, panel, band)
+            w.row_panel_results(self.writer, sums, self.by_pixel, planes(each.index), group, panel, row_panel)
 
     def _part(
         self,
@@ -283,7 +283,7 @@ class _Panels:
         channels: tuple[Val, Val],
         following: tuple[Val, Val],
         block: tuple[Val, Val, Val],
-        ask: Callable[[Val, int], None],
+        prefetch: Callable[[Val, int], None],
     ) -> None:
         """Multiply a block (its pixels' values, the step of points, its tiles) over channels start … end of a chunk.
 
@@ -294,21 +294,21 @@ class _Panels:
         staged = self.room.place(k, w.staged(item, channels[0]), self.stage)
         with f.when(self.unready):
             w.stage_filters(item, channels, staged)
-        ahead = f.select(self.room.ready, f.gep(self.room.data, w.staged(*following), k.scalar), staged)
+        next_filters = f.select(self.room.ready, f.gep(self.room.data, w.staged(*following), k.scalar), staged)
         v = f.gep(v, total(f, product(f, product(f, chunk, POINTS), step), channel), k.scalar)
         few = self.few.taken(tiles)
         with f.when(few), f.loop("row", 0, PATCH) as row:
-            ask(row.index, PATCH)
+            prefetch(row.index, PATCH)
             row_v = f.gep(v, f.mul(f.mul(row.index, PATCH), step), k.scalar)
-            self.few.multiply(row.index, staged, ahead, row_v, step, self.spaces, tiles, channels)
+            self.few.multiply(row.index, staged, next_filters, row_v, step, self.spaces, tiles, channels)
         rest = f.xor(few, f.const("i1", True))
         many = f.icmp("sgt", tiles, FEW_TILES if len(self.points) > 1 else 0)
         for points in self.points:
             chosen = f.and_(rest, many if points == PATCH else f.xor(many, f.const("i1", True)))
             with f.when(chosen), f.loop("point", 0, POINTS, points) as point:
-                ask(f.binary("udiv", point.index, points), POINTS // points)
+                prefetch(f.binary("udiv", point.index, points), POINTS // points)
                 w.transform_filters(
-                    point.index, points, staged, self.u, self.step_u, f.sub(channels[1], channels[0]), ahead
+                    point.index, points, staged, self.u, self.step_u, f.sub(channels[1], channels[0]), next_filters
                 )
                 w.multiply(
                     f.gep(v, f.mul(point.index, step), k.scalar),

@@ -1,6 +1,6 @@
 """The parts of Winograd's convolution: pixels and filters as values at 36 points, their products, and the results.
 
-Channels lie in vector lanes, and are processed in chunks.  Values at the points of image tiles are stored as
+Channels are in vector lanes, and are processed in chunks.  Values at the points of image tiles are stored as
 [chunk][point][tile][channel], those of filters as panels [chunk][point][channel][lane].  The sums of the products are
 [point][tile][lane].
 """
@@ -52,15 +52,15 @@ from nacre.native.text import Function, Operand, Val
 
 POINTS = PATCH * PATCH
 FILTERS_IN_CACHE = 1 << 20
-CHUNK = 64  # channels of a chunk, which divide those of a chain
-TILES_OF_BAND = 16  # of a work item that transforms its own pixels
-TILES_OF_BLOCK = 64  # of a panel's work item at a time
+CHUNK = 64  # channels of a chunk; divides the channels of a chain
+TILES_OF_ROW_PANEL = 16  # of a work item that transforms its own pixels
+TILES_OF_BLOCK = 64  # that a work item of one panel processes at a time
 STAGED = 16
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How the work is divided, and where things lie; sizes are in elements."""
+    """The division of the work, and the layout of its data; sizes are in elements."""
 
     sides: Sides
     lanes: int
@@ -89,23 +89,23 @@ class Plan:
 
     @property
     def chunks(self) -> int:
-        """Chunks of one group; one, empty, of no channels."""
+        """Chunks of one group; one, which is empty, without channels."""
         return ceil_div(max(1, self.sides.inputs), self.chunk)
 
     @property
     def filters(self) -> PanelLayout:
-        """The filters as panels, by which they are found in w."""
+        """The filters as panels, which locate them in w."""
         sides = self.sides
         return PanelLayout(sides.groups, sides.outputs, sides.inputs, 9, self.width, self.chunk)
 
     @property
     def filter_step(self) -> int:
-        """From one point's values of filters to the next one's; not a multiple of a page."""
+        """The step from one point of the filters to the next; not a multiple of a page."""
         return (self.chunk + 1) * self.width
 
     @cached_property
-    def by_band(self) -> bool:
-        """Whether a work item is a band of tiles rather than a panel of filters."""
+    def by_row_panel(self) -> bool:
+        """Whether a work item is a row panel of tiles instead of a panel of filters."""
         return POINTS * self.sides.inputs * self.panels * self.width * self.element <= FILTERS_IN_CACHE
 
     @property
@@ -115,29 +115,29 @@ class Plan:
         return down * across
 
     @cached_property
-    def band(self) -> int:
-        """Rows of tiles that are done together."""
+    def row_panel(self) -> int:
+        """Rows of tiles that are processed together."""
         down, across = self.sides.tiles
-        most = TILES_OF_BAND if self.by_band else TILES_OF_BLOCK
+        most = TILES_OF_ROW_PANEL if self.by_row_panel else TILES_OF_BLOCK
         return ceil_div(down, ceil_div(down, max(1, most // across)))
 
     @property
-    def bands(self) -> int:
-        """Bands of an image."""
-        return ceil_div(self.sides.tiles[0], self.band)
+    def row_panels(self) -> int:
+        """Row panels of an image."""
+        return ceil_div(self.sides.tiles[0], self.row_panel)
 
     @cached_property
     def images(self) -> int:
-        """Images that are done together: a power of two, one unless a band is an image."""
+        """Images that are processed together: a power of two; one unless a row panel is an image."""
         found = 1
-        while not self.by_band and self.bands == 1 and 2 * found * self.image_tiles <= TILES_OF_BLOCK:
+        while not self.by_row_panel and self.row_panels == 1 and 2 * found * self.image_tiles <= TILES_OF_BLOCK:
             found *= 2
         return found
 
     @property
     def block(self) -> int:
-        """Tiles that are done together, at most."""
-        return self.images * self.band * self.sides.tiles[1]
+        """Tiles that are processed together, at most."""
+        return self.images * self.row_panel * self.sides.tiles[1]
 
     @cached_property
     def rows(self) -> list[int]:
@@ -149,15 +149,15 @@ class Plan:
                 sizes.insert(0, 2 * sizes[0])
             return sizes
         down, across = self.sides.tiles
-        last = down - (self.bands - 1) * self.band
-        blocks = {k * n * across for n in (self.band, last) for k in range(1, self.images + 1)}
-        whole = self.band * across
+        last = down - (self.row_panels - 1) * self.row_panel
+        blocks = {k * n * across for n in (self.row_panel, last) for k in range(1, self.images + 1)}
+        whole = self.row_panel * across
         size = ceil_div(whole, ceil_div(whole, most))
         return sorted({size, *(n % size for n in blocks)} - {0}, reverse=True)
 
     @property
     def sums_step(self) -> int:
-        """From one point's sums to the next one's; not a multiple of a page."""
+        """The step from one point of the sums to the next; not a multiple of a page."""
         return (self.block + 1) * self.width
 
     @property
@@ -167,18 +167,18 @@ class Plan:
 
     @property
     def lines(self) -> int:
-        """Elements of the lines that a band reads, by channel."""
-        return (TILE * self.band + 2) * self.line * self.lanes
+        """Elements of the lines that a row panel reads, by channel."""
+        return (TILE * self.row_panel + 2) * self.line * self.lanes
 
     @property
     def pixels(self) -> int:
-        """Pixels of a finished band, and the room that its last tiles need."""
-        return round_up((TILE * self.band + 1) * max(TILE, self.sides.out_shape[1]), self.lanes)
+        """Pixels of a finished row panel, with room for its last tiles."""
+        return round_up((TILE * self.row_panel + 1) * max(TILE, self.sides.out_shape[1]), self.lanes)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Chains of products over some channels: what they continue, and where their sums are stored or added."""
+    """Chains of products over some channels: the sums that they continue, and where theirs are stored or added."""
 
     k: Kernel
     fresh: Val
@@ -187,22 +187,22 @@ class Chain:
     first: Val
 
     def at(self, place: Val) -> tuple[Val, Val, Val]:
-        """Before, sums and whether these are the first, of the chains at a place among the sums."""
+        """For the chains at a place among the sums: the sums before, the sums, and whether these are the first."""
         f = self.k.f
-        held = f.select(self.fresh, self.before, f.gep(self.before, place, self.k.scalar))
-        return held, f.gep(self.sums, place, self.k.scalar), self.first
+        before = f.select(self.fresh, self.before, f.gep(self.before, place, self.k.scalar))
+        return before, f.gep(self.sums, place, self.k.scalar), self.first
 
 
 class WinogradKernel:
-    """A kernel being written, and the pieces that kernels are made of."""
+    """A kernel being written, and the parts that kernels share."""
 
     def __init__(self, k: Kernel, plan: Plan, blocked: Blocked = PLANES) -> None:
         self.k, self.plan, self.blocked = k, plan, blocked
         self.size = 0
-        self.together: dict[int, int] = {}  # points at a time of each register tile
+        self.interleaved_points: dict[int, int] = {}  # points at a time of each register tile
 
     def scratch(self, elements: int) -> Val:
-        """Room in the scratch memory."""
+        """Allocate some of the scratch memory."""
         place = self.k.f.gep(self.k.f["scratch"], self.size, self.k.scalar)
         self.size = round_up(self.size + elements, 64 // self.k.element)
         return place
@@ -224,17 +224,17 @@ class WinogradKernel:
         store_domain(k, f, both_ways(Vectors(f, k.vector), of_input, grid), f["to"], f["step"])
         f.ret()
 
-    def band_pixels(
-        self, image: Val, lines: Val, band: Operand, channels: tuple[Operand, Operand], to: Val, step: Operand
+    def row_panel_pixels(
+        self, image: Val, lines: Val, row_panel: Operand, channels: tuple[Operand, Operand], to: Val, step: Operand
     ) -> None:
-        """Transform a band of tiles of channels start … end of an image [C,H,W]; `to` is for the band's first tile.
+        """Transform a row panel of tiles of channels start … end of an image [C,H,W], from its first tile at `to` on.
 
-        `step` is from one point's values to the next one's.
+        `step` is from one point to the next.
         """
         k, f, plan = self.k, self.k.f, self.plan
         (height, width), (down, across) = plan.sides.in_shape, plan.sides.tiles
-        start = product(f, band, plan.band)
-        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        start = product(f, row_panel, plan.row_panel)
+        rows = f.smin(f.sub(f.i64(down), start), plan.row_panel)
         top = total(f, product(f, start, TILE), -plan.sides.low[0])
         with f.loop("part", *channels, k.lanes) as part:
             source = f.gep(image, self._channel(part.index, height * width), k.scalar)
@@ -263,13 +263,13 @@ class WinogradKernel:
         return in_block(f, channel, plane) if self.blocked.source else f.mul(channel, plane)
 
     def clear(self, lines: Val) -> None:
-        """Fill the lines with zeros, which stay at their ends."""
+        """Fill the lines with zeros, which remain at their ends."""
         k, f = self.k, self.k.f
         with f.loop("clear", 0, self.plan.lines, k.lanes) as at:
             f.store(f.zero(k.vector), f.gep(lines, at.index, k.scalar))
 
     def _line(self, source: Val, row: Val, channels: Val, to: Val) -> None:
-        """Bring a row of the image to [pixel][channel], or zeros if it is outside."""
+        """Copy a row of the image to [pixel][channel], or zeros if it is outside."""
         k, f, plan = self.k, self.k.f, self.plan
         (height, width), low = plan.sides.in_shape, plan.sides.low[1]
         first, begin = max(0, -low), max(0, low)
@@ -288,7 +288,7 @@ class WinogradKernel:
             f.store(f.zero(k.vector), f.gep(here, at.index, k.scalar))
 
     def _copy(self, source: Val, count: int, to: Val) -> None:
-        """Bring a vector of channels of the given number of pixels of a block to [pixel][channel]."""
+        """Copy a vector of channels of the given number of pixels of a block to [pixel][channel]."""
         k, f = self.k, self.k.f
         with f.loop("pixel", 0, count) as at:
             value = f.load(f.gep(source, f.mul(at.index, CHANNEL_BLOCK), k.scalar), k.vector)
@@ -299,9 +299,9 @@ class WinogradKernel:
     def write_filters(self, points: int) -> None:
         """Write @filters_points_kind_n(source, following, numbers, to, step, count): some channels' filters.
 
-        They are n points, all or some of a row, with the kind and the numbers of `FilterRow`.  The source
-        is staged: [channel][tap][lane]; `step` is from one point's values to the next one's.  A share of what is
-        staged at `following` is prefetched.
+        They are values at n points, all or some of a row, with the kind and the numbers of `FilterRow`.  The source is
+        staged: [channel][tap][lane]; `step` is from one point to the next.  A share of the filters staged at
+        `following` is prefetched.
         """
         k, plan = self.k, self.plan
         for kind in KINDS:
@@ -314,7 +314,7 @@ class WinogradKernel:
                 numbers = row.numbers(f["numbers"])
                 with f.loop("channel", 0, f["count"]) as c, f.loop("lane", 0, plan.width, k.lanes) as at:
                     place = f.add(f.mul(c.index, 9 * plan.width), at.index)
-                    self.ask_taps(f, f.gep(f["following"], place, k.scalar), POINTS // points)
+                    self.prefetch_taps(f, f.gep(f["following"], place, k.scalar), POINTS // points)
                     values = row.values(f.gep(f["source"], place, k.scalar), numbers)
                     scaled = [row.scaled(values, j, numbers) for j in range(first, first + points)]
                     to = f.gep(f["to"], f.add(f.mul(c.index, plan.width), at.index), k.scalar)
@@ -322,21 +322,21 @@ class WinogradKernel:
                 f.ret()
 
     def stage_filters(self, index: Operand, channels: tuple[Operand, Operand], stage: Val) -> None:
-        """Bring filters of channels start … end, of all groups' panels, to [channel][tap][lane]."""
+        """Copy filters of channels start … end to [channel][tap][lane]; panels of all groups are numbered together."""
         pack_channels(self.k, self.plan.filters, self.plan.sides.strides, index, channels, stage)
 
     def staged(self, index: Operand, channel: Operand) -> Operand:
-        """Where a channel's staged filters are among those of all groups' panels."""
+        """The index of a channel's staged filters among those of all groups' panels."""
         f, plan = self.k.f, self.plan
         return f.mul(f.i64(total(f, product(f, index, plan.sides.inputs), channel)), 9 * plan.width)
 
-    def ask_filters(self, index: Val, channel: Val, depth: Val, part: Val, parts: int) -> None:
-        """Prefetch one of several parts of a range of channels' filters, of all groups' panels, in w."""
+    def prefetch_filters(self, index: Val, channel: Val, depth: Val, part: Val, parts: int) -> None:
+        """Prefetch one of several parts of a range of channels' filters in w, of all groups' panels."""
         k, f, plan = self.k, self.k.f, self.plan
         channels = channel, f.smin(f.add(channel, depth), plan.sides.inputs)
         prefetch_weights(k, weights_of(k, plan.filters, plan.sides.strides, index, channels), part, parts)
 
-    def ask_taps(self, f: Function, source: Val, parts: int) -> None:
+    def prefetch_taps(self, f: Function, source: Val, parts: int) -> None:
         """Prefetch one of several parts of the taps of a vector of staged filters, from its first tap on."""
         for tap in range(0, 9, parts):
             prefetch_line(f, f.gep(source, tap * self.plan.width, self.k.scalar))
@@ -344,32 +344,34 @@ class WinogradKernel:
     def transform_filters(
         self, point: Val, points: int, stage: Val, to: Val, step: int, count: Val, following: Val
     ) -> None:
-        """Transform `count` staged filters at `points` points from one on; `to` is for the first of them.
+        """Transform `count` staged filters at `points` points from one on; the first result is stored at `to`.
 
-        A share of as many that are staged at `following` is prefetched.
+        A share of the same number of filters staged at `following` is prefetched.
         """
         k, f = self.k, self.k.f
         row, first = f.binary("udiv", point, PATCH), f.binary("urem", point, PATCH)
-        ahead = f.gep(following, f.mul(f.binary("udiv", point, points), self.plan.width), k.scalar)
+        next_filters = f.gep(following, f.mul(f.binary("udiv", point, points), self.plan.width), k.scalar)
         rows = rows_by_kind(k, row, stage, self.plan.width, self.plan.sides.turned)
         for kind, (chosen, source, numbers) in rows.items():
             for i in range(0, PATCH, points):
                 with f.when(f.and_(chosen, f.icmp("eq", first, i))):
-                    f.call(f"filters_{points}_{kind}_{i}", "void", [source, ahead, numbers, to, f.i64(step), count])
+                    f.call(
+                        f"filters_{points}_{kind}_{i}", "void", [source, next_filters, numbers, to, f.i64(step), count]
+                    )
 
     # ---- products
 
     def write_rows(self, points: int) -> None:
         """Write @rows_n(v, step, u, filter_step, before, sums, first, depth) for each register tile: n tiles.
 
-        They are multiplied with a panel's vectors, at as many of `points` points together as there are registers for.
-        The chains continue those at `before`; the sums are stored, or added to what is there unless they are the first.
+        They are multiplied with a panel's vectors, at as many of `points` points together as fit the registers.  The
+        chains continue those at `before`; the sums are stored, or added to the stored ones unless they are the first.
         """
         k, plan = self.k, self.plan
         for n in plan.rows:
             each = n * plan.vectors
             fits = [g for g in (6, 3, 2) if points % g == 0 and g * (each + plan.vectors) < plan.registers]
-            together = self.together[n] = max(fits, default=1)
+            interleaved_points = self.interleaved_points[n] = max(fits, default=1)
             f = k.internal(
                 f"rows_{n}",
                 {
@@ -383,14 +385,14 @@ class WinogradKernel:
                     "depth": "i64",
                 },
             )
-            at = [p * plan.sums_step + i * k.lanes for p in range(together) for i in range(each)]
+            at = [p * plan.sums_step + i * k.lanes for p in range(interleaved_points) for i in range(each)]
             sums = [f.load(f.gep(f["before"], place, k.scalar), k.vector) for place in at]
             factors = [
                 (
                     f.gep(f["v"], product(f, f["step"], p), k.scalar),
                     f.gep(f["u"], product(f, f["filter_step"], p), k.scalar),
                 )
-                for p in range(together)
+                for p in range(interleaved_points)
             ]
             with f.loop("c", 0, f["depth"], carry=sums) as c:
                 following: list[Val] = []
@@ -407,7 +409,7 @@ class WinogradKernel:
             f.ret()
 
     def sums_space(self) -> tuple[Val, Val]:
-        """Room for a block's sums, and for those of a chain that is not the first."""
+        """Memory for a block's sums, and for those of a chain that is not the first."""
         sums = self.scratch(POINTS * self.plan.sums_step)
         return sums, self.scratch(POINTS * self.plan.sums_step) if self.plan.sides.inputs > CHAIN else sums
 
@@ -424,16 +426,15 @@ class WinogradKernel:
     ) -> None:
         """Multiply a block's tiles with a panel's filters over channels start … end of a chunk, at points start … end.
 
-        `v` and `u` are for the first of the channels and points, and the steps from one point's values to the next
-        one's.
+        `v` and `u` are for the first of the channels and points; the steps are from one point to the next.
         """
         k, f, plan = self.k, self.k.f, self.plan
         (channel, end), (low, high) = channels, points
         chain = self.chain(spaces, channels)
         row: Operand = 0
         for n in plan.rows:
-            last = f.add(f.sub(tiles, row), 1 - n)  # so many tiles are left that another n fit
-            with f.loop(f"rows_{n}", 0, last, n) as at, f.loop("point", low, high, self.together[n]) as p:
+            last = f.add(f.sub(tiles, row), 1 - n)  # at least n tiles are left
+            with f.loop(f"rows_{n}", 0, last, n) as at, f.loop("point", low, high, self.interleaved_points[n]) as p:
                 tile, number = f.add(at.index, row), f.sub(p.index, low)
                 place = f.add(f.mul(tile, plan.width), f.mul(p.index, plan.sums_step))
                 vp = f.gep(v, total(f, product(f, number, step), f.mul(tile, plan.chunk)), k.scalar)
@@ -453,19 +454,19 @@ class WinogradKernel:
             row = f.add(f.mul(f.binary("udiv", taken, n), n), row)
 
     def chain(self, spaces: tuple[Val, Val], channels: tuple[Operand, Operand]) -> Chain:
-        """The chains that go on over channels start … end."""
+        """The chains that continue over channels start … end."""
         f, (sums, chain), (channel, end) = self.k.f, spaces, channels
         fresh = f.icmp("eq", f.binary("urem", channel, CHAIN), 0)
         done = f.or_(f.icmp("eq", f.binary("urem", end, CHAIN), 0), f.icmp("eq", end, self.plan.sides.inputs))
         early = f.icmp("slt", channel, CHAIN)
-        later = f.and_(done, f.xor(early, f.const("i1", True)))  # a chain that is added to those before it
+        later = f.and_(done, f.xor(early, f.const("i1", True)))  # a chain whose sums are added to those before it
         before = f.select(fresh, self.zeros(), f.select(early, sums, chain))
         return Chain(
             self.k, fresh, before, f.select(f.or_(done, early), sums, chain), f.xor(later, f.const("i1", True))
         )
 
     def zeros(self) -> Val:
-        """Sums of chains that begin, as far apart as others at a row of points."""
+        """Initial sums of chains, with the stride of the others at a row of points."""
         k, plan = self.k, self.plan
         size = (PATCH - 1) * plan.sums_step + max(plan.rows) * plan.width
         return k.module.constant("zeros", f"[{size} x {k.scalar}]", "zeroinitializer")
@@ -475,7 +476,7 @@ class WinogradKernel:
     def write_results(self) -> None:
         """Write @results(sums, to): the 4×4 pixels of one tile.
 
-        Pixels beyond the image's right edge are overwritten by those of the next row, which are written later.
+        Pixels beyond the image's right edge are overwritten later, by those of the next row.
         """
         if self.blocked.result:
             return
@@ -496,24 +497,24 @@ class WinogradKernel:
             for j, value in enumerate(row):
                 yield i, j, vectors.mul(value, RESULT_SCALE[i][j])
 
-    def band_results(
+    def row_panel_results(
         self,
-        finish: PixelWriter,
+        writer: PixelWriter,
         sums: Val,
         by_pixel: Val,
         planes: Operand,
         group: Operand,
         panel: Operand,
-        band: Operand,
+        row_panel: Operand,
     ) -> None:
-        """Write a band of tiles of one image and group (`planes`) and panel to the result."""
+        """Write a row panel of tiles of one image and group (`planes`) and panel to the result."""
         if self.blocked.result:
-            self._results_to_blocks(finish, sums, planes, group, panel, band)
+            self._results_to_blocks(writer, sums, planes, group, panel, row_panel)
             return
         k, f, plan = self.k, self.k.f, self.plan
         width, (down, across) = plan.sides.out_shape[1], plan.sides.tiles
-        start = product(f, band, plan.band)
-        rows = f.smin(f.sub(f.i64(down), start), plan.band)
+        start = product(f, row_panel, plan.row_panel)
+        rows = f.smin(f.sub(f.i64(down), start), plan.row_panel)
         with f.loop("down", 0, rows) as y, f.loop("left", 0, across) as left:
             x = f.sub(f.i64(across - 1), left.index)
             tile = f.add(f.mul(y.index, across), x)
@@ -527,19 +528,19 @@ class WinogradKernel:
                         f.gep(by_pixel, f.add(f.mul(pixel, plan.width), at.index), k.scalar),
                     ],
                 )
-        channels, offset, count = self.place(finish, planes, panel, band)
+        channels, offset, count = self.place(writer, planes, panel, row_panel)
         channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
-        finish.write(by_pixel, count, channels, channel, offset)
+        writer.write(by_pixel, count, channels, channel, offset)
 
     def _results_to_blocks(
-        self, finish: PixelWriter, sums: Val, planes: Operand, group: Operand, panel: Operand, band: Operand
+        self, writer: PixelWriter, sums: Val, planes: Operand, group: Operand, panel: Operand, row_panel: Operand
     ) -> None:
-        """The same where the result is in blocks: pixels go there as they are made."""
+        """The same with a result in blocks: each pixel is written as soon as it is computed."""
         k, f, plan = self.k, self.k.f, self.plan
         (height, width), (down, across) = plan.sides.out_shape, plan.sides.tiles
-        start = product(f, band, plan.band)
-        rows = f.smin(f.sub(f.i64(down), start), plan.band)
-        channels, offset, count = self.place(finish, planes, panel, band)
+        start = product(f, row_panel, plan.row_panel)
+        rows = f.smin(f.sub(f.i64(down), start), plan.row_panel)
+        channels, offset, count = self.place(writer, planes, panel, row_panel)
         channel = total(f, product(f, group, plan.sides.outputs), product(f, panel, plan.width))
         with f.loop("lane", 0, channels, k.lanes) as lane, f.loop("down", 0, rows) as y, f.loop("left", 0, across) as x:
             tile = f.add(f.mul(y.index, across), x.index)
@@ -555,27 +556,27 @@ class WinogradKernel:
                     if 0 < size % TILE <= at
                 ]
                 with f.when(f.and_(inside[0], inside[-1])) if inside else nullcontext():
-                    finish.write_vector(value, f.add(lane.index, channel), f.i64(here))
+                    writer.write_vector(value, f.add(lane.index, channel), f.i64(here))
 
-    def place(self, finish: PixelWriter, planes: Operand, panel: Operand, band: Operand) -> tuple[Val, Val, Val]:
-        """How many channels a panel has, where its band begins in the result, and the pixels of the band."""
+    def place(self, writer: PixelWriter, planes: Operand, panel: Operand, row_panel: Operand) -> tuple[Val, Val, Val]:
+        """The number of a panel's channels, where its row panel begins in the result, and the row panel's pixels."""
         f, plan = self.k.f, self.plan
         height, width = plan.sides.out_shape
         lane = product(f, panel, plan.width)
         channels = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
-        first = f.mul(f.i64(product(f, band, plan.band)), TILE)
-        count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.band), width)
-        return channels, f.i64(finish.offset(planes, lane, f.mul(first, width))), count
+        first = f.mul(f.i64(product(f, row_panel, plan.row_panel)), TILE)
+        count = f.mul(f.smin(f.sub(f.i64(height), first), TILE * plan.row_panel), width)
+        return channels, f.i64(writer.offset(planes, lane, f.mul(first, width))), count
 
-    def ask_results(
-        self, finish: PixelWriter, planes: Operand, panel: Operand, band: Operand, part: Val, parts: int
+    def prefetch_results(
+        self, writer: PixelWriter, planes: Operand, panel: Operand, row_panel: Operand, part: Val, parts: int
     ) -> None:
-        """Prefetch one of several parts of what `band_results` will touch."""
+        """Prefetch one of several parts of the memory that `band_results` uses."""
         f = self.k.f
-        channels, offset, count = self.place(finish, planes, panel, band)
+        channels, offset, count = self.place(writer, planes, panel, row_panel)
         share = ceil_div(self.plan.width, parts)
         first = f.mul(part, share)
-        finish.ask((first, f.smin(f.add(first, share), channels)), offset, count)
+        writer.prefetch((first, f.smin(f.add(first, share), channels)), offset, count)
 
 
 def store_domain(k: Kernel, f: Function, grid: Sequence[Sequence[Val]], to: Val, step: Val) -> None:

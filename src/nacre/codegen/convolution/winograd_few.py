@@ -1,7 +1,7 @@
-"""Winograd's products of few tiles: filters become values at a row of points in registers and are multiplied at once.
+"""Winograd products of few tiles: filters are transformed in registers at a row of points, and multiplied at once.
 
-Where all sums of a row of points and of a vector of outputs fit the registers, the filters' values need not go through
-memory, and reading the filters is hidden behind the products.
+If all sums of a row of points and of a vector of outputs fit the registers, the transformed filters are not stored, and
+the products hide the latency of reading the filters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPARE = 8  # registers beside those of sums
 
 
 class FewTiles:
-    """The pieces of a kernel that multiply blocks of few tiles: those of its register tiles that are small enough."""
+    """The parts of a kernel that multiply blocks of few tiles: its small enough register tiles."""
 
     def __init__(self, w: WinogradKernel) -> None:
         self.w = w
@@ -45,15 +45,15 @@ class FewTiles:
     ) -> None:
         """Multiply a block's tiles at a row of points with staged filters, of channels start … end of a chunk.
 
-        `v` is for the first of the channels and points.  What is staged at `following` is prefetched.
+        `v` is for the first of the channels and points.  The filters staged at `following` are prefetched.
         """
         w, k, f, plan = self.w, self.w.k, self.w.k.f, self.w.plan
         chain = w.chain(spaces, channels)
         depth = f.sub(f.i64(channels[1]), channels[0])
         with f.loop("lane", 0, plan.width, k.lanes) as lane:
             place = f.add(f.mul(row, PATCH * plan.sums_step), lane.index)
-            staged, ahead = f.gep(stage, lane.index, k.scalar), f.add(f.mul(row, plan.width), lane.index)
-            arguments = [f.gep(following, ahead, k.scalar), v, f.i64(step), *chain.at(place), depth]
+            staged, next_filters = f.gep(stage, lane.index, k.scalar), f.add(f.mul(row, plan.width), lane.index)
+            arguments = [f.gep(following, next_filters, k.scalar), v, f.i64(step), *chain.at(place), depth]
             rows = rows_by_kind(k, row, staged, plan.width, plan.sides.turned)
             for n in self.sizes:
                 for kind, (chosen, source, numbers) in rows.items():
@@ -83,9 +83,9 @@ class FewTiles:
         tiles = [f.gep(f["v"], product(f, f["step"], p), k.scalar) for p in range(PATCH)]
         with f.loop("c", 0, f["depth"], carry=sums) as c:
             place = f.mul(c.index, 9 * plan.width)
-            source, ahead = (f.gep(f[name], place, k.scalar) for name in ("stage", "following"))
-            w.ask_taps(f, ahead, PATCH)
-            numbers = row.numbers(f["numbers"])  # there are no registers for them beside the sums
+            source, next_filters = (f.gep(f[name], place, k.scalar) for name in ("stage", "following"))
+            w.prefetch_taps(f, next_filters, PATCH)
+            numbers = row.numbers(f["numbers"])  # no registers are left for them beside the sums
             values = row.values(source, numbers)
             carried = iter(c.carried)
             following: list[Val] = []

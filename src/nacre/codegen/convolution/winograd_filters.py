@@ -1,4 +1,4 @@
-"""Winograd's filters as values at a row of points, by code that rows share: those at 0 and ∞, and those between."""
+"""Winograd filters as values at a row of points; one code for the rows at 0 and ∞, one for the rows between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nacre.kernel.order_winograd import (
 from nacre.native.text import Function, Val, literal
 
 KINDS = "edge", "inner"
-NUMBERS = 2 + PATCH  # of a row: its point, the square of it, and what its values are multiplied by
+NUMBERS = 2 + PATCH  # of a row: its point, the point's square, and the factors of its values
 
 
 class Vectors(Arithmetic[Val]):
@@ -41,7 +41,7 @@ class Vectors(Arithmetic[Val]):
 
 @dataclass(frozen=True)
 class FilterRow:
-    """Code for the rows of a kind, of filters staged as [channel][tap][lane], possibly read backwards."""
+    """Code for the rows of a kind, for filters staged as [channel][tap][lane], possibly read backwards."""
 
     k: Kernel
     f: Function
@@ -50,12 +50,12 @@ class FilterRow:
     kind: str
 
     def numbers(self, place: Val) -> list[Val]:
-        """The row's numbers, in all lanes."""
+        """The row's numbers, broadcast."""
         k, f = self.k, self.f
         return [f.splat(f.load(f.gep(place, i, k.scalar), k.scalar), k.lanes) for i in range(NUMBERS)]
 
     def values(self, source: Val, numbers: list[Val]) -> list[Val]:
-        """A vector of filters as values at the row, before scaling; at an edge they begin with the taps it reads."""
+        """A vector of filters as values at the row, before scaling; at 0 and ∞ the first ones are the taps read."""
         k, f, vectors = self.k, self.f, Vectors(self.f, self.k.vector)
         taps = [
             [f.load(f.gep(source, (i * 3 + j) * self.width, k.scalar), k.vector) for j in range(3)]
@@ -72,20 +72,20 @@ class FilterRow:
 
     def scaled(self, values: list[Val], point: int, numbers: list[Val]) -> Val:
         """The value at a point of the row."""
-        same = FILTER_SCALE[0].index(FILTER_SCALE[0][point])  # the scale of this point is that of the first such one
+        same = FILTER_SCALE[0].index(FILTER_SCALE[0][point])  # the first point with this point's scale
         return self.f.fmul(values[point], numbers[2 + same])
 
 
 class Row(NamedTuple):
-    """How the code of a kind does a row: whether it does, what it reads of staged filters, and the row's numbers."""
+    """The arguments of a kind's code for a row: whether it applies, the staged filters, and the row's numbers."""
 
     chosen: Val
     source: Val
     numbers: Val
 
 
-def rows_by_kind(k: Kernel, row: Val, stage: Val, width: int, turned: bool) -> dict[str, Row]:
-    """What to give the code of each kind for a row of points of staged filters."""
+def rows_by_kind(k: Kernel, row: Val, stage: Val, width: int, flipped: bool) -> dict[str, Row]:
+    """The arguments of each kind's code for a row of points of staged filters."""
     f, scalar = k.f, k.scalar
     points = 0.0, *FILTER_POINTS, 0.0
     table = [x for p, scales in zip(points, FILTER_SCALE, strict=True) for x in (p, p * p, *scales)]
@@ -95,5 +95,5 @@ def rows_by_kind(k: Kernel, row: Val, stage: Val, width: int, turned: bool) -> d
     )
     first, end = f.icmp("eq", row, 0), f.icmp("eq", row, PATCH - 1)
     edge, later = f.or_(first, end), f.gep(stage, 6 * width, scalar)
-    source = f.select(end if not turned else first, later, stage)
+    source = f.select(end if not flipped else first, later, stage)
     return {"edge": Row(edge, source, numbers), "inner": Row(f.xor(edge, f.const("i1", True)), stage, numbers)}

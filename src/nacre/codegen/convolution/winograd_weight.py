@@ -1,8 +1,8 @@
 """Winograd's gradient of the filter as native kernels, with the bits of `nacre.kernel.order_winograd`.
 
 A work item is a block of images for some input channels and a panel of output channels.  It transforms their pixels and
-the result's gradient, and writes the sums of their products at the 36 points to a workspace.  A second kernel adds up
-the blocks and transforms the sums back to taps.
+the result's gradient, and writes the sums of their products at the 36 points to a workspace.  A second kernel adds the
+sums of the blocks and transforms them to taps.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CHUNK = 32  # input channels of a work item
 
 @dataclass(frozen=True)
 class WeightPlan(Plan):
-    """How the work is divided; a band is the rows of tiles of a chain."""
+    """The division of the work; a row panel is the rows of tiles of a chain."""
 
     @property
     def chunk(self) -> int:
@@ -53,17 +53,17 @@ class WeightPlan(Plan):
         return min(CHUNK, round_up(max(1, self.sides.inputs), self.lanes))
 
     @cached_property
-    def by_band(self) -> bool:
-        """Bands do not belong to work items."""
+    def by_row_panel(self) -> bool:
+        """Always false: work items are not row panels."""
         return False
 
     @cached_property
     def images(self) -> int:
-        """Images are done one after another."""
+        """Always one: images are processed one after another."""
         return 1
 
     @cached_property
-    def band(self) -> int:
+    def row_panel(self) -> int:
         """Rows of tiles of a chain."""
         down, across = self.sides.tiles
         return min(down, chain_rows(across))
@@ -107,7 +107,7 @@ def _pair(k: Kernel, plan: WeightPlan, pair: Operand) -> tuple[Operand, Operand,
 
 
 def _sums_step(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
-    """The kernel whose work items are a pair and an image; the first image of a block stands for all of it."""
+    """The kernel whose work items are a pair and an image; the first image of a block represents the block."""
     k = Kernel(isa, scalar, "winograd_dw", ("x", "dy", "sums"))
     w, f, sides = WinogradKernel(k, plan), k.f, plan.sides
     w.write_pixels()
@@ -128,14 +128,14 @@ def _sums_step(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
         count = f.smin(f.sub(f.i64(sides.inputs), channel), plan.chunk)
         sums = f.gep(k.pointers["sums"], f.mul(f.add(f.mul(f.i64(block), plan.pairs), pair), plan.size), k.scalar)
         end = f.select(f.icmp("eq", f.i64(place), 0), f.smin(f.add(first, BLOCK_IMAGES), k.batch), first)
-        with f.loop("image", first, end) as image, f.loop("band", 0, plan.bands) as band:
+        with f.loop("image", first, end) as image, f.loop("band", 0, plan.row_panels) as row_panel:
             planes = total(f, f.mul(image.index, sides.groups), group)
             start = total(f, f.mul(planes, sides.inputs), channel)
             source = f.gep(k.pointers["x"], f.mul(start, height * width), k.scalar)
-            w.band_pixels(source, lines, band.index, (0, count), v, v_step)
-            _band_gradients(w, plan, rows, (planes, panel, band.index), z, z_step)
-            done = f.smin(f.sub(f.i64(sides.tiles[0]), f.mul(band.index, plan.band)), plan.band)
-            fresh = f.and_(f.icmp("eq", image.index, first), f.icmp("eq", band.index, 0))
+            w.row_panel_pixels(source, lines, row_panel.index, (0, count), v, v_step)
+            _row_panel_gradients(w, plan, rows, (planes, panel, row_panel.index), z, z_step)
+            done = f.smin(f.sub(f.i64(sides.tiles[0]), f.mul(row_panel.index, plan.row_panel)), plan.row_panel)
+            fresh = f.and_(f.icmp("eq", image.index, first), f.icmp("eq", row_panel.index, 0))
             with f.loop("point", 0, POINTS) as p, f.loop("c", 0, plan.chunk, plan.tile_channels) as c:
                 f.call(
                     "products",
@@ -152,8 +152,8 @@ def _sums_step(isa: Isa, scalar: str, plan: WeightPlan) -> Step:
 
 
 def _gradient_lines(plan: WeightPlan) -> int:
-    """Elements of a band of the result's gradient, by channel."""
-    return TILE * plan.band * TILE * plan.sides.tiles[1] * plan.width
+    """Elements of a row panel of the result's gradient, by channel."""
+    return TILE * plan.row_panel * TILE * plan.sides.tiles[1] * plan.width
 
 
 def _write_gradients(k: Kernel, plan: WeightPlan) -> None:
@@ -171,19 +171,19 @@ def _write_gradients(k: Kernel, plan: WeightPlan) -> None:
     f.ret()
 
 
-def _band_gradients(
+def _row_panel_gradients(
     w: WinogradKernel, plan: WeightPlan, rows: Val, at: tuple[Operand, Operand, Val], z: Val, step: int
 ) -> None:
-    """Transform a band of the result's gradient, of (image and group, panel, band)."""
+    """Transform a row panel of the result's gradient, of (image and group, panel, row panel)."""
     k, f, (height, width), (down, across) = w.k, w.k.f, plan.sides.out_shape, plan.sides.tiles
-    planes, panel, band = at
+    planes, panel, row_panel = at
     lane = product(f, panel, plan.width)
     lanes = f.smin(f.sub(f.i64(plan.sides.outputs), lane), plan.width)
     source = f.gep(
         k.pointers["dy"], f.mul(total(f, f.mul(f.i64(planes), plan.sides.outputs), lane), height * width), k.scalar
     )
-    start = f.mul(band, plan.band)
-    count = f.smin(f.sub(f.i64(down), start), plan.band)
+    start = f.mul(row_panel, plan.row_panel)
+    count = f.smin(f.sub(f.i64(down), start), plan.row_panel)
     line = TILE * across * plan.width
     with f.loop("row", 0, f.mul(count, TILE)) as row:
         here, number = f.gep(rows, f.mul(row.index, line), k.scalar), f.add(f.mul(start, TILE), row.index)

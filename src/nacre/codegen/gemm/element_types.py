@@ -16,17 +16,17 @@ from nacre.native.text import Function, Val
 class Numbers:
     """The arithmetic of one element type on one instruction set.
 
-    Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`.  It is float for
-    float16, bfloat16 and float32, double for float64, i32 for integers up to 32 bits and i64 for
-    the longest.  If the other factor needs a wider one, it is that.  Packed factors have that
-    type too, or words of neighbours in k (`packed_dot`).
+    Factors are `dtype` in memory; products are accumulated as the LLVM scalar `wide`: float for float16, bfloat16 and
+    float32, double for float64, i32 for integers up to 32 bits and i64 for the longest.  If the other factor needs a
+    wider accumulator, both use that.  Packed factors are `wide` too, or 32-bit groups of neighbours in k
+    (`packed_dot`).
     """
 
     isa: Isa
     dtype: DType
     wide: str
     group: int = 1  # numbers in an element of packed factors
-    apart: bool = False  # whether words are multiplied number by number
+    unpacks: bool = False  # whether groups are multiplied number by number
 
     @property
     def stored(self) -> str:
@@ -34,22 +34,22 @@ class Numbers:
 
     @property
     def widens(self) -> bool:
-        """Whether factors change type on their way into the product."""
+        """Whether packing converts factors to another type."""
         return self.stored != self.wide
 
     @property
     def rounds(self) -> bool:
-        """Whether products and sums are floating-point ones."""
+        """Whether products and sums are floating point."""
         return self.wide in FLOATS
 
     @property
     def flushes(self) -> bool:
-        """Whether the instruction that multiplies words takes subnormal numbers for zero."""
+        """Whether the packed dot instruction flushes subnormal numbers to zero."""
         return self.group > 1 and self.rounds
 
     @property
-    def moves(self) -> bool:
-        """Whether the numbers in words of A are moved by 128, as the instruction wants those of one side unsigned."""
+    def offsets(self) -> bool:
+        """Whether the numbers in groups of A are offset by 128, because the instruction needs one unsigned side."""
         return self.group == 4
 
     @property
@@ -71,17 +71,17 @@ class Numbers:
 
     @property
     def neutral(self) -> float | int:
-        """What leaves every sum as it is."""
+        """The neutral element of addition."""
         return -0.0 if self.rounds else 0
 
     def part(self, name: str) -> str:
         """The symbol of a function that products of this type share; unique in a linked program."""
         wide = "" if self.wide == numbers(self.isa, self.dtype).wide else f"{self.wide}_"
-        words = "" if self.group == 1 else f"by{self.group}_{'apart_' if self.apart else ''}"
-        return f"nacre_{self.isa.name}_{self.dtype.short}_{wide}{words}{name}"
+        groups = "" if self.group == 1 else f"by{self.group}_{'apart_' if self.unpacks else ''}"
+        return f"nacre_{self.isa.name}_{self.dtype.short}_{wide}{groups}{name}"
 
     def widen(self, f: Function, value: Val) -> Val:
-        """A stored value as an accumulated one; always exact."""
+        """Convert a stored value to the accumulator's type; always exact."""
         source = scalar_of(value.ty)
         if source == self.wide:
             return value
@@ -96,7 +96,7 @@ class Numbers:
         return f.cast("sext" if self.dtype.is_signed else "zext", value, self.wide)
 
     def narrow(self, f: Function, value: Val, scalar: str) -> Val:
-        """An accumulated value rounded once (integers: wrapped) to the LLVM scalar type."""
+        """Round an accumulated value once to the LLVM scalar type; integers wrap."""
         if scalar == self.wide:
             return value
         if scalar == "bfloat":
@@ -110,11 +110,11 @@ class Numbers:
         """a·b + c: rounded once for floating point, wrapping for integers."""
         return f.fma(a, b, c) if self.rounds else f.add(f.mul(a, b), c)
 
-    def multiply_add_words(self, f: Function, a: Val, b: Val, c: Val) -> Val:
-        """The same for elements of packed factors, which may be words of several numbers."""
+    def multiply_add_groups(self, f: Function, a: Val, b: Val, c: Val) -> Val:
+        """The same for elements of packed factors, which may be groups of several numbers."""
         if self.group == 1:
             return self.multiply_add(f, a, b, c)
-        if self.apart:
+        if self.unpacks:
             for first, second in zip(self._halves(f, a), self._halves(f, b), strict=True):
                 c = f.fma(first, second, c)
             return c
@@ -125,16 +125,16 @@ class Numbers:
             return f.call(f"llvm.{self.isa.fours}", self.vector, [c, unsigned, signed])
         return f.add(c, self._multiply(f, self.isa.pairs, "i16", (a, b)))
 
-    def _multiply(self, f: Function, instruction: str, scalar: str, words: tuple[Val, Val], *sums: Val) -> Val:
-        """The instruction that multiplies words of two numbers of a scalar type, and adds to sums if it takes such."""
-        halves = [f.bitcast(word, vec(scalar, 2 * self.lanes)) for word in words]
+    def _multiply(self, f: Function, instruction: str, scalar: str, groups: tuple[Val, Val], *sums: Val) -> Val:
+        """Multiply groups of two numbers of a scalar type; adds to `sums` if the instruction takes them."""
+        halves = [f.bitcast(pair, vec(scalar, 2 * self.lanes)) for pair in groups]
         return f.call(f"llvm.{instruction}", self.vector, [*sums, *halves])
 
-    def _halves(self, f: Function, word: Val) -> tuple[Val, Val]:
-        """Both bfloat16 of a word as float32, the upper one first."""
-        raw = f.bitcast(word, vec("i32", self.lanes))
+    def _halves(self, f: Function, pair: Val) -> tuple[Val, Val]:
+        """Both bfloat16 of a group as float32, the upper one first."""
+        raw = f.bitcast(pair, vec("i32", self.lanes))
         upper, lower = f.and_(raw, f.const(raw.ty, -65536)), f.shl(raw, f.const(raw.ty, 16))
-        return f.bitcast(upper, word.ty), f.bitcast(lower, word.ty)
+        return f.bitcast(upper, pair.ty), f.bitcast(lower, pair.ty)
 
     def add(self, f: Function, a: Val, b: Val) -> Val:
         return f.fadd(a, b) if self.rounds else f.add(a, b)
@@ -153,7 +153,7 @@ def numbers(isa: Isa, dtype: DType) -> Numbers:
 
 
 def grouped(plain: Numbers) -> Numbers:
-    """The same with packed factors that are words, where one instruction multiplies and adds such."""
+    """The same with packed groups, where one packed dot instruction multiplies and adds them."""
     dtype, isa = plain.dtype, plain.isa
     if plain.wide == "float":
         return replace(plain, group=2) if dtype is bfloat16 and isa.halves else plain
@@ -166,7 +166,7 @@ def grouped(plain: Numbers) -> Numbers:
 
 
 def widened(isa: Isa, dtype: DType, narrow: DType) -> Numbers:
-    """How elements of a narrower dtype become factors of a product of another one; DTypeError unless that is exact."""
+    """The arithmetic of a narrower dtype's elements as factors of another dtype; DTypeError unless that is exact."""
     if dtype is not float32 or narrow.bits > 16 or narrow not in REAL:
         raise DTypeError(
             f"contract: dtypes must be float32 and one of at most 16 bits that fits it; got {dtype.name} and "
@@ -202,7 +202,7 @@ def edge(f: Function, isa: Isa, count: Val, ty: str) -> Edge:
 
 
 def load_edge(f: Function, pointer: Val, ty: str, lanes: Edge | None) -> Val:
-    """Load a vector, or its first lanes and anything in the rest; reads no memory beyond them."""
+    """Load a vector, or its first lanes; other lanes are undefined, and memory beyond is not read."""
     if lanes is None:
         return f.load(pointer, ty)
     if lanes.mask is not None:
@@ -240,7 +240,7 @@ def _masked_store(f: Function, value: Val, pointer: Val, mask: Val) -> None:
 
 
 def _maskable(ty: str) -> str:
-    """Half types are masked as integers, which every back end lowers to one instruction."""
+    """The type as which a vector is masked: integers for half types, as every back end lowers those well."""
     return vec("i16", lanes_of(ty)) if scalar_of(ty) in ("half", "bfloat") else ty
 
 

@@ -1,4 +1,4 @@
-"""The end of a matrix product: block sums are added, and finished rows pass through the epilogue."""
+"""The epilogue of a matrix product: sums of blocks are added, and final sums pass through the epilogue function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Operand:
-    """What an epilogue reads beside the sums: `kind` is one of "row", "full", "column", "scalar"."""
+    """An input of an epilogue beside the sums: `kind` is one of "row", "full", "column", "scalar"."""
 
     kind: str
     dtype: DType
@@ -35,29 +35,29 @@ class Operand:
 
 @dataclass(frozen=True)
 class GemmEpilogue:
-    """What happens to finished sums: the operands read, the outputs written, and the function between.
+    """The epilogue of a product: its operands, its outputs, and the function from sums to outputs.
 
-    `over` tells that an output may lie where an operand does, of the same layout; `level` that rows of all outputs and
-    full operands are as far apart.
+    With `over`, an output may share memory with an operand of the same layout.  With `level`, all outputs and full
+    operands have the same row stride.
     """
 
     operands: tuple[Operand, ...]
     outputs: tuple[DType, ...]
-    epilogue: EpilogueFunction | None
+    function: EpilogueFunction | None
     over: bool = False
     level: bool = False
 
     def in_place(self, numbers: Numbers) -> bool:
-        """Whether the first output can hold the sums of a part of the k."""
+        """Whether the first output can hold partial sums."""
         return self.outputs[0].memory == numbers.wide and not self.over
 
     def is_plain(self, numbers: Numbers) -> bool:
         """Whether the sums are the result."""
-        return self.epilogue is None and self.in_place(numbers)
+        return self.function is None and self.in_place(numbers)
 
     @property
     def full(self) -> list[int]:
-        """The operands that have an element for each of the result's."""
+        """The operands that have an element for each element of the result."""
         return [k for k, o in enumerate(self.operands) if o.kind == "full"]
 
 
@@ -79,40 +79,40 @@ class Slots:
         return f.gep(self.load(f, name), f.add(*steps), scalar)
 
 
-OUTPUT = tuple(f"output0.{axis}" for axis in KINDS["full"])  # strides of the output that every ending has
+OUTPUT = tuple(f"output0.{axis}" for axis in KINDS["full"])  # strides of the output that every epilogue has
 
 
-def epilogue_slots(ending: GemmEpilogue) -> tuple[str, ...]:
-    """The slots that outputs beside the first and operands need: pointers, then strides."""
-    outputs = [f"Output{k}" for k in range(1, len(ending.outputs))]
-    operands = [f"Operand{k}" for k in range(len(ending.operands))]
+def epilogue_slots(epilogue: GemmEpilogue) -> tuple[str, ...]:
+    """The slots of operands and of the outputs after the first: pointers, then strides."""
+    outputs = [f"Output{k}" for k in range(1, len(epilogue.outputs))]
+    operands = [f"Operand{k}" for k in range(len(epilogue.operands))]
     strides = [f"{name.lower()}.{axis}" for name in outputs for axis in KINDS["full"]]
-    strides += [f"operand{k}.{axis}" for k, operand in enumerate(ending.operands) for axis in KINDS[operand.kind]]
+    strides += [f"operand{k}.{axis}" for k, operand in enumerate(epilogue.operands) for axis in KINDS[operand.kind]]
     return (*outputs, *operands, *strides)
 
 
 SUMS = {
-    "args": "ptr", "from": "ptr", "from_row": "i64", "home": "ptr", "home_row": "i64", "outer": "i64", "inner": "i64",
-    "m": "i64", "n": "i64", "rows": "i64", "columns": "i64", "add": "i64",
+    "args": "ptr", "from": "ptr", "from_row": "i64", "partial": "ptr", "partial_row": "i64", "outer": "i64",
+    "inner": "i64", "m": "i64", "n": "i64", "rows": "i64", "columns": "i64", "add": "i64",
 }  # fmt: skip
 
 
-def emit_merge(module: Module, numbers: Numbers, panel: int, ending: GemmEpilogue, slots: Slots, often: bool) -> None:
-    """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add).
+def emit_merge(module: Module, numbers: Numbers, panel: int, epilogue: GemmEpilogue, slots: Slots, often: bool) -> None:
+    """@merge(args, from, from_row, partial, partial_row, outer, inner, m, n, rows, columns, add).
 
-    Sends raw sums of rows × columns elements at (outer, inner, m, n) from a tile through the epilogue to the outputs.
-    `add` adds those kept at `home` before them.  from_row and home_row are in bytes.  A panel has `panel` vectors;
-    whole ones come `often` or not.
+    Sends the sums of a tile of rows × columns elements at (outer, inner, m, n) through the epilogue to the outputs.
+    With `add`, the partial sums at `partial` are added first.  from_row and partial_row are in bytes.  A panel has
+    `panel` vectors; `often` says whether whole panels are frequent.
     """
     f = module.function("merge", "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
-    Merge(f, numbers, ending, slots, panel if often else 0, f.icmp("ne", f["add"], 0)).sweep(finishes=True)
+    Merge(f, numbers, epilogue, slots, panel if often else 0, f.icmp("ne", f["add"], 0)).sweep(runs_epilogue=True)
     f.ret()
 
 
-def emit_stay(module: Module, numbers: Numbers, name: str) -> None:
-    """A function like @merge that leaves sums at home: those of blocks of k but the last, and finished ones."""
+def emit_store_sums(module: Module, numbers: Numbers, name: str) -> None:
+    """Write a function like @merge that stores partial or final sums at `partial`, without an epilogue."""
     f = module.function(name, "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
-    Merge(f, numbers, GemmEpilogue((), (), None), Slots(()), 0, f.icmp("ne", f["add"], 0)).sweep(finishes=False)
+    Merge(f, numbers, GemmEpilogue((), (), None), Slots(()), 0, f.icmp("ne", f["add"], 0)).sweep(runs_epilogue=False)
     f.ret()
 
 
@@ -141,56 +141,56 @@ def matrix(f: Function, slots: Slots, name: str, kind: str, dtype: DType) -> Mat
 
 @dataclass(frozen=True)
 class Merge:
-    """The loops of a merge: down the rows, a vector of columns at a time, so that what a column has is read once."""
+    """The loops of a merge: down the rows, a vector of columns at a time, so a column's operands are read once."""
 
     f: Function
     numbers: Numbers
-    ending: GemmEpilogue
+    epilogue: GemmEpilogue
     slots: Slots
-    panel: int  # vectors of a panel, which are taken together; none if that does not matter
+    panel: int  # vectors of a panel that are merged together; 0 where whole panels are rare
     adding: Val
 
-    def sweep(self, finishes: bool) -> None:
-        """Go over all columns: sums stay at home, or pass through the epilogue."""
-        f, buffers = self.f, self.buffers() if finishes else None
-        for start, end, vectors, partial in self.spans(finishes):
+    def sweep(self, runs_epilogue: bool) -> None:
+        """Merge all columns: store partial sums, or run the epilogue."""
+        f, buffers = self.f, self.buffers() if runs_epilogue else None
+        for start, end, vectors, partial in self.spans(runs_epilogue):
             with f.loop("j", start, end, vectors * self.numbers.lanes) as loop:
                 self.strips(loop.index, vectors, partial, buffers)
 
     def buffers(self) -> tuple[list[Matrix], list[Matrix]]:
-        """What the ending reads, and what it writes."""
-        f, ending = self.f, self.ending
-        inputs = [matrix(f, self.slots, f"Operand{k}", o.kind, o.dtype) for k, o in enumerate(ending.operands)]
-        outputs = [matrix(f, self.slots, f"Output{k}", "full", d) for k, d in enumerate(ending.outputs)]
-        if ending.level:  # one offset serves all
+        """The operands that the epilogue reads, and the outputs that it writes."""
+        f, epilogue = self.f, self.epilogue
+        inputs = [matrix(f, self.slots, f"Operand{k}", o.kind, o.dtype) for k, o in enumerate(epilogue.operands)]
+        outputs = [matrix(f, self.slots, f"Output{k}", "full", d) for k, d in enumerate(epilogue.outputs)]
+        if epilogue.level:  # one offset for all
             inputs, outputs = ([replace(x, step=outputs[0].step) if x.kind == "full" else x for x in each]
                                for each in (inputs, outputs))  # fmt: skip
         return inputs, outputs
 
-    def spans(self, finishes: bool) -> list[tuple[Val, Val, int, bool]]:
-        """Whole vectors, some together, and the rest apart: masked stores are dear.  Sums that wait are few."""
+    def spans(self, runs_epilogue: bool) -> list[tuple[Val, Val, int, bool]]:
+        """Column ranges: whole panels or vectors, then the rest alone, as masked stores cost more."""
         f, columns, lanes = self.f, self.f["columns"], self.numbers.lanes
         if not self.numbers.isa.masks:
             whole = f.and_(columns, -lanes)
             return [(f.i64(0), whole, 1, False), (whole, columns, 1, True)]
-        if not (finishes and self.panel):
+        if not (runs_epilogue and self.panel):
             return [(f.i64(0), columns, 1, True)]
         whole = f.mul(f.binary("udiv", columns, self.panel * lanes), self.panel * lanes)
         return [(f.i64(0), whole, self.panel, False), (whole, columns, 1, True)]
 
     def strips(self, j: Val, vectors: int, partial: bool,
                buffers: tuple[list[Matrix], list[Matrix]] | None) -> None:  # fmt: skip
-        """The rows of some vectors of columns."""
+        """Merge the rows of some vectors of columns."""
         f = self.f
         strips = self.strip_list(j, vectors, partial, buffers or ([], []))
-        with f.loop("r", 0, f["rows"], carry=[f["from"], f["home"]]) as loop:
-            source, home = loop.carried
-            self.row(strips, loop.index, (source, home), buffers)
-            loop.next(f.gep(source, f["from_row"]), f.gep(home, f["home_row"]))
+        with f.loop("r", 0, f["rows"], carry=[f["from"], f["partial"]]) as loop:
+            source, partial_sums = loop.carried
+            self.row(strips, loop.index, (source, partial_sums), buffers)
+            loop.next(f.gep(source, f["from_row"]), f.gep(partial_sums, f["partial_row"]))
 
     def strip_list(self, j: Val, vectors: int, partial: bool,
                    buffers: tuple[list[Matrix], list[Matrix]]) -> list[_Strip]:  # fmt: skip
-        """Some vectors of columns, with what they read in all rows."""
+        """Some vectors of columns, with the operands that are constant down the rows."""
         f, numbers = self.f, self.numbers
         inputs, outputs = buffers
         strips: list[_Strip] = []
@@ -203,43 +203,43 @@ class Merge:
 
     def row(self, strips: Sequence[_Strip], r: Val, sums: tuple[Val, Val],
             buffers: tuple[list[Matrix], list[Matrix]] | None) -> None:  # fmt: skip
-        """A row of some vectors of columns, whose sums are at two addresses: a tile's and those at home."""
-        f, (source, home) = self.f, sums
+        """Merge a row of some vectors of columns: a tile's sums and the partial sums at two addresses."""
+        f, (source, partial_sums) = self.f, sums
         inputs, outputs = buffers or ([], [])
         row = f.add(f["m"], r)
         starts = [None if "m" not in KINDS[x.kind] else x.at(f, row) for x in inputs]
         targets = [y.at(f, row) for y in outputs]
         for strip in strips:
-            value = self.sums(strip, source, home)
+            value = self.sums(strip, source, partial_sums)
             if buffers is None:
-                store_edge(f, value, f.gep(home, strip.j, self.numbers.wide), strip.lanes(self.numbers.vector))
+                store_edge(f, value, f.gep(partial_sums, strip.j, self.numbers.wide), strip.lanes(self.numbers.vector))
                 continue
             loads = [
                 strip.fixed[k] if start is None else strip.read(x, start)
                 for k, (x, start) in enumerate(zip(inputs, starts, strict=True))
             ]
-            for result, y, target in zip(self.finished(value, loads), outputs, targets, strict=True):
+            for result, y, target in zip(self.results(value, loads), outputs, targets, strict=True):
                 strip.write(result, y, target)
 
-    def sums(self, strip: _Strip, source: Val, home: Val) -> Val:
-        """A tile's sums, with those that waited at home."""
+    def sums(self, strip: _Strip, source: Val, partial_sums: Val) -> Val:
+        """A tile's sums, plus the partial sums."""
         f, numbers = self.f, self.numbers
         value = f.load(f.gep(source, strip.j, numbers.wide), numbers.vector)
-        before = load_edge(f, f.gep(home, strip.j, numbers.wide), numbers.vector, strip.lanes(numbers.vector))
+        before = load_edge(f, f.gep(partial_sums, strip.j, numbers.wide), numbers.vector, strip.lanes(numbers.vector))
         return f.select(self.adding, numbers.add(f, before, value), value)
 
     def edges(self, j: Val, inputs: Sequence[Matrix], outputs: Sequence[Matrix]) -> dict[int, Edge]:
-        """The lanes that are left from column j on, for vectors of each width of elements."""
+        """The lanes from column j on, for vectors of each element width."""
         f, numbers = self.f, self.numbers
         count = f.sub(f["columns"], j)
         types = [numbers.vector, *(vec(x.dtype.memory, numbers.lanes) for x in (*inputs, *outputs))]
         return {bits: edge(f, numbers.isa, count, ty) for bits, ty in {bits_of(t): t for t in types}.items()}
 
-    def finished(self, value: Val, loads: list[Val]) -> list[Val]:
-        """What the epilogue makes of sums, or the sums rounded."""
-        if self.ending.epilogue is None:
-            return [self.numbers.narrow(self.f, value, d.memory) for d in self.ending.outputs]
-        return self.ending.epilogue(self.f, value, loads)
+    def results(self, value: Val, loads: list[Val]) -> list[Val]:
+        """The epilogue's results for sums, or the rounded sums."""
+        if self.epilogue.function is None:
+            return [self.numbers.narrow(self.f, value, d.memory) for d in self.epilogue.outputs]
+        return self.epilogue.function(self.f, value, loads)
 
 
 @dataclass(frozen=True)
@@ -250,10 +250,10 @@ class _Strip:
     numbers: Numbers
     j: Val
     edges: dict[int, Edge]
-    fixed: dict[int, Val]  # operands that are the same in all rows, by number
+    fixed: dict[int, Val]  # operands that are constant down the rows, by number
 
     def lanes(self, ty: str) -> Edge | None:
-        """The lanes of a vector type that there are; None for all."""
+        """The lanes of a vector type in use; None for all."""
         return self.edges.get(bits_of(ty))
 
     def read(self, source: Matrix, row: Val) -> Val:

@@ -1,7 +1,7 @@
-"""Products with few rows: B is read once, in place, in the order in which memory gives it best.
+"""GEMV: products with few rows, in which B is read once, in place, in the order of memory.
 
-The sums go to a buffer, finished: blocks of k are chains of their own, added up in ascending order.  Here rows of B
-are contiguous; `gemv_columns` takes contiguous columns.
+The final sums go to a buffer: each block of k is a chain of its own, and chains are added in ascending order.  Here
+rows of B are contiguous; `gemv_columns` reads contiguous columns.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from nacre.codegen.gemm.plan import BLOCK
 from nacre.native.llvm_types import vec
 from nacre.native.text import Function, Module, Val
 
-SWEEP = 8  # rows of B that pass over the sums together
-PASS = 2048  # bytes of each that stay in the first-level cache for the next row of A
+SWEEP = 8  # rows of B that are added to the sums together
+PASS = 2048  # bytes of each row that stay in the L1 cache for the next row of A
 LINE = 64  # bytes
 
-# Strides are in bytes; `b_step` is B's stride along k for `sweep`, along n for `dots`.  `chains` has room for a
-# block's sums as `sums` has for all: rows of whole vectors, `row` bytes apart, which is their size too.
+# Strides are in bytes; `b_step` is B's stride along k for `sweep`, along n for `dots`.  `sums` holds all sums, `chains`
+# those of one block of k: rows of whole vectors, `row` bytes each.
 PARAMETERS = {
     "a": "ptr", "a_row": "i64", "a_k": "i64", "b": "ptr", "b_step": "i64", "sums": "ptr", "chains": "ptr",
     "row": "i64", "k": "i64", "rows": "i64", "columns": "i64",
@@ -24,7 +24,7 @@ PARAMETERS = {
 
 
 def emit_sweep(module: Module, numbers: Numbers, matrix: Numbers) -> None:
-    """@sweep: rows of B are contiguous; the sums stay in the first-level cache while B streams by.
+    """@sweep: rows of B are contiguous; the sums stay in the L1 cache while B is read.
 
     `numbers` are those of the rows, the sums and the result, `matrix` those of B.
     """
@@ -39,8 +39,8 @@ def emit_sweep(module: Module, numbers: Numbers, matrix: Numbers) -> None:
             with f.loop("k", start, end, count, carry=[a, b]) as loop:
                 a, b = loop.carried
                 follows = f.icmp("sge", f.sub(left, loop.index), 2 * count)
-                ahead = f.select(follows, f.mul(f["b_step"], count), f.i64(0))
-                _sweep(f, numbers, matrix, a, b, count, ahead)
+                lead = f.select(follows, f.mul(f["b_step"], count), f.i64(0))
+                _sweep(f, numbers, matrix, a, b, count, lead)
                 loop.next(f.gep(a, f.mul(f["a_k"], count)), f.gep(b, f.mul(f["b_step"], count)))
             a, b = loop.results
         with f.loop("at", 0, f.mul(f["rows"], f["row"]), numbers.lanes * numbers.bytes) as loop:
@@ -50,12 +50,12 @@ def emit_sweep(module: Module, numbers: Numbers, matrix: Numbers) -> None:
 
 
 def blocks(f: Function) -> Val:
-    """How many chains a sum has; one, of nothing, for k = 0."""
+    """The number of chains of a sum; one, without products, for k = 0."""
     return f.smax(f.lshr(f.add(f["k"], BLOCK - 1), BLOCK.bit_length() - 1), 1)
 
 
 def clear(f: Function, numbers: Numbers) -> None:
-    """Begin all sums and chains."""
+    """Set all sums and chains to zero."""
     neutral = f.const(numbers.vector, numbers.neutral)
     with f.loop("at", 0, f.mul(f["rows"], f["row"]), numbers.lanes * numbers.bytes) as loop:
         f.store(neutral, f.gep(f["sums"], loop.index))
@@ -63,17 +63,17 @@ def clear(f: Function, numbers: Numbers) -> None:
 
 
 def add_chain(f: Function, numbers: Numbers, at: Val) -> None:
-    """Add a vector of a block's chains to the sums, and begin them anew."""
+    """Add a vector of a block's chains to the sums, and reset the chains."""
     total, chain = f.gep(f["sums"], at), f.gep(f["chains"], at)
     before = f.load(total, numbers.vector)
     f.store(numbers.add(f, before, f.load(chain, numbers.vector)), total)
     f.store(f.zero(numbers.vector), chain)
 
 
-def _sweep(f: Function, numbers: Numbers, matrix: Numbers, a: Val, b: Val, count: int, ahead: Val) -> None:
+def _sweep(f: Function, numbers: Numbers, matrix: Numbers, a: Val, b: Val, count: int, lead: Val) -> None:
     """Add `count` products to every sum: some columns for all rows, then the next columns.
 
-    The first row of A asks for what lies the given number of bytes `ahead` in B.
+    The first row of A prefetches B `lead` bytes further on.
     """
     most = f.select(f.icmp("eq", f["rows"], 1), f["columns"], f.i64(PASS // matrix.stored_bytes))
     with f.loop("pass", 0, f["columns"], most) as part:
@@ -82,7 +82,7 @@ def _sweep(f: Function, numbers: Numbers, matrix: Numbers, a: Val, b: Val, count
         for _ in range(count - 1):
             sources.append(f.gep(sources[-1], f["b_step"]))
         chains = f.gep(f["chains"], part.index, numbers.wide)
-        with f.loop("row", 0, f["rows"], carry=[a, chains, ahead]) as loop:
+        with f.loop("row", 0, f["rows"], carry=[a, chains, lead]) as loop:
             a_row, chain, distance = loop.carried
             sweep = _Sweep(f, numbers, matrix, factors_of(f, numbers, a_row, count), sources, chain, width)
             sweep.row(distance)
@@ -90,7 +90,7 @@ def _sweep(f: Function, numbers: Numbers, matrix: Numbers, a: Val, b: Val, count
 
 
 def factors_of(f: Function, numbers: Numbers, a: Val, count: int) -> list[Val]:
-    """Consecutive elements of a row of A, each in all lanes."""
+    """Consecutive elements of a row of A, each broadcast."""
     factors: list[Val] = []
     for _ in range(count):
         factors.append(f.splat(numbers.widen(f, f.load(a, numbers.stored)), numbers.lanes))
@@ -99,7 +99,7 @@ def factors_of(f: Function, numbers: Numbers, a: Val, count: int) -> list[Val]:
 
 
 class _Sweep:
-    """Some rows of B, each times its element of a row of A, added to that row's chains."""
+    """Adds some rows of B, each times its element of a row of A, to that row's chains."""
 
     def __init__(
         self,
@@ -114,20 +114,20 @@ class _Sweep:
         self.f, self.numbers, self.matrix, self.width = f, numbers, matrix, width
         self.factors, self.sources, self.chains = factors, sources, chains
 
-    def row(self, ahead: Val) -> None:
-        """All columns: vectors, the last of which is partial.
+    def row(self, lead: Val) -> None:
+        """Write the loop over all columns, of which the last vector is partial.
 
-        Whole lines come first where B's elements are narrow: widening them keeps the machine so busy that it sees too
-        little of what follows, and has to be told.  It would only be in the way of wide ones.
+        Narrow elements of B are read by whole cache lines with explicit prefetches: widening fills the instruction
+        window, so the hardware runs too little ahead.  Prefetches would only slow down wide elements.
         """
         f, lanes, size = self.f, self.numbers.lanes, self.matrix.stored_bytes
         start, whole, line = f.i64(0), f.and_(self.width, -lanes), LINE // size
         if len(self.sources) > 1 and size < self.matrix.bytes:
             lines = f.and_(self.width, -line)
             with f.loop("line", start, lines, line) as loop:
-                asked = f.add(f.mul(loop.index, size), ahead)
+                at = f.add(f.mul(loop.index, size), lead)
                 for source in self.sources:
-                    f.prefetch(f.gep(source, asked), level=1)
+                    f.prefetch(f.gep(source, at), level=1)
                 for v in range(0, line, lanes):
                     self._vector(f.add(loop.index, v), None)
             start = lines
@@ -141,7 +141,7 @@ class _Sweep:
         return vec(self.matrix.stored, self.matrix.lanes)
 
     def _vector(self, j: Val, lanes: Edge | None) -> None:
-        """One vector of chains, of which only `lanes` are read from B."""
+        """Update one vector of chains; only `lanes` are read from B."""
         f, matrix = self.f, self.matrix
         place = f.gep(self.chains, j, self.numbers.wide)
         chain = f.load(place, matrix.vector)

@@ -1,7 +1,7 @@
-"""Products with few rows and contiguous columns of B: squares of B are transposed in registers.
+"""GEMV with contiguous columns of B: square blocks of B are transposed in registers.
 
-Columns advance in strips of a vector's width, with several short strips side by side.  Each product of a chain waits
-for the one before it, so one strip alone would leave the machine idle.
+Columns advance in strips of a vector's width, several short strips at a time.  Each product of a chain depends on the
+product before it, so one strip alone would leave the multipliers idle.
 """
 
 from __future__ import annotations
@@ -15,60 +15,61 @@ from nacre.codegen.gemm.plan import BLOCK, STRIPS
 from nacre.native.llvm_types import bits_of, vec
 from nacre.native.text import Function, Module, Val
 
-HELD = 24 * 1024  # bytes of strips that advance side by side; as many behind them are on their way
+ADVANCING = 24 * 1024  # bytes of strips that advance together; the same amount behind them is being prefetched
 
 
 def emit_gemv_columns(module: Module, arithmetic: Numbers, matrix: Numbers) -> None:
-    """@dots: columns of B are contiguous; groups of strips ask for those that follow.  Parameters are @sweep's."""
+    """Write @dots: columns of B are contiguous; groups of strips prefetch the next group.  Parameters are @sweep's."""
     _GemvColumns(gemv_function(module, matrix, "dots"), arithmetic, matrix).write()
 
 
 class _TransposedBlocks:
     """Reads some elements of each of `lanes` columns of B as vectors, one for each k.
 
-    Elements narrower than the sums come as words of several, which are transposed whole and taken apart afterwards.
+    Elements narrower than the sums are loaded as integers of several, which are transposed first and unpacked
+    afterwards.
     """
 
     def __init__(self, f: Function, matrix: Numbers) -> None:
         self.f, self.matrix = f, matrix
-        self.packed = 8 * matrix.bytes // bits_of(matrix.stored)  # elements of a word
-        words, word = (matrix, matrix.stored) if self.packed == 1 else (numbers(matrix.isa, int32), "i32")
+        self.packed = 8 * matrix.bytes // bits_of(matrix.stored)  # elements of such an integer
+        elements, integer = (matrix, matrix.stored) if self.packed == 1 else (numbers(matrix.isa, int32), "i32")
         self.table = f.alloca("ptr", STRIPS * matrix.lanes)
-        self.turn = Transposer(f, words, word, starts=self.table, align=matrix.stored_bytes)
+        self.transposer = Transposer(f, elements, integer, starts=self.table, align=matrix.stored_bytes)
 
     @property
     def steps(self) -> tuple[int, ...]:
         """The numbers of k that can be read at once, greatest first."""
-        piece = self.turn.piece
+        piece = self.transposer.piece
         return tuple(
             sorted({max(piece, self.matrix.lanes // self.packed) * self.packed, piece * self.packed}, reverse=True)
         )
 
     def strip(self, index: Val) -> None:
-        """Turn to a strip: those that are read together have numbers from 0 on."""
-        self.turn.starts = self.f.gep(self.table, self.f.mul(index, self.matrix.lanes), "ptr")
+        """Select a strip; strips that are read together are numbered from 0."""
+        self.transposer.starts = self.f.gep(self.table, self.f.mul(index, self.matrix.lanes), "ptr")
 
     def read(self, k: Val, step: int) -> list[Val]:
         """The elements k to k + step of the strip's columns."""
-        words = self.turn.columns(self.f.lshr(k, self.packed.bit_length() - 1), step // self.packed)
-        return words if self.packed == 1 else [self._part(w, n) for w in words for n in range(self.packed)]
+        columns = self.transposer.columns(self.f.lshr(k, self.packed.bit_length() - 1), step // self.packed)
+        return columns if self.packed == 1 else [self._part(w, n) for w in columns for n in range(self.packed)]
 
-    def _part(self, word: Val, number: int) -> Val:
-        """An element of each word."""
+    def _part(self, integer: Val, number: int) -> Val:
+        """An element of each integer."""
         f, bits = self.f, bits_of(self.matrix.stored)
-        moved = f.lshr(word, f.const(word.ty, number * bits)) if number else word
+        moved = f.lshr(integer, f.const(integer.ty, number * bits)) if number else integer
         part = f.bitcast(f.cast("trunc", moved, f"i{bits}"), vec(self.matrix.stored, self.matrix.lanes))
         return self.matrix.widen(f, part)
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Strips that advance side by side."""
+    """Strips that advance together."""
 
     first: Val  # column
     count: Val
-    follow: Val  # whether others follow
-    next: Val  # their place in B
+    follow: Val  # whether another group follows
+    next: Val  # where the next group begins in B
 
 
 class _GemvColumns:
@@ -83,10 +84,10 @@ class _GemvColumns:
         self.dense = f.icmp("eq", f["b_step"], f.mul(f["k"], matrix.stored_bytes))
 
     def write(self) -> None:
-        """Groups of strips, and their blocks of k."""
+        """Write the loops over groups of strips, and over their blocks of k."""
         f = self.f
         clear(f, self.numbers)
-        side = f.smax(f.smin(f.binary("udiv", f.i64(HELD), f.smax(self.strip_bytes, 1)), STRIPS), 1)
+        side = f.smax(f.smin(f.binary("udiv", f.i64(ADVANCING), f.smax(self.strip_bytes, 1)), STRIPS), 1)
         step = f.mul(side, self.lanes)
         with f.loop("j", 0, f["columns"], step) as loop:
             left = f.sub(f["columns"], loop.index)
@@ -97,18 +98,18 @@ class _GemvColumns:
             with f.loop("strip", 0, count) as strip:
                 first, present = self._columns(group, strip.index)
                 self.squares.strip(strip.index)
-                self.squares.turn.begin(first, f["b_step"], present)
+                self.squares.transposer.begin(first, f["b_step"], present)
             with f.loop("block", 0, blocks(f)) as block:
                 self._block(group, f.mul(block.index, BLOCK))
         f.ret()
 
     def _columns(self, group: _Group, strip: Val) -> tuple[Val, Val]:
-        """Where a strip's first column is, and how many there are."""
+        """Where a strip's first column is, and the number of its columns."""
         f, column = self.f, self.f.add(group.first, self.f.mul(strip, self.lanes))
         return f.gep(f["b"], f.mul(column, f["b_step"])), f.smin(f.sub(f["columns"], column), self.lanes)
 
     def _block(self, group: _Group, start: Val) -> None:
-        """One block of k for a group: what fills squares, what fills smaller ones, and what is left."""
+        """Write one block of k for a group: square blocks, smaller blocks, then the remaining k."""
         f, first = self.f, self.squares.steps[0]
         end = f.smin(f.add(start, BLOCK), f["k"])
         for many in self.squares.steps:
@@ -116,7 +117,7 @@ class _GemvColumns:
             with f.loop("k", start, stop, many) as k, f.loop("strip", 0, group.count) as strip:
                 if many == first:
                     with f.when(group.follow):
-                        self._ask(group, k.index, strip.index)
+                        self._prefetch(group, k.index, strip.index)
                 self.squares.strip(strip.index)
                 self._advance(self.squares.read(k.index, many), k.index, self._at(group, strip.index))
             start = stop
@@ -129,13 +130,14 @@ class _GemvColumns:
                 row.next(f.add(row.carried[0], f["row"]))
 
     def _at(self, group: _Group, strip: Val) -> Val:
-        """A strip's place in a row of sums, in bytes."""
+        """The offset of a strip in a row of sums, in bytes."""
         return self.f.add(self.f.mul(group.first, self.numbers.bytes), self.f.mul(strip, self.width))
 
-    def _ask(self, group: _Group, k: Val, strip: Val) -> None:
-        """Ask for as many lines of the next group as a square has: in the order of memory where that is the columns'.
+    def _prefetch(self, group: _Group, k: Val, strip: Val) -> None:
+        """Prefetch as many cache lines of the next group as a square block has.
 
-        Otherwise for the same k of its columns, a square's share of the lines at a time.
+        The order is that of memory if the columns are adjacent; else the same k of its columns, a share of lines at a
+        time.
         """
         f, size, step = self.f, self.matrix.stored_bytes, self.squares.steps[0]
         lines = max(1, self.lanes * step * size // LINE)
@@ -145,13 +147,13 @@ class _GemvColumns:
         column = f.add(f.mul(strip, self.lanes), turn)
         across = f.add(f.mul(column, f["b_step"]), f.and_(offset, -LINE))
         place = f.gep(group.next, f.select(self.dense, through, across))
-        apart = f.select(self.dense, f.i64(LINE), f["b_step"])
+        line_step = f.select(self.dense, f.i64(LINE), f["b_step"])
         for _ in range(lines):
             f.prefetch(place, level=1)
-            place = f.gep(place, apart)
+            place = f.gep(place, line_step)
 
     def _advance(self, columns: list[Val], k: Val, at: Val) -> None:
-        """Some k: each row's chains get its elements of A times the vectors of B."""
+        """Add the products of some k to the chains of each row."""
         f = self.f
         a = f.gep(f["a"], f.mul(k, f["a_k"]))
         with f.loop("row", 0, f["rows"], carry=[a, f.gep(f["chains"], at)]) as loop:
@@ -163,7 +165,7 @@ class _GemvColumns:
             loop.next(f.gep(a, f["a_row"]), f.gep(place, f["row"]))
 
     def _rest(self, group: _Group, strip: Val, start: Val, end: Val) -> None:
-        """The k that fill no piece, gathered element by element."""
+        """Add the products of the remaining k, gathered element by element."""
         f, size, width = self.f, self.f.i64(self.matrix.stored_bytes), self.f.i64(self.width)
         first, count = self._columns(group, strip)
         f.call(self.matrix.part("gather"), "void", [

@@ -1,7 +1,7 @@
-"""Products with few rows of short integers, where k is contiguous on both sides: vectors of k, added up in any order.
+"""GEMV of short integers where k is contiguous in both factors: vectors of k, added in any order.
 
-Sums that wrap at 32 bits have the same bits in every order, so nothing is transposed.  Where the instruction wants one
-side unsigned, B's numbers are moved by 128 on their way; what that adds is known of each row of A.
+Sums that wrap at 32 bits have the same bits in every order, so nothing is transposed.  Where the packed dot instruction
+needs one unsigned side, B's numbers are offset by 128; a correction for each row of A undoes this.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from nacre.native.text import Function, Module, Val
 COLUMNS = 4  # of B that advance together
 
 Step = Callable[[Function, Numbers, list[Val], list[Val]], list[Val]]
-"""Adds products of some vectors of words to sums."""
+"""Adds products of some vectors of groups to sums."""
 
 
 def integer_numbers(numbers: Numbers) -> Numbers | None:
-    """The arithmetic of runs of k for factors of a type, where there is one."""
+    """The arithmetic of packed dots along k for factors of a type; None if there is no such instruction."""
     found = grouped(numbers)
     return found if found.group > 1 and not found.rounds else None
 
 
 def emit_gemv_integer(module: Module, numbers: Numbers) -> None:
-    """@runs, with the parameters of the other functions for few rows: k is contiguous in A and in B."""
+    """Write @runs, with the parameters of the other GEMV functions: k is contiguous in A and in B."""
     f = module.function(
         numbers.part("runs"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,
         noalias=("a", "b", "sums", "chains"),
     )  # fmt: skip
     spare = f.alloca(numbers.vector)
-    if numbers.moves:
+    if numbers.offsets:
         _note_moved(f, numbers, spare)
     with f.loop("column", 0, f["columns"], COLUMNS) as column:
         last = f.sub(f.sub(f["columns"], column.index), 1)
@@ -43,7 +43,7 @@ def emit_gemv_integer(module: Module, numbers: Numbers) -> None:
         with f.loop("row", 0, f["rows"], carry=[f["a"], sums, f["chains"]]) as row:
             a, target, moved = row.carried
             for j, total in enumerate(_sums(f, numbers, spare, [a, *bs], _products)):
-                if numbers.moves:
+                if numbers.offsets:
                     more = f.load(moved, "i32")
                     total = f.sub(total, more) if numbers.dtype.is_signed else f.add(total, more)
                 f.store(total, f.gep(target, j, "i32"))
@@ -52,7 +52,7 @@ def emit_gemv_integer(module: Module, numbers: Numbers) -> None:
 
 
 def _note_moved(f: Function, numbers: Numbers, spare: Val) -> None:
-    """Keep what the move of B's numbers changes in the sums of each row: 128 times the sum of A's."""
+    """Store the correction of each row's sums for the offset of B: 128 times the sum of A's numbers."""
     with f.loop("row", 0, f["rows"], carry=[f["a"], f["chains"]]) as row:
         a, place = row.carried
         (total,) = _sums(f, numbers, spare, [a], _ones)
@@ -61,19 +61,19 @@ def _note_moved(f: Function, numbers: Numbers, spare: Val) -> None:
 
 
 def _ones(f: Function, numbers: Numbers, vectors: list[Val], sums: list[Val]) -> list[Val]:
-    return [numbers.multiply_add_words(f, f.const(numbers.vector, 0x01010101), vectors[0], sums[0])]
+    return [numbers.multiply_add_groups(f, f.const(numbers.vector, 0x01010101), vectors[0], sums[0])]
 
 
 def _products(f: Function, numbers: Numbers, vectors: list[Val], sums: list[Val]) -> list[Val]:
-    """A's numbers times those of each column, of which there are as many sums."""
+    """Products of A's numbers and those of each column; as many sums as columns."""
     a, *bs = vectors
-    if numbers.moves:
+    if numbers.offsets:
         bs = [f.xor(b, f.splat(Val(str(FLIP), "i32"), numbers.lanes)) for b in bs]
-    return [numbers.multiply_add_words(f, b, a, total) for b, total in zip(bs, sums, strict=True)]
+    return [numbers.multiply_add_groups(f, b, a, total) for b, total in zip(bs, sums, strict=True)]
 
 
 def _sums(f: Function, numbers: Numbers, spare: Val, starts: list[Val], step: Step) -> list[Val]:
-    """What `step` adds up over all k, of the numbers that follow some addresses."""
+    """The sums over all k that `step` accumulates, for the numbers at some addresses."""
     size, count = numbers.lanes * numbers.group, max(1, len(starts) - 1)
     whole = f.and_(f["k"], -size)
     sums = [f.zero(numbers.vector)] * count
@@ -88,7 +88,7 @@ def _sums(f: Function, numbers: Numbers, spare: Val, starts: list[Val], step: St
 
 
 def _load(f: Function, numbers: Numbers, pointer: Val, left: Val | None, spare: Val) -> Val:
-    """A vector of words of the numbers at an address, zeros behind those that are `left`."""
+    """A vector of groups of the numbers at an address, with zeros from the number `left` on."""
     ty = vec(f"i{8 * numbers.stored_bytes}", numbers.lanes * numbers.group)
     run = f.load(pointer, ty) if left is None else filled(f, numbers, pointer, ty, left, spare)
     extend = "sext" if numbers.dtype.is_signed else "zext"

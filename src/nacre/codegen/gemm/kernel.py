@@ -2,12 +2,11 @@
 
     C[b, m, n] = epilogue(Σₖ A[b, m, k] · B[b, k, n])
 
-Each sum is a chain of fused multiply-adds from +0 over ascending k, restarted every 256 k.  The
-chains' results are added in ascending order.  Sizes, strides, blocking, threads, batch and
-instruction set do not change any bit.
+Each sum is a chain of fused multiply-adds from +0 over ascending k, restarted every 256 k.  The chains' results are
+added in ascending order.  Sizes, strides, blocking, threads, batch and instruction set do not change any bit.
 
-The batch has two levels, b = outer · size of the inner + inner, so that heads of examples are read
-as they lie: every buffer has a stride for each level.
+The batch has two levels, b = outer · inner size + inner, so that attention heads need no copy: every buffer has a
+stride for each level.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from nacre.codegen.gemm.epilogue import (
     Operand,
     Slots,
     emit_merge,
-    emit_stay,
+    emit_store_sums,
     epilogue_slots,
 )
 from nacre.codegen.gemm.gemv import emit_sweep
@@ -49,7 +48,7 @@ from nacre.native.text import Module
 __all__ = ["Gemm", "Operand", "Plan", "gemm", "is_gemv", "shared_parts"]
 
 BLOCKING = ("rows", "columns", "swap")
-FEW_WORDS = 2  # rows up to which short numbers are not packed as words
+FEW_ROWS = 2  # rows up to which short numbers are not packed into groups
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,13 @@ class Gemm:
     """The interface of a matrix product kernel for its callers.
 
     `slots` names the 8-byte argument slots in order.  First come the pointers `A B Packed Output0… Operand0…`.
-    `Packed` may be null; thin kernels lack it (see `prepack`).  Then come integers: sizes (`batch` of both levels
+
+    `Packed` may be null; GEMV kernels lack it (see `prepack`).  Then come integers: sizes (`batch` of both levels
     together, `inner` of the inner one), strides in elements (`a.m`, `output0.outer`, `operand1.inner` …) and the
     blocking `rows columns swap` of `plan`.  Outputs and "row" and "full" operands have contiguous n.
-    Rows of the outputs and full operands of a `level` ending are equally far apart.
-    Outputs must not overlap factors or operands.  The output of an ending `over` its full operands may be one of those,
-    of the same type and strides.
+    With a `level` epilogue, outputs and full operands have one row stride.
+    Outputs must not overlap factors or operands.  With an epilogue `over` its full operands, the output may be one of
+    those, of the same type and strides.
     """
 
     name: str
@@ -72,9 +72,8 @@ class Gemm:
     def plan(self, m: int, n: int, k: int, batch: int = 1, threads: int = 1, axes: str = "kn") -> Plan:
         """The number of work items, their grain and blocking, and the scratch bytes of a thread.
 
-        `axes` names the contiguous axis of A ("m", "k", or "-" for none) and of B ("k", "n", "-").
-        They must be those of the strides that the kernel is given.  Raises ArgumentError where a
-        thin kernel does not fit.
+        `axes` names the contiguous axis of A ("m", "k", or "-" for none) and of B ("k", "n", "-").  They must be those
+        of the strides that the kernel is given.  Raises ArgumentError where a GEMV kernel does not fit.
         """
         return make_plan(self.tiling, m, n, k, batch, threads, axes)
 
@@ -94,38 +93,38 @@ def gemm(
 ) -> tuple[Module, Gemm]:
     """Write the kernel of C = epilogue(A·B) for factors of a dtype.
 
-    `epilogue(f, sums, loads)` gets vectors of `lanes` columns of a row: the sums in the
-    accumulator's type, one of `loads` for each operand in its memory type.  It returns one vector
-    for each output, in the output's memory type.  Without it the sums are rounded once to the one
-    output (default: `dtype`). The kernel takes every size; a `thin` one only those for which
-    `is_gemv` holds, which it does faster.  A thin kernel may take B as a `matrix` of a narrower
-    type, whose elements the dtype holds exactly; A is then the row.  The module `include`s that of
-    `shared_parts`: kernels that differ in their endings alone have it in common.
+    `epilogue(f, sums, loads)` gets vectors of `lanes` columns of a row: the sums in the accumulator's type, one of
+    `loads` for each operand in its memory type.  It returns one vector for each output, in the output's memory type.
+    Without it the sums are rounded once to the one output (default: `dtype`).
+
+    The kernel takes every size.  A `thin` kernel, the GEMV, takes only those for which `is_gemv` holds, and is faster.
+    It may take B as a `matrix` of a narrower type, whose elements the dtype holds exactly; A is then the row.  The
+    module `include`s that of `shared_parts`, which kernels that differ only in their epilogues have in common.
 
     Raises DTypeError for bool factors and a matrix of a type that is not held exactly, ArgumentError
     for an unknown operand kind or outputs without an epilogue.
     """
     layout = _layout(isa, dtype, thin, matrix)
     arithmetic = layout.numbers
-    ending = GemmEpilogue(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
-    _check(ending)
-    slots = Slots((*common_slots(thin), *epilogue_slots(ending), *BLOCKING))
+    spec = GemmEpilogue(tuple(operands), tuple(outputs) or (dtype,), epilogue, over, level)
+    _check(spec)
+    slots = Slots((*common_slots(thin), *epilogue_slots(spec), *BLOCKING))
     module = Module(name)
     module.include(shared_parts(isa, dtype, thin, matrix)[-1])
-    slow = not thin and is_slow(arithmetic, ending)
-    if not ending.is_plain(arithmetic):
-        emit_merge(module, arithmetic, layout.shape.vectors, ending, slots, not slow)
-    if ending.full and not thin:
-        emit_epilogue_prefetch(module, arithmetic, ending, slots)
+    slow = not thin and is_slow(arithmetic, spec)
+    if not spec.is_plain(arithmetic):
+        emit_merge(module, arithmetic, layout.shape.vectors, spec, slots, not slow)
+    if spec.full and not thin:
+        emit_epilogue_prefetch(module, arithmetic, spec, slots)
     if slow:
-        emit_pipelined_epilogue(module, layout, ending, slots)
-    emit_kernel(module, name, layout, ending, slots, thin)
-    return module, Gemm(name, slots.names, layout.tiling(not ending.in_place(arithmetic), thin))
+        emit_pipelined_epilogue(module, layout, spec, slots)
+    emit_kernel(module, name, layout, spec, slots, thin)
+    return module, Gemm(name, slots.names, layout.tiling(not spec.in_place(arithmetic), thin))
 
 
 @cache
 def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | None = None) -> tuple[Module, Module]:
-    """The functions that all products of a dtype share, which are all but how they end.
+    """The functions that all products of a dtype share: all but the epilogue.
 
     Of two modules, which may be compiled side by side, the second includes the first: tiles, and what calls them.
     """
@@ -136,9 +135,9 @@ def shared_parts(isa: Isa, dtype: DType, thin: bool = False, matrix: DType | Non
     module.include(tiles)
     if not thin:
         emit_prefetch(module, layout.numbers)
-    items, block, stay = shared_names(layout, thin)
-    emit_stay(module, layout.numbers, stay)
-    emit_block(module, layout, thin, block, stay)
+    items, block, store_sums = shared_names(layout, thin)
+    emit_store_sums(module, layout.numbers, store_sums)
+    emit_block(module, layout, thin, block, store_sums)
     emit_items(module, layout.numbers, thin, items, block)
     return tiles, module
 
@@ -149,36 +148,36 @@ def _layout(isa: Isa, dtype: DType, thin: bool, matrix: DType | None) -> Layout:
 
 
 def is_gemv(isa: Isa, dtype: DType, m: int, n: int, k: int, axes: str = "kn") -> bool:
-    """Whether a product has few rows or columns, so that the `thin` kernel fits, and is faster."""
+    """Whether a product has few rows or columns, so that the GEMV kernel (`thin`) fits and is faster."""
     plain = numbers(isa, dtype)
-    turned = orient(Layout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
+    oriented = orient(Layout(plain, tile_shape(isa)).tiling(False, True), m, n, k, axes)
     slow = grouped(plain).group > 1 and not (
-        integer_numbers(plain) and turned.axis == "k"
-    )  # beside a packed product of words
-    return turned.thin and (turned.m <= FEW_WORDS or not slow)
+        integer_numbers(plain) and oriented.axis == "k"
+    )  # than packed dot instructions
+    return oriented.thin and (oriented.m <= FEW_ROWS or not slow)
 
 
-def _check(ending: GemmEpilogue) -> None:
-    for operand in ending.operands:
+def _check(spec: GemmEpilogue) -> None:
+    for operand in spec.operands:
         if operand.kind not in KINDS:
             raise ArgumentError(f"contract: the operand kind must be one of {', '.join(KINDS)}; got {operand.kind!r}")
-    if ending.epilogue is None and (ending.operands or len(ending.outputs) != 1):
+    if spec.function is None and (spec.operands or len(spec.outputs) != 1):
         raise ArgumentError(
             "contract: without an epilogue there must be one output and no operands; got "
-            f"{len(ending.outputs)} and {len(ending.operands)}; pass an epilogue"
+            f"{len(spec.outputs)} and {len(spec.operands)}; pass an epilogue"
         )
 
 
 def _emit_packed(module: Module, layout: Layout) -> None:
-    """The functions of a product of any size, in the order in which they call each other."""
+    """Write the functions of a product of any size, callees first."""
     arithmetic, shape = layout.numbers, layout.shape
     for rows in shape.rows:
         for vectors in (shape.vectors, 1):
-            emit_tile(module, arithmetic, rows, vectors, "asking_")
+            emit_tile(module, arithmetic, rows, vectors, "prefetching_")
     if arithmetic.group == 1:
         emit_tile(module, arithmetic, shape.tall, shape.vectors, "packing_")
     if arithmetic.flushes:
-        emit_wide_tiles(module, replace(arithmetic, apart=True), shape)
+        emit_wide_tiles(module, replace(arithmetic, unpacks=True), shape)
     _emit_transposes(module, arithmetic)
     if arithmetic.group > 1:
         emit_packed_dot(module, arithmetic, shape.vectors)
@@ -188,19 +187,19 @@ def _emit_packed(module: Module, layout: Layout) -> None:
 
 
 def _emit_gemv(module: Module, layout: Layout) -> None:
-    """The functions of a product with few rows."""
+    """Write the functions of a product with few rows."""
     _emit_transposes(module, layout.numbers)
     if layout.narrow is not None:
         emit_gather(module, layout.narrow, "gather", layout.narrow.stored)
     emit_sweep(module, layout.numbers, layout.matrix)
     emit_gemv_columns(module, layout.numbers, layout.matrix)
-    along = integer_numbers(layout.numbers) if layout.narrow is None else None
-    if along is not None:
-        emit_gemv_integer(module, along)
+    integer = integer_numbers(layout.numbers) if layout.narrow is None else None
+    if integer is not None:
+        emit_gemv_integer(module, integer)
 
 
 def _emit_transposes(module: Module, arithmetic: Numbers) -> None:
-    """Transposes of factors, unless they are packed as words, and of sums, where these are of another type."""
+    """Write transposes of factors, unless they are packed in groups, and of sums, where these are of another type."""
     sources = {"": arithmetic.stored} if arithmetic.group == 1 else {}
     if arithmetic.widens:
         sources["_sums"] = arithmetic.wide

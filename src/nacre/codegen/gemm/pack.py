@@ -1,8 +1,7 @@
 """Copies of blocks of A and B in the order in which the register tile reads them.
 
-A block of B is held as full panels of `panel` columns, then as strips of one vector; column j's
-panel begins at element j · depth, and row k of it follows row k − 1.  Columns beyond the matrix
-hold anything.
+A block of B is stored as full panels of `panel` columns, then as strips of one vector.  Column j's panel begins at
+element j · depth, and row k of it follows row k − 1.  Columns beyond the matrix are undefined.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from nacre.native.text import Function, Module, Val
 def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> None:
     """@name(from, stride, to, to_stride, length, count): to[k][i] = from[i][k] for up to `lanes` rows i.
 
-    Strides are in bytes; `source` is the element type read.  Lanes from `count` on hold anything.
+    Strides are in bytes; `source` is the element type read.  Lanes from `count` on are undefined.
     """
     params = {
         "from": "ptr", "stride": "i64", "to": "ptr", "to_stride": "i64",
@@ -27,17 +26,17 @@ def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> 
         numbers.part(name), "void", params, linkage="internal", attributes=numbers.isa.attributes,
         noalias=("from", "to"),
     )  # fmt: skip
-    turn = Transposer(f, numbers, source)
-    turn.begin(f["from"], f["stride"], f["count"])
-    whole = f.and_(f["length"], -turn.piece)
-    with f.loop("k", 0, whole, turn.piece, carry=[f["to"]]) as loop:
+    transposer = Transposer(f, numbers, source)
+    transposer.begin(f["from"], f["stride"], f["count"])
+    whole = f.and_(f["length"], -transposer.piece)
+    with f.loop("k", 0, whole, transposer.piece, carry=[f["to"]]) as loop:
         place = loop.carried[0]
-        for value in turn.columns(loop.index, turn.piece):
+        for value in transposer.columns(loop.index, transposer.piece):
             f.store(value, place)
             place = f.gep(place, f["to_stride"])
         loop.next(place)
     gather = numbers.part("gather" if source == numbers.stored else "gather_sums")
-    size = turn.size
+    size = transposer.size
     rest = f.gep(f["from"], f.mul(whole, size))
     left, place = f.sub(f["length"], whole), loop.results[0]
     f.call(gather, "void", [rest, f.i64(size), f["stride"], place, f["to_stride"], left, f["count"]])
@@ -45,11 +44,10 @@ def emit_transpose(module: Module, numbers: Numbers, name: str, source: str) -> 
 
 
 class Transposer:
-    """Reads `lanes` rows as columns, a square or a 128-bit piece of each row at a time.
+    """Reads `lanes` rows as columns, a square block or a 128-bit piece of each row at a time.
 
-    Pieces of 128 bits come from memory into the lanes where they belong, so that only transposes
-    within 128 bits are left to do.  A square takes all of a row's pieces near each other in time,
-    as rows a power of two apart push each other out of the cache.
+    Pieces of 128 bits are loaded into their final lanes, so that only transposes within 128 bits remain.  A square
+    block reads all of a row's pieces close in time, because rows a power of two apart evict each other from the cache.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class Transposer:
         return tuple(sorted({self.numbers.lanes, self.piece}, reverse=True))
 
     def begin(self, first: Val, stride: Val, count: Val) -> None:
-        """Note where the rows are; the last of `count` fills what is left of the lanes."""
+        """Store the addresses of the rows; the last of `count` rows fills the remaining lanes."""
         f, last = self.f, self.f.sub(count, 1)
         with f.loop("row", 0, self.numbers.lanes) as loop:
             row = f.gep(first, f.mul(f.smin(loop.index, last), stride))
@@ -100,7 +98,7 @@ def _concatenated(f: Function, pieces: Sequence[Val]) -> Val:
 
 
 def _transposed_pieces(f: Function, rows: Sequence[Val]) -> list[Val]:
-    """Transpose the square of each 128-bit piece of the rows, by interleaving rows half of them apart."""
+    """Transpose the square block of each 128-bit piece, by interleaving rows that are half the rows apart."""
     n, lanes = len(rows), lanes_of(rows[0].ty)
     result = list(rows)
     for _ in range(n.bit_length() - 1):
@@ -140,7 +138,7 @@ def emit_gather(module: Module, numbers: Numbers, name: str, source: str) -> Non
 def emit_copy(module: Module, numbers: Numbers) -> None:
     """@copy(from, from_row, to, to_row, rows, count): rows of contiguous elements, widened.
 
-    Strides are in bytes; whole vectors are written, of which the last may hold zeros.
+    Strides are in bytes.  Whole vectors are written; the last may contain zeros.
     """
     params = {
         "from": "ptr", "from_row": "i64", "to": "ptr", "to_row": "i64", "rows": "i64", "count": "i64",
@@ -165,8 +163,7 @@ def emit_copy(module: Module, numbers: Numbers) -> None:
 def emit_pack(module: Module, numbers: Numbers, vectors: int) -> None:
     """@pack(b, b_k, b_n, to, depth, kc, start, columns): columns from `start` on of a block of B.
 
-    `start` is 0 or begins the last strip.  b_k and b_n are in elements; see the module for the
-    layout.
+    `start` is 0 or begins the last strip.  b_k and b_n are in elements; the module's docstring describes the layout.
     """
     params = {
         "b": "ptr", "b_k": "i64", "b_n": "i64", "to": "ptr", "depth": "i64", "kc": "i64",
@@ -189,7 +186,7 @@ def emit_pack(module: Module, numbers: Numbers, vectors: int) -> None:
 
 
 def _pack_rows(f: Function, numbers: Numbers, panel: int, full: Val) -> None:
-    """Rows of B are contiguous: read each through, and deal it out to the panels."""
+    """Rows of B are contiguous: distribute each row to the panels."""
     lanes, width = numbers.lanes, numbers.lanes * numbers.bytes
     stride = f.mul(f["b_k"], numbers.stored_bytes)
     panel_bytes = f.mul(f["depth"], panel * numbers.bytes)
@@ -221,7 +218,7 @@ def _pack_rows(f: Function, numbers: Numbers, panel: int, full: Val) -> None:
 
 
 def _pack_strips(f: Function, numbers: Numbers, panel: int, full: Val) -> None:
-    """Columns of B are contiguous, or nothing is: one strip of a vector's width at a time."""
+    """Columns of B are contiguous, or no axis is: pack one strip of a vector's width at a time."""
     lanes, size = numbers.lanes, numbers.bytes
     stride_k = f.mul(f["b_k"], numbers.stored_bytes)
     stride_n = f.mul(f["b_n"], numbers.stored_bytes)

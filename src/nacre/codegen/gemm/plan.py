@@ -13,30 +13,30 @@ from nacre.runtime.plan import Cut
 from nacre.runtime.tunables import choose
 
 BLOCK = 256  # rows of k in a block: each chain starts anew after this many products
-FEW = 8  # rows up to which B is read once, by the thin kernel
-STRIPS = 4  # vectors of columns that the thin kernel advances together where columns are contiguous
-FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the first-level cache beside rows of B
-CACHE = 512 * 1024  # bytes of packed B that stay in the second-level cache
+FEW = 8  # rows up to which B is read once, by the GEMV kernel
+STRIPS = 4  # vectors of columns that the GEMV kernel advances together where columns are contiguous
+FIRST_CACHE = 16 * 1024  # bytes of sums that stay in the L1 cache beside rows of B
+CACHE = 512 * 1024  # bytes of packed B that stay in the L2 cache
 SMALL = 6000  # vector operations (about 2 µs) below which another thread does not pay
-MANY = 16  # items for each thread from which on they are thought to even out
+MANY = 16  # items for each thread from which on the load counts as balanced
 EACH = 4  # items of a thread that reads columns of B
 MEASURED = 8  # blockings of a product that a search measures
-ITEM = 60  # vector operations that starting an item costs
-CHAINS = 8  # of multiply-adds that a tile needs at least, to hide their latency
+ITEM = 60  # vector operations that an item's start costs
+CHAINS = 8  # least multiply-add chains of a tile that hide their latency
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """What of a kernel decides its plans.
+    """The properties of a kernel on which its plans depend.
 
-    `spills` tells that sums of a part of the k are kept in scratch memory, as C cannot hold them; `thin` that the
-    kernel is the one for few rows.
+    `spills` says that partial sums are stored in scratch memory, because C cannot hold them; `thin` that the kernel is
+    the GEMV.
     """
 
     lanes: int
     bytes: int  # of an element of packed factors
     tall: int  # rows of a register tile
-    short: int  # rows of the next one: what fills no tall tile takes these, then smaller powers of two
+    short: int  # rows of the next smaller tile; smaller powers of two follow
     panel: int  # columns of one
     block_at: int  # where packed B begins in scratch memory
     spills: bool
@@ -62,7 +62,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Orientation:
-    """A product as a block sees it: sizes and B's contiguous axis, after a swap of the factors or not."""
+    """A product as a block sees it: sizes and B's contiguous axis, after the factors are swapped or not."""
 
     m: int
     n: int
@@ -89,7 +89,7 @@ def make_plan(
     tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
     axes: str,
 ) -> Plan:  # fmt: skip
-    """Cut C[batch, m, n] = A·B into items as the model finds best; see `make_plans`."""
+    """The division of C[batch, m, n] = A·B into items that the model ranks first; see `make_plans`."""
     return make_plans(tiling, m, n, k, batch, threads, axes)[0]
 
 
@@ -97,15 +97,15 @@ def make_plans(
     tiling: Tiling, m: int, n: int, k: int, batch: int, threads: int,
     axes: str,
 ) -> tuple[Plan, ...]:  # fmt: skip
-    """The ways worth measuring to cut C[batch, m, n] = A·B into items, the model's best first.
+    """The divisions of C[batch, m, n] = A·B into items that are worth measuring, the model's best first.
 
     `axes` names the contiguous axis of A ("m", "k" or "-") and of B ("k", "n" or "-").
     """
     if not (m and n and batch):
         return (Plan(0, 1, tiling.block_at, 1, 1, 0),)
-    turned = orient(tiling, m, n, k, axes)
-    m, n, b_axis, swap = turned.m, turned.n, turned.axis, int(turned.swap)
-    if tiling.thin and not turned.thin:
+    oriented = orient(tiling, m, n, k, axes)
+    m, n, b_axis, swap = oriented.m, oriented.n, oriented.axis, int(oriented.swap)
+    if tiling.thin and not oriented.thin:
         raise ArgumentError(
             f"contract: the thin kernel needs at most {FEW} rows or columns, and a contiguous axis of the other "
             "factor; "
@@ -127,7 +127,7 @@ def _plan(
     tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int, total: float,
     swap: int,
 ) -> Plan:  # fmt: skip
-    """The plan of blocks of a size, for a product of the given number of vector operations."""
+    """The plan with blocks of a size, for a product of the given number of vector operations."""
     (rows, columns), (m, n, k) = cut, size
     items = batch * _up(m, rows) * _up(n, columns)
     grain = max(1, min(items // (4 * threads), int(SMALL // max(1.0, total / items))))
@@ -137,7 +137,7 @@ def _plan(
 
 
 def _gemv_columns(tiling: Tiling, m: int, n: int, k: int, axis: str, batch: int, threads: int) -> int:
-    """Long rows of B are read through; long columns by strips, in items large enough to read ahead within them."""
+    """The columns of a GEMV item: whole rows of B, or strips of columns in items long enough for prefetches."""
     share = _up(n, _up(threads, batch))
     if axis == "n":
         return _up(min(share, FIRST_CACHE // (m * tiling.bytes)), tiling.lanes) * tiling.lanes
@@ -151,20 +151,20 @@ def _up(a: int, b: int) -> int:
 
 
 def _cost(tiling: Tiling, m: int, n: int, k: int, rows_contiguous: bool) -> float:
-    """Vector operations of a block of m × n: multiplications, packing of B, its output."""
+    """Vector operations of a block of m × n: multiplications, packing of B, output."""
     vectors = tiling.panel // tiling.lanes
     full, rest = divmod(_up(n, tiling.lanes), vectors)
     strips = full * vectors + 2 * rest  # a tile of one vector waits for its elements of A
     whole, left = divmod(m, tiling.tall)
     shorts, rest = divmod(left, tiling.short)
-    least = max(1.0, CHAINS / vectors)  # rows whose time a shorter tile takes
-    bands = whole * tiling.tall + shorts * max(tiling.short, least) + rest.bit_count() * least
-    packing = 1.0 if rows_contiguous else 5.6  # rows are packed beside multiplications
-    return _up(k, tiling.group) * strips * (bands + packing) + m * strips * 3 + ITEM
+    least = max(1.0, CHAINS / vectors)  # rows of the shortest tile that is not limited by latency
+    row_panels = whole * tiling.tall + shorts * max(tiling.short, least) + rest.bit_count() * least
+    packing = 1.0 if rows_contiguous else 5.6  # rows are packed during multiplications
+    return _up(k, tiling.group) * strips * (row_panels + packing) + m * strips * 3 + ITEM
 
 
 def _cuts(tiling: Tiling, m: int, n: int, k: int, threads: int, spills: bool, swap: bool) -> Iterator[tuple[int, int]]:
-    """Block sizes worth weighing: even cuts of m and n, of whole tiles and panels or strips."""
+    """Candidate block sizes: even cuts of m and n, of whole tiles and panels or strips."""
     depth = max(1, _up(min(k, BLOCK), tiling.group) + (tiling.group > 1))
     widest = max(tiling.panel, CACHE // (depth * tiling.bytes) // tiling.panel * tiling.panel)
     tallest = 256 if spills and k > BLOCK else m
@@ -187,7 +187,7 @@ def _makespan(
     tiling: Tiling, cut: tuple[int, int], size: tuple[int, int, int], batch: int, threads: int,
     rows_contiguous: bool,
 ) -> float:  # fmt: skip
-    """The time of the busiest thread, if each that is free takes the next item."""
+    """The time of the busiest thread, if each free thread takes the next item."""
     m, n, k = size
     rows, columns = min(cut[0], m), min(cut[1], n)
     down, across = _up(m, rows), _up(n, columns)
@@ -206,13 +206,13 @@ def _makespan(
 
 
 def _pieces(size: int, piece: int) -> list[int]:
-    """The sizes of the pieces of a size, of which the last is what is left."""
+    """The sizes of the pieces of a size; the last piece is the remainder."""
     whole, rest = divmod(size, piece)
     return [piece] * whole + [rest] * (rest > 0)
 
 
 def _scratch(tiling: Tiling, rows: int, columns: int, depth: int, swap: bool, waits: bool) -> int:
-    """Bytes that `block` uses: the fixed part, packed B, and sums where it keeps them and they wait for others."""
+    """Bytes that `block` uses: the fixed part, packed B, and the partial sums that it stores in scratch."""
     size, lanes = tiling.bytes, tiling.lanes
     wide = _up(columns, lanes) * lanes
     total = tiling.block_at + depth * wide * size
@@ -238,7 +238,7 @@ def product_cut(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> Cut:
 
 @lru_cache(maxsize=4096)
 def product_cuts(tiling: Tiling, sizes: tuple[int, ...], threads: int) -> tuple[Cut, ...]:
-    """The ways to divide it that are worth measuring, the model's best first."""
+    """The divisions of a product that are worth measuring, the model's best first."""
     m, n, k, batch, am, ak, bk, bn = sizes
     plans = make_plans(tiling, m, n, k, batch, threads, contiguous(am, ak, bk, bn))
     return tuple(Cut(p.items, p.grain, p.scratch, (p.rows, p.columns, p.swap)) for p in plans)

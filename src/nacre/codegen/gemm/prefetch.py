@@ -1,8 +1,8 @@
 """Prefetching: the data that a block of a large product needs next is loaded while its tiles multiply.
 
-Each tile has a list of addresses: its ending's operands, and its share of the next bands of A and C, and of the next
-block of B.  It prefetches one at a time, because processors drop more than a few at once.  Small products are in cache
-already.
+Each tile has a list of addresses: its epilogue's operands, and its share of the next row panels of A and C, and of the
+next block of B.  It prefetches one at a time, because processors drop more than a few at once.  Small products are in
+cache already.
 
 A list is the number of its addresses, the addresses, and its own address, which is prefetched when the others are used.
 """
@@ -13,46 +13,48 @@ from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.native.text import Function, Module, Val
 
-FAR = 3 << 20  # bytes of a factor or the product beyond which it does not stay near a processor
-FAR_THIN = 24 << 20  # bytes of all three, for products of few rows
+FAR = 3 << 20  # bytes of a factor or the product beyond which it does not stay in cache
+FAR_THIN = 24 << 20  # bytes of all three, for GEMV
 LINE = 64  # bytes
-MOST = 128  # lines of one kind that a tile asks for
-ROOM = 8 << 10  # bytes of a list, which has three kinds and what an ending reads
+MOST = 128  # lines of one kind that a tile prefetches
+ROOM = 8 << 10  # bytes of a list, which has three kinds and the epilogue's operands
 
-PARAMETERS = {"wanted": "ptr", "from": "ptr", "stride": "i64", "rows": "i64", "bytes": "i64"}
+PARAMETERS = {"addresses": "ptr", "from": "ptr", "stride": "i64", "rows": "i64", "bytes": "i64"}
 
 
 def emit_prefetch(module: Module, numbers: Numbers) -> None:
-    """@want(wanted, from, stride, rows, bytes): add rows of some bytes, a stride of bytes apart, to a list."""
-    f = module.function(numbers.part("want"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes)
+    """@append(addresses, from, stride, rows, bytes): append rows of some bytes, a stride of bytes apart, to a list."""
+    f = module.function(
+        numbers.part("append"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes
+    )
     lanes = numbers.isa.lanes("i64")
-    count = f.load(f["wanted"], "i64")
+    count = f.load(f["addresses"], "i64")
     lines = share(f, f["bytes"], LINE)
     steps = f.vector("i64", [LINE * i for i in range(lanes)])
-    with f.loop("r", 0, f["rows"], carry=[f["from"], f.gep(f["wanted"], f.add(count, 1), "i64")]) as outer:
+    with f.loop("r", 0, f["rows"], carry=[f["from"], f.gep(f["addresses"], f.add(count, 1), "i64")]) as outer:
         row, place = outer.carried
         with f.loop("i", 0, lines, lanes) as inner:
             first = f.cast("ptrtoint", f.gep(row, f.mul(inner.index, LINE)), "i64")
             f.store(f.add(f.splat(first, lanes), steps), f.gep(place, inner.index, "i64"))
         outer.next(f.gep(row, f["stride"]), f.gep(place, lines, "i64"))
-    f.store(f["wanted"], outer.results[1])
-    f.store(f.add(count, f.mul(f["rows"], lines)), f["wanted"])
+    f.store(f["addresses"], outer.results[1])
+    f.store(f.add(count, f.mul(f["rows"], lines)), f["addresses"])
     f.ret()
 
 
-def begin(f: Function, wanted: Val) -> None:
-    """An empty list."""
-    f.store(f.i64(0), wanted)
-    f.store(wanted, f.gep(wanted, 1, "i64"))
+def begin(f: Function, addresses: Val) -> None:
+    """Empty the list."""
+    f.store(f.i64(0), addresses)
+    f.store(addresses, f.gep(addresses, 1, "i64"))
 
 
 def share(f: Function, amount: Val, parts: Val | int) -> Val:
-    """The share of each of several parts; the shares cover the amount.  Also the number of parts of a given size."""
+    """The amount divided by the parts, rounded up; also the number of parts of a given size."""
     return f.binary("udiv", f.sub(f.add(amount, parts), 1), parts)
 
 
 def is_far(f: Function, numbers: Numbers, m: Val, n: Val, k: Val, thin: bool) -> Val:
-    """Whether matrices of a product of a size wait in memory."""
+    """Whether the matrices of a product of a size are in memory instead of a cache."""
     sizes = f.mul(m, k), f.mul(k, n), f.mul(m, n)
     if thin:
         return f.icmp("sgt", f.add(f.add(*sizes[:2]), sizes[2]), FAR_THIN // numbers.stored_bytes)
@@ -60,53 +62,53 @@ def is_far(f: Function, numbers: Numbers, m: Val, n: Val, k: Val, thin: bool) ->
 
 
 @dataclass(frozen=True)
-class Stretches:
-    """Stretches of memory, of which the tiles of a band ask for some each."""
+class PrefetchRuns:
+    """Equal pieces of memory, which the tiles of a row panel prefetch, some each."""
 
     start: Val
-    apart: Val  # bytes from one to the next
+    stride: Val  # bytes from one to the next
     count: Val
     size: Val  # bytes
-    each: Val  # how many a tile asks for
+    each: Val  # pieces that a tile prefetches
 
-    def add(self, f: Function, numbers: Numbers, wanted: Val, tile: Val) -> None:
-        """Put the share of a tile of some number on its list."""
+    def add(self, f: Function, numbers: Numbers, addresses: Val, tile: Val) -> None:
+        """Append the share of the tile of some number to its list."""
         first = f.mul(tile, self.each)
         count = f.smax(f.smin(f.sub(self.count, first), self.each), 0)
-        start = f.gep(self.start, f.mul(first, self.apart))
-        f.call(numbers.part("want"), "void", [wanted, start, self.apart, count, self.size])
+        start = f.gep(self.start, f.mul(first, self.stride))
+        f.call(numbers.part("append"), "void", [addresses, start, self.stride, count, self.size])
 
 
-def stretches_of(f: Function, start: Val, apart: Val, count: Val, size: Val, tiles: Val) -> Stretches:
-    """Runs of which the given number of tiles ask for what they can."""
+def prefetch_runs(f: Function, start: Val, stride: Val, count: Val, size: Val, tiles: Val) -> PrefetchRuns:
+    """Runs that the given number of tiles prefetch, up to the limit."""
     size = f.smin(size, MOST * LINE)
     each = f.smin(share(f, count, tiles), f.binary("udiv", MOST * LINE, f.smax(size, LINE)))
-    return Stretches(start, apart, count, size, each)
+    return PrefetchRuns(start, stride, count, size, each)
 
 
 @dataclass(frozen=True)
 class BlockPrefetch:
-    """The following block of B, of which each band asks for a part."""
+    """The next block of B, of which each row panel prefetches a part."""
 
     start: Val
-    apart: Val  # bytes from run to run: its rows, or columns if these are contiguous
+    stride: Val  # bytes from run to run: its rows, or columns if these are contiguous
     count: Val  # of runs
     size: Val  # bytes of a run
-    each: Val  # runs of a band's part
+    each: Val  # runs of a row panel's part
 
-    def part(self, f: Function, band: Val, tiles: Val) -> Stretches:
-        """The part of a band of some number, for its tiles."""
-        first = f.mul(band, self.each)
+    def part(self, f: Function, row_panel: Val, tiles: Val) -> PrefetchRuns:
+        """The part of the row panel of some number, for its tiles."""
+        first = f.mul(row_panel, self.each)
         count = f.smax(f.smin(f.sub(self.count, first), self.each), 0)
-        return stretches_of(f, f.gep(self.start, f.mul(first, self.apart)), self.apart, count, self.size, tiles)
+        return prefetch_runs(f, f.gep(self.start, f.mul(first, self.stride)), self.stride, count, self.size, tiles)
 
 
 def prefetch_of_b(
-    f: Function, numbers: Numbers, start: Val, stride: tuple[Val, Val], depth: Val, columns: Val, bands: Val
+    f: Function, numbers: Numbers, start: Val, stride: tuple[Val, Val], depth: Val, columns: Val, row_panels: Val
 ) -> BlockPrefetch:  # fmt: skip
     """A block of B of the given number of k and columns."""
     by_row = f.icmp("eq", stride[1], 1)
     count, length = f.select(by_row, depth, columns), f.select(by_row, columns, depth)
-    apart = f.mul(f.select(by_row, stride[0], stride[1]), numbers.stored_bytes)
+    run_stride = f.mul(f.select(by_row, stride[0], stride[1]), numbers.stored_bytes)
     count = f.select(f.icmp("sgt", depth, 0), count, f.i64(0))
-    return BlockPrefetch(start, apart, count, f.mul(length, numbers.stored_bytes), share(f, count, bands))
+    return BlockPrefetch(start, run_stride, count, f.mul(length, numbers.stored_bytes), share(f, count, row_panels))

@@ -1,8 +1,8 @@
-"""Packed blocks of B that stay from call to call: weights, which cost much to pack where rows are not contiguous.
+"""Prepacked blocks of B that stay packed between calls: weights whose rows are not contiguous are slow to pack.
 
 A kernel may be given memory for all of packed B (see `runtime/plan.Packed`): the blocks of columns one after the other,
-in each of them the blocks of k.  Without it, each block is packed into scratch memory when it is needed.  So it is
-where several items need one block, as they would write it while others read it.
+in each of them the blocks of k.  Without it, each block is packed into scratch memory when it is needed.  The same
+holds if several items need one block, because one would write it while others read it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from nacre.codegen.gemm.work_items import HOW
 from nacre.native.text import Function, Val
 from nacre.runtime.plan import READY
 
-LEAST = 1 << 16  # bytes of B from which on it is kept
-MANY = 256  # rows of A that make up for packing words
-NOTE = 64  # bytes before a block, which tell what is known of its numbers
-PIECE = 4096  # bytes of what is asked for at a time
+LEAST = 1 << 16  # bytes of B from which on it is prepacked
+MANY = 256  # rows of A from which on the packing of groups is negligible
+NOTE = 64  # bytes before a block, for the least magnitude of its numbers
+PIECE = 4096  # bytes of one prefetch run
 
 
 def prepacked_bytes(tiling: Tiling, m: Size, n: Size, k: Size, by_row: bool) -> int:
-    """The memory that B takes if it is worth keeping, else 0; `by_row` tells that its rows are contiguous.
+    """The memory that B takes if prepacking it pays, else 0; `by_row` says that its rows are contiguous.
 
-    Words of several numbers are packed either way, which many rows make up for; else tiles pack rows as they multiply.
+    Packed dot groups are always packed, which is negligible with many rows; else tiles pack rows as they multiply.
     """
     few = not isinstance(m, int) or m <= MANY
     worth = not tiling.thin and (few if tiling.group > 1 else not by_row)
@@ -44,37 +44,43 @@ class Prepacked:
 
     f: Function
     numbers: Numbers
-    there: Val  # whether they are kept
+    there: Val  # whether there is memory for prepacked blocks
     ready: Val  # whether an earlier call has packed them
     start: Val
     size: Val  # bytes of a block of k, with its note
-    scratch: Val  # where each is packed if they are not kept
+    scratch: Val  # where each block is packed otherwise
 
     def place(self, index: Val) -> Val:
         """Where a block is packed."""
         f = self.f
         return f.select(self.there, f.gep(self.start, f.add(f.mul(index, self.size), NOTE)), self.scratch)
 
-    def note(self, place: Val, words: PackedDot | None) -> None:
-        """Write down what is known of a block that was packed."""
-        if words is not None and self.numbers.flushes:
+    def note(self, place: Val, packed_dot: PackedDot | None) -> None:
+        """Store the least magnitude of a block that was packed."""
+        if packed_dot is not None and self.numbers.flushes:
             f = self.f
             with f.when(self.there):
-                f.store(f.load(words.known_b, "i64"), f.gep(place, -NOTE))
+                f.store(f.load(packed_dot.least_b, "i64"), f.gep(place, -NOTE))
 
-    def recall(self, place: Val, words: PackedDot | None) -> None:
-        """Know it again."""
-        if words is not None and self.numbers.flushes:
+    def recall(self, place: Val, packed_dot: PackedDot | None) -> None:
+        """Load the least magnitude of a prepacked block."""
+        if packed_dot is not None and self.numbers.flushes:
             f = self.f
-            f.store(f.load(f.gep(place, -NOTE), "i64"), words.known_b)
+            f.store(f.load(f.gep(place, -NOTE), "i64"), packed_dot.least_b)
 
-    def ahead(self, index: Val, more: Val, packed_from: BlockPrefetch, bands: Val) -> BlockPrefetch:
-        """The next block, if there is one more: where it is packed already, or what it will be packed from."""
+    def prefetch(self, index: Val, more: Val, packed_from: BlockPrefetch, row_panels: Val) -> BlockPrefetch:
+        """The prefetch of the next block, if there is one: its packed form, or else the elements of B."""
         f, ready = self.f, self.ready
         count = f.select(more, share(f, self.size, PIECE), f.i64(0))
-        kept = f.gep(self.start, f.mul(index, self.size)), f.i64(PIECE), count, f.i64(PIECE), share(f, count, bands)
-        plain = packed_from.start, packed_from.apart, packed_from.count, packed_from.size, packed_from.each
-        return BlockPrefetch(*(f.select(ready, x, y) for x, y in zip(kept, plain, strict=True)))
+        from_memory = (
+            f.gep(self.start, f.mul(index, self.size)),
+            f.i64(PIECE),
+            count,
+            f.i64(PIECE),
+            share(f, count, row_panels),
+        )
+        plain = packed_from.start, packed_from.stride, packed_from.count, packed_from.size, packed_from.each
+        return BlockPrefetch(*(f.select(ready, x, y) for x, y in zip(from_memory, plain, strict=True)))
 
 
 def prepacked(

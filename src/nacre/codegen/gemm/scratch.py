@@ -1,4 +1,4 @@
-"""What a block of a matrix product keeps in a thread's scratch memory, and where."""
+"""The layout of a thread's scratch memory in a block of a matrix product."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from nacre.codegen.gemm.tile import Shape
 
 @dataclass(frozen=True)
 class Layout:
-    """The sizes, in elements and bytes, of what a block keeps in a thread's scratch memory."""
+    """The sizes, in elements and bytes, of the parts of a thread's scratch memory."""
 
     numbers: Numbers
     shape: Shape
-    narrow: Numbers | None = None  # of a matrix of a narrower type, which the kernel for few rows takes
+    narrow: Numbers | None = None  # of a matrix of a narrower type, which the GEMV kernel takes
 
     @property
     def matrix(self) -> Numbers:
-        """Of B."""
+        """The element types of B."""
         return self.narrow or self.numbers
 
     @property
@@ -32,12 +32,12 @@ class Layout:
 
     @property
     def row(self) -> int:
-        """Elements from row to row of a packed band of A; the odd cache line keeps rows from aliasing."""
+        """Elements of a row in a packed row panel of A; the odd cache line keeps rows from aliasing."""
         return BLOCK + 64 // self.numbers.bytes
 
     @property
     def across(self) -> int:
-        """Elements from k to k of a packed band of a transposed A: whole vectors."""
+        """Elements of a k in a packed row panel of a transposed A: whole vectors."""
         return -(-self.shape.tall // self.lanes) * self.lanes
 
     @property
@@ -47,26 +47,26 @@ class Layout:
 
     @property
     def list_at(self) -> int:
-        """Where the list of addresses begins that a tile asks for: behind two tiles, of which one may wait."""
+        """Where a tile's prefetch list begins: behind two tiles, of which one may be pending."""
         return 2 * self.tile
 
     @property
-    def band_at(self) -> int:
-        """Where packed bands of A begin."""
+    def panel_copies_at(self) -> int:
+        """Where packed row panels of A begin."""
         return self.list_at + ROOM
 
     @property
-    def band(self) -> int:
-        """Bytes of a packed band of A."""
+    def panel_copy(self) -> int:
+        """Bytes of a packed row panel of A."""
         return _line(max(self.shape.tall * self.row, BLOCK * self.across) * self.numbers.bytes)
 
     @property
     def block_at(self) -> int:
-        """Where packed B begins: behind the two bands that are read and written in turn."""
-        return self.band_at + 2 * self.band
+        """Where packed B begins: behind the two row panels that alternate."""
+        return self.panel_copies_at + 2 * self.panel_copy
 
     def tiling(self, spills: bool, thin: bool) -> Tiling:
-        """What of it decides plans."""
+        """The properties on which plans depend."""
         return Tiling(
             self.lanes,
             self.numbers.bytes,

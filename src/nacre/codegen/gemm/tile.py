@@ -14,8 +14,8 @@ from nacre.native.text import Function, Module, Val
 class Shape:
     """The tile of an instruction set: row counts tried in turn, and vectors of a full panel.
 
-    The counts after the first are all powers of two from some one down.  Accumulators, one row of B
-    and a broadcast element of A must fit the registers: a spill halves the speed.
+    The counts after the first are consecutive powers of two, descending to 1.  Accumulators, one row of B and a
+    broadcast element of A must fit the registers: a spill halves the speed.
     """
 
     rows: tuple[int, ...]
@@ -27,23 +27,23 @@ class Shape:
 
     @property
     def short(self) -> int:
-        """Rows of the next tile, for what fills none of the tallest."""
+        """Rows of the second tallest tile, for rows that do not fill the tallest."""
         return self.rows[1]
 
     @property
     def few(self) -> int:
-        """Rows of the least tile with enough chains to keep the processor multiplying."""
+        """Rows of the smallest tile with enough chains to hide the latency of multiply-adds."""
         return min(rows for rows in self.rows if rows * self.vectors >= CHAINS)
 
 
 def tile_shape(isa: Isa) -> Shape:
-    """12 × 2 vectors where they are so wide that sizes seldom fill three, else 8 × 3 on 32 registers, 6 × 2 on 16."""
+    """12 × 2 for wide vectors, as sizes seldom fill three; else 8 × 3 with 32 registers, 6 × 2 with 16."""
     if isa.registers < 32:
         return Shape((6, 4, 2, 1), 2)
     return Shape((12, 8, 4, 2, 1), 2) if isa.vector_bits >= 512 else Shape((8, 4, 2, 1), 3)
 
 
-# Parameters of a tile function; strides are in bytes, `add` tells to add to C instead of setting it.
+# Parameters of a tile function; strides are in bytes, `add` says whether to add to C instead of setting it.
 PARAMETERS = {
     "a": "ptr", "a_row": "i64", "a_k": "i64",
     "b": "ptr", "b_k": "i64",
@@ -52,10 +52,10 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-ASKING = {**PARAMETERS, "wanted": "ptr"}
-PACKING = {**ASKING, "to": "ptr", "leap": "i64"}
+PREFETCHING = {**PARAMETERS, "addresses": "ptr"}
+PACKING = {**PREFETCHING, "to": "ptr", "leap": "i64"}
 LINE = 64  # bytes
-AHEAD = 48  # rows of B that a packing tile asks for before it reads them
+DISTANCE = 48  # distance, in rows of B, of a packing tile's prefetches
 
 
 def tile_name(numbers: Numbers, rows: int, vectors: int, kind: str = "") -> str:
@@ -65,22 +65,22 @@ def tile_name(numbers: Numbers, rows: int, vectors: int, kind: str = "") -> str:
 def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: str = "") -> None:
     """C[rows, vectors·lanes] (+)= A[rows, kc] · B[kc, vectors·lanes], k ascending from +0.
 
-    A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's;
-    where packed factors are words, kc counts those, and B may begin with a row of what begins the sums.
+    A has any strides; B's and C's rows are contiguous.  The element type is the accumulator's.  With packed dot groups,
+    kc counts groups, and B may begin with a row of initial sums.
 
-    An "asking" one has a list of addresses, and asks for one of them beside each k: more at a time would be ignored.
-    A "packing" one does so too.  It reads B where it stands, in its own type, and leaves its rows one after the other
-    at `to`, which costs nothing beside the multiplications.  It asks for rows of B ahead, and for those `leap` bytes
-    behind its last one.
+    A "prefetching" tile has a list of addresses, and prefetches one of them with each k: more at a time would be
+    ignored.  A "packing" tile does so too.  It reads B in place, in its own type, and stores its rows one after the
+    other at `to`, which the multiplications hide.  It prefetches later rows of B, and those `leap` bytes behind its
+    last row.
     """
-    parameters = {"": PARAMETERS, "asking_": ASKING, "packing_": PACKING}[kind]
+    parameters = {"": PARAMETERS, "prefetching_": PREFETCHING, "packing_": PACKING}[kind]
     f = module.function(
         tile_name(numbers, rows, vectors, kind), "void", parameters, linkage="internal",
         attributes=numbers.isa.attributes, noalias=("a", "b"),
     )  # fmt: skip
-    wanted = f.load(f["wanted"], "i64") if kind else f.i64(0)
+    count = f.load(f["addresses"], "i64") if kind else f.i64(0)
     chains, start = [f.zero(numbers.vector)] * vectors, f["b"]
-    if numbers.moves:
+    if numbers.offsets:
         chains = [f.load(f.gep(start, j * numbers.lanes * numbers.bytes), numbers.vector) for j in range(vectors)]
         start = f.gep(start, f["b_k"])
     chains, bases = chains * rows, row_bases(f, rows)
@@ -88,7 +88,7 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: s
         *following, b = loop.carried
         chains, bases = following[: rows * vectors], following[rows * vectors :]
         if kind:
-            ask(f, loop.index, wanted)
+            prefetch_one(f, loop.index, count)
         packs = kind == "packing_"
         row = _packed(f, numbers, loop.index, b, vectors) if packs else read_row(f, b, numbers.vector, vectors)
         chains = multiply(f, numbers, chains, bases, row)
@@ -97,9 +97,9 @@ def emit_tile(module: Module, numbers: Numbers, rows: int, vectors: int, kind: s
     _write(f, numbers, loop.results[: rows * vectors], vectors)
 
 
-def ask(f: Function, k: Val, wanted: Val) -> None:
-    """Ask for one of the given number of addresses of a list; beside a k."""
-    f.prefetch(f.load(f.gep(f["wanted"], f.add(f.smin(k, wanted), 1), "i64"), "ptr"))
+def prefetch_one(f: Function, k: Val, count: Val) -> None:
+    """Prefetch one of the given number of addresses of a list, with each k."""
+    f.prefetch(f.load(f.gep(f["addresses"], f.add(f.smin(k, count), 1), "i64"), "ptr"))
 
 
 def row_bases(f: Function, rows: int) -> list[Val]:
@@ -112,18 +112,18 @@ def row_bases(f: Function, rows: int) -> list[Val]:
 
 
 def read_row(f: Function, b: Val, ty: str, vectors: int) -> list[Val]:
-    """The vectors that lie from b on."""
+    """The consecutive vectors at b."""
     return [f.load(f.gep(b, j, ty), ty) for j in range(vectors)]
 
 
 def _packed(f: Function, numbers: Numbers, k: Val, b: Val, vectors: int) -> list[Val]:
-    """Row k of B, which goes to its place among the packed ones, while a later one is asked for."""
+    """Load row k of B, store it in packed B, and prefetch a later row."""
     size = vectors * numbers.lanes * numbers.stored_bytes
-    ahead = f.mul(f["b_k"], AHEAD)
-    within = f.icmp("slt", k, f.sub(f["kc"], AHEAD))
-    wanted = f.gep(b, f.select(within, ahead, f.add(ahead, f["leap"])))
+    distance = f.mul(f["b_k"], DISTANCE)
+    within = f.icmp("slt", k, f.sub(f["kc"], DISTANCE))
+    later = f.gep(b, f.select(within, distance, f.add(distance, f["leap"])))
     for at in range(0, size, LINE):
-        f.prefetch(f.gep(wanted, at))
+        f.prefetch(f.gep(later, at))
     row = [numbers.widen(f, v) for v in read_row(f, b, vec(numbers.stored, numbers.lanes), vectors)]
     place = f.gep(f["to"], f.mul(k, vectors * numbers.lanes * numbers.bytes))
     for j, value in enumerate(row):
@@ -132,7 +132,7 @@ def _packed(f: Function, numbers: Numbers, k: Val, b: Val, vectors: int) -> list
 
 
 def multiply(f: Function, numbers: Numbers, chains: list[Val], bases: list[Val], row: list[Val]) -> list[Val]:
-    """One k: every chain gets a·b.  Rows are addressed as base, base + stride, base + 2·stride."""
+    """Update every chain for one k.  Rows are addressed as base, base + stride, base + 2·stride."""
     vectors = len(row)
     twice = f.mul(f["a_row"], 2)
     offsets = (0, f["a_row"], twice)
@@ -141,14 +141,14 @@ def multiply(f: Function, numbers: Numbers, chains: list[Val], bases: list[Val],
         element = f.load(f.gep(bases[i // 3], offsets[i % 3]), numbers.wide)
         a = f.splat(element, numbers.lanes)
         for j in range(vectors):
-            result.append(numbers.multiply_add_words(f, a, row[j], chains[i * vectors + j]))
+            result.append(numbers.multiply_add_groups(f, a, row[j], chains[i * vectors + j]))
     return result
 
 
 def _write(f: Function, numbers: Numbers, chains: list[Val], vectors: int) -> None:
     """Add the block's sums to C, or to a row of neutral elements, and store them in C.
 
-    Neutral is −0.0, which alone leaves every sum as it is.
+    The neutral element is −0.0, which leaves every sum unchanged.
     """
     width = numbers.lanes * numbers.bytes
     adds = f.icmp("ne", f["add"], 0)

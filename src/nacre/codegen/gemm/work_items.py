@@ -1,6 +1,6 @@
 """The work items of a matrix product, and the arguments for functions that all products of a type share.
 
-Only a kernel's ending is its own: a description of it, and its functions, are passed down to the blocks.
+Only the epilogue belongs to one kernel: its description and its functions are passed down to the blocks.
 """
 
 from __future__ import annotations
@@ -17,58 +17,63 @@ from nacre.native.text import Function, Module, Val
 SIZES = ("batch", "inner", "m", "n", "k")
 STRIDES = ("a.outer", "a.inner", "a.m", "a.k", "b.outer", "b.inner", "b.k", "b.n")
 
-# What a kernel tells: its functions, of which the last two may be null; whether the first output holds the sums of a
-# part of the k, and whether these are the result; bytes of full operands for an element; and how items divide it.
-HOW = Slots(("Merge", "Expect", "Weave", "in_place", "plain", "expected", "rows", "columns", "swap"), "how")
+# A kernel's descriptor: its functions, of which the last two may be null; whether the first output holds partial sums,
+# and whether the sums are the result; bytes of full operands for an element; and the blocking of items.
+HOW = Slots(("Merge", "Prefetch", "Pipelined", "in_place", "plain", "expected", "rows", "columns", "swap"), "how")
 ITEMS = {"args": "ptr", "how": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
 
 
 def common_slots(thin: bool) -> tuple[str, ...]:
-    """The names of the first slots of every product; `Packed` is not of a thin one."""
+    """The names of the first slots of every product; a GEMV has no `Packed`."""
     return ("A", "B", *(() if thin else ("Packed",)), "Output0", *SIZES, *STRIDES, *OUTPUT)
 
 
 def shared_names(layout: Layout, thin: bool) -> tuple[str, str, str]:
-    """The functions that kernels share: of items, of a block, and of sums that stay at home."""
-    items, block, stay = (layout.matrix.part(f"{'thin_' if thin else ''}{name}") for name in ("items", "block", "stay"))
-    return items, block, stay
+    """The functions that kernels share: of items, of a block, and of sums without an epilogue."""
+    items, block, store_sums = (
+        layout.matrix.part(f"{'thin_' if thin else ''}{name}") for name in ("items", "block", "store_sums")
+    )
+    return items, block, store_sums
 
 
 @dataclass(frozen=True)
 class End:
-    """How a product ends, as the kernel tells."""
+    """The epilogue of a product, as the kernel's descriptor says."""
 
     merge: Val
-    stay: Val
-    expect: Val
-    weave: Val
+    store_sums: Val
+    prefetch: Val
+    pipelined: Val
     in_place: Val
     plain: Val
-    expects: Val  # whether the ending waits for its full operands
+    prefetches: Val  # whether the epilogue must prefetch its full operands
 
 
-def end_of(f: Function, stay: str, size: Val) -> End:
-    """The ending of a product of the given number of elements."""
-    merge, expect, weave = (HOW.load(f, name) for name in ("Merge", "Expect", "Weave"))
+def end_of(f: Function, store_sums: str, size: Val) -> End:
+    """The epilogue of a product of the given number of elements."""
+    merge, prefetch, pipelined = (HOW.load(f, name) for name in ("Merge", "Prefetch", "Pipelined"))
     in_place, plain = (f.icmp("ne", HOW.load(f, name), 0) for name in ("in_place", "plain"))
-    expects = f.icmp("sgt", f.mul(size, HOW.load(f, "expected")), NEAR)
-    return End(merge, Val(f"@{stay}", "ptr"), expect, weave, in_place, plain, expects)
+    prefetches = f.icmp("sgt", f.mul(size, HOW.load(f, "expected")), NEAR)
+    return End(merge, Val(f"@{store_sums}", "ptr"), prefetch, pipelined, in_place, plain, prefetches)
 
 
-def emit_kernel(module: Module, name: str, layout: Layout, ending: GemmEpilogue, slots: Slots, thin: bool) -> None:
-    """The kernel: what it hands to the function that all products of its type share."""
+def emit_kernel(module: Module, name: str, layout: Layout, epilogue: GemmEpilogue, slots: Slots, thin: bool) -> None:
+    """Write the kernel, which passes its descriptor to the function that all products of its type share."""
     numbers = layout.numbers
     f = module.function(
         name, "void", {k: ty for k, ty in ITEMS.items() if k != "how"}, attributes=numbers.isa.attributes
     )
-    items, _, stay = shared_names(layout, thin)
-    plain = ending.is_plain(numbers)
-    functions = (stay if plain else "merge"), *(n if n in module.functions else "" for n in ("expect", "weave"))
-    told = [Val(f"@{n}", "ptr") if n else f.const("ptr", 0) for n in functions]
-    told += [f.i64(x) for x in (int(ending.in_place(numbers)), int(plain), prefetched_bytes(ending))]
-    told += [slots.load(f, n) for n in HOW.names[len(told) :]]
-    how = f.alloca("i64", len(told), align=8)
-    for k, value in enumerate(told):
+    items, _, store_sums = shared_names(layout, thin)
+    plain = epilogue.is_plain(numbers)
+    functions = (
+        (store_sums if plain else "merge"),
+        *(n if n in module.functions else "" for n in ("prefetch", "pipelined")),
+    )
+    descriptor = [Val(f"@{n}", "ptr") if n else f.const("ptr", 0) for n in functions]
+    descriptor += [f.i64(x) for x in (int(epilogue.in_place(numbers)), int(plain), prefetched_bytes(epilogue))]
+    descriptor += [slots.load(f, n) for n in HOW.names[len(descriptor) :]]
+    how = f.alloca("i64", len(descriptor), align=8)
+    for k, value in enumerate(descriptor):
         f.store(value, f.gep(how, k, "i64"))
     f.call(items, "void", [f["args"], how, f["lo"], f["hi"], f["scratch"]])
     f.ret()
@@ -77,7 +82,7 @@ def emit_kernel(module: Module, name: str, layout: Layout, ending: GemmEpilogue,
 def emit_items(module: Module, numbers: Numbers, thin: bool, name: str, block: str) -> None:
     """@items(args, how, lo, hi, scratch): items number blocks of rows fastest, then blocks of columns, then the batch.
 
-    Neighbouring blocks of rows run as one, so that B is packed once for them.
+    Adjacent blocks of rows run as one, so that B is packed once for them.
     """
     f = module.function(name, "void", ITEMS, linkage="internal", attributes=numbers.isa.attributes)
     slots = Slots(common_slots(thin))
@@ -86,7 +91,7 @@ def emit_items(module: Module, numbers: Numbers, thin: bool, name: str, block: s
     m, n = f.select(swap, sizes[1], sizes[0]), f.select(swap, sizes[0], sizes[1])
     rows, columns = HOW.load(f, "rows"), HOW.load(f, "columns")
     inner_size = slots.load(f, "inner")
-    # What blocks of k leave to each other in scratch memory has room for one block of rows.
+    # Scratch memory has room for the partial sums of one block of rows.
     spills = f.and_(f.icmp("eq", HOW.load(f, "in_place"), 0), f.icmp("sgt", slots.load(f, "k"), BLOCK))
     across = _blocks(f, m, rows)
     down = _blocks(f, n, columns)

@@ -2,8 +2,8 @@
 
 Tensors are row-major: x [N,C,H,W], y [N,C,OH,OW]; every size but the batch is baked into the code.
 The scalar is an LLVM type: float, double, half or bfloat.  Each function returns the steps to run;
-results have the bits of `nacre.kernel.order_window`.  Pointwise work `around` a window (in float and double) is
-done as its operand comes near, and as its results are finished.
+results have the bits of `nacre.kernel.order_window`.  Pointwise work `around` a window (in float and double) runs when
+its operand is loaded, and when its results are complete.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from nacre.kernel.order_window import Window
 from nacre.native.isa import Isa
 from nacre.native.text import Function, Operand, Val
 
-WIDEST = 8  # columns, and steps between columns, up to which a window's taps are written out in a kernel
+WIDEST = 8  # columns, and strides of columns, up to which a kernel's taps are unrolled
 
 
 @dataclass(frozen=True)
 class Fused:
-    """Pointwise work around a window: what its operand is computed of, and the epilogue with the buffers it reads."""
+    """Pointwise work around a window: the prologue of its operand, and the epilogue with the buffers it reads."""
 
-    before: Prologue | None = None
+    prologue: Prologue | None = None
     epilogue: ConvolutionEpilogue | None = None
     operands: tuple[str, ...] = ()
 
     def kernel(self, isa: Isa, scalar: str, name: str, source: str, *buffers: str) -> Kernel:
-        """The kernel of a window, which reads `source` or what that is computed of."""
-        read = (source,) if self.before is None else self.before.names
+        """The kernel of a window, which reads `source` or the inputs of the prologue."""
+        read = (source,) if self.prologue is None else self.prologue.names
         return Kernel(isa, scalar, name, (*read, *buffers, *self.operands))
 
 
@@ -62,12 +62,12 @@ def max_forward(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) ->
         )
     k = around.kernel(isa, scalar, "max_window", "x", "y")
     if is_non_overlapping(window):
-        return Steps((NonOverlappingMax(k, window, around.epilogue, around.operands, around.before).write(),))
-    return Steps((MaxKernel(k, window, around.epilogue, around.operands, around.before).write(),))
+        return Steps((NonOverlappingMax(k, window, around.epilogue, around.operands, around.prologue).write(),))
+    return Steps((MaxKernel(k, window, around.epilogue, around.operands, around.prologue).write(),))
 
 
 def blocked_max_forward(isa: Isa, scalar: str, window: Window) -> Steps:
-    """The same of images whose channels lie in blocks, in vectors no longer than a block."""
+    """The same for images in blocks of channels, with vectors no longer than a block."""
     k = Kernel(isa, scalar, "max_window", ("x", "y"))
     return Steps((MaxKernel(k, window, block=CHANNEL_BLOCK).write(),))
 
@@ -76,7 +76,7 @@ def max_grad(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> St
     """dx = dy where each window's first maximum was; buffers dy, x, dx; no half types."""
     k = around.kernel(isa, scalar, "max_window_dx", "dy", "x", "dx")
     if is_non_overlapping(window):
-        return Steps((NonOverlappingMaxGrad(k, window, around.epilogue, around.operands, around.before).write(),))
+        return Steps((NonOverlappingMaxGrad(k, window, around.epilogue, around.operands, around.prologue).write(),))
     index = DepthwiseKernel(k, _forward(window), MaxIndexReduction(window))
     size = window.rows.out * window.columns.out * k.element
     kernel = _plane_kernel(k, _gradient(window), MaxGradReduction(window, index), around, descending=True, scratch=size)
@@ -96,7 +96,7 @@ def sum_forward(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) ->
         )
     k = around.kernel(isa, scalar, "sum_window", "x", "y")
     if is_non_overlapping(window):
-        return Steps((NonOverlappingSum(k, window, around.epilogue, around.operands, around.before).write(),))
+        return Steps((NonOverlappingSum(k, window, around.epilogue, around.operands, around.prologue).write(),))
     kernel = _plane_kernel(k, _forward(window), SumReduction("x", (window.rows.size, window.columns.size)), around)
     return Steps((kernel.write("y", window.channels),))
 
@@ -114,23 +114,25 @@ def sum_grad(isa: Isa, scalar: str, window: Window, around: Fused = ALONE) -> St
         )
     k = around.kernel(isa, scalar, "sum_window_dx", "dy", "dx")
     if is_non_overlapping(window):
-        return Steps((NonOverlappingSumGrad(k, window, around.epilogue, around.operands, around.before).write(),))
-    fold = SumReduction("dy", (window.rows.out, window.columns.out))
-    return Steps((_plane_kernel(k, _gradient(window), fold, around, descending=True).write("dx", window.channels),))
+        return Steps((NonOverlappingSumGrad(k, window, around.epilogue, around.operands, around.prologue).write(),))
+    reduction = SumReduction("dy", (window.rows.out, window.columns.out))
+    return Steps(
+        (_plane_kernel(k, _gradient(window), reduction, around, descending=True).write("dx", window.channels),)
+    )
 
 
 def _plane_kernel(
-    k: Kernel, c: Correlation, fold: TapReduction, around: Fused, *, descending: bool = False, scratch: int = 0
+    k: Kernel, c: Correlation, reduction: TapReduction, around: Fused, *, descending: bool = False, scratch: int = 0
 ) -> DepthwiseKernel:
     return DepthwiseKernel(
         k,
         c,
-        fold,
+        reduction,
         descending=descending,
         scratch=scratch,
         epilogue=around.epilogue,
         operands=around.operands,
-        before=around.before,
+        prologue=around.prologue,
     )
 
 
@@ -209,7 +211,7 @@ class MaxIndexReduction:
 
 
 class MaxGradReduction:
-    """The gradients of the windows whose first maximum is here."""
+    """The gradients of the windows whose first maximum is at this pixel."""
 
     def __init__(self, window: Window, index: DepthwiseKernel) -> None:
         self.window, self.index = window, index
@@ -218,7 +220,7 @@ class MaxGradReduction:
         self.k, self.chosen = k, scratch
         if "dy" in k.pointers:
             self.read_from(_plane(k, "dy", plane, self.window.rows.out, self.window.columns.out))
-        self.index.fold.begin(k, plane, scratch)
+        self.index.reduction.begin(k, plane, scratch)
         self.index.plane(scratch, 0)
 
     def read_from(self, plane: Val) -> None:
@@ -244,7 +246,7 @@ class SumReduction:
         self.source, self.shape = source, shape
 
     def begin(self, k: Kernel, plane: Val, scratch: Val) -> None:
-        if self.source in k.pointers:  # else it is computed
+        if self.source in k.pointers:  # otherwise a prologue computes it
             self.read_from(_plane(k, self.source, plane, *self.shape))
 
     def read_from(self, plane: Val) -> None:

@@ -1,8 +1,8 @@
 """Maxima of sliding windows: along columns first, a vector of pixels at a time, then along the line of maxima.
 
-A maximum needs no order, so a window of kh · kw taps takes kh + kw of them instead.  Beside the line lies -inf, which
-stands for taps outside the image: no lane needs a mask.  Where channels lie in blocks, a line has a whole block's
-elements for each pixel.
+A maximum needs no order, so a window of kh · kw taps reads only kh + kw of them.  The line has -inf on both sides, for
+taps outside the image, so no lane needs a mask.  With blocks of channels, a line has a whole block's elements for each
+pixel.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TOGETHER = 4  # vectors whose maxima are independent of each other
 class MaxKernel:
     """Writes the kernel of one window; a work item is a plane, or a block of planes.
 
-    Buffers x, or what that is computed of, y, and the operands of the epilogue.  `block` is the channels that lie
-    together, of each pixel: one, or those of a block, which has nothing before or behind it.
+    Buffers x or the prologue's inputs, y, and the operands of the epilogue.  `block` is the number of adjacent channels
+    of each pixel: one, or those of a block, which has no elements before or behind it.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class MaxKernel:
         window: Window,
         epilogue: ConvolutionEpilogue | None = None,
         operands: Sequence[str] = (),
-        before: Prologue | None = None,
+        prologue: Prologue | None = None,
         block: int = 1,
     ) -> None:
-        self.k, self.window, self.epilogue, self.before, self.block = k, window, epilogue, before, block
+        self.k, self.window, self.epilogue, self.prologue, self.block = k, window, epilogue, prologue, block
         self.operands = tuple(k.pointers[name] for name in operands)
         columns = window.columns
         self.low, self.size, self.out = (n * block for n in (columns.low, columns.size, columns.out))
@@ -61,22 +61,24 @@ class MaxKernel:
         self.first = int(bool(taps) and all(taps))  # taps that every row has
         self.table = row_table(k, taps)
         size = round_up(self.pitch, k.lanes) * k.element
-        bands = None if self.before is None else RowPanels(k, taps, (rows.size, columns.size), self.before, size)
+        row_panels = (
+            None if self.prologue is None else RowPanels(k, taps, (rows.size, columns.size), self.prologue, size)
+        )
         with f.loop("clear", 0, round_up(self.pitch, k.lanes), k.lanes) as at:
             f.store(self._nothing(), f.gep(f["scratch"], at.index, k.scalar))
         with f.loop("plane", f["lo"], f["hi"]) as plane:
             _, self.channel = split(f, plane.index, w.channels)
             self.offset = f.mul(plane.index, rows.out * self.out)
-            if bands is None:
+            if row_panels is None:
                 at = f.mul(plane.index, rows.size * self.size)
                 self._rows(f.gep(k.pointers["x"], at, k.scalar), (0, rows.out))
             else:
-                bands.write(plane.index, self.channel, self._rows)
+                row_panels.write(plane.index, self.channel, self._rows)
         planes = w.channels // self.block if rows.out * self.out else 0
-        return k.finish(["y"], Count(0, planes), size if bands is None else bands.end)
+        return k.finish(["y"], Count(0, planes), size if row_panels is None else row_panels.end)
 
     def _rows(self, source: Val, span: tuple[Operand, Operand]) -> None:
-        """Some rows of results of the plane that begins at the source."""
+        """Write some rows of results of the plane that begins at the source."""
         k, f = self.k, self.k.f
         with f.loop("row", *span) as row:
             entry = f.gep(self.table, f.mul(row.index, 3), "i64")
@@ -90,7 +92,7 @@ class MaxKernel:
     # ---- along columns
 
     def _down(self, source: Val, count: Val) -> None:
-        """The line of maxima of `count` rows, the first of which is at the source."""
+        """Write the line of maxima of `count` rows, the first of which is at the source."""
         k, f, size = self.k, self.k.f, self.size
         group = TOGETHER * k.lanes
         whole = size - size % group
@@ -100,7 +102,7 @@ class MaxKernel:
             self._group(source, count, whole, size - whole)
 
     def _group(self, source: Val, count: Val, start: Operand, pixels: int) -> None:
-        """A few pixels of the line."""
+        """Write a few pixels of the line."""
         k, f, rows = self.k, self.k.f, self.window.rows
         places = range(0, pixels, k.lanes)
         begin = f.gep(source, start, k.scalar)
@@ -108,8 +110,8 @@ class MaxKernel:
         with f.loop("kh", self.first, count, carry=found) as kh:
             step = rows.dilation * self.size
             here = f.gep(begin, product(f, kh.index, step), k.scalar)
-            if self.block > 1:  # lines are longer than pages, so that nothing else asks for the next ones in time
-                self._ask(here, places)
+            if self.block > 1:  # lines are longer than pages, so the hardware does not prefetch the next one
+                self._prefetch(here, places)
             kh.next(
                 *[
                     f.minmax("maximum", old, self._pixels(here, at, pixels))
@@ -120,16 +122,16 @@ class MaxKernel:
         for at, value in zip(places, kh.results, strict=True):
             f.store(value, f.gep(to, at, k.scalar))
 
-    def _ask(self, source: Val, places: Sequence[int]) -> None:
-        """Prefetch what the next row of windows has where this one has the source."""
+    def _prefetch(self, source: Val, places: Sequence[int]) -> None:
+        """Prefetch the inputs of the next row of windows for places of this row."""
         k, f = self.k, self.k.f
-        ahead = f.gep(source, self.window.rows.stride * self.size, k.scalar)
+        next_row = f.gep(source, self.window.rows.stride * self.size, k.scalar)
         for at in places:
             if at * k.element % 64 == 0:
-                f.prefetch(f.gep(ahead, at, k.scalar))
+                f.prefetch(f.gep(next_row, at, k.scalar))
 
     def _pixels(self, source: Val, at: int, pixels: int) -> Val:
-        """The vector at a place of the given number of pixels, -inf behind the last one."""
+        """The vector of the given number of pixels at a place, with -inf behind the last one."""
         k, f = self.k, self.k.f
         place = f.gep(source, at, k.scalar)
         if at + k.lanes <= pixels:
@@ -140,7 +142,7 @@ class MaxKernel:
     # ---- along the line
 
     def _across(self, offset: Val) -> None:
-        """A row of results of the line, which begins at an element of y."""
+        """Write a row of results from the line, at an element of y."""
         k, f, out = self.k, self.k.f, self.out
         whole = out - out % k.lanes
         with f.loop("out", 0, whole, k.lanes) as at:
@@ -169,7 +171,7 @@ class MaxKernel:
         return taps[0]
 
     def _tap(self, f: Function, pointer: Val) -> Val:
-        """One tap of a vector of windows, which lie a stride apart in the line."""
+        """One tap of a vector of windows, which are a stride apart in the line."""
         k, stride = self.k, self.window.columns.stride
         if stride == 1 or self.block > 1:
             return f.load(pointer, k.vector)

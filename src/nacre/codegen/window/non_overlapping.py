@@ -1,7 +1,7 @@
 """Windows that do not overlap, and their gradients: each element is read once, and its gradient written once.
 
-No element is in two windows.  So the kernels that compute elements need no scratch memory, and gradients need no sums:
-an element's gradient is its window's, plus 0, or that if it is the window's first maximum.
+No element is in two windows.  So computed operands need no scratch memory, and gradients need no sums: an element's
+gradient is its window's plus 0, for a maximum only if the element is the window's first maximum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_ROWS = 4  # of a window
 
 
 def is_non_overlapping(w: Window) -> bool:
-    """Whether this kernel serves a window: one or two columns, few rows, without gaps, margins or spread taps."""
+    """Whether this kernel computes a window: one or two columns, few rows, no gaps, padding or dilation."""
     axes = w.rows, w.columns
     return (
         w.columns.kernel <= 2
@@ -30,7 +30,7 @@ def is_non_overlapping(w: Window) -> bool:
 
 
 class NonOverlappingKernel:
-    """What the kernels of one window have in common; a work item is a plane."""
+    """The common parts of the kernels of one window; a work item is a plane."""
 
     def __init__(
         self,
@@ -38,15 +38,15 @@ class NonOverlappingKernel:
         window: Window,
         epilogue: ConvolutionEpilogue | None,
         operands: Sequence[str],
-        before: Prologue | None,
+        prologue: Prologue | None,
     ) -> None:
-        self.k, self.window, self.epilogue, self.before = k, window, epilogue, before
+        self.k, self.window, self.epilogue, self.prologue = k, window, epilogue, prologue
         self.operands = tuple(k.pointers[name] for name in operands)
         self.across = window.columns.kernel
         self.channel: Operand = 0
 
     def _present(self, pixels: int, part: int = 0) -> Val | None:
-        """The lanes of a vector that the given number of pixels reach; None for all."""
+        """The lanes of the given number of pixels in a vector; None for all."""
         left = min(self.k.lanes, max(0, pixels - part * self.k.lanes))
         return lane_set(self.k.f, self.k.lanes, range(left))
 
@@ -66,7 +66,7 @@ class NonOverlappingKernel:
 
 
 class NonOverlappingForward(NonOverlappingKernel, ABC):
-    """Writes the kernel of windows' values; buffers x (or what it is computed of), y."""
+    """Writes the kernel of windows' values; buffers x or the prologue's inputs, and y."""
 
     @abstractmethod
     def _value(self, rows: Sequence[list[Val]]) -> Val:
@@ -76,7 +76,7 @@ class NonOverlappingForward(NonOverlappingKernel, ABC):
         """Write the kernel."""
         k, w, f = self.k, self.window, self.k.f
         rows, columns = w.rows, w.columns
-        self.read = tuple(k.pointers[name] for name in self.before.names) if self.before is not None else ()
+        self.read = tuple(k.pointers[name] for name in self.prologue.names) if self.prologue is not None else ()
         whole = columns.out - columns.out % k.lanes
         with f.loop("plane", f["lo"], f["hi"]) as plane:
             _, self.channel = split(f, plane.index, w.channels)
@@ -91,7 +91,7 @@ class NonOverlappingForward(NonOverlappingKernel, ABC):
         return k.finish(["y"], Count(0, w.channels if rows.out * columns.out else 0))
 
     def _windows(self, source: Val, target: Val, count: int) -> None:
-        """A vector of windows, `count` of them, which begin at an element of x, to an element of y."""
+        """Write `count` windows, which begin at an element of x, to an element of y."""
         k, f, columns = self.k, self.k.f, self.window.columns
         lines = [f.add(source, kh * columns.size) for kh in range(self.window.rows.kernel)]
         rows = [
@@ -103,9 +103,9 @@ class NonOverlappingForward(NonOverlappingKernel, ABC):
     def _pixels(self, offset: Val, mask: Val | None) -> Val:
         """A vector of x."""
         k, f = self.k, self.k.f
-        if self.before is None:
+        if self.prologue is None:
             return masked_load(k, f, f.gep(k.pointers["x"], offset, k.scalar), mask)
-        return self.before.compute(f, Place(f.i64(self.channel), offset, mask, self.read), k.lanes)
+        return self.prologue.compute(f, Place(f.i64(self.channel), offset, mask, self.read), k.lanes)
 
 
 class NonOverlappingMax(NonOverlappingForward):
@@ -125,31 +125,31 @@ class NonOverlappingSum(NonOverlappingForward):
 
 
 class NonOverlappingGrad(NonOverlappingKernel, ABC):
-    """Writes the kernel of gradients; buffers dy (or what it is computed of), dx."""
+    """Writes the kernel of gradients; buffers dy or the prologue's inputs, and dx."""
 
     @abstractmethod
     def _spread(self, g: Val, lines: Sequence[Val], pixels: int) -> list[Val]:
-        """The gradients of the taps of a vector of windows, of their own and where their rows of pixels begin."""
+        """The gradients of the taps of a vector of windows, from their own and the starts of their rows of pixels."""
 
     def write(self) -> Step:
         """Write the kernel."""
         k, w, f = self.k, self.window, self.k.f
         rows, columns = w.rows, w.columns
         read = [((0, row),) for row in range(rows.out)]
-        bands = None if self.before is None else RowPanels(k, read, (rows.out, columns.out), self.before, 0)
+        row_panels = None if self.prologue is None else RowPanels(k, read, (rows.out, columns.out), self.prologue, 0)
         with f.loop("plane", f["lo"], f["hi"]) as plane:
             _, self.channel = split(f, plane.index, w.channels)
             self.start = f.mul(plane.index, rows.size * columns.size)
-            if bands is None:
+            if row_panels is None:
                 at = f.mul(plane.index, rows.out * columns.out)
                 self._rows(f.gep(k.pointers["dy"], at, k.scalar), (0, rows.out))
             else:
-                bands.write(plane.index, self.channel, self._rows)
+                row_panels.write(plane.index, self.channel, self._rows)
             self._rest(rows.out * rows.kernel * columns.size, rows.size * columns.size)
-        return k.finish(["dx"], Count(0, w.channels), 0 if bands is None else bands.end)
+        return k.finish(["dx"], Count(0, w.channels), 0 if row_panels is None else row_panels.end)
 
     def _rows(self, source: Val, span: tuple[Operand, Operand]) -> None:
-        """Some rows of windows, whose gradients lie in the plane that begins at the source."""
+        """Write some rows of windows, whose gradients are in the plane that begins at the source."""
         k, f, (rows, columns) = self.k, self.k.f, (self.window.rows, self.window.columns)
         whole = columns.out - columns.out % k.lanes
         with f.loop("row", *span) as row:
@@ -169,7 +169,7 @@ class NonOverlappingGrad(NonOverlappingKernel, ABC):
                 )
 
     def _windows(self, gradients: Val, offset: Val, count: int, pixels: int) -> None:
-        """A vector of `count` windows with `pixels` pixels in each row, from an offset in x."""
+        """Write `count` windows with `pixels` pixels in each row, from an offset in x."""
         k, f, zero = self.k, self.k.f, self.k.f.zero(self.k.vector)
         given = self._present(count)
         g = f.load(gradients, k.vector) if given is None else f.masked_load(gradients, given, k.vector, zero)
@@ -183,7 +183,7 @@ class NonOverlappingGrad(NonOverlappingKernel, ABC):
                     self._store("dx", value, f.add(line, i * k.lanes), self._present(pixels, i))
 
     def _rest(self, first: int, end: int) -> None:
-        """The elements below all windows, from one on: they have no gradient."""
+        """Write the elements below all windows, from one on: their gradients are zero."""
         k, f, zero = self.k, self.k.f, self.k.f.zero(self.k.vector)
         whole = (end - first) // k.lanes * k.lanes
         if whole:
@@ -218,7 +218,7 @@ class NonOverlappingMaxGrad(NonOverlappingGrad):
         ]
 
     def _first(self, taps: Sequence[Val]) -> list[Val | None]:
-        """For each tap where it is the first NaN, or the first that none exceeds; None for everywhere."""
+        """For each tap, where it is the first NaN, or the first maximum; None for everywhere."""
         f, best = self.k.f, taps[0]
         better: list[Val | None] = [None]
         for tap in taps[1:]:

@@ -1,6 +1,6 @@
-"""Pointwise work on a window's operand: computed a band of rows at a time, into scratch memory that stays in cache.
+"""Prologues: pointwise work on a window's operand, one row panel at a time, into scratch memory that stays in cache.
 
-Each element is computed once, except the few rows that windows of two bands share.
+Each element is computed once, except the few rows that windows of two row panels share.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from nacre.codegen.convolution.sequence import Kernel, Place, ceil_div, product,
 from nacre.kernel.order_convolution import Taps
 from nacre.native.text import Function, Operand, Val
 
-BAND_BYTES = 24 << 10  # of computed rows: they stay in the nearest cache
-LEAST_ROWS = 8  # of results in a band, so that few rows are computed twice
+ROW_PANEL_BYTES = 24 << 10  # of computed rows: they stay in the L1 cache
+LEAST_ROWS = 8  # of results in a row panel, so that few rows are computed twice
 
 
 @dataclass(frozen=True)
 class Prologue:
-    """How a vector of what a window reads is computed, and the names of the buffers that this reads."""
+    """How a vector of a window's operand is computed, and the names of the input buffers."""
 
     compute: Callable[[Function, Place, int], Val]
     names: tuple[str, ...]
 
 
 class RowPanels:
-    """The rows of results in bands, and for each band the rows that its windows read.
+    """The row panels of results, and for each the rows that its windows read.
 
     `rows` are the taps of each row of results in planes of `shape`; the scratch memory begins `at` bytes from the
     kernel's.
     """
 
-    def __init__(self, k: Kernel, rows: Sequence[Taps], shape: tuple[int, int], before: Prologue, at: int) -> None:
-        self.k, self.rows, self.shape, self.before = k, rows, shape, before
-        self.operands = tuple(k.pointers[name] for name in before.names)
+    def __init__(self, k: Kernel, rows: Sequence[Taps], shape: tuple[int, int], prologue: Prologue, at: int) -> None:
+        self.k, self.rows, self.shape, self.prologue = k, rows, shape, prologue
+        self.operands = tuple(k.pointers[name] for name in prologue.names)
         self.at = round_up(at, 64)
         self.height = max(1, len(rows))
-        while self.height > LEAST_ROWS and self._room() > BAND_BYTES:
+        while self.height > LEAST_ROWS and self._room() > ROW_PANEL_BYTES:
             self.height = max(LEAST_ROWS, self.height // 2)
         self.end = self.at + self._room()
 
     def _spans(self) -> list[tuple[int, int]]:
-        """The rows that each band reads: the first, and that behind the last."""
+        """The rows that each row panel reads: the first, and the one behind the last."""
         found: list[tuple[int, int]] = []
         for start in range(0, len(self.rows), self.height):
             read = [i for taps in self.rows[start : start + self.height] for _, i in taps]
@@ -49,22 +49,22 @@ class RowPanels:
         return found
 
     def _room(self) -> int:
-        """Bytes of the largest band, with room for whole vectors."""
+        """Bytes of the largest row panel, with room for whole vectors."""
         most = max((end - first for first, end in self._spans()), default=0)
         return (round_up(most * self.shape[1], self.k.lanes) + self.k.lanes) * self.k.element
 
     def write(self, plane: Val, channel: Operand, body: Callable[[Val, tuple[Operand, Operand]], None]) -> None:
-        """For each band compute what it reads; the body takes where the plane would begin, and the band's rows."""
+        """For each row panel, compute its operand; the body gets the plane's address and the row panel's rows."""
         k, f, height, width = self.k, self.k.f, *self.shape
         table = k.table(f"band_rows_{len(k.module.globals)}", [v for span in self._spans() for v in span])
-        with f.loop("band", 0, ceil_div(len(self.rows), self.height)) as band:
-            entry = f.gep(table, f.mul(band.index, 2), "i64")
+        with f.loop("band", 0, ceil_div(len(self.rows), self.height)) as row_panel:
+            entry = f.gep(table, f.mul(row_panel.index, 2), "i64")
             first, last = f.load(entry, "i64"), f.load(f.gep(entry, 1, "i64"), "i64")
             skipped = f.mul(first, width)
             start = total(f, product(f, plane, height * width), skipped)
             room = f.gep(f["scratch"], self.at)
             self._compute(room, f.i64(start), f.i64(channel), f.mul(f.sub(last, first), width))
-            begin = f.mul(band.index, self.height)
+            begin = f.mul(row_panel.index, self.height)
             rows = begin, f.smin(f.add(begin, self.height), len(self.rows))
             body(f.gep(room, f.sub(f.i64(0), skipped), k.scalar), rows)
 
@@ -74,9 +74,9 @@ class RowPanels:
         whole = f.and_(count, -k.lanes)
 
         def vector(at: Val, mask: Val | None) -> None:
-            """Compute a vector, or the lanes of a mask; what is in the others is not read."""
+            """Compute a vector, or the lanes of a mask; other lanes are not read."""
             place = Place(channel, f.add(start, at), mask, self.operands)
-            f.store(self.before.compute(f, place, k.lanes), f.gep(room, at, k.scalar))
+            f.store(self.prologue.compute(f, place, k.lanes), f.gep(room, at, k.scalar))
 
         with f.loop("near", 0, whole, k.lanes) as at:
             vector(at.index, None)
