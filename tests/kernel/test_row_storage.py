@@ -7,9 +7,9 @@ import pytest
 
 from codegen.run_loops import check, numbers
 from nacre.base.dtypes import float32
-from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Alloc, Kernel, statements
 from nacre.kernel.check import verify
+from nacre.kernel.interpret import run
 from nacre.kernel.row_storage import kept_in_results
 from nacre.kernel.schedule import default
 from nacre.kernel.text import parse

@@ -7,7 +7,7 @@ import pytest
 
 from kernel.sample import softmax
 from nacre.base.errors import GraphError
-from nacre.codegen.loops import oracle
+from nacre.kernel import interpret
 from nacre.kernel.ast import Kernel
 from nacre.kernel.check import verify
 from nacre.kernel.schedule import Schedule, apply, default
@@ -34,7 +34,7 @@ def test_steps() -> None:
     assert heads(kernel) == ["parallel for j in M:", "for i_block in 3 unroll 3:", "vector for i in 4:"]
     assert "y[(i_block * 4) + i, j] = x[(i_block * 4) + i, j]" in show(kernel)
     x = np.arange(60, dtype=np.float32).reshape(12, 5)
-    (found,) = oracle.run(kernel, [x], {"M": 5})
+    (found,) = interpret.run(kernel, [x], {"M": 5})
     assert np.array_equal(found, x)
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from codegen.run_vecmath import kernel_text
+from codegen.run_operation import kernel_text
 from nacre.base.dtypes import (
     ALL,
     DType,
@@ -19,8 +19,8 @@ from nacre.base.dtypes import (
     uint64,
 )
 from nacre.codegen.isa import BY_NAME
-from nacre.codegen.vecmath import INTEGER, REAL, REAL_TEST, SIGN_BIT
 from nacre.kernel.ast import OPERATIONS
+from nacre.kernel.elementary import INTEGER, REAL, REAL_TEST, SIGN_BIT
 from nacre.native.engine import cross_target, emit_assembly
 
 CALL = re.compile(r"^\s+(?:callq?|bl|blr)\s.*$", re.MULTILINE)
