@@ -13,8 +13,8 @@ import pytest
 from nacre.base.dims import evaluate
 from nacre.base.dtypes import DType
 from nacre.base.errors import DeviceError
-from nacre.codegen.loops import oracle
 from nacre.codegen.loops.kernel import Generated, generate
+from nacre.kernel import interpret
 from nacre.kernel.ast import Kernel
 from nacre.native import engine
 from nacre.native.isa import BY_NAME
@@ -91,7 +91,7 @@ def check(
 ) -> list[np.ndarray]:
     """Compiled code on every instruction set, whole and in chunks, equals the interpreter."""
     sizes = sizes or {}
-    expected = oracle.run(kernel, inputs, sizes)
+    expected = interpret.run(kernel, inputs, sizes)
     for isa in ISAS:
         for split in ((), cuts) if cuts else ((),):
             found = execute(kernel, isa, inputs, sizes, split, streams=streams)

@@ -12,8 +12,8 @@ from kernel.marks import marked
 from kernel.sample import Chance
 from nacre.base.dims import Dim, evaluate
 from nacre.base.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
-from nacre.codegen import vecmath
 from nacre.codegen.loops.kernel import generate
+from nacre.kernel import elementary
 from nacre.kernel.ast import (
     OPERATIONS,
     Accumulate,
@@ -85,7 +85,7 @@ OPERATIONS_HERE = (
     "exp",
 )
 HERE = (bool_, uint8, int32, int64, bfloat16, float32, float64)
-PAIRS = [(op, d) for op in OPERATIONS_HERE for d in HERE if vecmath.supports(op, d)]
+PAIRS = [(op, d) for op in OPERATIONS_HERE for d in HERE if elementary.supports(op, d)]
 
 
 @pytest.mark.parametrize(("op", "dtype"), PAIRS, ids=str)

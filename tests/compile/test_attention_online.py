@@ -12,10 +12,10 @@ from compile.test_attend import ISAS, Sizes, both, chosen, equations, normal
 import nacre as nc
 from nacre import nn
 from nacre.base.dtypes import float32
-from nacre.codegen.loops.oracle import operate
 from nacre.compile.pipeline import compile_graph
 from nacre.interpret.evaluate import to_numpy
 from nacre.interpret.stage import stage
+from nacre.kernel.interpret import operate
 from nacre.kernel.order_attention import KEYS, forward
 from nacre.native.engine import host_target
 from nacre.native.pool import pool

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 
 import nacre as nc
 from compile.programs import NEAR_PRODUCTS, Program, programs
-from nacre.codegen.loops import oracle
 from nacre.compile.pipeline import Compiled, compile_graph
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.interpret.stage import stage
 from nacre.ir.graph import Graph
+from nacre.kernel import interpret
 from nacre.native.pool import pool
 from nacre.ops import dot
 from nacre.runtime.plan import Pointer
@@ -109,7 +109,7 @@ class Memory:
             assert kernel is not None
             pointers = [s for s in launch.slots if isinstance(s, Pointer)]
             inputs = [self.view(p, b) for p, b in zip(pointers, kernel.inputs, strict=False)]
-            results = oracle.run(kernel, [np.array(x) for x in inputs], {})
+            results = interpret.run(kernel, [np.array(x) for x in inputs], {})
             for p, b, y in zip(pointers[-len(kernel.outputs) :], kernel.outputs, results, strict=True):
                 self.view(p, b)[...] = y
         found: list[bytes] = []

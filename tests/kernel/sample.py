@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nacre.base.dims import Dim, Size
 from nacre.base.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
-from nacre.codegen import vecmath
+from nacre.kernel import elementary
 from nacre.kernel.ast import (
     OPERATIONS,
     Accumulate,
@@ -154,7 +154,7 @@ class Chance:
             other = self.dtype()
             op = self.random.choice(("eq", "ne", "lt", "le", "gt", "ge"))
             return apply(op, self.value(other, depth - 1), self.value(other, depth - 1))
-        op = self.random.choice([op for op in CHEAP if vecmath.supports(op, dtype)])
+        op = self.random.choice([op for op in CHEAP if elementary.supports(op, dtype)])
         return Apply(op, tuple(self.value(dtype, depth - 1) for _ in range(OPERATIONS[op][0])), dtype)
 
     def kernel(self) -> Kernel:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from nacre.base.dims import Dim, Size, evaluate
 from nacre.base.dtypes import int64
-from nacre.codegen.loops.oracle import operate
 from nacre.kernel.affine import Affine, Scope, affine, offset
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, Extent, Index, Local, const, index_add, index_mul
+from nacre.kernel.interpret import operate
 
 S = Dim.symbol("S", 1)
 EXTENTS: dict[str, Size] = {"i": 5, "j": 8, "k": S}

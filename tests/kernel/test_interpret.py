@@ -8,8 +8,8 @@ import pytest
 from kernel.marks import marked
 from kernel.sample import softmax
 from nacre.base.errors import ArgumentError, GraphError
-from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Kernel
+from nacre.kernel.interpret import run
 from nacre.kernel.order import tree
 from nacre.kernel.text import parse
 

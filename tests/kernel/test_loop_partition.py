@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codegen.run_loops import canonical, check, numbers
 from nacre.base.dims import Dim
 from nacre.base.dtypes import float32
-from nacre.codegen.loops import oracle
+from nacre.kernel import interpret
 from nacre.kernel.ast import Apply, Buffer, Const, Expr, For, If, Index, Kernel, Load, Store, apply, const, statements
 from nacre.kernel.loop_partition import MOST, long_lanes, partition_loops
 from nacre.kernel.verify import verify
@@ -56,7 +56,7 @@ def test_padding(before: int, after: int) -> None:
     cases = partition_loops(kernel)
     verify(cases)
     x = numbers((8, 40), float32)
-    (expected,) = oracle.run(kernel, [x], {})
+    (expected,) = interpret.run(kernel, [x], {})
     (found,) = check(cases, [x], cuts=(1, 3, 8))
     assert (canonical(expected) == canonical(found)).all()
     left = {
@@ -84,7 +84,7 @@ def test_any_comparison_of_an_index(chosen: list[tuple[str, bool, bool, int]], r
     kernel = nest(rows, columns, (rows, columns), value)
     cases = partition_loops(kernel)
     x = numbers((rows, columns), float32)
-    (expected,) = oracle.run(kernel, [x], {})
+    (expected,) = interpret.run(kernel, [x], {})
     (found,) = check(cases, [x], cuts=(2, 5))
     assert (canonical(expected) == canonical(found)).all()
 
@@ -124,6 +124,6 @@ def test_lanes_of_a_stack() -> None:
         (outer,) = made.body
         assert isinstance(outer, For) and outer.vector and outer.index == "i"
         x = numbers((50, 2), float32)
-        (expected,) = oracle.run(kernel, [x], {})
+        (expected,) = interpret.run(kernel, [x], {})
         assert (canonical(expected) == canonical(check(made, [x], cuts=(1,))[0])).all()
     assert any(isinstance(s, If) for s in statements(partition_loops(kernel).body))

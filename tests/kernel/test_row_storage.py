@@ -8,8 +8,8 @@ import pytest
 from codegen.run_loops import check, numbers
 from kernel.marks import marked
 from nacre.base.dtypes import float32
-from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Alloc, Kernel, statements
+from nacre.kernel.interpret import run
 from nacre.kernel.row_storage import kept_in_results
 from nacre.kernel.text import parse
 from nacre.kernel.verify import verify

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.kernel import softfloat
-from nacre.kernel.softfloat import Arrays
 
 singles = st.floats(width=32)
 doubles = st.floats(width=64)
@@ -122,8 +121,3 @@ def test_fma_broadcasts_and_keeps_shape() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert softfloat.fma(x, np.float32(2), x[0]).tolist() == (x * 2 + x[0]).tolist()
     assert softfloat.fma(np.zeros((0, 3)), 1.0, np.zeros(3)).shape == (0, 3)
-
-
-def test_constants_may_be_unsigned_bit_patterns() -> None:
-    assert Arrays().const("i32", 0xFFFFFFFF).array == -1
-    assert Arrays().const("i8", 200).array == -56

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from codegen.run_loops import ISAS, canonical, execute, numbers
 from kernel.marks import marked
 from nacre.base.dtypes import DType, float32, float64, int32
-from nacre.codegen.loops.oracle import run
 from nacre.kernel.ast import Kernel
+from nacre.kernel.interpret import run
 from nacre.kernel.split import split
 from nacre.kernel.text import parse
 from nacre.kernel.verify import verify

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nacre.base.dtypes import FLOATS, INTEGERS, DType, dtype_named, float32, int32
-from nacre.codegen.loops.oracle import operate
 from nacre.kernel import order_attention, order_convolution, order_window, order_winograd
+from nacre.kernel.interpret import operate
 from nacre.ops import attention, convolution, dot, pointwise, view, window, winograd
 from ops import references as ref
 from ops import samples

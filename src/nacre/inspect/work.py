@@ -16,7 +16,6 @@ from math import prod
 from nacre.base.dims import Size, evaluate
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
-from nacre.codegen import vecmath
 from nacre.codegen.loops.operations import CHEAP
 from nacre.compile.pipeline import Compiled, Stage
 from nacre.ir.graph import Equation
@@ -37,10 +36,14 @@ from nacre.kernel.ast import (
     expressions,
     statements,
 )
-from nacre.native.text import Module
+from nacre.kernel.elementary.expansion import expand, steps_within
 from nacre.runtime.plan import Launch, Plan, arena
 
 FREE = frozenset(("cast", "bitcast", "select", "copysign"))  # they move bits
+COUNTED = {
+    **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv", "sqrt", "oeq", "olt", "ole", "ogt", "oge", "une", "uno"), 1),
+    "fma": 2,
+}  # operations that an instruction of a definition counts
 INSTRUCTION = re.compile(r"^  (?:%[\w.]+ = )?[a-z]", re.MULTILINE)
 
 
@@ -234,12 +237,4 @@ def of_operation(op: str, dtype: DType, operands: int) -> int:
     """The float operations in the straight-line definition of an operation; at least one."""
     if op in CHEAP:
         return 2 if op == "fma" else 1
-    module = Module("counted")
-    held = "i16" if dtype.bits == 16 else dtype.llvm
-    f = module.function("f", "void", {f"x{k}": held for k in range(operands)})
-    vecmath.apply(f, op, [f.bitcast(f[f"x{k}"], dtype.llvm) for k in range(operands)], dtype)
-    f.ret()
-    text = module.text()
-    single = len(re.findall(r"= (?:fadd|fsub|fmul|fdiv|fcmp|call .*@llvm\.sqrt\.)", text))
-    fused = len(re.findall(r"= call .*@llvm\.fma\.", text))
-    return max(1, single + 2 * fused)
+    return max(1, sum(COUNTED.get(s.name, 0) for s in steps_within(expand(op, dtype, operands).steps)))

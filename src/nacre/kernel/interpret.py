@@ -1,13 +1,13 @@
 """The slow oracle: a kernel's meaning, element by element, to the bit.
 
 The rounds of the outer parallel loops are done side by side, as lanes of NumPy arrays; everything inside them is
-done in order, a condition by switching lanes off.  Scalar operations are given by the caller (`codegen.loops.oracle`
-has those of compiled code), sums follow `kernel.order`.
+done in order, a condition by switching lanes off.  Scalar operations are those of `kernel.elementary`, evaluated on
+arrays; sums follow `kernel.order`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from nacre.base.conversion import element
 from nacre.base.dims import evaluate
 from nacre.base.dtypes import DType
 from nacre.base.errors import ArgumentError, GraphError
+from nacre.kernel import elementary
 from nacre.kernel.ast import (
     Accumulate,
     Alloc,
@@ -38,22 +39,40 @@ from nacre.kernel.ast import (
     statements,
 )
 from nacre.kernel.dependence import accumulated
+from nacre.kernel.elementary.arrays import Arrays
 from nacre.kernel.order import NO_INDEX, empty, identity, in_any_order, tree
 
 Array = npt.NDArray[Any]
-Operate = Callable[[str, Sequence[Array], DType, DType], Array]  # (operation, operands, their dtype, the result's)
+ARRAYS = Arrays()
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 
 
-def run(kernel: Kernel, inputs: Sequence[Array], sizes: Mapping[str, int], operate: Operate) -> list[Array]:
+def operate(op: str, args: Sequence[Array], source: DType, dtype: DType) -> Array:
+    """An operation of `kernel.ast.OPERATIONS` on arrays, to the bit as compiled code does it.
+
+    Args:
+        args: arrays of one shape; `source` is the dtype of the first (of the second for `select`).
+        dtype: the result's dtype.
+    """
+    lanes = [ARRAYS.operand(a) for a in args]
+    if op == "cast":
+        result = elementary.convert(ARRAYS, lanes[0], source, dtype)
+    elif op == "bitcast":
+        result = elementary.bitcast(ARRAYS, lanes[0], source, dtype)
+    else:
+        result = elementary.apply(ARRAYS, op, lanes, source)
+    return np.asarray(result).view(dtype.numpy)
+
+
+def run(kernel: Kernel, inputs: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
     """The outputs of a kernel for given inputs and values of its symbolic sizes.
 
     Inputs are arrays of the buffers' shapes, whatever their layout; outputs start as zeros.
 
     Raises ArgumentError where inputs do not fit, GraphError where the kernel reads or writes outside a buffer.
     """
-    machine = _Machine(sizes, operate)
+    machine = _Machine(sizes)
     for b, x in zip(kernel.inputs, inputs, strict=True):
         shape = machine.shape(b)
         if x.shape != shape or x.dtype != b.dtype.numpy:
@@ -74,8 +93,8 @@ def run(kernel: Kernel, inputs: Sequence[Array], sizes: Mapping[str, int], opera
 class _Machine:
     """The state of a run.  Values are arrays with one element for each lane."""
 
-    def __init__(self, sizes: Mapping[str, int], operate: Operate) -> None:
-        self.sizes, self.operate = sizes, operate
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
         self.memory: dict[str, Array] = {}
         self.private: dict[str, Array] = {}  # scratch, its first axis the lanes
         self.dtypes: dict[str, DType] = {}
@@ -198,7 +217,7 @@ class _Machine:
 
     def combined(self, op: str, a: Array, b: Array, dtype: DType) -> Array:
         """Two partial results of a reduction combined."""
-        return self.operate(COMBINE[op], [a, b], dtype, dtype)
+        return operate(COMBINE[op], [a, b], dtype, dtype)
 
     def _better(self, op: str, old: Sequence[Array], new: Sequence[Array]) -> Array:
         """Where the later element is chosen: no element yet, a first NaN, or strictly beyond."""
@@ -235,7 +254,7 @@ class _Machine:
             case Apply():
                 args = [self._value(a, done) for a in e.args]
                 source = e.args[1 if e.op == "select" else 0].dtype
-                return self.operate(e.op, args, source, e.dtype)
+                return operate(e.op, args, source, e.dtype)
 
     def load(self, e: Load, done: dict[int, Array]) -> Array:
         """The buffer's elements at the active points; zeros at the others."""

@@ -9,7 +9,8 @@ from nacre.base.dtypes import DType, bfloat16, float16, float32
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
 from nacre.codegen.convolution.sequence import Count, Kernel, Step, Steps
-from nacre.codegen.vecmath import convert
+from nacre.codegen.emitter import LlvmEmitter
+from nacre.kernel.elementary import convert
 from nacre.native.isa import Isa
 from nacre.native.llvm_types import vec
 from nacre.native.text import Operand
@@ -72,7 +73,7 @@ def _convert(isa: Isa, tensor: Tensor, source: DType, target: DType, a: str, b: 
         """Convert `lanes` elements at an index."""
         place = f.gep(k.pointers[a], at, source.memory)
         value = f.load(place, vec(source.memory, lanes))
-        f.store(convert(f, value, source, target), f.gep(k.pointers[b], at, target.memory))
+        f.store(convert(LlvmEmitter(f), value, source, target), f.gep(k.pointers[b], at, target.memory))
 
     with f.loop("row", f["lo"], f["hi"]) as row:
         start = f.mul(row.index, tensor.length)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nacre.base.dtypes import DType
-from nacre.codegen import vecmath
+from nacre.codegen.emitter import LlvmEmitter
+from nacre.kernel import elementary
 from nacre.native.llvm_types import lanes_of, scalar_of, vec
 from nacre.native.text import Function, Val, literal
 
@@ -59,13 +60,14 @@ def operate(f: Function, op: str, args: list[Val], source: DType, dtype: DType) 
     """
     if op == "select":
         return f.select(args[0], args[1], args[2])
+    emitter = LlvmEmitter(f)
     args = [f.bitcast(a, vec(source.llvm, lanes_of(a.ty))) for a in args]
     if op == "cast":
-        result = vecmath.convert(f, args[0], source, dtype)
+        result = elementary.convert(emitter, args[0], source, dtype)
     elif op == "bitcast":
-        result = vecmath.bitcast(f, args[0], source, dtype)
+        result = elementary.bitcast(emitter, args[0], source, dtype)
     else:
-        result = vecmath.apply(f, op, args, source)
+        result = elementary.apply(emitter, op, args, source)
     if scalar_of(result.ty) in ("half", "bfloat"):
         return f.bitcast(result, vec("i16", lanes_of(result.ty)))
     return result

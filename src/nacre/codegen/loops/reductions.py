@@ -8,8 +8,7 @@ from math import nan
 from nacre.base.dtypes import DType, float32, float64, int64
 from nacre.base.records import dataclass
 from nacre.codegen.loops.operations import constant, operate
-from nacre.codegen.vecmath.machine import larger
-from nacre.codegen.vecmath.value import Real
+from nacre.codegen.single_instructions import larger
 from nacre.kernel.order import NO_INDEX, empty, identity, in_any_order
 from nacre.native.llvm_types import bits_of, lanes_of, vec
 from nacre.native.text import Function, Val
@@ -83,9 +82,9 @@ class Reduction:
 
     def _beyond(self, f: Function, a: Val, b: Val) -> Val:
         """The greater (less) of two numbers, zeros by their sign; anything where one is a NaN."""
-        at_once = larger(Real(f, a), Real(f, b), smaller=self.op == "min")
+        at_once = larger(f, a, b, smaller=self.op == "min")
         if at_once is not None:
-            return at_once.v
+            return at_once
         past = "ogt" if self.op == "max" else "olt"
         one = f.select(f.fcmp(past, b, a), b, a)
         other = f.select(f.fcmp(past, a, b), a, b)  # differs from the one only for zeros of both signs, and NaN

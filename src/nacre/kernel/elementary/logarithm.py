@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from nacre.codegen.vecmath.coefficients import (
+from nacre.base.dtypes import DType, float32, float64
+from nacre.kernel.elementary.coefficients import (
     ASINH,
     ATANH,
     ATANH_REST,
@@ -25,9 +26,9 @@ from nacre.codegen.vecmath.coefficients import (
     TWO_THIRDS_HIGH,
     TWO_THIRDS_LOW,
 )
-from nacre.codegen.vecmath.exponential import exp2_near_zero
-from nacre.codegen.vecmath.scaling import nearest_exponent
-from nacre.codegen.vecmath.value import (
+from nacre.kernel.elementary.exponential import exp2_near_zero
+from nacre.kernel.elementary.scaling import nearest_exponent
+from nacre.kernel.elementary.value import (
     FORMATS,
     Real,
     Whole,
@@ -42,25 +43,25 @@ from nacre.codegen.vecmath.value import (
     where,
 )
 
-SMALLEST_NORMAL = {"float": 2.0**-126, "double": 2.0**-1022}
-SUBNORMAL_SHIFT = {"float": 25, "double": 54}
-SQUARE_SWAMPS_ONE = {"float": 2.0**13, "double": 2.0**28}  # x² ± 1 is x² (nearly) above
+SMALLEST_NORMAL = {float32: 2.0**-126, float64: 2.0**-1022}
+SUBNORMAL_SHIFT = {float32: 25, float64: 54}
+SQUARE_SWAMPS_ONE = {float32: 2.0**13, float64: 2.0**28}  # x² ± 1 is x² (nearly) above
 
 
-def as_number(k: Whole, scalar: str) -> Real:
+def as_number(k: Whole, dtype: DType) -> Real:
     """A small integer as a floating-point number."""
-    fmt = FORMATS[scalar]
-    return (k + fmt.magic_bits).as_real(scalar) - fmt.magic
+    fmt = FORMATS[dtype]
+    return (k + fmt.magic_bits).as_real(dtype) - fmt.magic
 
 
 def split(x: Real) -> tuple[Whole, Real]:
     """k and m with x = 2^k m and m in [√½, √2), for finite x > 0, subnormal ones too."""
     fmt = x.format
-    shift = SUBNORMAL_SHIFT[fmt.scalar]
-    small = x < SMALLEST_NORMAL[fmt.scalar]
+    shift = SUBNORMAL_SHIFT[fmt.dtype]
+    small = x < SMALLEST_NORMAL[fmt.dtype]
     bits = where(small, x * 2.0**shift, x).as_whole()
-    k = (bits - fmt.bits_of(0.5**0.5)) >> fmt.fraction
-    m = (bits - (k << fmt.fraction)).as_real(fmt.scalar)
+    k = (bits - fmt.pattern(0.5**0.5)) >> fmt.fraction
+    m = (bits - (k << fmt.fraction)).as_real(fmt.dtype)
     return where(small, k - shift, k), m
 
 
@@ -68,14 +69,14 @@ def log_tail(f: Real) -> Real:
     """f − log(1 + f), accurate relative to f²."""
     s = f / (f + 2.0)
     z, half_square = s * s, f * f * 0.5
-    return half_square - s * fma(z, polynomial(z, ATANH[f.format.scalar]), half_square)
+    return half_square - s * fma(z, polynomial(z, ATANH[f.dtype]), half_square)
 
 
 def log_parts(x: Real) -> tuple[Real, Real, Real]:
     """k, f and f − log(1 + f)."""
     k, m = split(x)
     f = m - 1.0
-    return as_number(k, x.format.scalar), f, log_tail(f)
+    return as_number(k, x.dtype), f, log_tail(f)
 
 
 def with_log_specials(x: Real, y: Real) -> Real:
@@ -87,24 +88,24 @@ def with_log_specials(x: Real, y: Real) -> Real:
 def log(x: Real) -> Real:
     """The natural logarithm; -inf at 0, NaN below."""
     k, f, tail = log_parts(x)
-    scalar = x.format.scalar
-    return with_log_specials(x, fma(k, LN2_HIGH[scalar], fma(k, LN2_LOW[scalar], f - tail)))
+    dtype = x.dtype
+    return with_log_specials(x, fma(k, LN2_HIGH[dtype], fma(k, LN2_LOW[dtype], f - tail)))
 
 
 def log2(x: Real) -> Real:
     """The logarithm to base 2; -inf at 0, NaN below."""
     k, f, tail = log_parts(x)
-    high, low = LOG2E_HIGH[x.format.scalar], LOG2E_LOW[x.format.scalar]
+    high, low = LOG2E_HIGH[x.dtype], LOG2E_LOW[x.dtype]
     return with_log_specials(x, k + fma(f, high, fma(f, low, -(tail * high))))
 
 
 def log10(x: Real) -> Real:
     """The logarithm to base 10; -inf at 0, NaN below."""
     k, f, tail = log_parts(x)
-    scalar = x.format.scalar
-    high, low = LOG10E_HIGH[scalar], LOG10E_LOW[scalar]
-    y = fma(f, high, fma(f, low, fma(k, LOG10_2_LOW[scalar], -(tail * high))))
-    return with_log_specials(x, fma(k, LOG10_2_HIGH[scalar], y))
+    dtype = x.dtype
+    high, low = LOG10E_HIGH[dtype], LOG10E_LOW[dtype]
+    y = fma(f, high, fma(f, low, fma(k, LOG10_2_LOW[dtype], -(tail * high))))
+    return with_log_specials(x, fma(k, LOG10_2_HIGH[dtype], y))
 
 
 def log_of_sum(high: Real, low: Real, doublings: Real | None = None) -> Real:
@@ -114,10 +115,10 @@ def log_of_sum(high: Real, low: Real, doublings: Real | None = None) -> Real:
     scaled = low * power_of_two((k ^ -1) + 1, fmt)
     scaled = where(high < 2.0 ** (fmt.bias // 2), scaled, 0.0)
     f, f_low = two_sum(m - 1.0, scaled)
-    n = as_number(k, fmt.scalar)
+    n = as_number(k, fmt.dtype)
     n = n if doublings is None else n + doublings
     y = f + (f_low - log_tail(f))
-    return fma(n, LN2_HIGH[fmt.scalar], fma(n, LN2_LOW[fmt.scalar], y))
+    return fma(n, LN2_HIGH[fmt.dtype], fma(n, LN2_LOW[fmt.dtype], y))
 
 
 def log1p(x: Real) -> Real:
@@ -137,10 +138,10 @@ def compensated_sqrt(high: Real, low: Real) -> tuple[Real, Real]:
 
 def asinh(x: Real) -> Real:
     """x + x³ P(x²) up to ½; above, log(|x| + √(x² + 1)) in two parts."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     z, size = x * x, abs(x)
-    small = fma(x * z, polynomial(z, ASINH[scalar]), x)
-    large = size > SQUARE_SWAMPS_ONE[scalar]
+    small = fma(x * z, polynomial(z, ASINH[dtype]), x)
+    large = size > SQUARE_SWAMPS_ONE[dtype]
     a = where(large, 1.0, size)
     square, square_low = two_product(a, a)
     high, low = two_sum(square, a.constant(1.0))
@@ -154,7 +155,7 @@ def asinh(x: Real) -> Real:
 
 def acosh(x: Real) -> Real:
     """log(1 + (t + √(t (t + 2)))) with t = x − 1, in two parts."""
-    large = x > SQUARE_SWAMPS_ONE[x.format.scalar]
+    large = x > SQUARE_SWAMPS_ONE[x.dtype]
     t, t_low = two_sum(where(large, 1.0, x), x.constant(-1.0))
     square, square_low = two_product(t, t)
     high, low = two_sum(t + t, square)
@@ -170,7 +171,7 @@ def acosh(x: Real) -> Real:
 def atanh(x: Real) -> Real:
     """x + x³ P(x²) where the logarithm's own series holds; above, ½ log((1 + x) / (1 − x))."""
     size, z = abs(x), x * x
-    small = fma(size * z, polynomial(z, ATANH[x.format.scalar]) * 0.5, size)
+    small = fma(size * z, polynomial(z, ATANH[x.dtype]) * 0.5, size)
     one = x.constant(1.0)
     above, above_low = two_sum(one, size)
     below, below_low = two_sum(one, -size)
@@ -183,7 +184,7 @@ def atanh(x: Real) -> Real:
 
 def log2_in_two(x: Real) -> tuple[Real, Real]:
     """log2(x) for x > 0 as a sum of two numbers, to about 2^-12 ulp of the first."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     k, m = split(x)
     f = m - 1.0
     d, d_low = fast_two_sum(f.constant(2.0), f)
@@ -192,32 +193,32 @@ def log2_in_two(x: Real) -> tuple[Real, Real]:
     z, z_low = two_product(s, s)
     z_low = fma(s + s, s_low, z_low)
     # w = z (2/3 + z Q(z)), so that log(1 + f) = s (2 + w)
-    inner, inner_low = fast_two_sum(f.constant(TWO_THIRDS_HIGH[scalar]), z * polynomial(z, ATANH_REST[scalar]))
-    inner_low = inner_low + TWO_THIRDS_LOW[scalar]
+    inner, inner_low = fast_two_sum(f.constant(TWO_THIRDS_HIGH[dtype]), z * polynomial(z, ATANH_REST[dtype]))
+    inner_low = inner_low + TWO_THIRDS_LOW[dtype]
     w, w_low = two_product(z, inner)
     w_low = w_low + fma(z, inner_low, z_low * inner)
     t, t_low = two_product(s, w)
     t_low = t_low + fma(s, w_low, s_low * w)
     high, low = fast_two_sum(s + s, t)
     low = low + (s_low + s_low + t_low)
-    y, y_low = two_product(high, high.constant(LOG2E_HIGH[scalar]))
-    y_low = y_low + fma(high, LOG2E_LOW[scalar], low * LOG2E_HIGH[scalar])
-    y, rest = two_sum(as_number(k, scalar), y)
+    y, y_low = two_product(high, high.constant(LOG2E_HIGH[dtype]))
+    y_low = y_low + fma(high, LOG2E_LOW[dtype], low * LOG2E_HIGH[dtype])
+    y, rest = two_sum(as_number(k, dtype), y)
     return y, rest + y_low
 
 
-EXP2_BOUND = {"float": 200.0, "double": 1200.0}  # 2^y over- or underflows beyond
+EXP2_BOUND = {float32: 200.0, float64: 1200.0}  # 2^y over- or underflows beyond
 
 
 def power(x: Real, y: Real) -> Real:
     """x^y as C's Annex F has it, by 2^(y log2 |x|) with a logarithm in two parts."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     size = abs(x)
     ordinary = (size > 0.0) & (size < inf)
     high, low = log2_in_two(where(ordinary, size, 1.0))
     p, p_low = two_product(y, high)
     p_low = fma(y, low, p_low)
-    bound = EXP2_BOUND[scalar]
+    bound = EXP2_BOUND[dtype]
     p_low = where(abs(p) < bound, p_low, 0.0)
     p = at_most(at_least(p, -bound), bound)
     k = nearest_exponent(p, 1.0)
@@ -228,9 +229,9 @@ def power(x: Real, y: Real) -> Real:
     limit = where(size.equals(1.0), 1.0, limit)
     magnitude = where(ordinary & (abs(y) < inf), magnitude, limit)
 
-    whole = y.unary("trunc").equals(y)
+    whole = y.unary("ftrunc").equals(y)
     half = y * 0.5
-    odd = whole & ~half.unary("trunc").equals(half) & (abs(y) < inf)
+    odd = whole & ~half.unary("ftrunc").equals(half) & (abs(y) < inf)
     result = where(odd, magnitude.with_sign_of(x), magnitude)
     result = where((x < 0.0) & (size < inf) & ~whole, nan, result)
     result = where(x.is_nan() | y.is_nan(), nan, result)
@@ -239,17 +240,17 @@ def power(x: Real, y: Real) -> Real:
 
 def cbrt(x: Real) -> Real:
     """A cubic, then Halley's iteration on a value scaled by a power of eight."""
-    fmt, scalar = x.format, x.format.scalar
+    fmt, dtype = x.format, x.dtype
     size = abs(x)
     ordinary = (size > 0.0) & (size < inf)
     k, m = split(where(ordinary, size, 1.0))
     third = (((k + 3072) * 43691) >> 17) - 1024  # ⌊k / 3⌋
     j = k - third * 3
     one, two = j.equals(1), j.equals(2)
-    y = polynomial(m * 1.4143, CBRT[scalar]) * 1.4143 ** (-1 / 3)
-    y = y * where(two, y.constant(CBRT4[scalar]), where(one, y.constant(CBRT2[scalar]), 1.0))
+    y = polynomial(m * 1.4143, CBRT[dtype]) * 1.4143 ** (-1 / 3)
+    y = y * where(two, y.constant(CBRT4[dtype]), where(one, y.constant(CBRT2[dtype]), 1.0))
     target = m * where(two, m.constant(4.0), where(one, m.constant(2.0), 1.0))
-    for _ in range(1 if scalar == "float" else 2):
+    for _ in range(1 if dtype is float32 else 2):
         cube = y * y * y
         y = fma(y, (target - cube) / fma(y * y, y + y, target), y)
     y = y * power_of_two(third, fmt)

@@ -4,35 +4,41 @@ from __future__ import annotations
 
 from math import copysign, inf
 
-from nacre.base.dtypes import DType
-from nacre.codegen.vecmath.machine import larger
-from nacre.codegen.vecmath.value import Real, Truth, Whole, at_least, at_most, known, where
-from nacre.native.llvm_types import lanes_of, vec
+from nacre.base.dtypes import DType, float64, int32
+from nacre.kernel.elementary.value import Real, Truth, Whole, at_least, at_most, where
 
 # ---- floating point
 
 
+def extreme(a: Real, b: Real, *, smaller: bool) -> Real | None:
+    """The larger (or smaller) number, NaN where one is; None where no single instruction has it but for NaN."""
+    at_once = a.emitter.extreme(a.v, b.v, a.dtype, smaller=smaller)
+    if at_once is None:
+        return None
+    return where(a.compare("uno", b), a + b, Real(a.emitter, at_once, a.dtype))
+
+
 def minimum(a: Real, b: Real) -> Real:
     """IEEE 754-2019 minimum: NaN wins, −0 is less than +0."""
-    for x, bound in ((a, known(b)), (b, known(a))):
+    for x, bound in ((a, b.emitter.known(b.v)), (b, a.emitter.known(a.v))):
         if bound is not None and (bound or copysign(1.0, bound) > 0.0):
             return at_most(x, bound)
-    beyond = larger(a, b, smaller=True)
+    beyond = extreme(a, b, smaller=True)
     if beyond is not None:
-        return where(a.compare("uno", b), a + b, beyond)
-    zero = (a.as_whole() | b.as_whole()).as_real(a.format.scalar)
+        return beyond
+    zero = (a.as_whole() | b.as_whole()).as_real(a.dtype)
     return where(a.is_nan(), a, where(a.equals(b), zero, where(a < b, a, b)))
 
 
 def maximum(a: Real, b: Real) -> Real:
     """IEEE 754-2019 maximum: NaN wins, +0 is greater than −0."""
-    for x, bound in ((a, known(b)), (b, known(a))):
+    for x, bound in ((a, b.emitter.known(b.v)), (b, a.emitter.known(a.v))):
         if bound is not None:  # a sum with +0 is never −0
             return at_least(x if bound or copysign(1.0, bound) < 0.0 else x + 0.0, bound)
-    beyond = larger(a, b)
+    beyond = extreme(a, b, smaller=False)
     if beyond is not None:
-        return where(a.compare("uno", b), a + b, beyond)
-    zero = (a.as_whole() & b.as_whole()).as_real(a.format.scalar)
+        return beyond
+    zero = (a.as_whole() & b.as_whole()).as_real(a.dtype)
     return where(a.is_nan(), a, where(a.equals(b), zero, where(a > b, a, b)))
 
 
@@ -76,7 +82,7 @@ def integer_maximum(a: Whole, b: Whole, dtype: DType) -> Whole:
 
 def integer_negative(x: Whole, dtype: DType) -> Whole:
     """-x, wrapping."""
-    return Whole(x.b, x.b.sub(x.like(0), x.v))
+    return x.constant(0) - x
 
 
 def integer_abs(x: Whole, dtype: DType) -> Whole:
@@ -86,7 +92,7 @@ def integer_abs(x: Whole, dtype: DType) -> Whole:
 
 def integer_sign(x: Whole, dtype: DType) -> Whole:
     """-1, 0 or 1; only 0 or 1 for unsigned dtypes."""
-    one = Whole(x.b, x.like(1))
+    one = x.constant(1)
     if not dtype.is_signed:
         return where(x.equals(0), x, one)
     return where(x > 0, one, x >> (dtype.bits - 1))
@@ -94,12 +100,11 @@ def integer_sign(x: Whole, dtype: DType) -> Whole:
 
 def truncated_quotient(a: Whole, b: Whole, dtype: DType) -> Whole:
     """a / b toward zero for b ≠ 0 and no overflow; up to 32 bits by float64, exact there."""
-    backend, kind = a.b, "s" if dtype.is_signed else "u"
+    sign = "s" if dtype.is_signed else "u"
     if dtype.bits > 32:
-        return Whole(backend, backend.binary(f"{kind}div", a.v, b.v))
-    x, y = (backend.cast(f"{kind}itofp", v, "double") for v in (a.v, b.v))
-    quotient = backend.cast(f"fpto{kind}i", backend.fdiv(x, y), "i32")
-    return Whole(backend, backend.cast("trunc", quotient, dtype.llvm))
+        return a.with_other(f"{sign}div", b)
+    x, y = (v.to_real(f"{sign}itofp", float64) for v in (a, b))
+    return (x / y).to_whole(f"fpto{sign}i", int32).cast("trunc", dtype)
 
 
 def guarded_division(a: Whole, b: Whole, dtype: DType) -> tuple[Truth, Whole, Whole]:
@@ -108,26 +113,26 @@ def guarded_division(a: Whole, b: Whole, dtype: DType) -> tuple[Truth, Whole, Wh
     unsafe = zero
     if dtype.is_signed:
         unsafe = zero | (a.equals(-(1 << dtype.bits - 1)) & b.equals(-1))
-    divisor = where(unsafe, Whole(b.b, b.like(1)), b)
+    divisor = where(unsafe, b.constant(1), b)
     return zero, divisor, truncated_quotient(a, divisor, dtype)
 
 
 def integer_divide(a: Whole, b: Whole, dtype: DType) -> Whole:
     """Toward zero; x / 0 is 0, and the least integer over −1 wraps to itself."""
     zero, _, quotient = guarded_division(a, b, dtype)
-    return where(zero, Whole(a.b, a.like(0)), quotient)
+    return where(zero, a.constant(0), quotient)
 
 
 def integer_remainder(a: Whole, b: Whole, dtype: DType) -> Whole:
     """With the sign of a; x % 0 is 0, and the least integer over −1 leaves 0."""
     zero, divisor, quotient = guarded_division(a, b, dtype)
-    return where(zero, Whole(a.b, a.like(0)), a - quotient * divisor)
+    return where(zero, a.constant(0), a - quotient * divisor)
 
 
 def shift_left(a: Whole, amount: Whole, dtype: DType) -> Whole:
     """By an amount read as unsigned; 0 where it reaches the width."""
     shifted = a << (amount & (dtype.bits - 1))
-    return where(amount.compare("uge", dtype.bits), Whole(a.b, a.like(0)), shifted)
+    return where(amount.compare("uge", dtype.bits), a.constant(0), shifted)
 
 
 def shift_right(a: Whole, amount: Whole, dtype: DType) -> Whole:
@@ -135,8 +140,8 @@ def shift_right(a: Whole, amount: Whole, dtype: DType) -> Whole:
     last = dtype.bits - 1
     over = amount.compare("uge", dtype.bits)
     if dtype.is_signed:
-        return a >> where(over, Whole(a.b, amount.like(last)), amount)
-    return where(over, Whole(a.b, a.like(0)), a.lshr(amount & last))
+        return a >> where(over, amount.constant(last), amount)
+    return where(over, a.constant(0), a.lshr(amount & last))
 
 
 # ---- sign bits, for every floating-point type
@@ -152,8 +157,3 @@ def change_sign_bit(op: str, args: list[Whole], bits: int) -> Whole:
     if op == "neg":
         return x ^ mask
     return where((x ^ other[0]) < 0, x ^ mask, x) if other else x & (mask - 1)
-
-
-def bits_type(ty: str, bits: int) -> str:
-    """The integer type as wide as a floating-point type."""
-    return vec(f"i{bits}", lanes_of(ty))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from math import inf, nan, pi
 
-from nacre.codegen.vecmath.coefficients import (
+from nacre.base.dtypes import float32, float64, int32
+from nacre.kernel.elementary.coefficients import (
     ASIN,
     ATAN,
     BUCKET,
@@ -23,8 +24,8 @@ from nacre.codegen.vecmath.coefficients import (
     TAN,
     TWO_OVER_PI_ROWS,
 )
-from nacre.codegen.vecmath.exponential import nearest
-from nacre.codegen.vecmath.value import (
+from nacre.kernel.elementary.exponential import nearest
+from nacre.kernel.elementary.value import (
     DOUBLE,
     Real,
     Whole,
@@ -39,7 +40,7 @@ from nacre.codegen.vecmath.value import (
     where,
 )
 
-THREE_PARTS_SUFFICE = {"float": 2.0**17, "double": 2.0**30}
+THREE_PARTS_SUFFICE = {float32: 2.0**17, float64: 2.0**30}
 
 
 def modulo_four(x: Real) -> Real:
@@ -74,7 +75,7 @@ def reduce_huge(x: Real, parts: int) -> tuple[Real, Real, Whole]:
     little = [e1, *(t for pair in small for t in pair), x * g[-1]]
     n = (((big[0] + big[1]) + big[2]) + (little[0] + little[1])).unary("roundeven")
     high, low = sum_in_two([*reversed(little), -n, *reversed(big)], parts - 2)
-    pi_high, pi_low = HALF_PI_HIGH["double"], HALF_PI_MIDDLE["double"]
+    pi_high, pi_low = HALF_PI_HIGH[float64], HALF_PI_MIDDLE[float64]
     r, r_low = two_product(high, high.constant(pi_high))
     r, r_low = fast_two_sum(r, r_low + fma(high, pi_low, low * pi_high))
     return r, r_low, (n + DOUBLE.magic).as_whole()
@@ -84,43 +85,43 @@ def reduce_huge_as(x: Real) -> tuple[Real, Real, Whole]:
     """`reduce_huge` for x of either format."""
     if x.format is DOUBLE:
         return reduce_huge(x, 4)
-    r, _, q = reduce_huge(x.cast("fpext", "double"), 3)
-    high = r.cast("fptrunc", "float")
-    low = (r - high.cast("fpext", "double")).cast("fptrunc", "float")
-    return high, low, q.cast("trunc", "i32")
+    r, _, q = reduce_huge(x.cast("fpext", float64), 3)
+    high = r.cast("fptrunc", float32)
+    low = (r - high.cast("fpext", float64)).cast("fptrunc", float32)
+    return high, low, q.cast("trunc", int32)
 
 
 def reduce(x: Real) -> tuple[Real, Whole]:
     """r, and q (of which the last two bits count)."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     n, q = nearest(x, 2 / pi)
-    r = fma(n, -HALF_PI_HIGH[scalar], x)  # exact
-    r = fma(n, -HALF_PI_LOW[scalar], fma(n, -HALF_PI_MIDDLE[scalar], r))
-    large = abs(x) > THREE_PARTS_SUFFICE[scalar]
+    r = fma(n, -HALF_PI_HIGH[dtype], x)  # exact
+    r = fma(n, -HALF_PI_LOW[dtype], fma(n, -HALF_PI_MIDDLE[dtype], r))
+    large = abs(x) > THREE_PARTS_SUFFICE[dtype]
     r, q = rarely(large, (r, q), lambda: reduce_huge_as(x)[::2])
     return r, q
 
 
 def reduce_in_two(x: Real) -> tuple[Real, Real, Whole]:
     """r in two parts, and q."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     n, q = nearest(x, 2 / pi)
-    product, product_low = two_product(n, n.constant(-HALF_PI_MIDDLE[scalar]))
-    r, low = two_sum(fma(n, -HALF_PI_HIGH[scalar], x), product)
-    low = fma(n, -HALF_PI_LOW[scalar], low + product_low)
-    large = abs(x) > THREE_PARTS_SUFFICE[scalar]
+    product, product_low = two_product(n, n.constant(-HALF_PI_MIDDLE[dtype]))
+    r, low = two_sum(fma(n, -HALF_PI_HIGH[dtype], x), product)
+    low = fma(n, -HALF_PI_LOW[dtype], low + product_low)
+    large = abs(x) > THREE_PARTS_SUFFICE[dtype]
     r, low, q = rarely(large, (*fast_two_sum(r, low), q), lambda: reduce_huge_as(x))
     return r, low, q
 
 
 def sin_within(r: Real, z: Real) -> Real:
     """sin r for |r| ≤ π/4, z = r²."""
-    return fma(r * z, polynomial(z, SIN[r.format.scalar]), r)
+    return fma(r * z, polynomial(z, SIN[r.dtype]), r)
 
 
 def cos_within(z: Real) -> Real:
     """cos r for |r| ≤ π/4, z = r²."""
-    return fma(z * z, polynomial(z, COS[z.format.scalar]), fma(z, -0.5, 1.0))
+    return fma(z * z, polynomial(z, COS[z.dtype]), fma(z, -0.5, 1.0))
 
 
 def quadrant(r: Real, q: Whole) -> Real:
@@ -128,7 +129,7 @@ def quadrant(r: Real, q: Whole) -> Real:
     z = r * r
     y = where((q & 1).equals(0), sin_within(r, z), cos_within(z))
     bits = r.format.bits
-    return (y.as_whole() ^ ((q & 2) << (bits - 2))).as_real(r.format.scalar)
+    return (y.as_whole() ^ ((q & 2) << (bits - 2))).as_real(r.dtype)
 
 
 def sin(x: Real) -> Real:
@@ -147,7 +148,7 @@ def tan(x: Real) -> Real:
     """r + r³ P(r²) + r_low (1 + tan² r) in two parts, or −1 over it in odd quadrants."""
     r, r_low, q = reduce_in_two(x)
     z = r * r
-    tail = r * z * polynomial(z, TAN[x.format.scalar])
+    tail = r * z * polynomial(z, TAN[x.dtype])
     t = r + tail
     t, t_low = fast_two_sum(r, fma(r_low, fma(t, t, 1.0), tail))
     y = -1.0 / t
@@ -158,12 +159,12 @@ def tan(x: Real) -> Real:
 
 def asin_tail(x: Real, z: Real) -> Real:
     """asin(x) − x for |x| ≤ ½, z = x²."""
-    return x * z * polynomial(z, ASIN[x.format.scalar])
+    return x * z * polynomial(z, ASIN[x.dtype])
 
 
 def asin(x: Real) -> Real:
     """Up to ½ by a polynomial; above, π/2 − 2 asin √((1 − |x|) / 2), the root in two parts."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     size = abs(x)
     near_one = size > 0.5
     z = where(near_one, (1.0 - size) * 0.5, size * size)
@@ -171,14 +172,14 @@ def asin(x: Real) -> Real:
     s_low = where(s > 0.0, fma(-s, s, z) / (s + s), 0.0)
     a = where(near_one, s, size)
     tail = asin_tail(a, z)
-    rest = HALF_PI_MIDDLE[scalar] - (tail + s_low) * 2.0
-    high, low = fast_two_sum(x.constant(HALF_PI_HIGH[scalar]), s * -2.0)
+    rest = HALF_PI_MIDDLE[dtype] - (tail + s_low) * 2.0
+    high, low = fast_two_sum(x.constant(HALF_PI_HIGH[dtype]), s * -2.0)
     return where(near_one, high + (low + rest), size + tail).with_sign_of(x)
 
 
 def acos(x: Real) -> Real:
     """π/2 − asin x near 0, 2 asin √((1 − x) / 2) near 1, π less that near −1."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     size = abs(x)
     far = size > 0.5
     z = where(far, (1.0 - size) * 0.5, size * size)
@@ -187,31 +188,31 @@ def acos(x: Real) -> Real:
     a = where(far, s, x)
     tail = asin_tail(a, z)
     twice = (s + (tail + s_low)) * 2.0
-    near_minus_one = PI_HIGH[scalar] - (twice - PI_LOW[scalar])
-    middle = HALF_PI_HIGH[scalar] - (x - (HALF_PI_MIDDLE[scalar] - tail))
+    near_minus_one = PI_HIGH[dtype] - (twice - PI_LOW[dtype])
+    middle = HALF_PI_HIGH[dtype] - (x - (HALF_PI_MIDDLE[dtype] - tail))
     return where(far, where(x < 0.0, near_minus_one, twice), middle)
 
 
 def atan_tail(x: Real) -> Real:
     """atan(x) − x for |x| ≤ 1."""
     z = x * x
-    return x * z * polynomial(z, ATAN[x.format.scalar])
+    return x * z * polynomial(z, ATAN[x.dtype])
 
 
 def atan(x: Real) -> Real:
     """|x| up to 1 by a polynomial; above, π/2 − atan(1 / |x|)."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     size = abs(x)
     inverted = size > 1.0
     a = where(inverted, 1.0 / size, size)
     tail = atan_tail(a)
-    far = HALF_PI_HIGH[scalar] - (a - (HALF_PI_MIDDLE[scalar] - tail))
+    far = HALF_PI_HIGH[dtype] - (a - (HALF_PI_MIDDLE[dtype] - tail))
     return where(inverted, far, a + tail).with_sign_of(x)
 
 
 def atan2(y: Real, x: Real) -> Real:
     """The angle of (x, y), by C's Annex F: a polynomial in min / max, then the octant."""
-    scalar = x.format.scalar
+    dtype = x.dtype
     size_y, size_x = abs(y), abs(x)
     steep = size_y > size_x
     small, large = where(steep, size_x, size_y), where(steep, size_y, size_x)
@@ -219,8 +220,8 @@ def atan2(y: Real, x: Real) -> Real:
     tail = atan_tail(a)
     left = x.is_negative()
     # the angle is `base` ± (a + tail)
-    turned = where(steep, HALF_PI_HIGH[scalar], where(left, x.constant(PI_HIGH[scalar]), 0.0))
-    rest = where(steep, HALF_PI_MIDDLE[scalar], where(left, x.constant(PI_LOW[scalar]), 0.0))
+    turned = where(steep, HALF_PI_HIGH[dtype], where(left, x.constant(PI_HIGH[dtype]), 0.0))
+    rest = where(steep, HALF_PI_MIDDLE[dtype], where(left, x.constant(PI_LOW[dtype]), 0.0))
     minus = steep ^ left
     a, tail = where(minus, -a, a), where(minus, -tail, tail)
     high, low = fast_two_sum(turned, a)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nacre.codegen.vecmath.coefficients import (
+from nacre.base.dtypes import float32, float64
+from nacre.kernel.elementary.coefficients import (
     EXP,
     EXP2,
     EXPM1,
@@ -21,9 +22,8 @@ from nacre.codegen.vecmath.coefficients import (
     TANH_SLOPE,
     TANH_START,
 )
-from nacre.codegen.vecmath.machine import pick
-from nacre.codegen.vecmath.scaling import Exponent, nearest_exponent
-from nacre.codegen.vecmath.value import (
+from nacre.kernel.elementary.scaling import Exponent, nearest_exponent
+from nacre.kernel.elementary.value import (
     FLOAT,
     Real,
     Whole,
@@ -31,6 +31,7 @@ from nacre.codegen.vecmath.value import (
     at_most,
     fast_two_sum,
     fma,
+    pick,
     polynomial,
     where,
 )
@@ -49,14 +50,14 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "float": Limits(-104.0, 89.0, 90.0, -151.0, 129.0, 20.0, 2.0**-26),
-    "double": Limits(-746.0, 710.0, 711.0, -1076.0, 1025.0, 42.0, 2.0**-55),
+    float32: Limits(-104.0, 89.0, 90.0, -151.0, 129.0, 20.0, 2.0**-26),
+    float64: Limits(-746.0, 710.0, 711.0, -1076.0, 1025.0, 42.0, 2.0**-55),
 }
 
 
 def limits(x: Real) -> Limits:
     """The bounds of the argument in this format past which results are constant or simple."""
-    return LIMITS[x.format.scalar]
+    return LIMITS[x.dtype]
 
 
 def nearest(x: Real, scale: float) -> tuple[Real, Whole]:
@@ -68,28 +69,28 @@ def nearest(x: Real, scale: float) -> tuple[Real, Whole]:
 
 def reduce_exp(x: Real) -> tuple[Exponent, Real]:
     """k and r with x = k ln 2 + r."""
-    scalar = x.format.scalar
-    k = nearest_exponent(x, LOG2E_HIGH[scalar])
-    return k, fma(k.number, -LN2_LOW[scalar], fma(k.number, -LN2_HIGH[scalar], x))
+    dtype = x.dtype
+    k = nearest_exponent(x, LOG2E_HIGH[dtype])
+    return k, fma(k.number, -LN2_LOW[dtype], fma(k.number, -LN2_HIGH[dtype], x))
 
 
 def reduce_exp_in_two(x: Real) -> tuple[Exponent, Real, Real]:
     """k, and r in two parts."""
-    scalar = x.format.scalar
-    k = nearest_exponent(x, LOG2E_HIGH[scalar])
-    r, low = fast_two_sum(fma(k.number, -LN2_HIGH[scalar], x), k.number * -LN2_LOW[scalar])
+    dtype = x.dtype
+    k = nearest_exponent(x, LOG2E_HIGH[dtype])
+    r, low = fast_two_sum(fma(k.number, -LN2_HIGH[dtype], x), k.number * -LN2_LOW[dtype])
     return k, r, low
 
 
 def expm1_near_zero(r: Real, low: Real | None = None) -> Real:
     """e^(r + low) − 1 for |r| ≤ ½ ln 2."""
-    square, p = r * r, polynomial(r, EXPM1[r.format.scalar])
+    square, p = r * r, polynomial(r, EXPM1[r.dtype])
     return fma(square, p, r) if low is None else r + fma(square, p, low)
 
 
 def exp_near_zero(r: Real) -> Real:
     """e^r for |r| ≤ ½ ln 2."""
-    return polynomial(r, (1.0, 1.0, *EXP[r.format.scalar]))
+    return polynomial(r, (1.0, 1.0, *EXP[r.dtype]))
 
 
 def exp_within(x: Real) -> Real:
@@ -119,7 +120,7 @@ def exp2(x: Real) -> Real:
 
 def exp2_near_zero(r: Real) -> Real:
     """2^r for |r| ≤ ½."""
-    return fma(r, polynomial(r, EXP2[r.format.scalar]), 1.0)
+    return fma(r, polynomial(r, EXP2[r.dtype]), 1.0)
 
 
 def expm1(x: Real) -> Real:
@@ -148,7 +149,7 @@ def half_exp(x: Real) -> Real:
 def sinh(x: Real) -> Real:
     """x + x³ P(x²) up to 1; above, h − ¼/h with h = e^|x| / 2."""
     z = x * x
-    small = fma(x * z, polynomial(z, SINH[x.format.scalar]), x)
+    small = fma(x * z, polynomial(z, SINH[x.dtype]), x)
     h = half_exp(abs(x))
     return where(abs(x) < 1.0, small, (h - 0.25 / h).with_sign_of(x))
 
@@ -161,7 +162,7 @@ def cosh(x: Real) -> Real:
 
 def tanh(x: Real) -> Real:
     """The hyperbolic tangent, by pieces in float32."""
-    if x.format.scalar == "float":
+    if x.dtype is float32:
         return tanh_by_pieces(x)
     return tanh_by_exp(x)
 
@@ -180,7 +181,7 @@ def tanh_by_pieces(x: Real) -> Real:
 def tanh_by_exp(x: Real) -> Real:
     """x + x³ P(x²) up to 0.6; above, 1 − 2 / (e^2|x| + 1)."""
     z, size = x * x, abs(x)
-    small = fma(size * z, polynomial(z, TANH[x.format.scalar]), size)
+    small = fma(size * z, polynomial(z, TANH[x.dtype]), size)
     e = exp_within(at_most(size + size, 2 * limits(x).lost))
     large = 1.0 - 2.0 / (e + 1.0)
     return where(size < 0.6, small, large).with_sign_of(x)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from nacre.codegen.vecmath.logarithm import split
-from nacre.codegen.vecmath.value import (
+from nacre.base.dtypes import float32, float64
+from nacre.kernel.elementary.logarithm import split
+from nacre.kernel.elementary.value import (
     Real,
     Whole,
     fma,
@@ -15,13 +16,13 @@ from nacre.codegen.vecmath.value import (
     where,
 )
 
-STEP = {"float": 22, "double": 51}  # bits of quotient a round takes off
-ROUNDS = {"float": 14, "double": 43}  # for the largest number over the smallest
+STEP = {float32: 22, float64: 51}  # bits of quotient a round takes off
+ROUNDS = {float32: 14, float64: 43}  # for the largest number over the smallest
 
 
 def reduce_once(r: Real, b: Real) -> Real:
     """r modulo b for 0 ≤ r / b < 2^(bits of the significand): the fma is exact."""
-    rest = fma(-(r / b).unary("trunc"), b, r)
+    rest = fma(-(r / b).unary("ftrunc"), b, r)
     return where(rest < 0.0, rest + b, rest)
 
 
@@ -38,14 +39,14 @@ def reduce_in_rounds(r: Real, b: Real) -> Real:
     exponent_b, _ = split(b)
     k = exponent_r - exponent_b - 1
     multiple = scaled_by(b, where(k < 0, k ^ k, k))
-    down = 2.0 ** -STEP[r.format.scalar]
+    down = 2.0 ** -STEP[r.dtype]
 
     def step(r: Real, multiple: Real) -> list[Real]:
         """One round: r less a multiple where it fits, and the next smaller multiple."""
         lower = multiple * down
         return [reduce_once(r, multiple), where(lower < b, b, lower)]
 
-    return repeat(ROUNDS[r.format.scalar], [r, multiple], step)[0]
+    return repeat(ROUNDS[r.dtype], [r, multiple], step)[0]
 
 
 def remainder(a: Real, b: Real) -> Real:

@@ -7,11 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codegen.run_vecmath import WIDTHS, Compiled, bit_patterns, canonical, interpreted
+from codegen.run_operation import WIDTHS, Compiled, bit_patterns, canonical, interpreted
 from nacre.base.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64
 from nacre.base.errors import DeviceError
-from nacre.codegen.vecmath import INTEGER, REAL, REAL_TEST, SIGN_BIT, TRUTH, supports
 from nacre.kernel.ast import OPERATIONS
+from nacre.kernel.elementary import INTEGER, REAL, REAL_TEST, SIGN_BIT, TRUTH, supports
 from nacre.native.engine import host_target
 
 COUNT = 3000

@@ -9,7 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from nacre.codegen.vecmath import coefficients as c
+from nacre.base.dtypes import DType, float32, float64
+from nacre.kernel.elementary import coefficients as c
 
 mp = mpmath.mp
 HALF_LN2, QUARTER_PI_SQUARED = 0.34675, 0.61709
@@ -59,10 +60,9 @@ def value(table: tuple[float, ...], v: Any) -> Any:
     return result
 
 
-def largest(name: str, scalar: str, interval: tuple[float, float], error: Callable[[Any, Any], Any]) -> float:
+def largest(name: str, dtype: DType, interval: tuple[float, float], error: Callable[[Any, Any], Any]) -> float:
     """log2 of the largest error at 400 points, of a table rounded to its format."""
-    dtype = np.float32 if scalar == "float" else np.float64
-    table = tuple(float(dtype(coefficient)) for coefficient in getattr(c, name)[scalar])
+    table = tuple(float(dtype.numpy.type(coefficient)) for coefficient in getattr(c, name)[dtype])
     low, high = map(mpmath.mpf, interval)
     points = [low + (high - low) * (i + mpmath.mpf(1) / 2) / 400 for i in range(400)]
     return float(mp.log(max(abs(error(v, value(table, v))) for v in points), 2))
@@ -76,8 +76,8 @@ def test_polynomial(
     bounds: tuple[float | None, float],
 ) -> None:
     with mpmath.workprec(150):
-        for scalar, bound in zip(("float", "double"), bounds, strict=True):
-            assert bound is None or largest(name, scalar, interval, error) <= bound
+        for dtype, bound in zip((float32, float64), bounds, strict=True):
+            assert bound is None or largest(name, dtype, interval, error) <= bound
 
 
 def test_tanh_by_pieces() -> None:
@@ -98,10 +98,10 @@ def test_tanh_by_pieces() -> None:
         )
 
 
-@pytest.mark.parametrize("scalar, k, top, bound", [("float", 2, 0.68, -25.1), ("double", 4, 0.744, -54)])
-def test_scaled_erfc(scalar: str, k: int, top: float, bound: float) -> None:
+@pytest.mark.parametrize("dtype, k, top, bound", [(float32, 2, 0.68, -25.1), (float64, 4, 0.744, -54)], ids=str)
+def test_scaled_erfc(dtype: DType, k: int, top: float, bound: float) -> None:
     with mpmath.workprec(150):
-        error = largest("ERFCX", scalar, (-1, top), lambda t, p: erfcx_error(t, p, k))
+        error = largest("ERFCX", dtype, (-1, top), lambda t, p: erfcx_error(t, p, k))
     assert error <= bound
 
 
@@ -124,6 +124,6 @@ def test_constants_in_parts() -> None:
             (mpmath.mpf(2) / 3, c.TWO_THIRDS_HIGH, c.TWO_THIRDS_LOW),
         ]  # fmt: skip
         for exact, *tables in parts:
-            for scalar, digits in (("float", 24), ("double", 53)):
-                error = sum(mpmath.mpf(t[scalar]) for t in tables) / exact - 1
+            for dtype, digits in ((float32, 24), (float64, 53)):
+                error = sum(mpmath.mpf(t[dtype]) for t in tables) / exact - 1
                 assert abs(error) < mp.power(2, -digits * len(tables))

@@ -2,7 +2,7 @@
 
 Run as a program it prints the largest error found of each function::
 
-    python tests/codegen/ulps.py [points]
+    python tests/kernel/elementary/ulps.py [points]
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy.typing as npt
 import scipy.special
 
 from nacre.base.dtypes import DType, float32, float64
-from nacre.codegen.vecmath import apply
-from nacre.kernel.softfloat import Arrays
+from nacre.kernel.elementary import apply
+from nacre.kernel.elementary.arrays import Arrays
 
 Array = npt.NDArray[Any]
 mp = mpmath.mp
@@ -107,8 +107,8 @@ def samples(op: str, dtype: DType, count: int, rng: np.random.Generator) -> list
 
 def evaluate(op: str, dtype: DType, *args: Array) -> Array:
     """The function as Nacre defines it."""
-    b = Arrays()
-    return apply(b, op, [b.lanes(a) for a in args], dtype).array
+    arrays = Arrays()
+    return apply(arrays, op, [arrays.operand(a) for a in args], dtype)
 
 
 def ulps_of_float32(op: str, args: list[Array]) -> Array:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from nacre.base.records import dataclass
-from nacre.codegen.vecmath.machine import scaled
-from nacre.codegen.vecmath.value import Real, Whole, fma
+from nacre.kernel.elementary.value import Real, Whole, fma
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,16 +19,17 @@ class Exponent:
     def power(self, less: int = 0) -> Real:
         """2^(exponent − less) where that is a normal number."""
         fmt = self.number.format
-        return ((self.bits - (fmt.bias + less)) << fmt.fraction).as_real(fmt.scalar)
+        return ((self.bits - (fmt.bias + less)) << fmt.fraction).as_real(fmt.dtype)
 
     def times(self, x: Real, less: int = 0) -> Real:
         """x · 2^(exponent − less) for exponents up to twice the format's; subnormals are rounded once."""
-        at_once = scaled(x, self.number - float(less) if less else self.number)
+        n = self.number - float(less) if less else self.number
+        at_once = x.emitter.scaled(x.v, n.v, x.dtype)
         if at_once is not None:
-            return at_once
+            return Real(x.emitter, at_once, x.dtype)
         fmt, bits = x.format, self.bits - less if less else self.bits
         half = bits.lshr(1)
-        first, second = ((b << fmt.fraction).as_real(fmt.scalar) for b in (half, bits - half))
+        first, second = ((b << fmt.fraction).as_real(fmt.dtype) for b in (half, bits - half))
         return x * first * second
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from codegen.ulps import WIDE, Array, evaluate
+from kernel.elementary.ulps import WIDE, Array, evaluate
 from nacre.base.dtypes import (
     DType,
     float32,
@@ -18,11 +18,11 @@ from nacre.base.dtypes import (
     uint8,
 )
 from nacre.base.errors import DTypeError
-from nacre.codegen.vecmath import apply, convert, supports
-from nacre.kernel.softfloat import Arrays
+from nacre.kernel.elementary import apply, convert, supports
+from nacre.kernel.elementary.arrays import Arrays
 
 FLOATS = [float32, float64]
-B = Arrays()
+ARRAYS = Arrays()
 
 
 def grid(dtype: DType) -> Array:
@@ -124,8 +124,8 @@ def test_extrema_and_sign(dtype: DType) -> None:
 
 
 def integers(op: str, dtype: DType, *args: int) -> int:
-    lanes = [B.lanes(np.array([a], dtype.numpy)) for a in args]
-    return int(apply(B, op, lanes, dtype).array.view(dtype.numpy)[0])
+    lanes = [ARRAYS.operand(np.array([a], dtype.numpy)) for a in args]
+    return int(apply(ARRAYS, op, lanes, dtype).view(dtype.numpy)[0])
 
 
 def test_integer_edges() -> None:
@@ -144,9 +144,9 @@ def test_integer_edges() -> None:
 
 def test_float_to_integer_saturates() -> None:
     x = np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 2.9, -2.9, 1e30], np.float32)
-    got = convert(B, B.lanes(x), float32, int32).array
+    got = convert(ARRAYS, ARRAYS.operand(x), float32, int32)
     assert got.tolist() == [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), 2, -2, 2**31 - 1]
-    assert convert(B, B.lanes(x), float32, uint8).array.view(np.uint8).tolist() == [
+    assert convert(ARRAYS, ARRAYS.operand(x), float32, uint8).view(np.uint8).tolist() == [
         0, 255, 0, 255, 0, 2, 0, 255,
     ]  # fmt: skip
 

@@ -1,11 +1,11 @@
-"""Every scalar operation of the kernel IR, defined to the bit on every instruction set.
+"""Every scalar operation of the kernel IR, defined to the bit by instructions that every machine has.
 
-    y = apply(f, "tanh", [x], float32)          # f: a native.text.Function; x: a scalar or a vector
-    h = convert(f, y, float32, bfloat16)
+    y = apply(emitter, "tanh", [x], float32)          # x: an operand of the emitter
+    h = convert(emitter, y, float32, bfloat16)
 
-`f` may as well be `kernel.softfloat.Arrays`, which evaluates the same instructions on NumPy arrays.
-The elementary functions are within 2 ulp; float16 and bfloat16 are computed in float32 and rounded
-once.
+`instructions` lists what a definition consists of; an `Emitter` takes it.  `codegen.emitter` writes LLVM text, `arrays`
+evaluates NumPy arrays, and `expansion` lists the instructions.  The elementary functions are within 2 ulp; float16
+and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from nacre.base.dtypes import DType
+from nacre.base.dtypes import DType, bool_
 from nacre.base.errors import DTypeError
-from nacre.codegen.vecmath import basic, error_function, exponential, logarithm, trigonometry
-from nacre.codegen.vecmath.conversion import convert, fma_of_halves, narrow, widen
-from nacre.codegen.vecmath.remainder import remainder
-from nacre.codegen.vecmath.value import Backend, Real, Truth, Value, Whole, fma
+from nacre.kernel.elementary import basic, error_function, exponential, logarithm, trigonometry
+from nacre.kernel.elementary.conversion import convert, fma_of_halves, narrow, widen
+from nacre.kernel.elementary.emitter import Emitter, Value, bits_of, held
+from nacre.kernel.elementary.remainder import remainder
+from nacre.kernel.elementary.value import Real, Truth, Whole, fma
 
 __all__ = ["apply", "bitcast", "convert", "supports"]
 
@@ -36,7 +37,7 @@ REAL: dict[str, Callable[..., Real]] = {
     "rsqrt": basic.rsqrt,
     "floor": partial(Real.unary, name="floor"),
     "ceil": partial(Real.unary, name="ceil"),
-    "trunc": partial(Real.unary, name="trunc"),
+    "trunc": partial(Real.unary, name="ftrunc"),
     "round": partial(Real.unary, name="roundeven"),
     "exp": exponential.exp,
     "exp_falling": exponential.exp_falling,  # of no argument above 0
@@ -135,10 +136,10 @@ def supports(op: str, dtype: DType) -> bool:
     return op in REAL or op in REAL_TEST or op in SIGN_BIT
 
 
-def apply(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
-    """`op` of operands of one dtype (for `select`, of the two choices after an i1 condition).
+def apply(emitter: Emitter, op: str, args: Sequence[Value], dtype: DType) -> Value:
+    """`op` of operands of one dtype (for `select`, of the two choices after a condition).
 
-    Comparisons and tests give i1, everything else the operands' type.  `cast` and `bitcast` are the
+    Comparisons and tests give conditions, everything else the operands' type.  `cast` and `bitcast` are the
     functions `convert` and `bitcast`, for they name two dtypes.
 
     Raises DTypeError where the operation does not take the dtype.
@@ -146,37 +147,37 @@ def apply(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
     if not supports(op, dtype):
         raise DTypeError(f"{op}: the operation does not exist for {dtype.name}; convert the operands")
     if op == "select":
-        return b.select(*args)
+        return emitter.emit(op, args, held(dtype), held(dtype))
     if dtype.is_bool:
-        return TRUTH[op](*(Truth(b, a) for a in args)).v
+        return TRUTH[op](*(Truth(emitter, a) for a in args)).v
     if dtype.is_integer:
-        return apply_to_integers(b, op, args, dtype)
-    return apply_to_floats(b, op, args, dtype)
+        return apply_to_integers(emitter, op, args, dtype)
+    return apply_to_floats(emitter, op, args, dtype)
 
 
-def apply_to_integers(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
+def apply_to_integers(emitter: Emitter, op: str, args: Sequence[Value], dtype: DType) -> Value:
     """The operation `op` on integer values of a dtype."""
     if op in COMPARE:
         sign = "" if op in ("eq", "ne") else "s" if dtype.is_signed else "u"
-        return b.icmp(sign + op, *args)
-    return INTEGER[op](*(Whole(b, a) for a in args), dtype).v
+        return emitter.emit(sign + op, args, held(dtype), bool_)
+    return INTEGER[op](*(Whole(emitter, a, held(dtype)) for a in args), dtype).v
 
 
-def apply_to_floats(b: Backend, op: str, args: Sequence[Value], dtype: DType) -> Value:
+def apply_to_floats(emitter: Emitter, op: str, args: Sequence[Value], dtype: DType) -> Value:
     """The operation `op` on float values of a dtype."""
     if op in SIGN_BIT:
-        ty = args[0].ty
-        bits = [Whole(b, b.bitcast(a, basic.bits_type(ty, dtype.bits))) for a in args]
-        return b.bitcast(basic.change_sign_bit(op, bits, dtype.bits).v, ty)
+        whole = bits_of(dtype)
+        bits = [Whole(emitter, emitter.emit("bitcast", (a,), dtype, whole), whole) for a in args]
+        return basic.change_sign_bit(op, bits, dtype.bits).as_real(dtype).v
     if op == "fma" and dtype.bits == 16:
-        return fma_of_halves(b, list(args), dtype)
-    reals = [widen(b, a, dtype) for a in args]
+        return fma_of_halves(emitter, list(args), dtype)
+    reals = [widen(emitter, a, dtype) for a in args]
     if op in REAL_TEST:
         return REAL_TEST[op](*reals).v
     return narrow(REAL[op](*reals), dtype)
 
 
-def bitcast(b: Backend, x: Value, source: DType, target: DType) -> Value:
+def bitcast(emitter: Emitter, x: Value, source: DType, target: DType) -> Value:
     """The bits of x as another dtype of the same width.
 
     Raises DTypeError where the widths differ.
@@ -185,6 +186,4 @@ def bitcast(b: Backend, x: Value, source: DType, target: DType) -> Value:
         raise DTypeError(
             f"bitcast: dtypes must have one width; got {source.name} and {target.name}; use cast to convert the value"
         )
-    return b.bitcast(
-        x, basic.bits_type(x.ty, source.bits) if target.is_integer else x.ty.replace(source.llvm, target.llvm)
-    )
+    return emitter.emit("bitcast", (x,), held(source), held(target))

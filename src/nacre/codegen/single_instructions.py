@@ -1,25 +1,17 @@
 """Single instructions of some machines that replace several on others, with the same bits.
 
-The LLVM text builder selects them by the function's instruction set.  NumPy arrays, and machines without such an
-instruction, use the longer form.
+They are selected by the function's instruction set.  NumPy arrays, and machines without such an instruction, use the
+longer form of `kernel.elementary`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from nacre.codegen.vecmath.value import Real, Whole, lookup
-from nacre.native.isa import Isa, written_for
+from nacre.kernel.elementary.value import PICKED
+from nacre.native.isa import written_for
 from nacre.native.llvm_types import bits_of, lanes_of, scalar_of, vec
 from nacre.native.text import Function, Val
-
-PICKED = 16  # entries of a table whose entries are picked by lanes
-
-
-def instructions(b: Any) -> Isa | None:
-    """The instruction set that a backend writes for; None where it is not known."""
-    return written_for(b.attributes) if isinstance(b, Function) else None
 
 
 def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[..., Val]) -> Val:
@@ -40,7 +32,7 @@ def in_registers(f: Function, values: Sequence[Val], lanes: int, step: Callable[
 
 def in_all_lanes(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -> Val:
     """An AVX-512 instruction of two operands in all lanes, rounding as ever."""
-    isa = instructions(f)
+    isa = written_for(f.attributes)
     assert isa is not None
     scalar = scalar_of(a.ty)
     lanes = isa.lanes(scalar)
@@ -54,37 +46,34 @@ def in_all_lanes(f: Function, intrinsic: str, a: Val, b: Val, *immediate: Val) -
     return in_registers(f, [a, b], lanes, one)
 
 
-def scaled(x: Real, n: Real) -> Real | None:
+def scaled(f: Function, x: Val, n: Val) -> Val | None:
     """x · 2^n for whole n, rounded once, as one instruction; None where there is none."""
-    f: Any = x.b
-    isa = instructions(f)
-    if isa is None or not isa.scales or lanes_of(x.v.ty) == 1:
+    isa = written_for(f.attributes)
+    if isa is None or not isa.scales or lanes_of(x.ty) == 1:
         return None
-    return Real(f, in_all_lanes(f, isa.scales, x.v, n.v))
+    return in_all_lanes(f, isa.scales, x, n)
 
 
-def larger(a: Real, b: Real, *, smaller: bool = False) -> Real | None:
+def larger(f: Function, a: Val, b: Val, *, smaller: bool = False) -> Val | None:
     """The larger (or smaller) number, +0 above −0, anything where one is a NaN; None where that takes several."""
-    f: Any = a.b
-    isa = instructions(f)
-    if isa is None or not isa.ranges or lanes_of(a.v.ty) == 1:
+    isa = written_for(f.attributes)
+    if isa is None or not isa.ranges or lanes_of(a.ty) == 1:
         return None
-    return Real(f, in_all_lanes(f, isa.ranges, a.v, b.v, Val("4" if smaller else "5", "i32")))
+    return in_all_lanes(f, isa.ranges, a, b, Val("4" if smaller else "5", "i32"))
 
 
-def pick(name: str, table: Sequence[float], index: Whole) -> Real:
-    """table[index mod 16] in float32 for 32-bit indices, from registers where a machine can."""
-    f: Any = index.b
-    isa = instructions(f)
-    if isa is None or lanes_of(index.v.ty) == 1:
-        return lookup(name, table, (index & PICKED - 1).cast("zext", "i64")).cast("fptrunc", "float")
+def pick(f: Function, table: Sequence[float], index: Val) -> Val | None:
+    """table[index mod 16] in float32 for 32-bit indices, from registers; None where a machine cannot."""
+    isa = written_for(f.attributes)
+    if isa is None or lanes_of(index.ty) == 1:
+        return None
     step = {"registers": _pick_of_register, "halves": _pick_of_halves, "bytes": _pick_of_bytes}[isa.table_lookup]
 
     def one(places: Val) -> Val:
         """The entries for one register of places."""
         return step(f, table, places)
 
-    return Real(f, in_registers(f, [index.v], isa.lanes("float"), one))
+    return in_registers(f, [index], isa.lanes("float"), one)
 
 
 def _pick_of_register(f: Function, table: Sequence[float], index: Val) -> Val:

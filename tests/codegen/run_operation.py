@@ -1,4 +1,4 @@
-"""Compiles one operation of `codegen.vecmath` and runs it on arrays, for the tests beside it."""
+"""Compiles one operation of `kernel.elementary` and runs it on arrays, for the tests beside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nacre.base.dtypes import DType, bool_
-from nacre.codegen.vecmath import apply, convert
-from nacre.kernel.softfloat import Arrays
+from nacre.codegen.emitter import LlvmEmitter
+from nacre.kernel.elementary import apply, convert
+from nacre.kernel.elementary.arrays import Arrays
 from nacre.native.engine import Library, compile_text, host_target, load
 from nacre.native.isa import BY_NAME
 from nacre.native.llvm_types import scalar_of, vec
@@ -33,12 +34,13 @@ def kernel_text(op: str, dtypes: list[DType], target: DType | None, isa: str, la
     module = Module(op)
     params = {"a": "ptr", "b": "ptr", "c": "ptr", "out": "ptr", "n": "i64"}
     f = module.function("kernel", "void", params, attributes=BY_NAME[isa].attributes)
+    emitter = LlvmEmitter(f)
     with f.loop("i", 0, f["n"], step=lanes) as loop:
         args = [load_lanes(f, name, loop.index, dtype, lanes) for name, dtype in zip("abc", dtypes, strict=False)]
         if target is None:
-            y = apply(f, op, args, dtypes[-1])
+            y = apply(emitter, op, args, dtypes[-1])
         else:
-            y = convert(f, args[0], dtypes[0], target)
+            y = convert(emitter, args[0], dtypes[0], target)
         y = f.cast("zext", y, "i8") if scalar_of(y.ty) == "i1" else y
         f.store(y, f.gep(f["out"], loop.index, scalar_of(y.ty)))
     f.ret()
@@ -66,11 +68,11 @@ class Compiled:
 
 def interpreted(op: str, dtypes: list[DType], args: list[Array], target: DType | None = None) -> Array:
     """The same operation on NumPy arrays; integers come back signed, as bits."""
-    b = Arrays()
-    lanes = [b.lanes(a) for a in args]
+    arrays = Arrays()
+    lanes = [arrays.operand(a) for a in args]
     if target is not None:
-        return convert(b, lanes[0], dtypes[0], target).array
-    return apply(b, op, lanes, dtypes[-1]).array
+        return convert(arrays, lanes[0], dtypes[0], target)
+    return apply(arrays, op, lanes, dtypes[-1])
 
 
 def canonical(a: Array) -> Array:

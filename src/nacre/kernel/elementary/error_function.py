@@ -5,9 +5,10 @@ e^(x²) erfc(x) (1 + 2x) is smooth and nearly constant for x ≥ 0: a polynomial
 
 from __future__ import annotations
 
-from nacre.codegen.vecmath.coefficients import ERF, ERFCX
-from nacre.codegen.vecmath.exponential import exp_near_zero, expm1_near_zero, reduce_exp
-from nacre.codegen.vecmath.value import (
+from nacre.base.dtypes import float32, float64
+from nacre.kernel.elementary.coefficients import ERF, ERFCX
+from nacre.kernel.elementary.exponential import exp_near_zero, expm1_near_zero, reduce_exp
+from nacre.kernel.elementary.value import (
     Real,
     at_most,
     fast_two_sum,
@@ -17,30 +18,30 @@ from nacre.codegen.vecmath.value import (
     where,
 )
 
-MIDDLE = {"float": 2.0, "double": 4.0}  # K
-ERFC_VANISHES = {"float": 10.5, "double": 27.3}  # erfc rounds to 0 above
-ERF_SATURATES = {"float": 4.0, "double": 6.0}  # erf rounds to 1 above
+MIDDLE = {float32: 2.0, float64: 4.0}  # K
+ERFC_VANISHES = {float32: 10.5, float64: 27.3}  # erfc rounds to 0 above
+ERF_SATURATES = {float32: 4.0, float64: 6.0}  # erf rounds to 1 above
 
 
 def erf_near_zero(x: Real) -> Real:
     """erf x for |x| ≤ 1."""
-    return fma(x, polynomial(x * x, ERF[x.format.scalar]), x)
+    return fma(x, polynomial(x * x, ERF[x.dtype]), x)
 
 
 def scaled_erfc(a: Real) -> tuple[Real, Real, Real, Real]:
     """p in two parts, d and about 1 / d, where e^(a²) erfc a = p / d; one division serves both."""
-    scalar = a.format.scalar
-    first, *rest = ERFCX[scalar]
-    d, shifted = fma(a, 2.0, 1.0), a + MIDDLE[scalar]
+    dtype = a.dtype
+    first, *rest = ERFCX[dtype]
+    d, shifted = fma(a, 2.0, 1.0), a + MIDDLE[dtype]
     inverse = 1.0 / (shifted * d)
-    t = (a - MIDDLE[scalar]) * (inverse * d)
+    t = (a - MIDDLE[dtype]) * (inverse * d)
     p, p_low = fast_two_sum(a.constant(first), t * polynomial(t, rest))
     return p, p_low, d, inverse * shifted
 
 
 def erfc_positive(a: Real) -> Real:
     """erfc a for a ≥ 0, its factors in two parts each so that one rounding is left."""
-    a = at_most(a, ERFC_VANISHES[a.format.scalar])
+    a = at_most(a, ERFC_VANISHES[a.dtype])
     p, p_low, d, inverse = scaled_erfc(a)
     q = p * inverse
     q_low = (fma(-q, d, p) + fma(-q, fma(a, 2.0, 1.0 - d), p_low)) * inverse
@@ -61,7 +62,7 @@ def erfc(x: Real) -> Real:
 def erf(x: Real) -> Real:
     """1 − erfc |x| from 1 on, where erfc may be off by some ulp."""
     size = abs(x)
-    a = at_most(size, ERF_SATURATES[x.format.scalar])
+    a = at_most(size, ERF_SATURATES[x.dtype])
     p, _, _, inverse = scaled_erfc(a)
     k, r = reduce_exp(-(a * a))
     e = exp_near_zero(r) * k.power()

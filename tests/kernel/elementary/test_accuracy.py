@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from codegen.ulps import EXACT, evaluate, ulps_of_float32, ulps_of_float64, worst
+from kernel.elementary.ulps import EXACT, evaluate, ulps_of_float32, ulps_of_float64, worst
 from nacre.base.dtypes import DType, bfloat16, float16, float32, float64
 
 TIGHTER = {

@@ -7,45 +7,39 @@ rounds right.
 
 from __future__ import annotations
 
-from nacre.base.dtypes import DType, bfloat16, float16
-from nacre.codegen.vecmath.value import (
-    Backend,
-    Real,
-    Value,
-    Whole,
-    two_sum,
-    where,
-)
-from nacre.native.llvm_types import lanes_of, vec
+from nacre.base.dtypes import DType, bfloat16, bool_, float16, float32, float64, int16, int32, int64
+from nacre.kernel.elementary.emitter import Emitter, Value, held
+from nacre.kernel.elementary.value import Real, Whole, two_sum, where
 
 
-def widen(b: Backend, x: Value, dtype: DType) -> Real:
+def widen(emitter: Emitter, x: Value, dtype: DType) -> Real:
     """A float16 or bfloat16 as a float32, exactly; others as they are."""
     if dtype is bfloat16:
-        bits = Whole(b, b.bitcast(x, vec("i16", lanes_of(x.ty))))
-        return (bits.cast("zext", "i32") << 16).as_real("float")
-    return Real(b, b.cast("fpext", x, "float") if dtype is float16 else x)
+        bits = Whole(emitter, emitter.emit("bitcast", (x,), dtype, int16), int16)
+        return (bits.cast("zext", int32) << 16).as_real(float32)
+    if dtype is float16:
+        return Real(emitter, emitter.emit("fpext", (x,), dtype, float32), float32)
+    return Real(emitter, x, dtype)
 
 
 def narrow(x: Real, dtype: DType) -> Value:
     """A float32 rounded to float16 or bfloat16; others as they are."""
-    b = x.b
     if dtype is bfloat16:
         bits = x.as_whole()
         rounded = bits + ((bits.lshr(16) & 1) + 0x7FFF)
-        high = where(x.is_nan(), bits | 0x400000, rounded).lshr(16).cast("trunc", "i16")
-        return b.bitcast(high.v, vec("bfloat", lanes_of(x.v.ty)))
-    return b.cast("fptrunc", x.v, "half") if dtype is float16 else x.v
+        high = where(x.is_nan(), bits | 0x400000, rounded).lshr(16).cast("trunc", int16)
+        return high.as_real(dtype).v
+    return x.cast("fptrunc", dtype).v if dtype is float16 else x.v
 
 
 def to_odd_float(x: Real) -> Real:
     """A float64 as a float32, rounded to odd: if inexact, to the neighbour with an odd last bit."""
-    y = x.cast("fptrunc", "float")
-    back = y.cast("fpext", "double")
+    y = x.cast("fptrunc", float32)
+    back = y.cast("fpext", float64)
     bits = y.as_whole()
     neighbour = where(abs(back) > abs(x), bits - 1, bits + 1)
     inexact = (back < x) | (back > x)
-    return where(inexact & (bits & 1).equals(0), neighbour, bits).as_real("float")
+    return where(inexact & (bits & 1).equals(0), neighbour, bits).as_real(float32)
 
 
 def sum_to_odd(a: Real, b: Real) -> Real:
@@ -54,12 +48,12 @@ def sum_to_odd(a: Real, b: Real) -> Real:
     bits = s.as_whole()
     neighbour = where((s > 0.0) ^ (e > 0.0), bits - 1, bits + 1)
     inexact = (e > 0.0) | (e < 0.0)
-    return where(inexact & (bits & 1).equals(0), neighbour, bits).as_real(s.format.scalar)
+    return where(inexact & (bits & 1).equals(0), neighbour, bits).as_real(s.dtype)
 
 
-def fma_of_halves(b: Backend, args: list[Value], dtype: DType) -> Value:
+def fma_of_halves(emitter: Emitter, args: list[Value], dtype: DType) -> Value:
     """x · y + z of 16-bit numbers rounded once: the product is exact in float64."""
-    x, y, z = (widen(b, a, dtype).cast("fpext", "double") for a in args)
+    x, y, z = (widen(emitter, a, dtype).cast("fpext", float64) for a in args)
     return narrow(to_odd_float(sum_to_odd(x * y, z)), dtype)
 
 
@@ -70,64 +64,59 @@ def integer_to_double(x: Whole, dtype: DType, to_odd: bool) -> Real:
         cut = where((x & 2047).equals(0), kept, kept | 2048)
         small = ((x + (1 << 52)).lshr(53)).equals(0)
         x = where(small, x, cut)
-    return Real(x.b, x.b.cast("sitofp" if dtype.is_signed else "uitofp", x.v, "double"))
+    return x.to_real("sitofp" if dtype.is_signed else "uitofp", float64)
 
 
 def integer_to_float(x: Whole, source: DType, target: DType) -> Value:
     """The integer rounded once to the target format."""
     if target.bits >= 32:
-        return x.b.cast("sitofp" if source.is_signed else "uitofp", x.v, target.llvm)
+        return x.to_real("sitofp" if source.is_signed else "uitofp", target).v
     return narrow(to_odd_float(integer_to_double(x, source, to_odd=True)), target)
 
 
 def float_to_integer(x: Real, target: DType) -> Value:
     """x truncated towards zero, saturated at the target's range; NaN gives 0."""
-    b, ty = x.b, vec(target.llvm, lanes_of(x.v.ty))
     if target.is_signed and target.bits == 64:
         return _to_signed_64(x).v
-    name = "fptosi.sat" if target.is_signed else "fptoui.sat"
-    return b.intrinsic(name, ty, [x.v], overload=[ty, x.v.ty])
+    return x.to_whole("fptosi_sat" if target.is_signed else "fptoui_sat", target).v
 
 
 def _to_signed_64(x: Real) -> Whole:
     """The same for int64: LLVM's saturating conversion goes number by number, the plain one takes vectors."""
     least, end = -(2.0**63), 2.0**63
-    whole = Whole(x.b, x.b.cast("fptosi", where((x >= least) & (x < end), x, 0.0).v, "i64"))
+    whole = where((x >= least) & (x < end), x, 0.0).to_whole("fptosi", int64)
     return where(x >= end, (1 << 63) - 1, where(x < least, -(1 << 63), whole))
 
 
-def float_to_float(x: Value, b: Backend, source: DType, target: DType) -> Value:
-    """The float rounded once to the target format."""
-    real = widen(b, x, source)
+def float_to_float(real: Real, source: DType, target: DType) -> Value:
+    """The float, widened from the source, rounded once to the target format."""
     if source.bits <= 32:
-        return narrow(real, target) if target.bits < 64 else b.cast("fpext", real.v, "double")
+        return narrow(real, target) if target.bits < 64 else real.cast("fpext", float64).v
     if target.bits == 32:
-        return b.cast("fptrunc", x, "float")
+        return real.cast("fptrunc", float32).v
     return narrow(to_odd_float(real), target)
 
 
-def from_bool(b: Backend, x: Value, target: DType) -> Value:
+def from_bool(emitter: Emitter, x: Value, target: DType) -> Value:
     """1 or 0 of the target dtype."""
     if target.is_integer:
-        return b.cast("zext", x, target.llvm)
-    ty = vec(target.llvm, lanes_of(x.ty))
-    return b.select(x, b.const(ty, 1.0), b.const(ty, 0.0))
+        return emitter.emit("zext", (x,), bool_, held(target))
+    one, zero = (emitter.constant(c, target, x) for c in (1.0, 0.0))
+    return emitter.emit("select", (x, one, zero), target, target)
 
 
-def convert(b: Backend, x: Value, source: DType, target: DType) -> Value:
-    """x of one dtype in another; a bool is an i1 here, as it is in registers."""
+def convert(emitter: Emitter, x: Value, source: DType, target: DType) -> Value:
+    """x of one dtype in another; a bool is a condition here, as it is in registers."""
     if source is target:
         return x
     if source.is_bool:
-        return from_bool(b, x, target)
+        return from_bool(emitter, x, target)
     if source.is_float:
+        real = widen(emitter, x, source)
         if target.is_bool:
-            real = widen(b, x, source)
             return real.compare("une", 0.0).v
-        if target.is_integer:
-            return float_to_integer(widen(b, x, source), target)
-        return float_to_float(x, b, source, target)
-    whole = Whole(b, x)
+        return float_to_integer(real, target) if target.is_integer else float_to_float(real, source, target)
+    whole = Whole(emitter, x, held(source))
     if target.is_bool:
         return (~whole.equals(0)).v
     if target.is_float:
@@ -135,4 +124,4 @@ def convert(b: Backend, x: Value, source: DType, target: DType) -> Value:
     if target.bits == source.bits:
         return x
     grows = "sext" if source.is_signed else "zext"
-    return b.cast(grows if target.bits > source.bits else "trunc", x, target.llvm)
+    return whole.cast(grows if target.bits > source.bits else "trunc", target).v

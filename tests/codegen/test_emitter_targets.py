@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from codegen.run_vecmath import kernel_text
+from codegen.run_operation import kernel_text
 from nacre.base.dtypes import (
     ALL,
     DType,
@@ -18,8 +18,8 @@ from nacre.base.dtypes import (
     int64,
     uint64,
 )
-from nacre.codegen.vecmath import INTEGER, REAL, REAL_TEST, SIGN_BIT
 from nacre.kernel.ast import OPERATIONS
+from nacre.kernel.elementary import INTEGER, REAL, REAL_TEST, SIGN_BIT
 from nacre.native.engine import cross_target, emit_assembly
 from nacre.native.isa import BY_NAME
 
