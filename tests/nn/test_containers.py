@@ -65,7 +65,8 @@ def test_parameters_in_lists_and_dicts_are_trained() -> None:
     ("make", "message"),
     [
         (lambda: nn.ModuleList([1]), r"instances of nn\.Module"), (lambda: nn.ModuleDict({"keys": nn.ReLU()}), "name"),
-        (lambda: nn.ParameterList([nn.ReLU()]), r"instances of nn\.Parameter"), (lambda: nn.ModuleList()[0], "in .0, 0"),
+        (lambda: nn.ParameterList([nn.ReLU()]), r"instances of nn\.Parameter"),
+        (lambda: nn.ModuleList()[0], "in .0, 0"),
         (lambda: nn.ModuleDict({"a.b": nn.ReLU()}), "name"), (lambda: nn.ParameterList()[0], "in .0, 0"),
     ],
     ids=label,
