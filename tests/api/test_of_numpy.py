@@ -40,7 +40,7 @@ def test_arguments_of_functions_reach_numpy() -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_gradient_is_not_lost(name: str) -> None:
-    words = rf"NumPy's function records no gradient; got .*; write nacre.{name}\(x\), or pass x.numpy\(\)"
+    words = rf"NumPy's function records no gradient; got .*; write nacre.{name}\(x\), or pass x.detach\(\)\.numpy\(\)"
     for x in (nc.tensor(A).requires_grad_(), nn.Parameter(X), nn.Parameter(X) * 2):
         with pytest.raises(nc.GradientError, match=words):
             FUNCTIONS[name](x)

@@ -65,11 +65,20 @@ def test_parameters_in_lists_and_dicts_are_trained() -> None:
     ("make", "message"),
     [
         (lambda: nn.ModuleList([1]), r"instances of nn\.Module"), (lambda: nn.ModuleDict({"keys": nn.ReLU()}), "name"),
-        (lambda: nn.ParameterList([nn.ReLU()]), r"instances of nn\.Parameter"), (lambda: nn.ModuleList()[0], "below 0"),
-        (lambda: nn.ModuleDict({"a.b": nn.ReLU()}), "name"), (lambda: nn.ParameterList()[0], "below 0"),
+        (lambda: nn.ParameterList([nn.ReLU()]), r"instances of nn\.Parameter"),
+        (lambda: nn.ModuleList()[0], "in .0, 0"),
+        (lambda: nn.ModuleDict({"a.b": nn.ReLU()}), "name"), (lambda: nn.ParameterList()[0], "in .0, 0"),
     ],
     ids=label,
 )  # fmt: skip
 def test_errors(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(nc.ArgumentError, match=message):
+    with pytest.raises(nc.Error, match=message):
         make()
+
+
+@pytest.mark.parametrize("row", [nn.Sequential(), nn.ModuleList(), nn.ParameterList()], ids=lambda r: type(r).__name__)
+def test_a_place_that_is_not_there_is_an_index_error(row: Any) -> None:
+    for place in (0, -1, 7):
+        with pytest.raises(IndexError) as caught:
+            row[place]
+        assert isinstance(caught.value, nc.Error)

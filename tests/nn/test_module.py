@@ -125,7 +125,45 @@ def test_parameters() -> None:
         nn.Parameter([1, 2])
     with pytest.raises(nc.ShapeError, match="the value must have type"):
         p.assign(nc.ones(3))
-    assert {p: 1}[p] == 1 and p == p and repr(p).startswith("Parameter")
+    assert {p: 1}[p] == 1 and p in [p, nn.Buffer(2.0)] and repr(p).startswith("Parameter")
+
+
+def test_comparisons_of_parameters_are_those_of_their_elements() -> None:
+    p, q, b = nn.Parameter([1.0, 2.0]), nn.Parameter([1.0, 3.0]), nn.Buffer([1.0, 3.0])
+    assert (p == q).tolist() == (p == b).tolist() == (b == p).tolist() == (p == q.data).tolist() == [True, False]
+    assert (p != q).tolist() == (q.data != p).tolist() == [False, True] and (p == 2.0).tolist() == [False, True]
+    assert len({p, q, b}) == 3 and {p: 1, q: 2}[q] == 2
+    assert (p == None) is False and (p != "text") is True  # noqa: E711
+    with pytest.raises(nc.ShapeError, match="any"):
+        bool(p == q)
+
+
+@pytest.mark.parametrize("value", [1.0, 0.0])
+def test_equal_parameters_are_told_apart_by_what_is_compiled(value: float) -> None:
+    class Scale(nn.Module):
+        def __init__(self) -> None:
+            self.held = (nn.Parameter([value]),)  # a plain attribute
+            self.scale = nn.Parameter([value])
+
+        def forward(self, x: nc.Tensor) -> nc.Tensor:
+            return x * self.scale + x * self.held[0]
+
+    module = Scale()
+    call = nc.jit(lambda x: module(x))
+    of_argument = nc.jit(lambda p, x: p * x)
+    of_key = nc.jit(lambda d, x: next(iter(d)) * x)
+    x = nc.tensor([1.0])
+    assert call(x).tolist() == [2 * value]
+    one, other = nn.Parameter([value]), nn.Parameter([value])
+    for given in (one, other):
+        assert of_argument(given, x).tolist() == of_key({given: 0}, x).tolist() == [value]
+    module.scale, module.held = one, (other,)
+    with nc.no_grad():
+        one += 1.0
+        other += 2.0
+    assert call(x).tolist() == [2 * value + 3.0]
+    assert of_argument(one, x).tolist() == of_key({one: 0}, x).tolist() == [value + 1.0]
+    assert of_argument(other, x).tolist() == of_key({other: 0}, x).tolist() == [value + 2.0]
 
 
 def test_as_text() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import nacre as nc
 import surface
+from nacre import nn
 from nacre.nn import functional as F
 
 TRUE = nc.tensor(True)
@@ -117,3 +118,30 @@ def test_functions_of_one_tensor_do_not_give_it_back(name: str) -> None:
             continue
         found = nc.tree.flatten(y)[0]
         assert all(leaf is not x for leaf in found), x.type
+
+
+def _forwards_one(held: Any) -> bool:
+    try:
+        inspect.signature(held.forward).bind(None, None)
+    except TypeError:
+        return False
+    return held is not nn.Module
+
+
+LAYERS = [name for name, held in surface.CLASSES.items() if issubclass(held, nn.Module) and _forwards_one(held)]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_do_not_give_their_operand_back(name: str) -> None:
+    for arguments in ((), (0,), (1,), (2,), (0.0,)):
+        try:
+            layer = surface.CLASSES[name](*arguments)
+        except (nc.Error, TypeError):
+            continue
+        for x in (nc.ones((2, 2)), nc.ones((1, 1, 2, 2)), nc.tensor([1, 0])):
+            for ready in (layer, layer.eval(), nc.jit(layer), nn.Sequential(layer, nn.Sequential())):
+                try:
+                    y = ready(x)
+                except nc.Error:
+                    continue
+                assert all(leaf is not x for leaf in nc.tree.flatten(y)[0]), (arguments, x.type)

@@ -69,7 +69,7 @@ def _known(functions: SimpleNamespace, name: str, x: Value) -> Value:
         raise TraceError(f"{name}: NumPy's function needs known numbers; got a traced tensor of type {x.type}{told}")
     if x.node is not None and STATE.gradients and name not in NO_GRADIENT:
         raise GradientError(
-            f"{name}: NumPy's function records no gradient; got a tensor that requires one{told}, or pass x.numpy() "
-            "where no gradient is needed"
+            f"{name}: NumPy's function records no gradient; got a tensor that requires one{told}, or pass "
+            "x.detach().numpy() where no gradient is needed"
         )
     return x

@@ -298,7 +298,7 @@ def settled_number(x: Any, operation: str, what: str) -> float:
     if isinstance(held, Value) and held.node is not None and STATE.gradients:
         raise GradientError(
             f"{operation}: {what} must be a plain number, which records no gradient; got a tensor "
-            "that requires one; write float(x) where no gradient is needed"
+            "that requires one; write float(x.detach()) where no gradient is needed"
         )
     return plain_number(held, operation, what)
 
@@ -321,6 +321,28 @@ def numbers(x: Value, operation: str) -> np.ndarray:
 
 
 _SHOWN: Final = {"numpy": "x.numpy()", "item": "x.item()", "tolist": "x.tolist()", "index": "data[x]"}
+
+
+def require_no_gradient(x: Value, operation: str) -> None:
+    """Raise GradientError inside `grad` and `vjp` for a tensor that depends on what they differentiate for."""
+    if x.node is not None and x.node.level and STATE.gradients and is_concrete(x):
+        raise GradientError(
+            explain(
+                f"{operation}: the tensor must not depend on an argument that is being differentiated for; got one of "
+                f"type {x.type} that does",
+                f"@nc.grad\ndef f(x):\n    return compute({_SHOWN.get(operation, operation + '(x)')}) * x",
+                "Python and NumPy compute with plain numbers.  The part of the gradient that goes through them would "
+                "be lost.",
+                "@nc.grad\ndef f(x):\n    print(x.detach().item())                   # plain numbers on purpose\n"
+                "    return nc.sin(x) * x                        # functions of Nacre",
+            )
+        )
+
+
+def plain_numbers(x: Value, operation: str) -> np.ndarray:
+    """`numbers` for code of Python and NumPy, through which no gradient flows; see `require_no_gradient`."""
+    require_no_gradient(x, operation)
+    return numbers(x, operation)
 
 
 def shape_of(shape: Any, operation: str) -> Shape:

@@ -16,7 +16,7 @@ import numpy as np
 
 from nacre.api.memo import Memo
 from nacre.api.of_numpy import of_function, of_ufunc
-from nacre.api.operands import TensorLike, as_tensor, numbers
+from nacre.api.operands import TensorLike, as_tensor, numbers, plain_numbers, require_no_gradient
 from nacre.api.printing import as_html, as_text, represent
 from nacre.base.arguments import require_flag
 from nacre.base.boundary import DIFFERENT
@@ -114,15 +114,15 @@ class Tensor(Value):
     def numpy(self) -> np.ndarray:
         """The numbers as a read-only NumPy array, without a copy where possible.
 
-        Raises TraceError for a traced tensor.
+        Raises TraceError for a traced tensor, and GradientError inside `grad` for one that depends on its arguments.
 
         >>> nc.tensor([1, 2]).numpy()
         array([1, 2])
         """
-        return numbers(self, "numpy")
+        return plain_numbers(self, "numpy")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = numbers(self, "numpy")
+        array = plain_numbers(self, "numpy")
         if dtype is not None and array.dtype != dtype:
             if copy is False:
                 raise ArgumentError(
@@ -135,14 +135,14 @@ class Tensor(Value):
         """The only element as a Python number.  Raises ShapeError unless the tensor has one element."""
         if self.type.static and self.type.size != 1:
             raise ShapeError(f"item: the tensor must have one element; got shape {self.shape}; index it")
-        return numbers(self, "item").item()
+        return plain_numbers(self, "item").item()
 
     def tolist(self) -> Any:
         """The numbers as nested lists of Python numbers."""
         return _held(self, "tolist", np.ndarray.tolist)
 
     def __float__(self) -> float:
-        return float(_one(self, "float"))
+        return float(_one(self, "float", plain_numbers))
 
     def __int__(self) -> int:
         found = _one(self, "int")
@@ -181,7 +181,7 @@ class Tensor(Value):
         return as_text(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
+        return format(_one(self, "format"), spec) if spec else str(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (_held(self, "pickle", np.array), self.node is not None and self.is_leaf)
@@ -190,6 +190,7 @@ class Tensor(Value):
         return make(self.type, self.content, self.layout, self.node)  # type: ignore[return-value]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        require_no_gradient(self, "deepcopy")
         copied = self.detach()
         return copied.requires_grad_() if self.node is not None and self.is_leaf else copied
 
@@ -497,7 +498,7 @@ def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:
 
 def _held(x: Tensor, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
     """The result of a function of all numbers; raises OutOfMemory if memory is short."""
-    given = numbers(x, operation)
+    given = plain_numbers(x, operation)
     try:
         return make(given)
     except MemoryError:
@@ -506,11 +507,11 @@ def _held(x: Tensor, operation: str, make: Callable[[np.ndarray], Any]) -> Any:
         ) from None
 
 
-def _one(x: Tensor, operation: str) -> Any:
+def _one(x: Tensor, operation: str, read: Callable[[Tensor, str], np.ndarray] = numbers) -> Any:
     if x.type.static and x.type.size != 1:
         remedy = "; use .any() or .all()" if operation == "bool" else ""
         raise ShapeError(f"{operation}: the tensor must have one element; got shape {x.shape}{remedy}")
-    return numbers(x, "item").item()
+    return read(x, operation if read is plain_numbers else "item").item()
 
 
 _TRUTH: Final = explain(

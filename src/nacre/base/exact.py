@@ -86,6 +86,8 @@ def exact_key(value: Any) -> Exact:
         return Exact((kind, value.hex()))
     if hasattr(kind, "__dataclass_fields__") and kind.__eq__ is not object.__eq__:
         return _of_fields(kind, value)
+    if kind.__hash__ is object.__hash__:  # == of a parameter compares its elements
+        return Exact((kind, Same(value)))
     return Exact((kind, value))
 
 

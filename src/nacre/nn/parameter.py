@@ -38,6 +38,7 @@ class State(Variable):
     """
 
     __slots__ = ()
+    __hash__ = Variable.__hash__  # a key is the variable itself, though == compares its elements
     __array_ufunc__ = Tensor.__array_ufunc__
     __array_function__ = Tensor.__array_function__
 
@@ -139,6 +140,8 @@ class State(Variable):
         def __truediv__(self, other: TensorLike, /) -> Tensor: ...
         def __rtruediv__(self, other: TensorLike, /) -> Tensor: ...
         def __pow__(self, other: TensorLike, /) -> Tensor: ...
+        def __eq__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
         def __matmul__(self, other: TensorLike, /) -> Tensor: ...
         def __rmatmul__(self, other: TensorLike, /) -> Tensor: ...
         def __neg__(self) -> Tensor: ...
@@ -193,8 +196,7 @@ def _install_operators() -> None:
         setattr(State, f"__i{name}__", _in_place(f"__{name}__", SYMBOLS[name]))
     names = [f"__{n}__" for n, _ in (*BINARY, *COMPARISONS, *UNARY)] + [f"__r{n}__" for n, _ in BINARY]
     for name in names:
-        if name not in ("__eq__", "__ne__"):  # variables are told apart by identity
-            setattr(State, name, _forwarded(name))
+        setattr(State, name, _forwarded(name))
 
 
 _install_operators()

@@ -54,7 +54,8 @@ def _get(owner: Any, path: tuple[str, ...]) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if a is b or type(a) is not type(b):
+    kind: Any = type(a)
+    if a is b or kind is not type(b) or kind.__hash__ is object.__hash__:  # == of a parameter compares its elements
         return a is b
     try:
         return bool(a == b)

@@ -20,7 +20,7 @@ import numpy as np
 from nacre.base import state, tree
 from nacre.base.dims import Dim, Size
 from nacre.base.errors import ArgumentError, Error, TraceError, explain
-from nacre.base.exact import exact_key
+from nacre.base.exact import Same, exact_key
 from nacre.base.gc_pause import gc_paused
 from nacre.base.locks import Turns, forkable
 from nacre.base.progress import compiling
@@ -590,7 +590,7 @@ def _alive(node: Any) -> bool:
 
 def _static(leaf: Any, name: str) -> Hashable:
     if isinstance(leaf, Variable):
-        return Static(leaf, f"variable {leaf.name or leaf.number} of {leaf.type}")
+        return Static(Same(leaf), f"variable {leaf.name or leaf.number} of {leaf.type}")
     try:
         hash(leaf)
     except TypeError:

@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from nacre.base.errors import ArgumentError
+from nacre.api.operands import apart
+from nacre.base.errors import ArgumentError, AxisError
 from nacre.nn.module import Module, Parameter
 from nacre.trace.guards import report
 from nacre.trace.value import Value
@@ -39,7 +40,7 @@ def _parameter(value: Any) -> Parameter:
 
 def _place(index: int, count: int, kind: str) -> int:
     if not -count <= index < count:
-        raise ArgumentError(f"{kind}: an index must be below {count}; got {index}")
+        raise AxisError(f"{kind}: an index must be in [{-count}, {count}); got {index}")
     return index % count
 
 
@@ -104,7 +105,7 @@ class Sequential(_ModuleRow):
     """Modules applied one after the other; their names are "0", "1", … or the keys of a dict.
 
     The input is that of the first module, the output that of the last.  Raises ArgumentError for entries that are no
-    modules, or an index out of range.
+    modules, and AxisError, an IndexError, for an index out of range.
 
     >>> nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))(nc.ones((1, 3))).shape
     (1, 2)
@@ -118,16 +119,17 @@ class Sequential(_ModuleRow):
             self._fill(modules)
 
     def forward(self, x: Any) -> Any:
-        """The last module's result."""
+        """The last module's result; without modules x, a tensor as a new object."""
+        result = x
         for module in self.children():
-            x = module(x)
-        return x
+            result = module(result)
+        return apart(result, x) if isinstance(result, Value) else result
 
 
 class ModuleList(_ModuleRow):
     """A list of modules; their parameters belong to the module that holds the list.
 
-    Raises ArgumentError for entries that are no modules, or an index out of range.
+    Raises ArgumentError for entries that are no modules, and AxisError, an IndexError, for an index out of range.
 
     >>> len(nn.ModuleList([nn.ReLU(), nn.ReLU()]).append(nn.ReLU()))
     3

@@ -9,12 +9,13 @@ from typing import Any
 from nacre.api import random
 from nacre.api.creation import zeros
 from nacre.api.manipulation import flatten, reshape
-from nacre.api.operands import TensorLike, as_tensor
+from nacre.api.operands import TensorLike, apart, as_tensor
 from nacre.api.tensor import Tensor
 from nacre.base.errors import ArgumentError, ShapeError
 from nacre.base.types import normal_axis
 from nacre.nn import functional
 from nacre.nn.module import Module, Parameter
+from nacre.trace.value import Value
 
 __all__ = [
     "Bilinear",
@@ -33,15 +34,18 @@ def uniform_parameter(shape: tuple[int, ...], bound: float, dtype: Any = None) -
 
 
 class Identity(Module):
-    """Returns its input.  The arguments are ignored.
+    """Returns its input, a tensor as a new object.  The arguments are ignored.
 
-    >>> nn.Identity()(nc.tensor([1.0, 2.0])).tolist()
+    >>> nn.Identity(3, bias=False)(nc.tensor([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
     def forward(self, x: TensorLike) -> Any:
         """x."""
-        return x
+        return apart(x, x) if isinstance(x, Value) else x
 
 
 class Linear(Module):
