@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from itertools import product
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -103,7 +104,7 @@ def test_traits_are_those_of_numpy_and_ml_dtypes(dtype: DType) -> None:
     assert not dtype.is_complex and dtype.real is dtype and dtype.components == 1
     assert dtype.is_inexact == dtype.is_differentiable == dtype.is_float
     if dtype.is_float:
-        facts = ml_dtypes.finfo(dtype.numpy)
+        facts = cast("Any", ml_dtypes.finfo(dtype.numpy))
         assert dtype.bits == facts.bits and dtype.is_signed == (facts.min < 0)
     elif dtype.is_integer:
         limits = np.iinfo(dtype.numpy)

@@ -35,6 +35,7 @@ from nacre.interpret.stage import stage
 from nacre.ir.primitive import primitive_named
 from nacre.kernel.ast import OPERATIONS
 from nacre.ops import pointwise
+from nacre.trace.value import Value
 
 SETS = (BOOLEAN, INTEGRAL, BITWISE, FLOATING, INEXACT, REAL, NUMERIC, ORDERED, ANY)
 COMPLEX = DType(
@@ -133,9 +134,13 @@ def test_public_functions_refuse_new_dtypes_by_their_traits() -> None:
     require("bitwise_and", SHORT, BITWISE)
 
 
+def _doubled_square(x: Value) -> list[Value]:
+    return [pointwise.mul(pointwise.add(x, x), x)]
+
+
 def test_graphs_of_new_dtypes_are_staged_and_printed() -> None:
     for dtype in (COMPLEX, SHORT):
-        graph = stage(lambda x: [pointwise.mul(pointwise.add(x, x), x)], [TensorType((3,), dtype)]).graph
+        graph = stage(_doubled_square, [TensorType((3,), dtype)]).graph
         t = f"{dtype.short}[3]"
         assert str(graph).splitlines()[0] == f'graph "graph"(a: {t}):'
         assert [line.split("  #")[0].strip() for line in str(graph).splitlines()[1:]] == [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from ml_dtypes import finfo as finfo_of
@@ -352,7 +352,7 @@ class FloatFacts:
     """The result of `finfo`; the numbers are Python floats."""
 
     def __init__(self, dtype: DType) -> None:
-        facts = finfo_of(dtype.numpy)
+        facts = cast("Any", finfo_of(dtype.numpy))
         self.dtype = dtype
         self.bits = dtype.bits
         self.eps = float(facts.eps)

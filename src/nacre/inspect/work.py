@@ -156,7 +156,7 @@ def moved(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Bytes that a kernel reads and writes: the elements of each buffer, but no more than its accesses."""
     accesses: dict[str, int] = {}
     _count_accesses(kernel.body, 1, sizes, accesses)
-    return sum(bytes_of(min(_elements(b, sizes), accesses.get(b.name, 0)), b.dtype) for b in kernel.buffers)
+    return sum(int(bytes_of(min(_elements(b, sizes), accesses.get(b.name, 0)), b.dtype)) for b in kernel.buffers)
 
 
 def _elements(buffer: Buffer, sizes: Mapping[str, int]) -> int:
