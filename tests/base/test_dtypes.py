@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from itertools import product
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -12,10 +13,21 @@ import pytest
 
 from nacre.base.dtypes import (
     ALL,
+    ANY,
+    BITWISE,
+    BOOLEAN,
+    FLOATING,
     FLOATS,
+    INEXACT,
     INTEGERS,
+    INTEGRAL,
+    NUMERIC,
+    ORDERED,
     PROMOTION,
+    REAL,
+    Category,
     DType,
+    DTypeSet,
     as_dtype,
     bfloat16,
     bool_,
@@ -78,3 +90,55 @@ def test_promotion_holds_every_number_of_both() -> None:
 def test_kinds_do_not_mix(a: DType, b: DType) -> None:
     with pytest.raises(DTypeError, match="astype"):
         promote(a, b)
+
+
+# ---- traits
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_traits_are_those_of_numpy_and_ml_dtypes(dtype: DType) -> None:
+    element = np.zeros((), dtype.numpy).item()
+    assert type(element) is dtype.python and dtype.storage_bits == 8 * dtype.numpy.itemsize
+    assert dtype.kind == (dtype.numpy.kind if dtype is not bfloat16 else "f")
+    assert [dtype.is_bool, dtype.is_integer, dtype.is_float].count(True) == 1
+    assert not dtype.is_complex and dtype.real is dtype and dtype.components == 1
+    assert dtype.is_inexact == dtype.is_differentiable == dtype.is_float
+    if dtype.is_float:
+        facts = cast("Any", ml_dtypes.finfo(dtype.numpy))
+        assert dtype.bits == facts.bits and dtype.is_signed == (facts.min < 0)
+    elif dtype.is_integer:
+        limits = np.iinfo(dtype.numpy)
+        assert dtype.bits == limits.bits and dtype.is_signed == (limits.min < 0)
+        assert (dtype.category is Category.SIGNED) == dtype.is_signed
+    else:
+        assert dtype is bool_ and dtype.bits == 1 and not dtype.is_signed
+
+
+def test_half_types_are_computed_in_float32() -> None:
+    assert {d for d in ALL if d.is_widened} == {float16, bfloat16}
+    assert all(d.arithmetic is (float32 if d.is_widened else d) for d in ALL)
+
+
+SETS: dict[DTypeSet, str] = {
+    BOOLEAN: "b",
+    INTEGRAL: "iu",
+    BITWISE: "biu",
+    FLOATING: "f",
+    INEXACT: "fc",
+    REAL: "iuf",
+    NUMERIC: "iufc",
+    ORDERED: "biuf",
+    ANY: "biufc",
+}
+
+
+@pytest.mark.parametrize("named", SETS, ids=repr)
+def test_sets_of_dtypes_hold_those_of_their_categories(named: DTypeSet) -> None:
+    letters = SETS[named]
+    assert {d for d in ALL if d in named} == {d for d in ALL if d.kind in letters}
+    for dtype in (*(d.numpy for d in ALL), np.dtype(np.complex64), np.dtype(np.longdouble)):
+        assert named.holds(dtype) == (dtype.kind in letters)
+    for text in (np.dtype("U3"), np.dtype("datetime64[s]"), np.dtype("timedelta64[s]"), np.dtype(object)):
+        assert not named.holds(text)
+    words = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating-point"}
+    assert named.words == " or ".join(words[letter] for letter in letters if letter in words)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, cast
 
 import numpy as np
+from ml_dtypes import finfo as finfo_of
 
 from nacre.api.operands import (
     TensorLike,
@@ -42,9 +43,9 @@ def finfo(dtype: Any, /) -> Any:
     32
     """
     found = as_dtype(dtype.dtype if hasattr(dtype, "dtype") else dtype)
-    if not found.is_float:
+    if not found.is_inexact:
         raise DTypeError(f"finfo: dtype must be floating-point; got {found.name}")
-    return FloatFacts(found)
+    return FloatFacts(found.real)
 
 
 def iinfo(dtype: Any, /) -> Any:
@@ -62,16 +63,14 @@ def iinfo(dtype: Any, /) -> Any:
 class FloatFacts:
     """The result of `finfo`; the numbers are Python floats."""
 
-    _FRACTION: Final = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}
-
     def __init__(self, dtype: DType) -> None:
-        fraction, top = self._FRACTION[dtype.name]
+        facts = cast("Any", finfo_of(dtype.numpy))
         self.dtype = dtype
         self.bits = dtype.bits
-        self.eps = 2.0**-fraction
-        self.max = (2.0 - self.eps) * 2.0**top
-        self.min = -self.max
-        self.smallest_normal = 2.0 ** (1 - top)
+        self.eps = float(facts.eps)
+        self.max = float(facts.max)
+        self.min = float(facts.min)
+        self.smallest_normal = float(facts.smallest_normal)
 
     def __repr__(self) -> str:
         return f"finfo({self.dtype.name}, eps={self.eps}, max={self.max}, smallest_normal={self.smallest_normal})"

@@ -15,8 +15,6 @@ from numbers import Integral, Real
 from operator import index
 from typing import Any, Final, cast
 
-import numpy as np
-
 from nacre.base.conversion import NO_NUMBERS
 from nacre.base.dims import Dim
 from nacre.base.dtypes import ORDERED, DType
@@ -61,10 +59,11 @@ def is_number(value: object) -> bool:
         return True
     if not hasattr(type(value), "__float__") or getattr(value, "shape", None) != ():
         return False
-    held = getattr(value, "dtype", None)
-    if isinstance(held, DType):
-        return held in ORDERED
-    return not (isinstance(held, np.dtype) and issubclass(held.type, NO_NUMBERS))
+    dtype: Any = getattr(value, "dtype", None)
+    if isinstance(dtype, DType):
+        return dtype in ORDERED
+    scalar = getattr(dtype, "type", None)  # NumPy's type of an element
+    return not (isinstance(scalar, type) and issubclass(scalar, NO_NUMBERS))
 
 
 def is_flag(value: object) -> bool:

@@ -1,4 +1,8 @@
-"""Element types with their traits, the sets of them that type rules take, and the promotion table."""
+"""Element types with their traits, the sets of them that type rules take, and the promotion table.
+
+Other modules ask a dtype for its traits, such as `is_inexact` and `arithmetic`, never for letters.  A new dtype is a
+definition in `ALL`, its promotions, and the rules that differ for it.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class TensorType:
 
 
 def bytes_of(count: Size, dtype: DType) -> Size:
-    """Bytes of so many packed elements; the last byte may be filled up.
+    """Bytes of a number of packed elements, rounded up to a whole byte.
 
     >>> from nacre.base.dtypes import bool_, float32
     >>> bytes_of(3, float32), bytes_of(3, bool_)

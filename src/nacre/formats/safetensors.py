@@ -34,6 +34,7 @@ from nacre.base.errors import (
     reason,
 )
 from nacre.base.records import dataclass
+from nacre.base.types import bytes_of
 from nacre.formats.npy import MAGIC
 from nacre.interpret.evaluate import from_numpy, to_numpy
 from nacre.trace.value import Value
@@ -218,7 +219,7 @@ class File:
             raise self._wrong(f"the shape of {name} must be a list of whole numbers")
         if not _sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= len(self.data) - self.begin:
             raise self._wrong(f"{name} lies outside of the file")
-        if prod(shape) * dtype.itemsize != offsets[1] - offsets[0]:
+        if bytes_of(prod(shape), dtype) != offsets[1] - offsets[0]:
             raise self._wrong(f"{name} is {dtype.short}{shape} but has {offsets[1] - offsets[0]} bytes")
         if not _representable(shape, dtype):
             raise self._wrong(f"the product of the sizes of {name} does not fit into 63 bits: {shape}")
@@ -241,7 +242,7 @@ def _sizes(value: object) -> bool:
 
 def _representable(shape: Sequence[Size], dtype: DType) -> bool:
     """Whether an array can have a shape: NumPy's bound, which counts axes of size 0 as one."""
-    return prod(max(1, n) for n in shape if isinstance(n, int)) * dtype.itemsize <= sys.maxsize
+    return bytes_of(prod(max(1, n) for n in shape if isinstance(n, int)), dtype) <= sys.maxsize
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from math import prod
 from nacre.base.dims import Size, evaluate
 from nacre.base.dtypes import DType
 from nacre.base.records import dataclass
+from nacre.base.types import bytes_of
 from nacre.codegen.loops.operations import CHEAP
 from nacre.compile.pipeline import Compiled, Stage
 from nacre.ir.graph import Equation
@@ -137,7 +138,7 @@ def _same(a: tuple[Equation, ...], b: tuple[Equation, ...]) -> bool:
 def _dtype(stage: Stage) -> str:
     """The dtype whose arithmetic a stage is about: the first float among its results."""
     dtypes = [v.type.dtype for e in reversed(stage.equations) for v in e.outputs]
-    return next((d.short for d in dtypes if d.is_float), dtypes[0].short if dtypes else "copy")
+    return next((d.short for d in dtypes if d.is_inexact), dtypes[0].short if dtypes else "copy")
 
 
 # ---- bytes
@@ -158,7 +159,7 @@ def moved(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Bytes that a kernel reads and writes: the elements of each buffer, but no more than its accesses."""
     accesses: dict[str, int] = {}
     _count_accesses(kernel.body, 1, sizes, accesses)
-    return sum(min(_elements(b, sizes), accesses.get(b.name, 0)) * b.dtype.itemsize for b in kernel.buffers)
+    return sum(int(bytes_of(min(_elements(b, sizes), accesses.get(b.name, 0)), b.dtype)) for b in kernel.buffers)
 
 
 def _elements(buffer: Buffer, sizes: Mapping[str, int]) -> int:
@@ -212,7 +213,7 @@ def _operations(body: Sequence[Stmt], sizes: Mapping[str, int], types: Mapping[s
         total += sum(map(_weight, expressions(s)))
         match s:
             case Accumulate():
-                total += int(types[s.accumulators[0]].is_float)
+                total += int(types[s.accumulators[0]].is_inexact)
             case For():
                 total += evaluate(s.extent, sizes) * _operations(s.body, sizes, types)
             case If():
@@ -229,7 +230,7 @@ def _weight(e: Expr) -> int:
     if not isinstance(e, Apply) or e.op in FREE:
         return inside
     source = e.args[-1].dtype
-    return inside + (of_operation(e.op, source, len(e.args)) if source.is_float else 0)
+    return inside + (of_operation(e.op, source, len(e.args)) if source.is_inexact else 0)
 
 
 @lru_cache(maxsize=512)
