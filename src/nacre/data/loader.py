@@ -85,11 +85,11 @@ class DataLoader:
         if sampler is None and not self.iterable:
             self.sampler = RandomSampler(self.dataset, seed) if shuffle else SequentialSampler(self.dataset)
         self.epoch = 0
-        self._batch = self._items = 0  # given in this epoch
+        self._batch = self._items = 0  # yielded in this epoch
         self._running = False
         self._resume: Mapping[str, Any] | None = None
         self._order: tuple[int, str] | None = None  # an epoch, and the hash of its order
-        self._state: Any = None  # the dataset's, after the last batch that was given
+        self._state: Any = None  # the dataset's, after the last batch
 
     def _check(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> None:
         if self.batch_size < 1:
@@ -142,7 +142,7 @@ class DataLoader:
         functions, source = _unwrapped(self.dataset) if self.iterable else ((), self.dataset)
         fetch = Fetch(None if self.iterable else source, functions, self.collate_fn, self.seed)
         crew = Workers(fetch, self.num_workers, self.workers, self.multiprocessing_context, self.worker_init_fn)
-        first = 0 if resumed is None else int(resumed["batch"])  # others may iterate meanwhile, which moves `_batch`
+        first = 0 if resumed is None else int(resumed["batch"])  # other iterators may move `_batch` meanwhile
         return self._given(crew, self._submitted(crew, source, resumed, first))
 
     def _submitted(self, crew: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int) -> Iterator[_Ahead]:
@@ -166,7 +166,7 @@ class DataLoader:
                 number += len(group)
                 state = source.state_dict() if held else None
                 yield _Ahead(crew.submit(self.epoch, numbers, group), len(group), state)
-        except ItemError as fault:  # told when the batches before it have been given
+        except ItemError as fault:  # raised after the batches before it
             failed: Future[Any] = Future()
             failed.set_exception(fault)
             yield _Ahead(failed, 0, None)
@@ -203,7 +203,7 @@ class DataLoader:
     # ---- saving
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, how many of its batches and items were given, and the dataset's state if it has one."""
+        """The epoch, the number of its batches and items so far, and the dataset's state if it has one."""
         return {
             "epoch": self.epoch, "batch": self._batch, "items": self._items, **self._alike(self.epoch),
             "dataset": self._state,

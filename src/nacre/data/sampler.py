@@ -88,7 +88,7 @@ class WeightedRandomSampler(Sampler):
                 f"positive and finite; got the sum {total} and {num_samples}"
             )
         self.sums: np.ndarray = np.cumsum(held)
-        self.last = int(np.flatnonzero(held)[-1])  # with a weight
+        self.last = int(np.flatnonzero(held)[-1])  # the last item with a weight
         self.num_samples, self.seed = num_samples, seed
 
     def order(self, epoch: int) -> Sequence[int]:

@@ -56,7 +56,7 @@ def told(text: str, item: int, cause: BaseException | None) -> ItemError:
     """An ItemError that is also an instance of its cause's class, if one class can be both."""
     kind: Any = type(cause)
     try:
-        plain = cause is None or issubclass(ItemError, kind) or isinstance(cause, StopIteration)  # that ends generators
+        plain = cause is None or issubclass(ItemError, kind) or isinstance(cause, StopIteration)  # ends generators
         both = (
             ItemError
             if plain
@@ -64,7 +64,7 @@ def told(text: str, item: int, cause: BaseException | None) -> ItemError:
         )
         made: Any = kind.__new__(both) if both is not ItemError else ItemError("", item)
         made.args, made.item = (text,), item
-    except Exception:  # a class that cannot be derived from, or made without arguments
+    except Exception:  # a class without subclasses, or with required arguments
         made = ItemError(text, item)
     made.__cause__ = cause
     return made
@@ -76,12 +76,12 @@ def _at_fault(what: str, item: int, fault: Exception) -> ItemError:
     return told(f"DataLoader: {what}: {type(fault).__name__}: {fault}\n\nIn the worker:\n{lines}", item, fault)
 
 
-_COLLATING = 1 << 31  # added to a batch's first item, so that its random numbers are not the item's
+_COLLATING = 1 << 31  # added to a batch's first item, so that its random numbers differ from the item's
 
 
 @dataclass(frozen=True)
 class Fetch:
-    """The way batches are made: from a dataset by number, or from items that were read before."""
+    """How batches are made: from a dataset by number, or from items that were read before."""
 
     dataset: Any
     functions: tuple[Callable[[Any], Any], ...]
@@ -141,7 +141,7 @@ Prepare = Callable[[], Any] | None
 
 def _serve(asked: Connection, theirs: Connection | None, held: Any) -> None:
     """The main loop of a worker process: it makes batches on request until None arrives or the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if theirs is not None:
         theirs.close()
@@ -170,7 +170,7 @@ def _serve(asked: Connection, theirs: Connection | None, held: Any) -> None:
                     fault,
                 )
             )
-        with suppress(OSError):  # the parent has gone
+        with suppress(OSError):  # the parent has ended
             asked.send_bytes(answer)
 
 
@@ -275,7 +275,7 @@ class _Queue:
                 if fault is not None:
                     raise fault
                 future.set_result(load(*asked))
-            except BaseException as error:  # whatever it is, it is told where the batch is asked for
+            except BaseException as error:  # any error is raised where the batch is requested
                 future.set_exception(error)
         if process is not None:
             process.end()
@@ -288,7 +288,7 @@ class Workers:
         self.fetch, self.count, self.prepare = fetch, count, prepare
         self.context = get_context(context) if count and kind == "processes" else None
         self.fork = context == "fork"
-        self.held: Any = None  # what processes begin with
+        self.held: Any = None  # the arguments of the processes
         self.queue = _Queue()
         self.closing = weakref.finalize(self, self.queue.close)  # at the end of the program, too
 
@@ -340,7 +340,7 @@ def result(future: Future[Any], timeout: float | None, batch: int) -> Any:
             "importable by, and picklable for, another process, and fit its memory"
         ) from fault
     except TimeoutError as fault:
-        if future.done():  # the dataset's own
+        if future.done():  # raised by the dataset
             raise
         raise ArgumentError(
             f"DataLoader: batch {batch} was not ready within {timeout} seconds; raise `timeout`, or look for a slow "

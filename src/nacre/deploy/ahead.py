@@ -1,7 +1,7 @@
 """Packs weights when a program is built: constants that kernels would pack in each call are packed once.
 
-Launches that only pack are then removed, and so are constants that nothing reads any more.  The program holds its
-weights once, in the form that its kernels read.
+Launches that only pack are then removed, and so are constants without any reader.  The program contains its weights
+once, in the form that its kernels read.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def folded(graph: Graph) -> Graph:
 
 def _foldable(graph: Graph) -> list[Var]:
     """The values computed only from constants, no larger than the largest of those, and read by another equation."""
-    largest: dict[Var, int] = {}  # constant that a value is made of, in bytes
+    largest: dict[Var, int] = {}  # bytes of the largest constant behind a value
     outputs = set(graph.outputs)
     for e in graph.equations:
         (v, *more), sizes = e.outputs, [_bytes(x, largest) for x in e.inputs]

@@ -30,7 +30,7 @@ ERRORS = {
     THREADS: ("THREADS", "NACRE_NUM_THREADS, or the number of threads that was set, is not a number from 1 to 256"),
 }
 MOST_BYTES = 1 << 46  # of a workspace
-X86_CONTROL, ARM_CONTROL = 8064, 0  # round to nearest, subnormal numbers kept, no traps
+X86_CONTROL, ARM_CONTROL = 8064, 0  # round to nearest, subnormal numbers enabled, no traps
 
 C_TYPES = {"bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float", "float64": "double"}
 
@@ -44,7 +44,7 @@ class Interface:
     output_names: tuple[str, ...]
     input_types: tuple[TensorType, ...]
     output_types: tuple[TensorType, ...]
-    ceiling: int  # what no size may pass, whatever its own bound, so that no number of bytes overflows
+    ceiling: int  # the limit of every size, so that no number of bytes overflows
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:

@@ -11,7 +11,7 @@ MACHINES = {"x86_64": ("x86-64-v3", "avx2"), "aarch64": ("generic", "neon")}
 LIBRARIES = ("gnu", "musl")
 LEVELS = {"x86-64-v3": "avx2", "x86-64-v4": "avx512"}
 
-# where cpuid tells of a feature: leaf, subleaf, register (eax, ebx, ecx, edx), bit
+# the place of a feature in cpuid: leaf, subleaf, register (eax, ebx, ecx, edx), bit
 FEATURES = {
     "sse3": (1, 0, 2, 0), "ssse3": (1, 0, 2, 9), "fma": (1, 0, 2, 12), "sse4.1": (1, 0, 2, 19),
     "sse4.2": (1, 0, 2, 20), "movbe": (1, 0, 2, 22), "popcnt": (1, 0, 2, 23), "aes": (1, 0, 2, 25),
@@ -40,7 +40,7 @@ VERSION_3 = (
     "lzcnt",
 )
 VERSION_4 = (*VERSION_3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-STATE_OF_AVX, STATE_OF_AVX512 = 0x06, 0xE6  # of the registers that the system keeps for a thread
+STATE_OF_AVX, STATE_OF_AVX512 = 0x06, 0xE6  # register states that the system must save for each thread
 
 
 @dataclass(frozen=True)

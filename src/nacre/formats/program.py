@@ -42,7 +42,7 @@ class Program:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     weights: Mapping[str, Value]
-    structure: tree.Structure  # of what a call returns
+    structure: tree.Structure  # of a call's result
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
@@ -161,7 +161,7 @@ def _signature(function: Any) -> inspect.Signature:
 
 
 def _named_arguments(function: Any, examples: Sequence[Any], name: str) -> tuple[list[str], list[Any]]:
-    """The tensors among the arguments, and names for them: the parameter's, and the way into nested ones."""
+    """The tensors among the arguments, and their names: the parameter's, and the path into nested ones."""
     try:
         signature = _signature(function)
         bound = signature.bind(*examples)

@@ -19,7 +19,7 @@ from nacre.base.arguments import shown
 from nacre.base.errors import KindError
 from nacre.transform.jit import jit
 
-SIDE = 320  # large enough that every probe is divided among threads
+SIDE = 320  # large enough to divide every probe among threads
 
 
 def probes() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:

@@ -134,7 +134,7 @@ def clear_cache() -> Kept:
 
 
 def _folders(directory: str | None) -> tuple[Path | None, Path | None]:
-    """Where kernels are, and programs."""
+    """The paths of kernels and programs."""
     return (None, None) if directory is None else (Path(directory), Path(directory, "programs"))
 
 
@@ -146,7 +146,7 @@ def _sizes(folder: Path | None) -> dict[Path, int]:
             if objects.OBJECT_NAME.fullmatch(path.name):
                 with contextlib.suppress(FileNotFoundError):
                     status = path.lstat()
-                    if not stat.S_ISDIR(status.st_mode):  # a folder of such a name is no object
+                    if not stat.S_ISDIR(status.st_mode):  # a folder is not an object
                         found[path] = status.st_size
     return found
 

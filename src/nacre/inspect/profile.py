@@ -40,8 +40,8 @@ class Row:
     bytes: int
     seconds: float
     typical: float
-    busy: float  # of the threads' time in `seconds`, the part in which they computed
-    floor: float = 0.0  # seconds that the machine needs at least, by its ceilings
+    busy: float  # the part of the threads' time in `seconds` in which they computed
+    floor: float = 0.0  # least seconds by the machine's ceilings
 
     @property
     def share(self) -> float:
@@ -75,7 +75,7 @@ class Profile:
     def under(self, limits: Ceilings) -> Profile:
         """The same run, compared with the given limits."""
         rows = tuple(replace(r, floor=limits.floor(r.flops, r.bytes, r.dtype)) for r in self.rows)
-        main = max(rows, key=lambda r: r.flops).dtype if rows else "f32"  # in which most of the arithmetic is done
+        main = max(rows, key=lambda r: r.flops).dtype if rows else "f32"  # of most of the arithmetic
         return replace(self, rows=rows, floor=limits.floor(self.flops, self.traffic, main), ceilings=limits)
 
     @property
@@ -147,7 +147,7 @@ def _row(step: Step, best: RunTimes, typical: np.ndarray, team: int) -> Row:
 
 
 class _Bench:
-    """A program without stamps and with them, over private copies of what it would change."""
+    """A program without stamps and with them, over private copies of the values that it would change."""
 
     def __init__(self, prepared: Prepared) -> None:
         self.executable = prepared.compiled.executable

@@ -14,8 +14,8 @@ from nacre.inspect.plot import Chart, Series
 from nacre.inspect.profile import Profile, Row
 
 GIGA = 1e9
-LOWEST, HIGHEST = 0.01, 10_000.0  # operations for each byte, from one end of the chart to the other
-SHOWN = 0.01  # of a program's time: rows below this share are left out
+LOWEST, HIGHEST = 0.01, 10_000.0  # operations for each byte, at the ends of the chart
+SHOWN = 0.01  # of a program's time: rows below this share are omitted
 
 
 def chart(profiles: Sequence[Profile], title: str = "Roofline") -> Chart:

@@ -142,11 +142,11 @@ def _dtype(stage: Stage) -> str:
 
 def _bytes(plan: Plan, launch: Launch, stage: Stage, sizes: Mapping[str, int]) -> int:
     if launch.idle:
-        return 0  # it is left out where a value is updated in place
+        return 0  # omitted where a value is updated in place
     if stage.kernel is not None:
         return moved(stage.kernel, sizes)
     given = [evaluate(plan.values[v].nbytes, sizes) for v in launch.reads]
-    for k, x in enumerate(stage.equations[0].inputs[: len(given)]):  # a view reads a part of what it lies in
+    for k, x in enumerate(stage.equations[0].inputs[: len(given)]):  # a view reads a part of its operand
         given[k] = min(given[k], evaluate(x.type.nbytes, sizes))
     return sum(given) + sum(evaluate(plan.values[v].nbytes, sizes) for v in launch.writes)
 

@@ -330,7 +330,7 @@ class ReduceLROnPlateau:
         if self.num_bad_epochs > self.patience:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
             for k, group in enumerate(self.optimizer.param_groups):
-                least = self.min_lrs[min(k, len(self.min_lrs) - 1)]  # a group that was added since has the last one's
+                least = self.min_lrs[min(k, len(self.min_lrs) - 1)]  # a group added later has the last one's
                 new = max(group["lr"] * self.factor, least)
                 if group["lr"] - new > self.eps:
                     group["lr"] = new

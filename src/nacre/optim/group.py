@@ -61,8 +61,8 @@ class ParameterGroup(dict[str, Any]):
         self.check = None if check is None else weakref.WeakMethod(check)
         self.rate = Variable(constant(float(self["lr"]), float64), name="lr")
         self.varying: dict[str, Variable] = {}
-        self.clocks: dict[Variable, Clock] = {}  # of those that have taken a step
-        self.settled: Hashable = None  # the settings that the parameters' state is for
+        self.clocks: dict[Variable, Clock] = {}  # of parameters that have taken a step
+        self.settled: Hashable = None  # the settings that match the parameters' state
         self._settings: Hashable = None
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -86,7 +86,7 @@ class LBFGS(Optimizer):
             at += size
 
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[float, Any, Any]:
-        """The loss as a number, the gradient, and what the closure returned."""
+        """The loss as a number, the gradient, and the closure's result."""
         with gradients(True):
             found = closure()
         return float(_flat(found)[0]), self._gradient(), found
@@ -180,7 +180,7 @@ class LBFGS(Optimizer):
 def _remembered(state: Mapping[Any, Any], size: int) -> _Memory:
     """The saved memory, for parameters with `size` numbers in total."""
     made = _Memory()
-    if not state:  # PyTorch's before its first step
+    if not state:  # PyTorch's state before its first step
         return made
     held = state.get(0)
     if isinstance(held, Mapping) and set(cast("Any", held)) == set(vars(made)):

@@ -35,13 +35,13 @@ class Schedule:
     0.5
     """
 
-    floor = 0.0  # the rate that the schedule goes down to
+    floor = 0.0  # the rate at the end of the schedule
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.base_lrs: list[float] = []
-        self.given: list[float] = []  # what this schedule has set last
-        self.alone: list[bool] = []  # whether nothing else has set the rate since the schedule was made
+        self.given: list[float] = []  # the rates that this schedule has set last
+        self.alone: list[bool] = []  # whether only this schedule has set the rate so far
         self.last_epoch = 0
         self._set()
 
@@ -65,7 +65,7 @@ class Schedule:
     def _set(self) -> None:
         for k, group in enumerate(self.optimizer.param_groups):
             lr = float(group["lr"])
-            if k == len(self.base_lrs):  # at first, and where a group was added since
+            if k == len(self.base_lrs):  # at first, and for a group added later
                 base = float(group.setdefault("initial_lr", lr))
                 self.base_lrs.append(base)
                 self.given.append(base if self.last_epoch == 0 else math.nan)

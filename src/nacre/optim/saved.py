@@ -15,7 +15,7 @@ from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 
 Entry = Mapping[str, Any]
-MOST = 1 << 53  # steps that are counted, beyond which floats do not count
+MOST = 1 << 53  # limit of step counts, beyond which floats are inexact
 ELSEWHERE = {  # settings of PyTorch's that change no number, and what its schedules leave in a group
     "foreach", "fused", "capturable", "differentiable", "max_lr", "min_lr", "base_momentum", "max_momentum",
 }  # fmt: skip
@@ -44,7 +44,7 @@ class Optimizer(Protocol):
 
     @property
     def decoupled(self) -> bool:
-        """Whether weight decay leaves the gradient alone."""
+        """Whether weight decay does not change the gradient."""
         ...
 
     def shared(self) -> dict[str, Variable]:
@@ -66,7 +66,7 @@ class Loaded:
 
     settings: dict[str, Any]
     state: dict[Variable, dict[str, Any]]
-    cells: dict[Variable, dict[str, Variable]]  # for state that a parameter has not yet
+    cells: dict[Variable, dict[str, Variable]]  # for state that a parameter lacks
     numbers: dict[Variable, dict[str, Any]]
 
 
@@ -187,9 +187,9 @@ def _planned_group(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry, st
         held = {k: v for k, v in entry.items() if v is not None}
         cells = optimizer.fresh(p, trial)
         _require_names(optimizer, number, held, cells, clock)
-        for name in set(held) & optimizer.occasional - set(cells):  # of settings that were others before
+        for name in set(held) & optimizer.occasional - set(cells):  # of other settings before
             cells[name] = Variable(_tensor(optimizer, number, name, held[name]), name=f"{p.name}.{name}")
-        if "started" in cells:  # a momentum that was saved has had its first value
+        if "started" in cells:  # a saved momentum has had its first value
             held.setdefault("started", "momentum_buffer" in held)
         found.cells[p] = cells
         found.state[p] = {k: _fitting(optimizer, number, k, held.get(k, v.value), v) for k, v in cells.items()}
@@ -231,7 +231,7 @@ def _require_names(optimizer: Optimizer, number: Any, held: Entry, cells: Entry,
 
 
 def _fitting(optimizer: Optimizer, number: Any, name: str, value: Any, cell: Variable) -> Any:
-    """A value of the type that a variable holds."""
+    """A value of a variable's type."""
     held, kind = _tensor(optimizer, number, name, value), type(optimizer).__name__
     if held.type.shape != cell.shape:
         raise StateError(

@@ -40,7 +40,7 @@ class DamagedCheckpoint(StateError):
 
 
 class MissingCheckpoint(StateError, FileNotFoundError):
-    """There is nothing at the path of a checkpoint."""
+    """The path of a checkpoint does not exist."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Checkpoints:
         document = packed(state, "", tensors)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            folder.sweep(self.folder)  # a killed process may have left one of this name
+            folder.sweep(self.folder)  # a killed process may have left a folder of this name
             made = self.folder / (folder.UNDER_WAY + path.name)
             made.mkdir()
             self._fill(made, model, tensors, {"step": step, "state": document})
@@ -255,7 +255,7 @@ def _without_manifest(found: Path) -> StateError:
 
 
 def _first_of(where: Path) -> Path | None:
-    """The checkpoint of a folder of checkpoints to take: the best one, or else the last one; None if there is none."""
+    """The checkpoint that a folder of checkpoints stands for: the best one, else the last one; None if empty."""
     names = [BEST, LAST, *(path.name for path in reversed(Checkpoints(where).paths()))]
     return next((where / name for name in names if (where / name / MANIFEST).is_file()), None)
 

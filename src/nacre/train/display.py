@@ -1,4 +1,4 @@
-"""What a training shows while it runs: a progress bar in a terminal, everywhere an aligned line for each epoch."""
+"""The output of a running training: a progress bar in a terminal, everywhere an aligned line for each epoch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nacre.train.metrics import means
 BETWEEN = 0.1  # seconds between two updates of the bar
 PLACES = ("epoch", "step")
 WIDE = 9  # characters of a column of values
-BESIDE = 45  # characters of the bar and the numbers beside it
-NARROW = 80  # characters of a line where there is no console
+BESIDE = 45  # characters of the bar and the numbers next to it
+NARROW = 80  # characters of a line without a console
 BEST = "  best"  # after the line of the best epoch so far
 
 

@@ -173,7 +173,7 @@ class Csv(_Lines):
 
     def _arrange(self) -> None:
         """Write the file again if its columns have changed; the write is atomic."""
-        text = self.path.read_bytes().decode(errors="replace")  # a killed process may have cut a line off anywhere
+        text = self.path.read_bytes().decode(errors="replace")  # a killed process may have cut a line off at any byte
         rows = list(csv.reader(io.StringIO(text, newline="")))
         if rows and rows[0] != self.columns:
             named = [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]

@@ -125,12 +125,12 @@ class Trainer:
         self.history = History()
         self.means = Means()
         self.rates: dict[str, float] = {}  # learning rates of the last update
-        self.epochs = self.updates = self.batches = 0  # done; the batches, of the epoch that is under way
+        self.epochs = self.updates = self.batches = 0  # completed; the batches, of the current epoch
         self.passed = self.stopped = self._begun = False  # the epoch's batches are all done; stopped early
-        self._place: Any = None  # of the loader in the epoch that is under way
-        self._positions: Any = None  # of the writers, where `fit` has left
-        self._best: Mapping[str, Any] | None = None  # the best weights, where there is no folder
-        self._chosen = chosen(optimizer)  # as given, or those of the checkpoint that a resume has taken
+        self._place: Any = None  # of the loader in the current epoch
+        self._positions: Any = None  # of the writers, at the end of `fit`
+        self._best: Mapping[str, Any] | None = None  # the best weights, without a folder
+        self._chosen = chosen(optimizer)  # as passed, or as in the checkpoint of a resume
 
     def _check(self, loss: Loss | None) -> None:
         counts = {
@@ -241,14 +241,14 @@ class Trainer:
                     self._move_schedules(STEP, None)
                 self.display.step(self.batches, found)
                 if ear.heard or (self.save_every and self.updates % self.save_every == 0):
-                    self.passed = len(group) < self.accumulate  # then the loader has been asked for more, in vain
+                    self.passed = len(group) < self.accumulate  # then the loader had no further batch
                     self._place = None if self.passed else place(training)
                     self.save()
                     if ear.heard:
                         self._end(ear)
         if not self.batches:
             raise ArgumentError("Trainer: the training loader must give batches; got none")
-        if self.checkpoints is None:  # else before each of them is written
+        if self.checkpoints is None:  # otherwise before each checkpoint is written
             self._require_sound()
         self.passed, self._place = True, None
 
@@ -332,7 +332,7 @@ class Trainer:
                         )
 
     def _saved(self) -> str:
-        """A text that says what was saved before."""
+        """The description of the checkpoint saved before."""
         held = self.checkpoints.paths() if self.checkpoints is not None else []
         return f"the last sound checkpoint is {held[-1]}" if held else "nothing was saved"
 
@@ -363,7 +363,7 @@ class Trainer:
         )
 
     def _tell(self) -> None:
-        """Show the curves, the verdict, and where the results are."""
+        """Show the curves, the verdict, and the paths of the results."""
         curves = drawn(self.history) if self.history.compared() else None
         if curves is not None:
             self.display.show(curves)
@@ -499,10 +499,10 @@ class Trainer:
             )
 
     def _begin(self, resume: bool) -> None:
-        """Begin at the beginning, or where a checkpoint or an earlier call of `fit` has stopped."""
+        """Begin at the beginning, or after a checkpoint or an earlier call of `fit`."""
         positions: Any = self._positions
         if self.out is not None:
-            now()  # a date that cannot be read is told before the training, not after its first epoch
+            now()  # an invalid date is reported before the training, not after its first epoch
             sweep(self.out)
         if self.checkpoints is not None and (resume or not self._begun):
             self.checkpoints.sweep()

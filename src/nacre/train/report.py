@@ -14,8 +14,8 @@ from nacre.base.records import dataclass
 from nacre.inspect.plot import Chart, Series
 from nacre.train.history import VALID, History
 
-FIXED_DATE = "SOURCE_DATE_EPOCH"  # the environment's variable for a date in seconds, for pages with the same bytes
-COUNTS = ("epoch", "step")  # columns that are no measures
+FIXED_DATE = "SOURCE_DATE_EPOCH"  # environment variable for a date in seconds, for reproducible pages
+COUNTS = ("epoch", "step")  # columns that are not measures
 STYLE = """:root { color-scheme: light dark; --ground: #fff; --ink: #1f2328; --faint: #5b6570; --line: #d9dee4;
   --best: #e6f4ea; }
 @media (prefers-color-scheme: dark) { :root { --ground: #131519; --ink: #e4e6ea; --faint: #9aa4af; --line: #343a44;

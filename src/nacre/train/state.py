@@ -73,7 +73,7 @@ def unpacked(document: Any, tensors: Mapping[str, Any]) -> Any:
 
 # ---- the form of what a training saves
 
-COUNT = 1 << 63  # what is counted stays below
+COUNT = 1 << 63  # limit of counts
 
 
 def is_count(value: object) -> bool:

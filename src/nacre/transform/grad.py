@@ -65,7 +65,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
         try:
             outputs, pull = tape.vjp(arguments.flat(f, has_aux, _require_scalar), arguments.primals)
         except RecursionError as fault:
-            if isinstance(fault, Error) or scope() is not None:  # what is being compiled says it for all of itself
+            if isinstance(fault, Error) or scope() is not None:  # the outer trace adds its own note
                 raise
             raise DepthError(
                 "grad: calls must not be nested deeper than Python's recursion limit; nested derivatives or f reached "

@@ -87,7 +87,7 @@ def _places(function: Any, owners: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 def _attributes(x: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object, and the containers among those of its class."""
     cls = cast("type[Any]", type(x))
-    held = getattr(x, "__dict__", {}).items()  # a tensor itself is told by `kept`, or x only stands for another object
+    held = getattr(x, "__dict__", {}).items()  # `kept` reports tensors themselves; x may also represent another object
     yield from ((f"{cls.__name__}.{k}", v) for k, v in held if not isinstance(v, Value))
     yield from ((f"a container of the class {cls.__name__}", v) for v in shared(cls))
 
@@ -108,7 +108,7 @@ def _around(function: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _named(function: Any) -> list[tuple[str, Any]]:
-    """The names that a function's code, and its inner functions, use of its closure and its module's globals."""
+    """The closure and global names that a function's code, and its inner functions, use."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return []

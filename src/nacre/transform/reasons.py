@@ -1,4 +1,4 @@
-"""Why a jitted function was compiled once more: what differs from its variants, in plain words."""
+"""Why a jitted function was compiled again: the differences from its variants, in plain English."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nacre.transform.concrete import ConcreteFunction
 def reason(
     function: Callable[..., Any], key: Any, variants: Sequence[ConcreteFunction], order: Sequence[ConcreteFunction]
 ) -> str:
-    """What differs from the last one of `variants`, which have this key, or else from the most similar one of all."""
+    """The difference from the last of `variants`, which have this key, or else from the most similar variant."""
     if not order:
         return "first call"
     if variants:
@@ -26,7 +26,7 @@ def reason(
 
 
 def _of_state(before: ConcreteFunction) -> Iterator[str]:
-    """What variables and attributes that the function reads hold now, and held when a variant was made."""
+    """The current values of variables and attributes that the function reads, where they differ from the variant's."""
     for v, type in before.variable_types:
         yield from _of_types(v.name or "a variable", v.type, type)
     yield from (str(g) for g in before.guards if not g.holds())
@@ -119,7 +119,7 @@ def _keys(held: Structure) -> Sequence[Any]:
 
 
 def names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
-    """What errors and reasons call the leaves of the arguments: by parameter, or by number where that is unknown."""
+    """The names of the arguments' leaves in errors and reasons: by parameter, or by number if that is unknown."""
     positional = _parameters(function)
     args, kwargs = structure.children
     for k, child in enumerate(args.children):
@@ -132,7 +132,7 @@ def _parameters(function: Callable[..., Any]) -> Callable[[int], str]:
     """The name of a positional argument by its number."""
     try:
         listed = list(inspect.signature(getattr(function, "forward", function)).parameters.values())
-    except (TypeError, ValueError):  # of functions that are not written in Python
+    except (TypeError, ValueError):  # of functions not written in Python
         return str
     fixed = [p.name for p in listed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in listed if p.kind is p.VAR_POSITIONAL), None)
