@@ -71,8 +71,8 @@ def run(command: Sequence[str]) -> None:
             f"deploy: cannot run the linker {command[0]}: {fault.strerror}; correct NACRE_CC, or install a C compiler"
         ) from None
     if child.returncode:
-        said = (complaint or printed).strip()[-1500:]
-        raise CompileError(f"deploy: the linker failed: {' '.join(command)}\n{said}")
+        output = (complaint or printed).strip()[-1500:]
+        raise CompileError(f"deploy: the linker failed: {' '.join(command)}\n{output}")
 
 
 def _waited(child: subprocess.Popen[str]) -> tuple[str, str]:

@@ -161,8 +161,8 @@ class Writer:
             )
         if total:
             self.module.section("core.weights", total, SECTION, ALIGN)
-        held = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
-        return dict(zip(held, found, strict=True)), written
+        constant_values = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
+        return dict(zip(constant_values, found, strict=True)), written
 
     # ---- the layout of the workspace
 

@@ -57,8 +57,10 @@ class Program:
     @cached_property
     def closed(self) -> Graph:
         """The graph with its weights as constants."""
-        held = self.graph.inputs[len(self.inputs) :]
-        known = {v: Literal(np.array(to_numpy(x)), x.type) for v, x in zip(held, self.weights.values(), strict=True)}
+        weight_vars = self.graph.inputs[len(self.inputs) :]
+        known = {
+            v: Literal(np.array(to_numpy(x)), x.type) for v, x in zip(weight_vars, self.weights.values(), strict=True)
+        }
         return substitute(self.graph, known)
 
     def __call__(self, *args: Any) -> Any:

@@ -67,17 +67,17 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
     >>> {k: v.shape for k, v in nc.load("linear.safetensors").items()}
     {'bias': (2,), 'weight': (2, 3)}
     """
-    held: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name, tensor in cast("Mapping[object, Any]", tensors).items():
         if not isinstance(name, str) or name == "__metadata__":
             raise ArgumentError(f"save: names must be strings other than __metadata__; got {name!r}")
         x = _tensor(name, tensor)
         if not _representable(x.type.shape, x.type.dtype):
             raise ArgumentError(f"save: the product of sizes must fit into 63 bits; {name!r} is {x.type}")
-        held[name] = np.asarray(to_numpy(x), order="C")
+        arrays[name] = np.asarray(to_numpy(x), order="C")
     specs = {
         name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
-        for name, a in held.items()
+        for name, a in arrays.items()
     }
     with replacing(Path(path)) as made:
         try:
@@ -103,8 +103,8 @@ def _tensor(name: str, value: Any) -> Value:
     try:
         return as_tensor(value)
     except (DTypeError, ShapeError) as fault:
-        told = str(fault).removeprefix("tensor: ")
-        raise type(fault)(f"save: each name must have a tensor; {name!r} has another value: {told}") from None
+        cause = str(fault).removeprefix("tensor: ")
+        raise type(fault)(f"save: each name must have a tensor; {name!r} has another value: {cause}") from None
 
 
 def _sort_metadata(path: Path) -> None:

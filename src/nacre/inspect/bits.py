@@ -56,12 +56,12 @@ def digest(array: np.ndarray) -> str:
     True
     """
     try:
-        held = np.ascontiguousarray(array)
+        contiguous = np.ascontiguousarray(array)
     except (TypeError, ValueError) as fault:
         raise KindError(f"digest: the value must be an array; got {shown(array)}") from fault
-    if held.dtype.kind == "f" and np.isnan(held).any():
-        held = np.where(np.isnan(held), np.array(np.nan, held.dtype), held)
-    return hashlib.sha256(f"{held.dtype} {held.shape} ".encode() + held.tobytes()).hexdigest()
+    if contiguous.dtype.kind == "f" and np.isnan(contiguous).any():
+        contiguous = np.where(np.isnan(contiguous), np.array(np.nan, contiguous.dtype), contiguous)
+    return hashlib.sha256(f"{contiguous.dtype} {contiguous.shape} ".encode() + contiguous.tobytes()).hexdigest()
 
 
 def measure(threads: int | None = None, compiled: bool = False) -> dict[str, str]:

@@ -194,8 +194,8 @@ def _moving(isa: Isa, kind: str, size: int, threads: int) -> float:
         parts["result"].append(f"store {ty} %s{AT_ONCE - 1}, ptr %scratch")
     step = AT_ONCE * width
     text = MOVING.format(attributes=isa.attributes, step=step, **{k: "\n  ".join(v) for k, v in parts.items()})
-    held = size // 2 if kind == "copy" else size
-    slice_ = max(step, held // threads // step * step)
+    footprint = size // 2 if kind == "copy" else size
+    slice_ = max(step, footprint // threads // step * step)
     times = max(1, MOVED // size)
     slots = Pointer(0), Pointer(1), Number(slice_), Number(times)
     nbytes = slice_ * threads

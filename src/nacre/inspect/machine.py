@@ -77,7 +77,7 @@ def facts() -> dict[str, str]:
     """
     target = host_target()
     features = {word[1:] for word in target.features.split(",") if word.startswith("+")}
-    kept = cached()
+    cache = cached()
     return {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "nacre": __version__,
@@ -88,8 +88,8 @@ def facts() -> dict[str, str]:
         "threads": f"{pool().threads} of {len(limits.allowed_processors())} allowed processors",
         "memory": readable(limits.memory()),
         "code cache": "off (NACRE_CACHE_DIR)"
-        if kept.directory is None
-        else f"{kept.directory}: {kept} of at most {readable(kept.limit)}",
+        if cache.directory is None
+        else f"{cache.directory}: {cache} of at most {readable(cache.limit)}",
     }
 
 

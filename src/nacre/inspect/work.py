@@ -116,15 +116,17 @@ def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[Step]:
 
 def _together(stages: Sequence[Stage]) -> Iterator[tuple[int, list[Stage]]]:
     """Stages with the place of the first; those of one template and equation are together."""
-    held: list[Stage] = []
+    group: list[Stage] = []
     for k, stage in enumerate(stages):
-        same = held and stage.kernel is None and held[-1].kernel is None and _same(stage.equations, held[-1].equations)
-        if held and not same:
-            yield k - len(held), held
-            held = []
-        held.append(stage)
-    if held:
-        yield len(stages) - len(held), held
+        same = (
+            group and stage.kernel is None and group[-1].kernel is None and _same(stage.equations, group[-1].equations)
+        )
+        if group and not same:
+            yield k - len(group), group
+            group = []
+        group.append(stage)
+    if group:
+        yield len(stages) - len(group), group
 
 
 def _same(a: tuple[Equation, ...], b: tuple[Equation, ...]) -> bool:
@@ -235,8 +237,8 @@ def of_operation(op: str, dtype: DType, operands: int) -> int:
     if op in CHEAP:
         return 2 if op == "fma" else 1
     module = Module("counted")
-    held = "i16" if dtype.bits == 16 else dtype.llvm
-    f = module.function("f", "void", {f"x{k}": held for k in range(operands)})
+    group = "i16" if dtype.bits == 16 else dtype.llvm
+    f = module.function("f", "void", {f"x{k}": group for k in range(operands)})
     vecmath.apply(f, op, [f.bitcast(f[f"x{k}"], dtype.llvm) for k in range(operands)], dtype)
     f.ret()
     text = module.text()

@@ -170,11 +170,11 @@ class Gpt(nn.Module):
         x = x + outward(manipulation.reshape(joined, (n, t, width)))
         return x + down(F.gelu(up(norm2(x)), approximate="tanh"))
 
-    def decode(self, token: Tensor, place: Tensor, kept: list[tuple[Variable, Variable]]) -> Tensor:
+    def decode(self, token: Tensor, place: Tensor, cache_pairs: list[tuple[Variable, Variable]]) -> Tensor:
         """Scores of the token after `token` [1, 1] at a `place` []; each block caches its key and value."""
         x = self.tokens(token) + manipulation.reshape(self.positions(place), (1, 1, -1))
-        for block, caches in zip(self.blocks, kept, strict=True):
-            x = self.mixed(block, x, partial(_remember, place, caches))
+        for block, caches in zip(self.blocks, cache_pairs, strict=True):
+            x = self.mixed(block, x, partial(_append_and_attend, place, caches))
         return self.scores(self.norm(x)[:, -1])
 
 
@@ -225,7 +225,7 @@ def _rounded(weights: Tensor, axis: int) -> tuple[nn.Buffer, nn.Buffer]:
     return nn.Buffer(asarray(np.rint(w / scale).astype(np.int8))), nn.Buffer(asarray(scale.squeeze(axis)))
 
 
-def _remember(place: Tensor, caches: tuple[Variable, Variable], q: Any, k: Any, v: Any) -> Tensor:
+def _append_and_attend(place: Tensor, caches: tuple[Variable, Variable], q: Any, k: Any, v: Any) -> Tensor:
     """Store a key and a value in the cache, and attend to all entries up to them."""
     for cache, new in zip(caches, (k, v), strict=True):
         cache.assign(slices.dynamic_update_slice(_value(cache), new, (0, 0, place, 0)))
@@ -303,12 +303,14 @@ def _decode(kind: type[Gpt], tiny: bool) -> Made:
     model, past = _gpt2(tiny, kind), 24 if tiny else 256
     blocks, width, room = (2, 32, 40) if tiny else (12, 768, 320)
     shape = 1, model.heads, room, width // model.heads
-    kept = [(Variable(_floats(*shape, seed=4 + k)), Variable(_floats(*shape, seed=40 + k))) for k in range(blocks)]
+    cache_pairs = [
+        (Variable(_floats(*shape, seed=4 + k)), Variable(_floats(*shape, seed=40 + k))) for k in range(blocks)
+    ]
 
     @no_grad()
     def decode(token: Tensor, place: Tensor) -> Tensor:
         """One token, and its cached keys and values."""
-        return model.decode(token, place, kept)
+        return model.decode(token, place, cache_pairs)
 
     return decode, (_whole(97, 1, 1), asarray(np.int32(past)))
 

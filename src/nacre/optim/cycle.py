@@ -357,7 +357,7 @@ class ReduceLROnPlateau:
         require_state("ReduceLROnPlateau", saved, _PLATEAU)
         try:
             lrs = rates(saved.get("lrs", saved.get("_last_lr", self.get_last_lr())))
-            held = {k: float(saved[k]) if k == "best" else operator.index(saved[k]) for k in _PLATEAU}
+            restored = {k: float(saved[k]) if k == "best" else operator.index(saved[k]) for k in _PLATEAU}
         except (TypeError, ValueError, OverflowError) as fault:
             raise no_numbers("ReduceLROnPlateau", fault) from None
         count = len(self.optimizer.param_groups)
@@ -367,7 +367,7 @@ class ReduceLROnPlateau:
                 f"{len(lrs)}; load it for an optimiser with the groups that it was saved with"
             )
         for k in _PLATEAU:
-            setattr(self, k, held[k])
+            setattr(self, k, restored[k])
         for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
             group["lr"] = lr
 

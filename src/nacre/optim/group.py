@@ -35,9 +35,9 @@ class Clock:
 
     def ticked(self) -> Any:
         """The count plus one."""
-        held = self.numbers["step"]
-        count = pointwise.add(held.value, constant(1, int64))
-        held.assign(count)
+        count_cell = self.numbers["step"]
+        count = pointwise.add(count_cell.value, constant(1, int64))
+        count_cell.assign(count)
         return count
 
 
@@ -118,8 +118,8 @@ class ParameterGroup(dict[str, Any]):
     def settings(self) -> Hashable:
         """The plain hyper-parameters, as a value to compare."""
         if self._settings is None:
-            held = ("params", "lr", "initial_lr", *self.varying)
-            found = [(k, v) for k, v in self.items() if k not in held]
+            count_cell = ("params", "lr", "initial_lr", *self.varying)
+            found = [(k, v) for k, v in self.items() if k not in count_cell]
             rest = [(f"rest of {k}", self[k][1:]) for k in self.varying if isinstance(self[k], tuple)]
             self._settings = tuple(found + rest)
         return self._settings
@@ -149,9 +149,9 @@ def plain(value: Any) -> Any:
         or (isinstance(value, Value) and not is_concrete(value))
     ):
         return value
-    held = cast("Any", value)
-    if hasattr(held, "item") and not getattr(held, "shape", ()):
-        return held.item()
+    count_cell = cast("Any", value)
+    if hasattr(count_cell, "item") and not getattr(count_cell, "shape", ()):
+        return count_cell.item()
     if isinstance(value, list | tuple):
         return tuple(plain(v) for v in cast("Sequence[Any]", value))
     return value

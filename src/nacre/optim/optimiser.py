@@ -203,13 +203,13 @@ class Optimizer:
         if not present:
             return
         if group.settled != group.settings:
-            self._settle(group)
+            self._complete_state(group)
         for clock, members in self._together(group, present):
             scalars = self.advance(group, clock)
             for p, g in members:
                 self._step_parameter(p, g, scalars, group)
 
-    def _settle(self, group: ParameterGroup) -> None:
+    def _complete_state(self, group: ParameterGroup) -> None:
         """Complete the state of parameters whose settings have changed since it was created."""
         for p in group.clocks:
             if p in self.state:

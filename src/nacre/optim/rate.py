@@ -147,10 +147,10 @@ def no_numbers(kind: str, fault: object) -> StateError:
 
 def require_state(kind: str, saved: object, names: Sequence[str]) -> None:
     """Raise StateError for anything but the state of a kind of schedule."""
-    held: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
-    missing = [name for name in names if name not in held]
-    if missing or held.get("kind", kind) != kind:
-        got = f"one of a {held['kind']}" if "kind" in held else f"one without {', '.join(missing)}"
+    state: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
+    missing = [name for name in names if name not in state]
+    if missing or state.get("kind", kind) != kind:
+        got = f"one of a {state['kind']}" if "kind" in state else f"one without {', '.join(missing)}"
         raise StateError(
             f"{kind}.load_state_dict: the state must be that of a {kind}; got {got}; pass the result of its own "
             "state_dict"

@@ -167,20 +167,22 @@ def _planned(optimizer: Optimizer, groups: Sequence[Entry], state: Mapping[Any, 
         raise StateError(f"{kind}.load_state_dict: state must belong to the groups' parameters; got also {stray}")
     return Plan(
         [
-            _planned_group(optimizer, mine, theirs, state)
-            for mine, theirs in zip(optimizer.param_groups, groups, strict=True)
+            _planned_group(optimizer, own_group, saved_group, state)
+            for own_group, saved_group in zip(optimizer.param_groups, groups, strict=True)
         ]
     )
 
 
-def _planned_group(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry, state: Mapping[Any, Entry]) -> Loaded:
-    settings = _settings(optimizer, mine, theirs)
-    trial = ParameterGroup({**mine, **settings})
-    for name in mine.varying:
+def _planned_group(
+    optimizer: Optimizer, own_group: ParameterGroup, saved_group: Entry, state: Mapping[Any, Entry]
+) -> Loaded:
+    settings = _settings(optimizer, own_group, saved_group)
+    trial = ParameterGroup({**own_group, **settings})
+    for name in own_group.varying:
         trial.vary(name)
     clock = {"step": Variable(as_tensor(0, int64)), **optimizer.shared()}
     found = Loaded(settings, {}, {}, {})
-    for number, p in zip(theirs["params"], mine.params, strict=True):
+    for number, p in zip(saved_group["params"], own_group.params, strict=True):
         entry = state.get(number)
         if entry is None:
             continue
@@ -197,12 +199,12 @@ def _planned_group(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry, st
     return found
 
 
-def _settings(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry) -> dict[str, Any]:
+def _settings(optimizer: Optimizer, own_group: ParameterGroup, saved_group: Entry) -> dict[str, Any]:
     """The hyper-parameters that a group will have."""
     kind = type(optimizer).__name__
-    found = {k: plain(v) for k, v in theirs.items() if k != "params" and k not in ELSEWHERE}
+    found = {k: plain(v) for k, v in saved_group.items() if k != "params" and k not in ELSEWHERE}
     decoupled = found.get("decoupled_weight_decay", optimizer.decoupled)
-    if "decoupled_weight_decay" not in mine:
+    if "decoupled_weight_decay" not in own_group:
         found.pop("decoupled_weight_decay", None)
         if bool(decoupled) is not optimizer.decoupled:
             raise StateError(
@@ -210,7 +212,7 @@ def _settings(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry) -> dict
                 f"state has {decoupled}; load it into {'AdamW' if decoupled else 'Adam'}"
             )
     try:
-        optimizer.check({**mine, **found})
+        optimizer.check({**own_group, **found})
     except ArgumentError as fault:
         raise StateError(f"{kind}.load_state_dict: hyper-parameters must be those of {kind}; {fault}") from None
     return found

@@ -59,9 +59,9 @@ class Checkpoints:
     Raises ArgumentError unless `keep` is positive.
 
     >>> import tempfile
-    >>> kept = train.Checkpoints(tempfile.mkdtemp(), keep=2)
-    >>> for step in (10, 20, 30): _ = kept.save(step, {"w": nc.ones(2)}, {"epoch": step // 10}, best=10)
-    >>> [path.name for path in kept.paths()], kept.latest().state
+    >>> checkpoints = train.Checkpoints(tempfile.mkdtemp(), keep=2)
+    >>> for step in (10, 20, 30): _ = checkpoints.save(step, {"w": nc.ones(2)}, {"epoch": step // 10}, best=10)
+    >>> [path.name for path in checkpoints.paths()], checkpoints.latest().state
     (['step-00000010', 'step-00000020', 'step-00000030'], {'epoch': 3})
     """
 
@@ -187,8 +187,8 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     the system does not let the process read it.
 
     >>> path = train.Checkpoints("run").save(10, {"w": nc.ones(2)}, {"epoch": 1})
-    >>> held = train.read(path)
-    >>> held.step, held.model["w"].tolist(), held.state
+    >>> checkpoint = train.read(path)
+    >>> checkpoint.step, checkpoint.model["w"].tolist(), checkpoint.state
     (10, [1.0, 1.0], {'epoch': 1})
     """
     found = Path(path)

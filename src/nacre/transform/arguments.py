@@ -48,7 +48,7 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
     raise DTypeError(f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}")
 
 
-def apart(results: Sequence[Value], given: Sequence[Any]) -> list[Value]:
+def unaliased(results: Sequence[Value], given: Sequence[Any]) -> list[Value]:
     """Results as new objects where they are tensors of the caller's, so that `y[0] = v` does not change x."""
     places = set(map(id, given))
     return [make(y.type, y.content, y.layout, y.node) if id(y) in places else y for y in results]
@@ -241,8 +241,8 @@ class Arguments:
         for n, argument in enumerate(self.args):
             a = self.arguments.get(n)
             leaves: list[Any] = tree.flatten(argument)[0] if a is None else a.leaves
-            held = [None] * len(leaves) if a is None else a.places
-            found += [len(given) + k for k, place in enumerate(held) if place in places]
+            places_of = [None] * len(leaves) if a is None else a.places
+            found += [len(given) + k for k, place in enumerate(places_of) if place in places]
             given += leaves
         return [*given, *tree.flatten(self.kwargs)[0]], found
 

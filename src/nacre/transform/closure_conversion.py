@@ -36,7 +36,7 @@ class Operands:
         ]
         self.values = [as_value(self.leaves[k], operation) for k in self.places]
 
-    def apart(self, places: Sequence[int]) -> list[Value]:
+    def unaliased(self, places: Sequence[int]) -> list[Value]:
         """The tensors, with new objects for those that will change, because a backward pass needs the old numbers."""
         return [make(x.type, x.content, x.layout, x.node) if k in places else x for k, x in enumerate(self.values)]
 
@@ -194,8 +194,8 @@ class Environment:
         at = len(self.captures)
         of_variables = outputs[at : at + len(self.variables)]
         of_gradients = outputs[at + len(self.variables) :]
-        kept = [x for v, x in zip(self.variables, of_variables, strict=True) if v in self.written]
-        return kept + [x for v, x in zip(self.gradients, of_gradients, strict=True) if v in self.written_gradients]
+        values = [x for v, x in zip(self.variables, of_variables, strict=True) if v in self.written]
+        return values + [x for v, x in zip(self.gradients, of_gradients, strict=True) if v in self.written_gradients]
 
     def put_back(self, values: Sequence[Value]) -> None:
         """Assign the values that `changed` selects."""

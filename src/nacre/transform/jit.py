@@ -402,8 +402,8 @@ class Jitted:
     def _put_back(self, concrete: ConcreteFunction, values: Sequence[Value], outputs: Sequence[Value]) -> Any:
         at = concrete.trace.results
         results = list(outputs[: at - len(concrete.changed)])
-        for k, held in zip(concrete.changed, outputs[len(results) : at], strict=True):
-            rebind(values[k], held)
+        for k, value in zip(concrete.changed, outputs[len(results) : at], strict=True):
+            rebind(values[k], value)
         hold = Variable.assign if STATE.word else Variable.hold
         for v in concrete.variable_outputs:
             if not STATE.word or not differs(v):

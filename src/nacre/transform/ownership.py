@@ -49,12 +49,12 @@ def _calibrate() -> tuple[int, int]:
     dense = [x for x in gathered]
     found: list[tuple[int, int]] = []
 
-    def ask(cell: Any) -> bool:
+    def owns(cell: Any) -> bool:
         found.append((getrefcount(cell), getrefcount(cell.content)))
         return True
 
-    asked = all(map(ask, cells))
-    assert asked and len(dense) == len(gathered)
+    owned = all(map(owns, cells))
+    assert owned and len(dense) == len(gathered)
     return found[0]
 
 
