@@ -87,7 +87,7 @@ def test_float64(form: str) -> None:
 
 
 def test_both_divisions_are_met() -> None:
-    assert {Plan(order.forward_sides(conv), 16, 32, 4).by_band for conv, _ in SHAPES.values()} == {True, False}
+    assert {Plan(order.forward_sides(conv), 16, 32, 4).by_row_panel for conv, _ in SHAPES.values()} == {True, False}
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
@@ -96,9 +96,9 @@ def test_register_tiles_fill_every_block(lanes: int) -> None:
         for channels in (16, 64, 256):
             plan = Plan(order.forward_sides(square(channels, size, channels)), lanes, 32 if lanes != 8 else 16, 4)
             down, across = plan.sides.tiles
-            last = down - (plan.bands - 1) * plan.band
-            assert 0 < last <= plan.band and plan.block <= max(64, across)
-            for tiles in {n * across * k for n in (plan.band, last) for k in range(1, plan.images + 1)}:
+            last = down - (plan.row_panels - 1) * plan.row_panel
+            assert 0 < last <= plan.row_panel and plan.block <= max(64, across)
+            for tiles in {n * across * k for n in (plan.row_panel, last) for k in range(1, plan.images + 1)}:
                 for n in plan.rows:
                     tiles -= tiles // n * n
                 assert tiles == 0

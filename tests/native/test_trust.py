@@ -36,7 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shared.mkdir()
     shared.chmod(0o1777)
     monkeypatch.setattr(tempfile, "tempdir", str(shared))
-    monkeypatch.setattr(trust, "_said", set[str]())
+    monkeypatch.setattr(trust, "_warned", set[str]())
     before = signal.signal(signal.SIGALRM, _hangs)
     signal.alarm(20)
     yield shared
@@ -235,7 +235,7 @@ def test_nothing_is_made_in_another_users_home(tmp_path: Path, place: Path) -> N
     except OSError:
         pytest.skip("this user namespace has no other user")
     for above in (home, tmp_path / "link"):
-        trust._said.clear()  # type: ignore[reportPrivateUsage]
+        trust._warned.clear()  # type: ignore[reportPrivateUsage]
         with pytest.warns(RuntimeWarning, match=f"belongs to another user \\({NOBODY - 1}\\)"):
             used = DiskCache(above / ".cache" / "nacre").directory
         assert used is not None and Path(used).parent.parent == place

@@ -176,8 +176,8 @@ class ParquetStream(IterableDataset):
         parquet = _module("pyarrow.parquet")
         for k in range(first[0], len(self.paths)):
             file = parquet.ParquetFile(self.paths[k])
-            begun = first[1] if k == first[0] else 0
-            for group in range(begun, file.num_row_groups):
+            first_group = first[1] if k == first[0] else 0
+            for group in range(first_group, file.num_row_groups):
                 rows = ArrowDataset(_chosen(file.read_row_group(group), self.columns))
                 start = first[2] if (k, group) == first[:2] else 0
                 for n in range(start, len(rows)):
@@ -190,8 +190,8 @@ class ParquetStream(IterableDataset):
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Make the next iteration begin at a saved place.  Raises StateError for anything else."""
-        held: object = saved.get("place") if isinstance(cast("object", saved), Mapping) else None
-        place = tuple(cast("list[object]", held)) if isinstance(held, list | tuple) else ()
+        saved_place: object = saved.get("place") if isinstance(cast("object", saved), Mapping) else None
+        place = tuple(cast("list[object]", saved_place)) if isinstance(saved_place, list | tuple) else ()
         if len(place) != 3 or not all(type(n) is int and n >= 0 for n in place):
             raise StateError(
                 f"load_state_dict: a place must have three counts; got {saved!r:.60}; pass a result of state_dict"

@@ -29,10 +29,10 @@ def _pair(value: Pair, what: str) -> tuple[int, int]:
 
 
 def _image(x: Any, kind: str) -> np.ndarray:
-    held = np.asarray(x)
-    if held.ndim < 2:
-        raise ShapeError(f"{kind}: an image must be [..., H, W]; got shape {list(held.shape)}")
-    return held
+    image = np.asarray(x)
+    if image.ndim < 2:
+        raise ShapeError(f"{kind}: an image must be [..., H, W]; got shape {list(image.shape)}")
+    return image
 
 
 def _check_chance(kind: str, p: float) -> None:
@@ -84,11 +84,11 @@ class ToFloat:
     """
 
     def __call__(self, x: Any) -> np.ndarray:
-        held = np.asarray(x)
-        if held.ndim not in (2, 3):
-            raise ShapeError(f"ToFloat: an image must be [H, W, C] or [H, W]; got shape {list(held.shape)}")
-        planes = held[None] if held.ndim == 2 else np.moveaxis(held, 2, 0)
-        whole = np.iinfo(held.dtype).max if INTEGRAL.holds(held.dtype) else 1
+        image = np.asarray(x)
+        if image.ndim not in (2, 3):
+            raise ShapeError(f"ToFloat: an image must be [H, W, C] or [H, W]; got shape {list(image.shape)}")
+        planes = image[None] if image.ndim == 2 else np.moveaxis(image, 2, 0)
+        whole = np.iinfo(image.dtype).max if INTEGRAL.holds(image.dtype) else 1
         return np.ascontiguousarray(planes, np.float32) / np.float32(whole)
 
 
@@ -119,8 +119,8 @@ class _Flip:
         self.p = p
 
     def __call__(self, x: Any) -> np.ndarray:
-        held = _image(x, type(self).__name__)
-        return np.flip(held, self.axis) if rng().random() < self.p else held
+        image = _image(x, type(self).__name__)
+        return np.flip(image, self.axis) if rng().random() < self.p else image
 
 
 class RandomHorizontalFlip(_Flip):
@@ -159,12 +159,12 @@ class Pad:
         self.padding, self.fill, self.padding_mode = _pair(padding, "padding"), fill, padding_mode
 
     def __call__(self, x: Any) -> np.ndarray:
-        held = _image(x, "Pad")
-        widths = [(0, 0)] * (held.ndim - 2) + [(n, n) for n in self.padding]
+        image = _image(x, "Pad")
+        widths = [(0, 0)] * (image.ndim - 2) + [(n, n) for n in self.padding]
         mode: Any = self.padding_mode
         if mode == "constant":
-            return np.pad(held, widths, mode, constant_values=self.fill)
-        return np.pad(held, widths, mode)
+            return np.pad(image, widths, mode, constant_values=self.fill)
+        return np.pad(image, widths, mode)
 
 
 def _cut(x: np.ndarray, top: int, left: int, size: tuple[int, int]) -> np.ndarray:
@@ -185,9 +185,9 @@ class CenterCrop:
         self.size = _pair(size, "size")
 
     def __call__(self, x: Any) -> np.ndarray:
-        held = _image(x, "CenterCrop")
-        room = _room(held, self.size, "CenterCrop")
-        return _cut(held, room[0] // 2, room[1] // 2, self.size)
+        image = _image(x, "CenterCrop")
+        room = _room(image, self.size, "CenterCrop")
+        return _cut(image, room[0] // 2, room[1] // 2, self.size)
 
 
 def _room(x: np.ndarray, size: tuple[int, int], kind: str) -> tuple[int, int]:
@@ -211,9 +211,9 @@ class RandomCrop:
         self.size, self.pad = _pair(size, "size"), Pad(padding, fill, padding_mode)
 
     def __call__(self, x: Any) -> np.ndarray:
-        held = self.pad(x)
-        room, draw = _room(held, self.size, "RandomCrop"), rng()
-        return _cut(held, int(draw.integers(room[0] + 1)), int(draw.integers(room[1] + 1)), self.size)
+        image = self.pad(x)
+        room, draw = _room(image, self.size, "RandomCrop"), rng()
+        return _cut(image, int(draw.integers(room[0] + 1)), int(draw.integers(room[1] + 1)), self.size)
 
 
 class RandomRotation:
@@ -271,13 +271,13 @@ class Cutout:
         self.size, self.p, self.fill = _pair(size, "size"), p, fill
 
     def __call__(self, x: Any) -> np.ndarray:
-        held, draw = _image(x, "Cutout"), rng()
+        image, draw = _image(x, "Cutout"), rng()
         if draw.random() >= self.p:
-            return held
-        height, width = (int(n) for n in held.shape[-2:])
+            return image
+        height, width = (int(n) for n in image.shape[-2:])
         row, column = int(draw.integers(height)), int(draw.integers(width))
         top, left = row - self.size[0] // 2, column - self.size[1] // 2
-        found = held.copy()
+        found = image.copy()
         found[..., max(0, top) : top + self.size[0], max(0, left) : left + self.size[1]] = self.fill
         return found
 
@@ -325,12 +325,12 @@ class RandomWindow:
         self.length, self.fill = length, fill
 
     def __call__(self, x: Any) -> np.ndarray:
-        held = np.asarray(x)
-        if len(held) < self.length:
-            widths = [(0, self.length - len(held))] + [(0, 0)] * (held.ndim - 1)
-            return np.pad(held, widths, constant_values=self.fill)
-        start = int(rng().integers(len(held) - self.length + 1))
-        return held[start : start + self.length]
+        image = np.asarray(x)
+        if len(image) < self.length:
+            widths = [(0, self.length - len(image))] + [(0, 0)] * (image.ndim - 1)
+            return np.pad(image, widths, constant_values=self.fill)
+        start = int(rng().integers(len(image) - self.length + 1))
+        return image[start : start + self.length]
 
 
 class TokenMasking:

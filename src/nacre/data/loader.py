@@ -85,11 +85,11 @@ class DataLoader:
         if sampler is None and not self.iterable:
             self.sampler = RandomSampler(self.dataset, seed) if shuffle else SequentialSampler(self.dataset)
         self.epoch = 0
-        self._batch = self._items = 0  # given in this epoch
+        self._batch = self._items = 0  # yielded in this epoch
         self._running = False
         self._resume: Mapping[str, Any] | None = None
         self._order: tuple[int, str] | None = None  # an epoch, and the hash of its order
-        self._state: Any = None  # the dataset's, after the last batch that was given
+        self._state: Any = None  # the dataset's, after the last batch
 
     def _check(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> None:
         if self.batch_size < 1:
@@ -103,10 +103,10 @@ class DataLoader:
             )
         if not math.isfinite(self.timeout):
             raise ArgumentError(f"DataLoader: timeout must be finite, in seconds; got {self.timeout}; write 0 for none")
-        for name, held in (("sampler", sampler), ("batch_sampler", batch_sampler)):
-            if held is not None and not (hasattr(held, "order") or hasattr(held, "__iter__")):
+        for name, order in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+            if order is not None and not (hasattr(order, "order") or hasattr(order, "__iter__")):
                 raise KindError(
-                    f"DataLoader: {name} must be a Sampler or a sequence of item numbers; got {shown(held)}; write "
+                    f"DataLoader: {name} must be a Sampler or a sequence of item numbers; got {shown(order)}; write "
                     "range(5) for the first 5 items"
                 )
         if self.workers not in ("threads", "processes"):
@@ -143,53 +143,53 @@ class DataLoader:
         self._running = True
         functions, source = _unwrapped(self.dataset) if self.iterable else ((), self.dataset)
         fetch = Fetch(None if self.iterable else source, functions, self.collate_fn, self.seed)
-        crew = Workers(fetch, self.num_workers, self.workers, self.multiprocessing_context, self.worker_init_fn)
-        first = 0 if resumed is None else int(resumed["batch"])  # others may iterate meanwhile, which moves `_batch`
-        return self._given(crew, self._submitted(crew, source, resumed, first))
+        pool = Workers(fetch, self.num_workers, self.workers, self.multiprocessing_context, self.worker_init_fn)
+        first = 0 if resumed is None else int(resumed["batch"])  # other iterators may move `_batch` meanwhile
+        return self._given(pool, self._submitted(pool, source, resumed, first))
 
-    def _submitted(self, crew: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int) -> Iterator[_Ahead]:
+    def _submitted(self, pool: Workers, source: Any, resumed: Mapping[str, Any] | None, first: int) -> Iterator[_Ahead]:
         """The remaining batches of the epoch, each submitted to the workers on demand."""
         if not self.iterable:
             plan = self._plan(self.epoch)
             self._order = self.epoch, _hashed(plan)
             for numbers in plan[first:]:
-                yield _Ahead(crew.submit(self.epoch, numbers, None), len(numbers), None)
+                yield _Ahead(pool.submit(self.epoch, numbers, None), len(numbers), None)
             return
-        held = has_state(source)
-        if resumed is not None and held:
+        has_own_state = has_state(source)
+        if resumed is not None and has_own_state:
             source.load_state_dict(resumed["dataset"])
-        items, number = _read(source, self._items if resumed is not None and held else 0), self._items
+        items, number = _read(source, self._items if resumed is not None and has_own_state else 0), self._items
         try:
-            if resumed is not None and not held:
+            if resumed is not None and not has_own_state:
                 for _ in islice(items, self._items):
                     pass
             for group in groups(items, self.batch_size, self.drop_last):
                 numbers = range(number, number + len(group))
                 number += len(group)
-                state = source.state_dict() if held else None
-                yield _Ahead(crew.submit(self.epoch, numbers, group), len(group), state)
-        except ItemError as fault:  # told when the batches before it have been given
+                state = source.state_dict() if has_own_state else None
+                yield _Ahead(pool.submit(self.epoch, numbers, group), len(group), state)
+        except ItemError as fault:  # raised after the batches before it
             failed: Future[Any] = Future()
             failed.set_exception(fault)
             yield _Ahead(failed, 0, None)
 
-    def _given(self, crew: Workers, submitted: Iterator[_Ahead]) -> Iterator[Any]:
+    def _given(self, pool: Workers, submitted: Iterator[_Ahead]) -> Iterator[Any]:
         """The batches in order, while the workers prepare the next ones."""
-        ahead: deque[_Ahead] = deque()
+        pending: deque[_Ahead] = deque()
         most = max(1, self.num_workers * self.prefetch_factor)
         try:
             while True:
-                while len(ahead) < most and (one := next(submitted, None)) is not None:
-                    ahead.append(one)
-                if not ahead:
+                while len(pending) < most and (one := next(submitted, None)) is not None:
+                    pending.append(one)
+                if not pending:
                     break
-                first = ahead.popleft()
+                first = pending.popleft()
                 batch = result(first.future, self.timeout or None, self._batch)
                 self._batch, self._items, self._state = self._batch + 1, self._items + first.items, first.state
                 yield to_tensors(batch) if self.tensors else batch
             self.epoch, self._batch, self._items, self._running = self.epoch + 1, 0, 0, False
         finally:
-            crew.close()
+            pool.close()
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration, which then begins at its beginning.
@@ -205,13 +205,13 @@ class DataLoader:
     # ---- saving
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, how many of its batches and items were given, and the dataset's state if it has one."""
+        """The epoch, the number of its batches and items so far, and the dataset's state if it has one."""
         return {
-            "epoch": self.epoch, "batch": self._batch, "items": self._items, **self._alike(self.epoch),
+            "epoch": self.epoch, "batch": self._batch, "items": self._items, **self._identity(self.epoch),
             "dataset": self._state,
         }  # fmt: skip
 
-    def _alike(self, epoch: int) -> dict[str, Any]:
+    def _identity(self, epoch: int) -> dict[str, Any]:
         """The settings that determine an epoch's batches."""
         return {
             "seed": self.seed,
@@ -224,8 +224,8 @@ class DataLoader:
     def _digest(self, epoch: int) -> str | None:
         """An epoch's order as a hash; None if there is none, or if computing it might change it."""
         if self._order is None or self._order[0] != epoch:
-            held = self.sampler if self.batch_sampler is None else self.batch_sampler
-            if self.iterable or not (hasattr(held, "order") or isinstance(held, list | tuple | range)):
+            order = self.sampler if self.batch_sampler is None else self.batch_sampler
+            if self.iterable or not (hasattr(order, "order") or isinstance(order, list | tuple | range)):
                 return None
             self._order = epoch, _hashed(self._plan(epoch))
         return self._order[1]
@@ -236,34 +236,34 @@ class DataLoader:
         Raises StateError if the dataset's length, seed, batch size, drop_last or order differ, because the batches
         would differ too.  Raises StateError for anything that is not a loader's state.  Then nothing is changed.
         """
-        held: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
-        lacking = [k for k in ("epoch", "batch", "items", "seed", "batch_size", "dataset") if k not in held]
+        state: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
+        lacking = [k for k in ("epoch", "batch", "items", "seed", "batch_size", "dataset") if k not in state]
         if lacking:
             raise StateError(
                 f"DataLoader.load_state_dict: the state must have {', '.join(lacking)}; got {saved!r:.60}; pass the "
                 "result of a loader's state_dict"
             )
-        self._require_place(held)
-        for name, own in self._alike(int(held["epoch"])).items():
-            if held.get(name, own) != own and (own is None) == (held[name] is None):
-                got = "another one; check shuffle and sampler" if name == "order" else f"{held[name]} and {own}"
+        self._require_place(state)
+        for name, own in self._identity(int(state["epoch"])).items():
+            if state.get(name, own) != own and (own is None) == (state[name] is None):
+                got = "another one; check shuffle and sampler" if name == "order" else f"{state[name]} and {own}"
                 raise StateError(
                     f"DataLoader.load_state_dict: {name} must be the same; got {got}; to resume, make the loader as it "
                     f"was; for another {name}, begin a new run in another folder, with the weights alone: "
                     "train.restore_model(model, checkpoint)"
                 )
-        self._require_inside(held["batch"])
-        self.epoch, self._batch, self._items = held["epoch"], held["batch"], held["items"]
-        self._state, self._running = held["dataset"], False
-        self._resume = held if held["batch"] else None
+        self._require_inside(state["batch"])
+        self.epoch, self._batch, self._items = state["epoch"], state["batch"], state["items"]
+        self._state, self._running = state["dataset"], False
+        self._resume = state if state["batch"] else None
 
-    def _require_place(self, held: Mapping[str, Any]) -> None:
+    def _require_place(self, state: Mapping[str, Any]) -> None:
         """Raise StateError for a place that no epoch has."""
         for name in ("epoch", "batch", "items"):
-            if not is_whole(held[name]) or not 0 <= held[name] < 1 << 63:
+            if not is_whole(state[name]) or not 0 <= state[name] < 1 << 63:
                 raise StateError(
                     f"DataLoader.load_state_dict: {name} must be a whole number of 0 or more; got "
-                    f"{shown(held[name])}; pass the result of a loader's state_dict"
+                    f"{shown(state[name])}; pass the result of a loader's state_dict"
                 )
 
     def _require_inside(self, batch: int) -> None:

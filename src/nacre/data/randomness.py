@@ -16,8 +16,8 @@ from nacre.interpret.randomness import THREAD
 class _Current(threading.local):
     def __init__(self) -> None:
         self.item: tuple[int, int, int] | None = None  # seed, epoch, number
-        self.generator: np.random.Generator | None = None  # the item's, made when it is asked for
-        self.keys: random.Generator | None = None  # what `nacre.random` draws from, made when that is asked for
+        self.generator: np.random.Generator | None = None  # the item's, created at first use
+        self.keys: random.Generator | None = None  # the generator of `nacre.random`, created at first use
 
 
 _CURRENT = _Current()
@@ -63,7 +63,7 @@ def item_randomness(seed: int, epoch: int, number: int) -> Generator[None]:
     _CURRENT.item, _CURRENT.generator, THREAD.generator = (seed, epoch, number), None, _keys
     if before[0] is not None:  # an item of a loader within an item
         _CURRENT.keys = None
-    elif _CURRENT.keys is not None:  # compiled functions have it, so it stays the same one for all items
+    elif _CURRENT.keys is not None:  # compiled functions refer to it, so all items share it
         _CURRENT.keys.seed(_seed_of_item())
     try:
         yield

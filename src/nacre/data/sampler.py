@@ -79,16 +79,16 @@ class WeightedRandomSampler(Sampler):
     """
 
     def __init__(self, weights: Sequence[float], num_samples: int, seed: int = 0) -> None:
-        held = np.asarray(weights, np.float64)
+        array = np.asarray(weights, np.float64)
         with np.errstate(over="ignore"):
-            total = float(held.sum()) if held.ndim == 1 else 0.0
-        if not (0.0 < total < np.inf and (held >= 0.0).all()) or num_samples < 0:
+            total = float(array.sum()) if array.ndim == 1 else 0.0
+        if not (0.0 < total < np.inf and (array >= 0.0).all()) or num_samples < 0:
             raise ArgumentError(
                 "WeightedRandomSampler: weights and num_samples must not be negative, and the sum of weights must be "
                 f"positive and finite; got the sum {total} and {num_samples}"
             )
-        self.sums: np.ndarray = np.cumsum(held)
-        self.last = int(np.flatnonzero(held)[-1])  # with a weight
+        self.sums: np.ndarray = np.cumsum(array)
+        self.last = int(np.flatnonzero(array)[-1])  # the last item with a weight
         self.num_samples, self.seed = num_samples, seed
 
     def order(self, epoch: int) -> Sequence[int]:

@@ -49,14 +49,14 @@ class ItemError(Error, RuntimeError):
         return str(self.args[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return told, (str(self), self.item, self.__cause__)
+        return item_error, (str(self), self.item, self.__cause__)
 
 
-def told(text: str, item: int, cause: BaseException | None) -> ItemError:
+def item_error(text: str, item: int, cause: BaseException | None) -> ItemError:
     """An ItemError that is also an instance of its cause's class, if one class can be both."""
     kind: Any = type(cause)
     try:
-        plain = cause is None or issubclass(ItemError, kind) or isinstance(cause, StopIteration)  # that ends generators
+        plain = cause is None or issubclass(ItemError, kind) or isinstance(cause, StopIteration)  # ends generators
         both = (
             ItemError
             if plain
@@ -64,7 +64,7 @@ def told(text: str, item: int, cause: BaseException | None) -> ItemError:
         )
         made: Any = kind.__new__(both) if both is not ItemError else ItemError("", item)
         made.args, made.item = (text,), item
-    except Exception:  # a class that cannot be derived from, or made without arguments
+    except Exception:  # a class without subclasses, or with required arguments
         made = ItemError(text, item)
     made.__cause__ = cause
     return made
@@ -73,15 +73,15 @@ def told(text: str, item: int, cause: BaseException | None) -> ItemError:
 def _at_fault(what: str, item: int, fault: Exception) -> ItemError:
     """An ItemError with the current traceback."""
     lines = "".join(traceback.format_exception(fault)).rstrip()
-    return told(f"DataLoader: {what}: {type(fault).__name__}: {fault}\n\nIn the worker:\n{lines}", item, fault)
+    return item_error(f"DataLoader: {what}: {type(fault).__name__}: {fault}\n\nIn the worker:\n{lines}", item, fault)
 
 
-_COLLATING = 1 << 31  # added to a batch's first item, so that its random numbers are not the item's
+_COLLATING = 1 << 31  # added to a batch's first item, so that its random numbers differ from the item's
 
 
 @dataclass(frozen=True)
 class Fetch:
-    """The way batches are made: from a dataset by number, or from items that were read before."""
+    """How batches are made: from a dataset by number, or from items that were read before."""
 
     dataset: Any
     functions: tuple[Callable[[Any], Any], ...]
@@ -139,24 +139,24 @@ class _Ended(Exception):
 Prepare = Callable[[], Any] | None
 
 
-def _serve(asked: Connection, theirs: Connection | None, held: Any) -> None:
+def _serve(requests: Connection, parent_end: Connection | None, start: Any) -> None:
     """The main loop of a worker process: it makes batches on request until None arrives or the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if theirs is not None:
-        theirs.close()
+    if parent_end is not None:
+        parent_end.close()
     parent = parent_process()
     ready: tuple[Fetch, BaseException | None] | None = None
-    while asked in wait([asked, *([parent.sentinel] if parent is not None else [])]):
+    while requests in wait([requests, *([parent.sentinel] if parent is not None else [])]):
         try:
-            wanted = asked.recv()
+            wanted = requests.recv()
         except EOFError:
             return
         if wanted is None:
             return
         epoch, numbers, items = wanted
         try:
-            ready = ready or _begin(held, numbers[0])
+            ready = ready or _begin(start, numbers[0])
             if ready[1] is not None:
                 raise ready[1]
             answer = ForkingPickler.dumps((True, ready[0].load(epoch, numbers, items)))
@@ -170,13 +170,13 @@ def _serve(asked: Connection, theirs: Connection | None, held: Any) -> None:
                     fault,
                 )
             )
-        with suppress(OSError):  # the parent has gone
-            asked.send_bytes(answer)
+        with suppress(OSError):  # the parent has ended
+            requests.send_bytes(answer)
 
 
-def _begin(held: Any, item: int) -> tuple[Fetch, BaseException | None]:
+def _begin(start: Any, item: int) -> tuple[Fetch, BaseException | None]:
     """The tools of a worker process, and the error if preparing them failed."""
-    fetch, prepare = pickle.loads(held) if isinstance(held, bytes) else held
+    fetch, prepare = pickle.loads(start) if isinstance(start, bytes) else start
     return fetch, _prepared(prepare, item)
 
 
@@ -204,19 +204,19 @@ def _packed(fault: ItemError) -> Any:
 class _Process:
     """A worker process, seen from the thread that waits for its batches."""
 
-    def __init__(self, context: Any, fork: bool, held: Any) -> None:
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, self.pipe if fork else None, held), daemon=True)
+    def __init__(self, context: Any, fork: bool, start: Any) -> None:
+        self.pipe, child_end = context.Pipe()
+        self.process = context.Process(target=_serve, args=(child_end, self.pipe if fork else None, start), daemon=True)
         self.process.start()
-        theirs.close()
+        child_end.close()
         self.busy = False
 
     def load(self, epoch: int, numbers: Sequence[int], items: Sequence[Any] | None) -> Any:
         """A batch; raises ItemError, or _Ended."""
         self.busy = True
         try:
-            asked = ForkingPickler.dumps((epoch, numbers, items))
-            self.pipe.send_bytes(asked)
+            request = ForkingPickler.dumps((epoch, numbers, items))
+            self.pipe.send_bytes(request)
             wait([self.pipe, self.process.sentinel])
             if not self.pipe.poll():
                 raise _Ended
@@ -226,7 +226,7 @@ class _Process:
         finally:
             self.busy = False
         if not whole:
-            raise told(*found)
+            raise item_error(*found)
         return found
 
     def end(self) -> None:
@@ -256,26 +256,26 @@ class _Queue:
         self.closed = True
         for _ in range(self.workers):
             self.tasks.put(None)
-        for held in self.processes:
-            if held.busy:
-                held.process.kill()
+        for start in self.processes:
+            if start.busy:
+                start.process.kill()
 
     def work(self, load: Callable[..., Any], prepare: Prepare, process: _Process | None) -> None:
         """The main loop of a worker thread."""
         fault: Any = None
         prepared = prepare is None
         while (task := self.tasks.get()) is not None:
-            future, asked = task
+            future, request = task
             if self.closed:
                 future.cancel()
                 continue
             try:
                 if not prepared:
-                    fault, prepared = _prepared(prepare, asked[1][0]), True
+                    fault, prepared = _prepared(prepare, request[1][0]), True
                 if fault is not None:
                     raise fault
-                future.set_result(load(*asked))
-            except BaseException as error:  # whatever it is, it is told where the batch is asked for
+                future.set_result(load(*request))
+            except BaseException as error:  # any error is raised where the batch is requested
                 future.set_exception(error)
         if process is not None:
             process.end()
@@ -288,7 +288,7 @@ class Workers:
         self.fetch, self.count, self.prepare = fetch, count, prepare
         self.context = get_context(context) if count and kind == "processes" else None
         self.fork = context == "fork"
-        self.held: Any = None  # what processes begin with
+        self.start: Any = None  # the arguments of the processes
         self.queue = _Queue()
         self.closing = weakref.finalize(self, self.queue.close)  # at the end of the program, too
 
@@ -315,10 +315,10 @@ class Workers:
 
     def _process(self, context: Any) -> _Process:
         try:
-            if self.held is None:
+            if self.start is None:
                 given = self.fetch, self.prepare
-                self.held = given if self.fork else bytes(ForkingPickler.dumps(given))
-            return _Process(context, self.fork, self.held)
+                self.start = given if self.fork else bytes(ForkingPickler.dumps(given))
+            return _Process(context, self.fork, self.start)
         except Exception as fault:
             raise ArgumentError(
                 "DataLoader: worker processes need a dataset and functions that can be pickled; got "
@@ -340,7 +340,7 @@ def result(future: Future[Any], timeout: float | None, batch: int) -> Any:
             "importable by, and picklable for, another process, and fit its memory"
         ) from fault
     except TimeoutError as fault:
-        if future.done():  # the dataset's own
+        if future.done():  # raised by the dataset
             raise
         raise ArgumentError(
             f"DataLoader: batch {batch} was not ready within {timeout} seconds; raise `timeout`, or look for a slow "

@@ -1,7 +1,7 @@
 """Packs weights when a program is built: constants that kernels would pack in each call are packed once.
 
-Launches that only pack are then removed, and so are constants that nothing reads any more.  The program holds its
-weights once, in the form that its kernels read.
+Launches that only pack are then removed, and so are constants without any reader.  The program contains its weights
+once, in the form that its kernels read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nacre.runtime.plan import READY, Launch, Number, Plan, Pointer, Storage, ep
 def packed_ahead(executable: Executable) -> Executable:
     """The same program with its constant weights packed."""
     plan = executable.plan
-    held = [v for v, s in enumerate(plan.values) if s.kind == "constant"]
-    constants = dict(zip(held, executable.constants, strict=True))
+    numbers = [v for v, s in enumerate(plan.values) if s.kind == "constant"]
+    constants = dict(zip(numbers, executable.constants, strict=True))
     made = {v: found for v in range(len(plan.values)) if (found := _made(plan, v, constants)) is not None}
     if not made:
         return executable

@@ -39,7 +39,7 @@ def folded(graph: Graph) -> Graph:
 
 def _foldable(graph: Graph) -> list[Var]:
     """The values computed only from constants, no larger than the largest of those, and read by another equation."""
-    largest: dict[Var, int] = {}  # constant that a value is made of, in bytes
+    largest: dict[Var, int] = {}  # bytes of the largest constant behind a value
     outputs = set(graph.outputs)
     for e in graph.equations:
         (v, *more), sizes = e.outputs, [_bytes(x, largest) for x in e.inputs]
@@ -55,12 +55,12 @@ def _foldable(graph: Graph) -> list[Var]:
     needed: set[Atom] = set(outputs)
     found: list[Var] = []
     for e in reversed(graph.equations):
-        mine = [v for v in e.outputs if v in largest]
+        known_outputs = [v for v in e.outputs if v in largest]
         low = e.primitive.lowering
         moves = isinstance(low, Element) and low.view is not None
-        made = [v for v in mine if v in needed and not moves and int(v.type.nbytes) <= largest[v]]
-        found += made
-        if not made and (not mine or mine[0] in needed):
+        folded_outputs = [v for v in known_outputs if v in needed and not moves and int(v.type.nbytes) <= largest[v]]
+        found += folded_outputs
+        if not folded_outputs and (not known_outputs or known_outputs[0] in needed):
             needed.update(e.inputs)
     return found[::-1]
 

@@ -13,12 +13,12 @@ import numpy as np
 from nacre.base.errors import CompileError
 
 SECTION = ".rodata.nacre"
-HEADERS, HEADER_SIZE = 0x28, 0x3A  # where the header of a 64-bit ELF file has the offset, and the size, of the rest
+HEADERS, HEADER_SIZE = 0x28, 0x3A  # places of the section headers' offset and size in a 64-bit ELF header
 PROGBITS = 1
 
 
 def filled(image: bytes, parts: Iterable[tuple[int, np.ndarray]]) -> bytearray:
-    """A little-endian ELF object whose section of zeros holds each array, from its offset on."""
+    """A little-endian ELF object whose section of zeros contains each array at its offset."""
     whole = bytearray(image)
     start, size = _section(whole)
     for offset, array in parts:

@@ -30,7 +30,7 @@ ERRORS = {
     THREADS: ("THREADS", "NACRE_NUM_THREADS, or the number of threads that was set, is not a number from 1 to 256"),
 }
 MOST_BYTES = 1 << 46  # of a workspace
-X86_CONTROL, ARM_CONTROL = 8064, 0  # round to nearest, subnormal numbers kept, no traps
+X86_CONTROL, ARM_CONTROL = 8064, 0  # round to nearest, subnormal numbers enabled, no traps
 
 C_TYPES = {"bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float", "float64": "double"}
 
@@ -44,7 +44,7 @@ class Interface:
     output_names: tuple[str, ...]
     input_types: tuple[TensorType, ...]
     output_types: tuple[TensorType, ...]
-    ceiling: int  # what no size may pass, whatever its own bound, so that no number of bytes overflows
+    ceiling: int  # the limit of every size, so that no number of bytes overflows
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -142,9 +142,9 @@ def _call(module: Module, about: Interface, aim: CompileTarget) -> None:
     f.jump("go")
     f.label("go")
     workspace = f.phi("ptr", [(made, after), (f["workspace"], before)], "place")
-    kept = _control(f, aim)
+    saved = _control(f, aim)
     f.call("core.start", "void", [f["bases"], workspace, *sizes, threads])
-    _set_control(f, aim, kept)
+    _set_control(f, aim, saved)
     with f.when(own):
         f.call("free", "void", [workspace])
     f.ret(Val("0", "i32"))
@@ -153,19 +153,19 @@ def _call(module: Module, about: Interface, aim: CompileTarget) -> None:
 def _control(f: Function, aim: CompileTarget) -> Val:
     """Set the floating-point control word that results require; returns the caller's."""
     if aim.machine == "aarch64":
-        kept = f.call("llvm.aarch64.get.fpcr", "i64", [])
+        saved = f.call("llvm.aarch64.get.fpcr", "i64", [])
         f.call("llvm.aarch64.set.fpcr", "void", [Val(str(ARM_CONTROL), "i64")])
-        return kept
-    kept, ours = f.alloca("i32", align=4), f.alloca("i32", align=4)
-    f.call("llvm.x86.sse.stmxcsr", "void", [kept])
-    f.store(Val(str(X86_CONTROL), "i32"), ours)
-    f.call("llvm.x86.sse.ldmxcsr", "void", [ours])
-    return kept
+        return saved
+    saved, changed = f.alloca("i32", align=4), f.alloca("i32", align=4)
+    f.call("llvm.x86.sse.stmxcsr", "void", [saved])
+    f.store(Val(str(X86_CONTROL), "i32"), changed)
+    f.call("llvm.x86.sse.ldmxcsr", "void", [changed])
+    return saved
 
 
-def _set_control(f: Function, aim: CompileTarget, kept: Val) -> None:
+def _set_control(f: Function, aim: CompileTarget, saved: Val) -> None:
     name = "llvm.aarch64.set.fpcr" if aim.machine == "aarch64" else "llvm.x86.sse.ldmxcsr"
-    f.call(name, "void", [kept])
+    f.call(name, "void", [saved])
 
 
 def _run(module: Module, about: Interface, aim: CompileTarget) -> None:

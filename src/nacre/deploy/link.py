@@ -47,7 +47,7 @@ def linker(aim: CompileTarget, static: bool) -> list[str]:
 
 
 def by_zig(aim: CompileTarget, static: bool) -> bool:
-    """Whether ziglang links for a target; it compiles the target's C library at the first time, which takes minutes."""
+    """Whether ziglang links for a target; the first time, it compiles the target's C library, which takes minutes."""
     return "ziglang" in linker(aim, static)
 
 
@@ -71,12 +71,12 @@ def run(command: Sequence[str]) -> None:
             f"deploy: cannot run the linker {command[0]}: {fault.strerror}; correct NACRE_CC, or install a C compiler"
         ) from None
     if child.returncode:
-        said = (complaint or printed).strip()[-1500:]
-        raise CompileError(f"deploy: the linker failed: {' '.join(command)}\n{said}")
+        output = (complaint or printed).strip()[-1500:]
+        raise CompileError(f"deploy: the linker failed: {' '.join(command)}\n{output}")
 
 
 def _waited(child: subprocess.Popen[str]) -> tuple[str, str]:
-    """What a process printed until its end; it is killed where the wait is interrupted."""
+    """The output of a process until its end; the process is killed if the wait is interrupted."""
     start = time.monotonic()
     while True:
         try:

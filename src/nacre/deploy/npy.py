@@ -10,8 +10,8 @@ from __future__ import annotations
 from nacre.deploy.strings import string
 from nacre.native.text import Module
 
-DEEPEST = 32  # axes that a header may have
-LONGEST = 65536  # bytes of a header
+DEEPEST = 32  # limit of a header's axes
+LONGEST = 65536  # limit of a header's bytes
 READ = 0x80000  # of open: close-on-exec
 SPELLED = 40  # characters of a dtype that a message shows
 

@@ -1,6 +1,6 @@
-"""Writing .npy files whole, as LLVM text: under another name, which is changed at the end.
+"""Writing .npy files atomically, as LLVM text: to a temporary name, which is changed at the end.
 
-The records are those of `deploy/npy`, whose functions it calls.  `program.mode` tells the mode of a file.
+The records are those of `deploy/npy`, whose functions it calls.  `program.mode` returns the mode of a file.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from nacre.native.parallel_runtime import MAX_THREADS
 from nacre.native.text import Function, Module, Val
 
 BASELINE = '"target-cpu"="x86-64" "target-features"="+sse2"'
-THREADS = 7  # the error code of a wrong number of threads
+THREADS = 7  # the error code of an invalid number of threads
 
 CPUID = (
     'call {{ i32, i32, i32, i32 }} asm sideeffect "cpuid", "={{ax}},={{bx}},={{cx}},={{dx}},{{ax}},{{cx}},'

@@ -42,7 +42,7 @@ from nacre.runtime.plan import (
 )
 
 LARGEST_WEIGHTS = 1_900_000_000  # bytes that small-model code reaches
-UNBOUNDED = 64  # what a size without a maximum is taken for where only the order of sizes matters
+UNBOUNDED = 64  # assumed size without a maximum, where only the order of sizes matters
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Writer:
         self.constants, self.weights = self._place(constants)
         self.rows = plan.rows
         self.argument_words = sum(map(self._words, self.rows)) + len(list(loops(plan.tree)))
-        self.first_move: dict[int, int] = {}  # of each loop, and how many moves there are
+        self.first_move: dict[int, int] = {}  # of each loop, and the number of its moves
         self.moves = 0
         for loop in loops(plan.tree):
             self.first_move[loop.number] = self.moves
@@ -161,8 +161,8 @@ class Writer:
             )
         if total:
             self.module.section("core.weights", total, SECTION, ALIGN)
-        held = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
-        return dict(zip(held, found, strict=True)), written
+        constant_values = [v for v, s in enumerate(self.plan.values) if s.kind == "constant"]
+        return dict(zip(constant_values, found, strict=True)), written
 
     # ---- the layout of the workspace
 
@@ -201,7 +201,7 @@ class Writer:
         return total
 
     def arena(self, a: Arithmetic) -> tuple[Mapping[int, Operand], Operand]:
-        """Places of the temporaries; each lies above those that are alive with it and lie below it in the arena."""
+        """Places of the temporaries; each is above those that are live with it and lower in the arena."""
         lives = self.plan.lifetimes()
         planned, _ = arena(self.plan, self._largest())
         order = sorted(planned, key=lambda v: (planned[v], v))

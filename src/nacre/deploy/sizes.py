@@ -53,7 +53,7 @@ class Arithmetic:
         return self.f.and_(self.f.add(a, ALIGN - 1), -ALIGN) if isinstance(a, Val) else -(-a // ALIGN) * ALIGN
 
     def choose(self, cond: Val, yes: Operand, no: Operand) -> Operand:
-        """One of two numbers."""
+        """The select of two numbers by a condition."""
         return yes if yes == no else self.f.select(cond, self.value(yes), self.value(no))
 
     def size(self, size: Size) -> Operand:
@@ -122,7 +122,7 @@ def solvers(types: Sequence[TensorType]) -> dict[Symbol, tuple[int, int, int]]:
 
 
 def ceiling(types: Sequence[TensorType]) -> int:
-    """The largest power of two that sizes may have so that no value exceeds MOST_BYTES."""
+    """The largest power of two for sizes such that no value exceeds MOST_BYTES."""
     symbols = symbols_of(types)
     found = LIMIT
     while found > 1:

@@ -17,7 +17,7 @@ from nacre.native.text import Operand, Val
 from nacre.runtime.plan import Cut, Launch
 
 MOST = 1 << 16  # combinations of sizes for which a table is written
-TEAM = 8  # threads for which work is divided where it is; any number may then share it
+TEAM = 8  # threads that work is divided for; any number of threads may share it
 
 
 @dataclass(frozen=True)

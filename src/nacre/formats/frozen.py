@@ -87,11 +87,11 @@ def _program(path: str | os.PathLike[str], file: File) -> Program:
         raise _wrong(path, "its names differ from those of the graph's inputs and of its tensors")
     if len(outputs) != len(graph.outputs) or structure.leaves != len(outputs):
         raise _wrong(path, "its names differ from those of the graph's outputs")
-    held = {name: file.tensor(name) for name in weights}
+    weights_by_name = {name: file.tensor(name) for name in weights}
     for name, v in zip(weights, graph.inputs[len(inputs) :], strict=True):
-        if held[name].type is not v.type:
-            raise _wrong(path, f"the graph takes {v.type} for {name}, which is {held[name].type}")
-    return Program(graph, inputs, outputs, held, structure)
+        if weights_by_name[name].type is not v.type:
+            raise _wrong(path, f"the graph takes {v.type} for {name}, which is {weights_by_name[name].type}")
+    return Program(graph, inputs, outputs, weights_by_name, structure)
 
 
 def _wrong(path: str | os.PathLike[str], text: str) -> ArgumentError:
@@ -130,8 +130,10 @@ def _structure(found: Any, depth: int) -> tree.Structure:
     if found is None:
         return tree.Structure(type(None))
     if isinstance(found, dict):
-        held = cast("dict[str, Any]", found)
-        return tree.Structure(dict, tuple(held), tuple(_structure(c, depth + 1) for c in held.values()))
+        weights_by_name = cast("dict[str, Any]", found)
+        return tree.Structure(
+            dict, tuple(weights_by_name), tuple(_structure(c, depth + 1) for c in weights_by_name.values())
+        )
     items = cast("list[Any]", found) if isinstance(found, list) else []
     if not items or items[0] not in ("tuple", "list"):
         raise ValueError("its structure must consist of tuples, lists and dictionaries")

@@ -1,4 +1,4 @@
-"""Arrays of .npy files, checked; nothing in a file is run."""
+"""Arrays of .npy files, checked; no code in a file is run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_array(path: Path, operation: str) -> np.ndarray:
 
 
 def _fault(fault: Exception) -> str:
-    """What is wrong with a file, without NumPy's advice to run the code that it may hold."""
+    """The fault of a file, without NumPy's advice to run the code that it may contain."""
     text = str(fault)
     if "Object arrays" in text:
         return "it holds Python objects; save an array of numbers"

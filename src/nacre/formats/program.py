@@ -44,7 +44,7 @@ class Program:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     weights: Mapping[str, Value]
-    structure: tree.Structure  # of what a call returns
+    structure: tree.Structure  # of a call's result
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
@@ -59,8 +59,10 @@ class Program:
     @cached_property
     def closed(self) -> Graph:
         """The graph with its weights as constants."""
-        held = self.graph.inputs[len(self.inputs) :]
-        known = {v: Literal(np.array(to_numpy(x)), x.type) for v, x in zip(held, self.weights.values(), strict=True)}
+        weight_vars = self.graph.inputs[len(self.inputs) :]
+        known = {
+            v: Literal(np.array(to_numpy(x)), x.type) for v, x in zip(weight_vars, self.weights.values(), strict=True)
+        }
         return substitute(self.graph, known)
 
     def __call__(self, *args: Any) -> Any:
@@ -163,7 +165,7 @@ def _signature(function: Any) -> inspect.Signature:
 
 
 def _named_arguments(function: Any, examples: Sequence[Any], name: str) -> tuple[list[str], list[Any]]:
-    """The tensors among the arguments, and names for them: the parameter's, and the way into nested ones."""
+    """The tensors among the arguments, and their names: the parameter's, and the path into nested ones."""
     try:
         signature = _signature(function)
         bound = signature.bind(*examples)

@@ -49,11 +49,11 @@ NAMES = {
     "U8": dtypes.uint8, "U16": dtypes.uint16, "U32": dtypes.uint32, "U64": dtypes.uint64,
     "F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64,
 }  # fmt: skip
-LONGEST_HEADER = 100_000_000  # bytes, as the format's own library has it
+LONGEST_HEADER = 100_000_000  # bytes, as in the format's own library
 MOST_AXES = 64
-HOLDING = ("model.safetensors", "weights.safetensors")  # the files of a folder that a message proposes
-ZIPPED, PICKLED = b"PK\x03\x04", b"\x80"  # how zip files and pickles begin
-LEADING = 256  # bytes in which the name of the first file of a zip file lies
+HOLDING = ("model.safetensors", "weights.safetensors")  # the files of a folder that a message suggests
+ZIPPED, PICKLED = b"PK\x03\x04", b"\x80"  # first bytes of zip files and pickles
+LEADING = 256  # bytes that contain the name of a zip file's first file
 SHOWN_BYTES = 8  # of another file that a message shows
 SHOWN = 32  # characters of the old file's name in the temporary name of the new one
 
@@ -86,17 +86,17 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Map
         raise KindError(
             f"save: tensors must be a mapping; got a {type(tensors).__name__}; write save(x.state_dict(), path)"
         )
-    held: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name, tensor in cast("Mapping[object, Any]", tensors).items():
         if not isinstance(name, str) or name == "__metadata__":
             raise ArgumentError(f"save: names must be strings other than __metadata__; got {name!r}")
         x = _tensor(name, tensor)
         if not _representable(x.type.shape, x.type.dtype):
             raise ArgumentError(f"save: the product of sizes must fit into 63 bits; {name!r} is {x.type}")
-        held[name] = np.asarray(to_numpy(x), order="C")
+        arrays[name] = np.asarray(to_numpy(x), order="C")
     specs = {
         name: TensorSpec(dtype=a.dtype.name, shape=a.shape, data_ptr=a.ctypes.data, data_len=a.nbytes)
-        for name, a in held.items()
+        for name, a in arrays.items()
     }
     with replacing(Path(path)) as made:
         try:
@@ -122,8 +122,8 @@ def _tensor(name: str, value: Any) -> Value:
     try:
         return as_tensor(value)
     except (DTypeError, ShapeError) as fault:
-        told = str(fault).removeprefix("tensor: ")
-        raise type(fault)(f"save: each name must have a tensor; {name!r} has another value: {told}") from None
+        cause = str(fault).removeprefix("tensor: ")
+        raise type(fault)(f"save: each name must have a tensor; {name!r} has another value: {cause}") from None
 
 
 def _sort_metadata(path: Path) -> None:
@@ -177,7 +177,7 @@ class File:
         return ArgumentError(f"load: the file must be a safetensors file; {self.path} is not: {text}")
 
     def _advice(self) -> str:
-        """What to do with a file of another format, if it is a known one."""
+        """The advice for a file of another format, if it is a known one."""
         first = self.data[:LEADING]
         if first.startswith(MAGIC):
             return "; read it with nc.asarray(np.load(path))"
@@ -226,7 +226,7 @@ class File:
         return Entry(dtype, tuple(shape), offsets[0], offsets[1])
 
     def _require_whole(self) -> None:
-        """Check that the tensors lie side by side and fill the file, so that nothing is hidden or shared."""
+        """Check that the tensors are adjacent and fill the file, so that nothing is hidden or shared."""
         at = 0
         for e in sorted(self.entries.values(), key=lambda e: (e.start, e.end)):
             if e.start != at:
@@ -319,7 +319,7 @@ def replaceable(path: Path, operation: str, mode: int = 0o666) -> int:
                 if stat.S_ISDIR(status.st_mode)
                 else OSError("it is not a regular file")
             )
-    except FileNotFoundError:  # nothing is there, or a link that leads to nothing
+    except FileNotFoundError:  # there is no file, or a broken link
         return mode & ~_umask()
     except (OSError, ValueError) as fault:
         raise file_error(

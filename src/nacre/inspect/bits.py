@@ -20,7 +20,7 @@ from nacre.base.dtypes import FLOATING
 from nacre.base.errors import KindError
 from nacre.transform.jit import jit
 
-SIDE = 320  # large enough that every probe is divided among threads
+SIDE = 320  # large enough to divide every probe among threads
 
 
 def probes() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
@@ -57,12 +57,12 @@ def digest(array: np.ndarray) -> str:
     True
     """
     try:
-        held = np.ascontiguousarray(array)
+        contiguous = np.ascontiguousarray(array)
     except (TypeError, ValueError) as fault:
         raise KindError(f"digest: the value must be an array; got {shown(array)}") from fault
-    if FLOATING.holds(held.dtype) and np.isnan(held).any():
-        held = np.where(np.isnan(held), np.array(np.nan, held.dtype), held)
-    return hashlib.sha256(f"{held.dtype} {held.shape} ".encode() + held.tobytes()).hexdigest()
+    if FLOATING.holds(contiguous.dtype) and np.isnan(contiguous).any():
+        contiguous = np.where(np.isnan(contiguous), np.array(np.nan, contiguous.dtype), contiguous)
+    return hashlib.sha256(f"{contiguous.dtype} {contiguous.shape} ".encode() + contiguous.tobytes()).hexdigest()
 
 
 def measure(threads: int | None = None, compiled: bool = False) -> dict[str, str]:

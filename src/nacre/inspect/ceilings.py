@@ -22,12 +22,12 @@ from nacre.runtime.buffer import Buffer, allocate
 from nacre.runtime.executable import Code, Executable
 from nacre.runtime.plan import Launch, Number, Plan, Pointer, Storage
 
-SIZES = (*(16 * 1024 * 8**k for k in range(5)), 1 << 28)  # bytes that move, from a first-level cache to memory
+SIZES = (*(16 * 1024 * 8**k for k in range(5)), 1 << 28)  # bytes moved, from the L1 cache's size to memory
 MULTIPLIES = 40_000  # rounds of the arithmetic kernel: a fraction of a millisecond
-MOVED = 1 << 25  # bytes at least that a measurement moves
-ENOUGH = 10**9  # a step's cost that puts all threads to work
+MOVED = 1 << 25  # least bytes that a measurement moves
+ENOUGH = 10**9  # a step's cost that makes all threads work
 
-# acc <- acc * x + y, in as many independent chains as hide an instruction's latency
+# acc <- acc * x + y, in enough independent chains to hide an instruction's latency
 ARITHMETIC = """
 declare <{lanes} x {scalar}> @llvm.fma.v{lanes}f{bits}(<{lanes} x {scalar}>, <{lanes} x {scalar}>, <{lanes} x {scalar}>)
 define void @multiply(ptr %args, i64 %lo, i64 %hi, ptr %scratch) {attributes} {{
@@ -57,7 +57,7 @@ end:
 }}
 """
 
-# each item reads (writes, copies) its slice of memory so many times
+# each item reads (writes, copies) its slice of memory several times
 MOVING = """
 define void @move(ptr %args, i64 %lo, i64 %hi, ptr %scratch) {attributes} {{
 entry:
@@ -94,7 +94,7 @@ end:
 }}
 !0 = !{{ i32 1 }}
 """
-AT_ONCE = 8  # vectors in one round of a moving loop
+AT_ONCE = 8  # vectors in one round of a copying loop
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def ceilings() -> Ceilings:
 
 
 def measure() -> Ceilings:
-    """Measure this machine's limits again; the highest rates of all measurements in this process are kept."""
+    """Measure this machine's limits again, and combine them with the highest rates of this process so far."""
     isa, threads = BY_NAME[host_target().isa], pool().threads
     flops = {"f32": _arithmetic(isa, "float", 32, threads), "f64": _arithmetic(isa, "double", 64, threads)}
     rates = [max(_moving(isa, kind, size, threads) for kind in ("read", "write", "copy")) for size in SIZES]
@@ -144,7 +144,7 @@ def measure() -> Ceilings:
     if before is not None:
         flops = {dtype: max(rate, before.flops[dtype]) for dtype, rate in flops.items()}
         rates = [max(rate, old) for rate, (_, old) in zip(rates, before.bandwidths, strict=True)]
-    least_first = np.maximum.accumulate(rates[::-1])[::-1]  # what a larger size reaches, a smaller one can
+    least_first = np.maximum.accumulate(rates[::-1])[::-1]  # a smaller size is at least as fast as a larger one
     found = Ceilings(isa.name, threads, flops, tuple(zip(SIZES, map(float, least_first), strict=True)))
     _known[isa.name, threads] = found
     return found
@@ -183,7 +183,7 @@ def _moving(isa: Isa, kind: str, size: int, threads: int) -> float:
             parts["work"] += [f"%p{k} = getelementptr i8, ptr %from, i64 %o{k}", f"%v{k} = load {ty}, ptr %p{k}"]
         if kind != "read":
             value = f"%v{k}" if kind == "copy" else "zeroinitializer"
-            aside = ", !nontemporal !0" if size == SIZES[-1] else ""  # memory that no cache holds is not read first
+            aside = ", !nontemporal !0" if size == SIZES[-1] else ""  # memory beyond the caches is not read first
             parts["work"] += [f"%q{k} = getelementptr i8, ptr %to, i64 %o{k}", f"store {ty} {value}, ptr %q{k}{aside}"]
         else:
             parts["outer"].append(f"%c{k} = phi {ty} [ zeroinitializer, %entry ], [ %d{k}, %rounded ]")
@@ -194,8 +194,8 @@ def _moving(isa: Isa, kind: str, size: int, threads: int) -> float:
         parts["result"].append(f"store {ty} %s{AT_ONCE - 1}, ptr %scratch")
     step = AT_ONCE * width
     text = MOVING.format(attributes=isa.attributes, step=step, **{k: "\n  ".join(v) for k, v in parts.items()})
-    held = size // 2 if kind == "copy" else size
-    slice_ = max(step, held // threads // step * step)
+    footprint = size // 2 if kind == "copy" else size
+    slice_ = max(step, footprint // threads // step * step)
     times = max(1, MOVED // size)
     slots = Pointer(0), Pointer(1), Number(slice_), Number(times)
     nbytes = slice_ * threads

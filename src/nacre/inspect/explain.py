@@ -2,8 +2,8 @@
 
 >>> import nacre as nc
 >>> f = nc.jit(lambda x: nc.exp(x) * 2 + 1)
->>> told = explain(f, nc.ones((2, 3)))
->>> print(told.clusters)
+>>> explanation = explain(f, nc.ones((2, 3)))
+>>> print(explanation.clusters)
 1  exp, mul, add  over [2, 3]
 """
 

@@ -73,7 +73,7 @@ def facts() -> dict[str, str]:
     """
     target = host_target()
     features = {word[1:] for word in target.features.split(",") if word.startswith("+")}
-    kept = cached()
+    cache = cached()
     return {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "nacre": __version__,
@@ -84,8 +84,8 @@ def facts() -> dict[str, str]:
         "threads": f"{pool().threads} of {len(limits.allowed_processors())} allowed processors",
         "memory": readable(limits.memory()),
         "code cache": "off (NACRE_CACHE_DIR)"
-        if kept.directory is None
-        else f"{kept.directory}: {kept} of at most {readable(kept.limit)}",
+        if cache.directory is None
+        else f"{cache.directory}: {cache} of at most {readable(cache.limit)}",
     }
 
 
@@ -130,7 +130,7 @@ def clear_cache() -> Kept:
 
 
 def _folders(directory: str | None) -> tuple[Path | None, Path | None]:
-    """Where kernels are, and programs."""
+    """The paths of kernels and programs."""
     return (None, None) if directory is None else (Path(directory), Path(directory, "programs"))
 
 
@@ -142,7 +142,7 @@ def _sizes(folder: Path | None) -> dict[Path, int]:
             if objects.OBJECT_NAME.fullmatch(path.name):
                 with contextlib.suppress(FileNotFoundError):
                     status = path.lstat()
-                    if not stat.S_ISDIR(status.st_mode):  # a folder of such a name is no object
+                    if not stat.S_ISDIR(status.st_mode):  # a folder is not an object
                         found[path] = status.st_size
     return found
 

@@ -14,9 +14,9 @@ from html import escape
 
 from nacre.base.records import dataclass
 
-WIDTH, PLOT = 560, 300  # of a chart, and the height of what its axes enclose
+WIDTH, PLOT = 560, 300  # of a chart, and the height of the area inside its axes
 LEFT, RIGHT, TOP = 76, 22, 44
-UNDER = 52  # for the marks and the name of the axis across
+UNDER = 52  # for the marks and the name of the horizontal axis
 LINE, LETTER, SWATCH = 20, 7.5, 30  # of the legend: a line's height, a letter's and a coloured square's width
 LIGHT = ("#2f6db5", "#c8502f", "#3f8f4f", "#8a56ac", "#a87800", "#1f8a8a", "#c2447e", "#6b6b6b", "#7a5230", "#4c4c9c")
 DARK = ("#6ea8e8", "#f08c66", "#6fc283", "#bf92e2", "#dfb23c", "#5cc8c8", "#f083b4", "#a8a8a8", "#c49a78", "#9a9aea")
@@ -38,7 +38,7 @@ def _rules(dark: bool) -> str:
 STYLE = (
     f"<style>{_rules(False)}@media (prefers-color-scheme: dark){{{_rules(True)}}}"
     "@media (max-width: 430px){.nacre{font-size:15px}}</style>"
-)  # where a picture is shown small
+)  # for small pictures
 
 
 def document(title: str, width: float, height: float, body: Iterable[str]) -> str:
@@ -67,7 +67,7 @@ def document(title: str, width: float, height: float, body: Iterable[str]) -> st
 
 
 def heading(title: str, x: float = 16) -> str:
-    """The line above a picture that says what it shows."""
+    """The title line of a picture."""
     return f'<text x="{x:g}" y="26" font-size="15" font-weight="bold" class="f-ink">{escape(title)}</text>'
 
 
@@ -188,7 +188,7 @@ Axis = LogarithmicAxis | LinearAxis
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where numbers lie on the page."""
+    """The positions of numbers on the page."""
 
     x: Axis
     y: Axis

@@ -1,8 +1,8 @@
 """`profile`: where the time of a compiled function goes, kernel by kernel, from real runs of its program.
 
     >>> import nacre as nc
-    >>> told = profile(nc.jit(lambda x: nc.sum(nc.exp(x) * 2, axis=1)), nc.ones((64, 512)), rounds=3)
-    >>> [row.label for row in told.rows], told.rows[0].bytes == 4 * (64 * 512 + 64)
+    >>> report = profile(nc.jit(lambda x: nc.sum(nc.exp(x) * 2, axis=1)), nc.ones((64, 512)), rounds=3)
+    >>> [row.label for row in report.rows], report.rows[0].bytes == 4 * (64 * 512 + 64)
     (['exp+mul+sum'], True)
 
 The program runs as usual, by a driver that also records when each thread begins and ends each step.  The time between
@@ -40,8 +40,8 @@ class Row:
     bytes: int
     seconds: float
     typical: float
-    busy: float  # of the threads' time in `seconds`, the part in which they computed
-    floor: float = 0.0  # seconds that the machine needs at least, by its ceilings
+    busy: float  # the part of the threads' time in `seconds` in which they computed
+    floor: float = 0.0  # least seconds by the machine's ceilings
 
     @property
     def share(self) -> float:
@@ -75,7 +75,7 @@ class Profile:
     def under(self, limits: Ceilings) -> Profile:
         """The same run, compared with the given limits."""
         rows = tuple(replace(r, floor=limits.floor(r.flops, r.bytes, r.dtype)) for r in self.rows)
-        main = max(rows, key=lambda r: r.flops).dtype if rows else "f32"  # in which most of the arithmetic is done
+        main = max(rows, key=lambda r: r.flops).dtype if rows else "f32"  # of most of the arithmetic
         return replace(self, rows=rows, floor=limits.floor(self.flops, self.traffic, main), ceilings=limits)
 
     @property
@@ -101,8 +101,8 @@ def profile(function: Any, *args: Any, rounds: int = 20, **kwargs: Any) -> Profi
     no time.  Raises ArgumentError for less than one round.
 
     >>> from nacre.inspect.profile import profile
-    >>> told = profile(lambda a, b: nc.tanh(a @ b), nc.ones((64, 32)), nc.ones((32, 8)), rounds=3)
-    >>> [(row.label, row.flops) for row in told.rows]
+    >>> report = profile(lambda a, b: nc.tanh(a @ b), nc.ones((64, 32)), nc.ones((32, 8)), rounds=3)
+    >>> [(row.label, row.flops) for row in report.rows]
     [('contract+tanh', 32768)]
     """
     if rounds < 1:
@@ -127,13 +127,15 @@ def measured(name: str, prepared: Prepared, rounds: int) -> Profile:
     typical = np.median([taken.seconds for taken in runs], axis=0)
     rows = tuple(_row(step, best, typical, bench.clocked.team) for step in counted)
     moved, limits = traffic(prepared.compiled, prepared.sizes), ceilings()
-    told = Profile(name, rows, sum(r.seconds for r in rows), best.whole, min(plain), median(plain), moved, 0.0, limits)
-    return told.under(limits)
+    profile_ = Profile(
+        name, rows, sum(r.seconds for r in rows), best.whole, min(plain), median(plain), moved, 0.0, limits
+    )
+    return profile_.under(limits)
 
 
 def _row(step: Step, best: RunTimes, typical: np.ndarray, team: int) -> Row:
-    mine = slice(step.first, step.first + step.launches)
-    spent, worked = float(best.seconds[mine].sum()), float(best.busy[mine].sum())
+    rows_of_step = slice(step.first, step.first + step.launches)
+    spent, worked = float(best.seconds[rows_of_step].sum()), float(best.busy[rows_of_step].sum())
     return Row(
         step.label,
         step.dtype,
@@ -141,18 +143,18 @@ def _row(step: Step, best: RunTimes, typical: np.ndarray, team: int) -> Row:
         step.flops,
         step.bytes,
         spent,
-        float(typical[mine].sum()),
+        float(typical[rows_of_step].sum()),
         worked / (team * spent) if spent else 0.0,
     )
 
 
 class _Bench:
-    """A program without stamps and with them, over private copies of what it would change."""
+    """A program without stamps and with them, over private copies of the values that it would change."""
 
     def __init__(self, prepared: Prepared) -> None:
         self.executable = prepared.compiled.executable
         self.bound = self.executable.bound(prepared.sizes)
-        self.held: list[Any] = list(prepared.inputs)
+        self.referenced: list[Any] = list(prepared.inputs)
         inputs = [x.content for x in prepared.inputs]
         for k in prepared.in_place.values():
             inputs[k] = _copied(inputs[k])
@@ -160,7 +162,7 @@ class _Bench:
             inputs[prepared.in_place[k]] if k in prepared.in_place else allocate(n)
             for k, n in enumerate(self.bound.output_bytes)
         ]
-        self.held += [*inputs, *outputs]
+        self.referenced += [*inputs, *outputs]
         self.clocked = TimedRun(self.executable, prepared.sizes, [b.address for b in (*inputs, *outputs)])
 
     def plain(self) -> float:

@@ -14,16 +14,16 @@ from nacre.inspect.plot import Chart, Series
 from nacre.inspect.profile import Profile, Row
 
 GIGA = 1e9
-LOWEST, HIGHEST = 0.01, 10_000.0  # operations for each byte, from one end of the chart to the other
-SHOWN = 0.01  # of a program's time: rows below this share are left out
+LOWEST, HIGHEST = 0.01, 10_000.0  # operations for each byte, at the ends of the chart
+SHOWN = 0.01  # of a program's time: rows below this share are omitted
 
 
 def chart(profiles: Sequence[Profile], title: str = "Roofline") -> Chart:
     """The chart of some programs' kernels; a point's area is its share of its program's time.
 
     >>> from nacre.inspect import profile, roofline
-    >>> told = profile.profile(lambda a, b: nc.tanh(a @ b), nc.ones((64, 32)), nc.ones((32, 8)), rounds=3)
-    >>> roofline.chart([told]).svg()[:4]
+    >>> report = profile.profile(lambda a, b: nc.tanh(a @ b), nc.ones((64, 32)), nc.ones((32, 8)), rounds=3)
+    >>> roofline.chart([report]).svg()[:4]
     '<svg'
     """
     limits = profiles[0].ceilings
@@ -50,13 +50,13 @@ def _roof(name: str, bandwidth: float, peak: float, dashed: bool) -> Series:
     return Series(name, points, dashed=dashed)
 
 
-def _points(told: Profile) -> Series:
-    rows = [r for r in told.rows if r.flops and r.bytes and r.seconds > SHOWN * told.walked]
+def _points(profile: Profile) -> Series:
+    rows = [r for r in profile.rows if r.flops and r.bytes and r.seconds > SHOWN * profile.walked]
     return Series(
-        told.name,
+        profile.name,
         tuple((min(max(r.intensity, LOWEST), HIGHEST), r.flops / r.seconds / GIGA) for r in rows),
         joined=False,
-        radii=tuple(3 + 12 * math.sqrt(r.seconds / told.walked) for r in rows),
+        radii=tuple(3 + 12 * math.sqrt(r.seconds / profile.walked) for r in rows),
         tips=tuple(_tip(r) for r in rows),
     )
 

@@ -120,15 +120,17 @@ def steps(compiled: Compiled, sizes: Mapping[str, int]) -> list[Step]:
 
 def _together(stages: Sequence[Stage]) -> Iterator[tuple[int, list[Stage]]]:
     """Stages with the place of the first; those of one template and equation are together."""
-    held: list[Stage] = []
+    group: list[Stage] = []
     for k, stage in enumerate(stages):
-        same = held and stage.kernel is None and held[-1].kernel is None and _same(stage.equations, held[-1].equations)
-        if held and not same:
-            yield k - len(held), held
-            held = []
-        held.append(stage)
-    if held:
-        yield len(stages) - len(held), held
+        same = (
+            group and stage.kernel is None and group[-1].kernel is None and _same(stage.equations, group[-1].equations)
+        )
+        if group and not same:
+            yield k - len(group), group
+            group = []
+        group.append(stage)
+    if group:
+        yield len(stages) - len(group), group
 
 
 def _same(a: tuple[Equation, ...], b: tuple[Equation, ...]) -> bool:
@@ -146,11 +148,11 @@ def _dtype(stage: Stage) -> str:
 
 def _bytes(plan: Plan, launch: Launch, stage: Stage, sizes: Mapping[str, int]) -> int:
     if launch.idle:
-        return 0  # it is left out where a value is updated in place
+        return 0  # omitted where a value is updated in place
     if stage.kernel is not None:
         return moved(stage.kernel, sizes)
     given = [evaluate(plan.values[v].nbytes, sizes) for v in launch.reads]
-    for k, x in enumerate(stage.equations[0].inputs[: len(given)]):  # a view reads a part of what it lies in
+    for k, x in enumerate(stage.equations[0].inputs[: len(given)]):  # a view reads a part of its operand
         given[k] = min(given[k], evaluate(x.type.nbytes, sizes))
     return sum(given) + sum(evaluate(plan.values[v].nbytes, sizes) for v in launch.writes)
 

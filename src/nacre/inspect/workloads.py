@@ -82,7 +82,7 @@ def _training(model: nn.Module, optimiser: optim.Optimizer) -> Callable[[Tensor,
 
 
 class Block(nn.Module):
-    """Two 3 × 3 convolutions beside a shortcut (He et al. 2015)."""
+    """Two 3 × 3 convolutions with a shortcut (He et al. 2015)."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         self.conv1 = nn.Conv2d(channels, width, 3, stride, 1, bias=False)
@@ -171,11 +171,11 @@ class Gpt(nn.Module):
         x = x + outward(manipulation.reshape(joined, (n, t, width)))
         return x + down(F.gelu(up(norm2(x)), approximate="tanh"))
 
-    def decode(self, token: Tensor, place: Tensor, kept: list[tuple[Variable, Variable]]) -> Tensor:
-        """Scores of what comes after `token` [1, 1] at a `place` []; each block keeps its key and value."""
+    def decode(self, token: Tensor, place: Tensor, cache_pairs: list[tuple[Variable, Variable]]) -> Tensor:
+        """Scores of the token after `token` [1, 1] at a `place` []; each block caches its key and value."""
         x = self.tokens(token) + manipulation.reshape(self.positions(place), (1, 1, -1))
-        for block, caches in zip(self.blocks, kept, strict=True):
-            x = self.mixed(block, x, partial(_remember, place, caches))
+        for block, caches in zip(self.blocks, cache_pairs, strict=True):
+            x = self.mixed(block, x, partial(_append_and_attend, place, caches))
         return self.scores(self.norm(x)[:, -1])
 
 
@@ -220,14 +220,14 @@ class RoundedGpt(Gpt):
 
 
 def _rounded(weights: Tensor, axis: int) -> tuple[nn.Buffer, nn.Buffer]:
-    """Whole numbers from −127 to 127, and scales along the other axis."""
+    """Integers from −127 to 127, and scales along the other axis."""
     w = weights.numpy()
     scale = np.abs(w).max(axis, keepdims=True) / 127
     return nn.Buffer(asarray(np.rint(w / scale).astype(np.int8))), nn.Buffer(asarray(scale.squeeze(axis)))
 
 
-def _remember(place: Tensor, caches: tuple[Variable, Variable], q: Any, k: Any, v: Any) -> Tensor:
-    """Put a key and a value in their place among those kept, and attend to all up to it."""
+def _append_and_attend(place: Tensor, caches: tuple[Variable, Variable], q: Any, k: Any, v: Any) -> Tensor:
+    """Store a key and a value in the cache, and attend to all entries up to them."""
     for cache, new in zip(caches, (k, v), strict=True):
         cache.assign(slices.dynamic_update_slice(_value(cache), new, (0, 0, place, 0)))
     keys, values = map(_value, caches)
@@ -294,7 +294,7 @@ def _prefill(tiny: bool) -> Made:
 
     @no_grad()
     def prefill(ids: Tensor) -> Tensor:
-        """The scores of what comes after the last token."""
+        """The scores of the token after the last one."""
         return model.scores(model.hidden(ids)[:, -1])
 
     return prefill, (_whole(97, 1, 24 if tiny else 256),)
@@ -304,12 +304,14 @@ def _decode(kind: type[Gpt], tiny: bool) -> Made:
     model, past = _gpt2(tiny, kind), 24 if tiny else 256
     blocks, width, room = (2, 32, 40) if tiny else (12, 768, 320)
     shape = 1, model.heads, room, width // model.heads
-    kept = [(Variable(_floats(*shape, seed=4 + k)), Variable(_floats(*shape, seed=40 + k))) for k in range(blocks)]
+    cache_pairs = [
+        (Variable(_floats(*shape, seed=4 + k)), Variable(_floats(*shape, seed=40 + k))) for k in range(blocks)
+    ]
 
     @no_grad()
     def decode(token: Tensor, place: Tensor) -> Tensor:
-        """One token, and its keys and values kept."""
-        return model.decode(token, place, kept)
+        """One token, and its cached keys and values."""
+        return model.decode(token, place, cache_pairs)
 
     return decode, (_whole(97, 1, 1), asarray(np.int32(past)))
 

@@ -29,20 +29,20 @@ MAGIC = b"NacreObj"
 FORMAT = 1
 HEADER = struct.Struct("<8sIIQ32s32s")  # magic, format, unused, length, key, sha256 of the payload
 DEFAULT_SIZE = 512 << 20
-LARGEST = 1 << 30  # bytes of a file that is read
-OBJECT_NAME = re.compile(r"[0-9a-f]{64}\.o")  # other files of the directory are not ours
+LARGEST = 1 << 30  # bytes of a file up to which it is read
+OBJECT_NAME = re.compile(r"[0-9a-f]{64}\.o")  # other files of the directory are ignored
 TEMPORARY_NAME = re.compile(r"([0-9a-f]{64}\.o|tuned\.json)\.[0-9a-f.]+\.tmp")
-REFRESH_SECONDS = 6 * 3600  # how stale a file's time may get before a use renews it
-TRIM_SECONDS = 3600  # how often the directory is measured
-OBJECTS = 4096  # objects kept in memory
-LIBRARIES = 512  # libraries that stay loaded though nobody holds them
+REFRESH_SECONDS = 6 * 3600  # age of a file's time from which on a use renews it
+TRIM_SECONDS = 3600  # interval between measurements of the directory
+OBJECTS = 4096  # limit of objects in memory
+LIBRARIES = 512  # limit of loaded libraries without references
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 def key_of(text: str, target: Target) -> bytes:
-    """The 32-byte name of the object that this text becomes on this target."""
+    """The 32-byte key of the object for this text on this target."""
     digest = hashlib.sha256()
     for part in (engine.version(), target.isa, target.triple, target.cpu, target.features, text):
         data = part.encode()
@@ -52,28 +52,28 @@ def key_of(text: str, target: Target) -> bytes:
 
 
 def default_directory() -> str | None:
-    """Where objects are kept on disk, by the environment; None where that is turned off."""
+    """The object directory, by the environment; None if the disk cache is off."""
     chosen = os.environ.get("NACRE_CACHE_DIR")
     if chosen is not None:
         return None if chosen.strip().lower() in ("", "off") else os.path.expanduser(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return None if base.startswith("~") else os.path.join(base, "nacre")  # no home: no cache
+    return None if base.startswith("~") else os.path.join(base, "nacre")  # without a home there is no cache
 
 
 def default_size() -> int:
-    """The bound of the directory in bytes: NACRE_CACHE_SIZE (`200M`, `1G` …), else 512 MiB."""
-    given = os.environ.get("NACRE_CACHE_SIZE", "")
-    text = given.strip().upper().removesuffix("B").removesuffix("I")
+    """The limit of the directory in bytes: NACRE_CACHE_SIZE (`200M`, `1G` …), else 512 MiB."""
+    value = os.environ.get("NACRE_CACHE_SIZE", "")
+    text = value.strip().upper().removesuffix("B").removesuffix("I")
     if not text:
         return DEFAULT_SIZE
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 1)
     try:
         size = int(float(text if scale == 1 else text[:-1]) * scale)
-    except (ValueError, OverflowError):  # no number, or no finite one
+    except (ValueError, OverflowError):  # not a number, or not a finite one
         size = -1
     if size < 0:
         trust.warn(
-            f"NACRE_CACHE_SIZE: the value must be a number of bytes such as 200M; got {given!r}; "
+            f"NACRE_CACHE_SIZE: the value must be a number of bytes such as 200M; got {value!r}; "
             "correct it (the default of 512M is used)"
         )
         return DEFAULT_SIZE
@@ -84,22 +84,22 @@ class DiskCache:
     """Checked object files in one directory, bounded in size; none of its methods raises."""
 
     def __init__(self, directory: str | os.PathLike[str] | None, limit: int = DEFAULT_SIZE) -> None:
-        self._wanted = None if directory is None else os.fspath(directory)
+        self._requested = None if directory is None else os.fspath(directory)
         self.limit = limit
         self._unmeasured = 0  # bytes written since the directory was last trimmed
         self._writable = True
 
     @cached_property
     def directory(self) -> str | None:
-        """The folder of the files: the requested one, a private one if others could write that, or None."""
-        return None if self._wanted is None else trust.folder(self._wanted)
+        """The directory of the files: the requested one, a private one if other users could write that, or None."""
+        return None if self._requested is None else trust.folder(self._requested)
 
     def path(self, key: bytes) -> str:
         """The file of a key."""
         return os.path.join(self.directory or "", key.hex() + ".o")
 
     def read(self, key: bytes) -> bytes | None:
-        """The object of a key, or None without a valid file that only trusted users could write."""
+        """The object of a key; None without a valid file that only trusted users could write."""
         if self.directory is None:
             return None
         path = self.path(key)
@@ -122,16 +122,16 @@ class DiskCache:
             return None
         if time.time() - status.st_mtime > REFRESH_SECONDS:
             with contextlib.suppress(OSError):
-                os.utime(path, follow_symlinks=False)  # the times order the files by use
+                os.utime(path, follow_symlinks=False)  # file times order the files by use
         return payload
 
     def write(self, key: bytes, payload: bytes) -> None:
-        """Keep an object; several processes may write the same one."""
+        """Write an object; several processes may write the same one."""
         if not self._writable or self.directory is None:
             return
         head = HEADER.pack(MAGIC, FORMAT, 0, len(payload), key, hashlib.sha256(payload).digest())
         try:
-            os.makedirs(self.directory, mode=trust.PRIVATE_FOLDER, exist_ok=True)  # somebody may have removed it
+            os.makedirs(self.directory, mode=trust.PRIVATE_FOLDER, exist_ok=True)  # another process may have removed it
             trust.replace(self.path(key), head + payload)
         except OSError as fault:
             self._writable = False
@@ -156,8 +156,8 @@ class DiskCache:
             self.trim()
 
     def trim(self) -> None:
-        """Where the bound is passed, remove the objects that were used longest ago until three
-        quarters of it are left; remove also what interrupted writers left behind."""
+        """Above the limit, remove the least recently used objects until three quarters of it remain; also remove
+        the files of interrupted writers."""
         if self.directory is None:
             return
         files: list[tuple[float, int, str]] = []
@@ -167,7 +167,7 @@ class DiskCache:
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
                     if OBJECT_NAME.fullmatch(entry.name) and status.st_size > LARGEST + HEADER.size:
-                        os.unlink(entry.path)  # no object: it would never be read
+                        os.unlink(entry.path)  # not an object, so it would never be read
                     elif OBJECT_NAME.fullmatch(entry.name):
                         files.append((status.st_mtime, status.st_size, entry.path))
                     elif TEMPORARY_NAME.fullmatch(entry.name) and now - status.st_mtime > TRIM_SECONDS:
@@ -184,7 +184,7 @@ class DiskCache:
 
 
 class ObjectCache:
-    """Objects and loaded libraries of this process, over a DiskCache; safe among threads."""
+    """Objects and loaded libraries of this process, over a DiskCache; thread-safe."""
 
     def __init__(self, disk: DiskCache | None = None) -> None:
         self.disk = disk or DiskCache(default_directory(), default_size())
@@ -195,10 +195,10 @@ class ObjectCache:
         self._making: dict[bytes, threading.Lock] = {}
         self._begun: set[bytes] = set()
         self._lock = threading.Lock()
-        self.compiled = 0  # objects that no cache had
+        self.compiled = 0  # objects that no cache contained
 
     def compile(self, text: str, target: Target) -> bytes:
-        """Object code, from memory, from disk or from the compiler; it is kept in both."""
+        """Object code, from memory, from disk or from the compiler; then cached in both."""
         return self._object(key_of(text, target), text, target)
 
     def _object(self, key: bytes, text: str, target: Target) -> bytes:
@@ -208,24 +208,24 @@ class ObjectCache:
         with compile_workers.under_way():
             with self._lock:
                 making = self._making.setdefault(key, threading.Lock())
-            with making:  # one thread makes it, others who want the same wait
+            with making:  # one thread compiles, others that need the object wait
                 known = self._objects.get(key) or self.disk.read(key)
                 if known is None:
                     known = engine.compile_text(text, target)
                     self.compiled += 1
                     self.disk.write(key, known)
                 with self._lock:
-                    _remember(self._objects, key, known, OBJECTS)
+                    _insert(self._objects, key, known, OBJECTS)
             with self._lock:
                 self._making.pop(key, None)
         return known
 
     def begin(self, text: str, target: Target) -> None:
-        """Have the object of a text made by another thread, where there is a processor for it: it will be wanted."""
+        """Compile a text on another thread, if there is a processor for it, because it will be needed."""
         key = key_of(text, target)
 
         def make() -> None:
-            """Make it, or leave the fault to those who want it."""
+            """Compile the text; errors are left to the callers that need it."""
             try:
                 self._object(key, text, target)
             finally:
@@ -246,7 +246,7 @@ class ObjectCache:
     def library(self, text: str, target: Target, symbols: Mapping[str, int] | None = None) -> Library:
         """The loaded library of a text; the same one for the same text, target and symbols.
 
-        It is unloaded when it is unreferenced and other libraries have been requested since.
+        It is unloaded when it has no references and other libraries have been requested since.
         """
         key = key_of(text, target)
         if (key, tuple(sorted((symbols or {}).items()))) not in self._libraries:
@@ -254,17 +254,17 @@ class ObjectCache:
         return self.loaded(key, symbols)
 
     def known(self, key: bytes) -> bool:
-        """Whether there is an object of a key, in memory or on disk; it is in memory then."""
+        """Whether an object of a key is cached, in memory or on disk; afterwards it is in memory."""
         if key not in self._objects:
             found = self.disk.read(key)
             if found is None:
                 return False
             with compile_workers.under_way(), self._lock:
-                _remember(self._objects, key, found, OBJECTS)
+                _insert(self._objects, key, found, OBJECTS)
         return True
 
     def loaded(self, key: bytes, symbols: Mapping[str, int] | None = None) -> Library:
-        """The loaded library of an object that is `known`; it is unloaded when unreferenced and others were used."""
+        """The loaded library of a cached object; it is unloaded when it has no references and others were used."""
         name = key, tuple(sorted((symbols or {}).items()))
         with compile_workers.under_way():
             known = self._libraries.get(name)
@@ -280,17 +280,17 @@ class ObjectCache:
                     known = self._libraries.setdefault(name, made)
                     self._loaded.add(known)
             with self._lock:
-                _remember(self._libraries, name, known, LIBRARIES)
+                _insert(self._libraries, name, known, LIBRARIES)
         return known
 
     def _stay(self) -> None:
-        """The process ends: what is loaded stays, for threads may still run in it."""
+        """At exit, leave libraries loaded, because threads may still run in them."""
         for library in list(self._loaded):
             library.keep()
 
 
-def _remember(known: dict[K, V], key: K, value: V, limit: int) -> None:
-    """Make an entry the latest; drop the one that was used longest ago where there are more than the limit."""
+def _insert(known: dict[K, V], key: K, value: V, limit: int) -> None:
+    """Make an entry the most recent one; above the limit, drop the least recently used one."""
     known.pop(key, None)
     known[key] = value
     if len(known) > limit:
@@ -302,7 +302,7 @@ _shared_lock = threading.Lock()
 
 
 def shared() -> ObjectCache:
-    """The cache of this process, made at first use."""
+    """The cache of this process, created at first use."""
     global _shared
     if _shared is None:
         with _shared_lock:
@@ -317,12 +317,12 @@ def compile_cached(text: str, target: Target) -> bytes:
 
 
 def compile_all(texts: Iterable[str], target: Target) -> list[bytes]:
-    """Object code of many texts, compiled side by side, by the process's cache."""
+    """Object code of many texts, compiled in parallel, by the process's cache."""
     return shared().compile_all(texts, target)
 
 
 def begin(text: str, target: Target) -> None:
-    """Have the object of a text made by another thread, by the process's cache."""
+    """Compile a text on another thread, by the process's cache."""
     shared().begin(text, target)
 
 

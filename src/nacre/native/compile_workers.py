@@ -19,9 +19,8 @@ from nacre.native import limits
 
 Job = Callable[[], object]
 
-# Seconds after which a thread that computes in Python lets another have the interpreter lock, while there are jobs: a
-# thread needs it for a moment between its calls of LLVM, and CPython's usual 5 ms would keep it waiting for most of the
-# time.
+# Seconds after which a thread that computes in Python yields the interpreter lock, while there are jobs: a job needs it
+# briefly between its calls of LLVM, and would wait for most of the time with CPython's default of 5 ms.
 BRISK = 0.0003
 
 
@@ -33,28 +32,28 @@ class CompileWorkers:
         self._jobs: list[tuple[int, int, Job]] = []
         self._numbers = itertools.count()
         self._threads = 0
-        self._busy: list[int] = []  # the threads that do a job, or something else that a fork waits for
+        self._busy: list[int] = []  # the threads that run a job, or another block that a fork waits for
         self._forking = False
         self._interval = 0.0
         around_forks(self._pause, self._resume, self._alone)
 
     def begin(self, size: int, job: Job) -> None:
-        """Have a job done soon, by a thread where the process has a processor besides this one; larger ones first."""
+        """Queue a job for a worker thread, if the process has another processor; larger jobs run first."""
         with self._state:
             heapq.heappush(self._jobs, (-size, next(self._numbers), job))
             if self._threads < len(limits.allowed_processors()) - 1:
-                with contextlib.suppress(RuntimeError):  # no thread to be had: the job is left to those who help
+                with contextlib.suppress(RuntimeError):  # no thread is available: callers that wait run the job
                     threading.Thread(target=self._work, name="nacre crew").start()
                     self._count(1)
 
     def help(self) -> None:
-        """Do waiting jobs until none are left."""
+        """Run queued jobs until none are left."""
         while (job := self._next()) is not None:
             self._do(job)
 
     @contextlib.contextmanager
     def under_way(self) -> Generator[None]:
-        """A block for the end of which a fork waits that another thread asks for, as it does for that of a job."""
+        """A block whose end a fork in another thread waits for, as for that of a job."""
         thread = threading.get_ident()
         outside = self._busy.count(thread)
         try:
@@ -74,7 +73,7 @@ class CompileWorkers:
             self._do(job)
 
     def _next(self, ends: bool = False) -> Job | None:
-        """The next job, which is under way then; where there is none, a thread of ours ends."""
+        """The next job, now running; None ends a worker thread."""
         with self._state:
             while self._forking and threading.get_ident() not in self._busy:
                 self._state.wait()
@@ -95,7 +94,7 @@ class CompileWorkers:
                 self._state.notify_all()
 
     def _count(self, change: int) -> None:
-        """Threads begin or end; while there are some, the interpreter lock goes round briskly."""
+        """Count worker threads; while there are some, the interpreter lock is switched often."""
         before, self._threads = self._threads, self._threads + change
         if not before:
             self._interval = sys.getswitchinterval()
@@ -117,12 +116,12 @@ class CompileWorkers:
         self._state.release()
 
     def _alone(self) -> None:
-        """In the child: there are no threads, and the jobs are left to those who want their results."""
+        """In the child process: there are no threads, and callers run the jobs."""
         if self._threads:
             self._count(-self._threads)
         self._jobs.clear()
         self._resume()
 
 
-_crew = CompileWorkers()
-begin, help_out, under_way = _crew.begin, _crew.help, _crew.under_way
+_workers = CompileWorkers()
+begin, help_out, under_way = _workers.begin, _workers.help, _workers.under_way

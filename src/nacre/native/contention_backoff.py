@@ -1,17 +1,16 @@
-"""How the caller of a region waits for late workers, and when it continues alone, as LLVM text.
+"""The caller's wait for late workers in a region, and its back-off under contention, as LLVM text.
 
-A worker may lose its processor to another program in the middle of a chunk, and delays the caller.  A caller that has
-waited longer than it spins reads the late worker's clock.  The time that the worker did not run is lost.  Regions then
-run on the caller alone for a while: first for the lost time, then for twice as long each time that it soon happens
-again.  Shared regions then test whether the machine is still busy; their cost is a small part of the caller's time
-alone.
+A worker may lose its processor to another program in the middle of a chunk, and delay the caller.  A caller that has
+waited longer than its spin limit reads the late worker's clock.  The time that the worker did not run is lost.  Regions
+then run on the caller alone for a while: first for the lost time, then for twice as long at each early repetition.
+Shared regions then test whether the machine is still busy; their cost is a small part of the caller's time alone.
 """
 
 from __future__ import annotations
 
-SHORTEST = 250_000  # nanoseconds that must have been lost: waking up takes some time on a quiet machine
-SOON = 8  # times the time that was lost: what happens again within that is no chance
-LONGEST = 64  # times the time that was lost, for which the caller stays alone at most
+SHORTEST = 250_000  # nanoseconds of lost time below which nothing changes: waking up takes time on an idle machine, too
+SOON = 8  # times the lost time within which a repetition counts
+LONGEST = 64  # times the lost time: limit of the caller's time alone
 
 TEXT = """
 @alone = internal global i64 0

@@ -25,12 +25,12 @@ from nacre.base.records import dataclass
 from nacre.native import compile_workers, llvm
 from nacre.native.isa import BY_NAME, INSTRUCTION_SETS, Isa
 
-OPTIMISATION = 2  # of code generation; no pass pipeline runs, so what is written is what runs
+OPTIMISATION = 2  # of code generation; no pass pipeline runs, so the text is compiled as written
 
 
 @dataclass(frozen=True)
 class Target:
-    """What code is made for: a vector instruction set, and LLVM's triple, CPU and features."""
+    """The target of code: a vector instruction set, and LLVM's triple, CPU and features."""
 
     isa: str
     triple: str
@@ -40,12 +40,12 @@ class Target:
 
 @cache
 def version() -> str:
-    """What decides the bytes of an object besides its text and target."""
+    """The properties that determine an object besides its text and target."""
     return f"{llvm.version()}, optimisation {OPTIMISATION}, pic small"
 
 
 def host_target(isa: str | None = None) -> Target:
-    """The target of this machine: `isa`, else NACRE_ISA, else the best that the machine has.
+    """The target of this machine: `isa`, else NACRE_ISA, else the best one that the machine supports.
 
     Raises ArgumentError for an unknown name, DeviceError where the machine lacks the instructions.
     """
@@ -102,7 +102,7 @@ def isa_of(target: Target) -> Isa:
 
 
 class _Machines(threading.local):
-    """Machines of one thread: LLVM's are not to be shared between threads."""
+    """Machines of one thread: LLVM's machines must not be shared between threads."""
 
     def __init__(self) -> None:
         self.made: dict[Target, llvm.Machine] = {}
@@ -123,7 +123,7 @@ _machines = _Machines()
 
 
 def _explain(text: str, fault: str) -> str:
-    """The parser's or verifier's complaint with the lines around it."""
+    """The message of the parser or verifier, with the lines around the fault."""
     lines = text.splitlines()
     found = re.search(r"<string>:(\d+):", fault)
     where = int(found[1]) - 1 if found else _line_of(lines, fault)
@@ -155,14 +155,14 @@ def _line_of(lines: list[str], fault: str) -> int | None:
 
 def _emit(text: str, target: Target, as_object: bool) -> bytes:
     machine = _machines.get(target)
-    # The head shares the text's first line, so that line numbers are those of the text.
+    # The head shares the text's first line, so that line numbers in messages are those of the text.
     with _understood(text), llvm.Module(machine.head + text) as module:
         return _emit_module(module, machine, target, as_object)
 
 
 @contextlib.contextmanager
 def _understood(text: str) -> Generator[None]:
-    """A block in which LLVM reads a text: a complaint shows the line."""
+    """A block in which LLVM reads a text: an error shows the line."""
     try:
         yield
     except llvm.LLVMError as fault:
@@ -179,7 +179,7 @@ def _emit_module(module: llvm.Module, machine: llvm.Machine, target: Target, as_
 
 
 def compile_together(texts: Iterable[str], target: Target, public: Collection[str]) -> bytes:
-    """One object of many modules' texts, in which only the functions in `public` keep their names for others.
+    """One object of many modules' texts; only the functions in `public` remain visible to others.
 
     Raises CompileError, showing the line, where a text is not valid.
     """
@@ -201,43 +201,43 @@ def compile_text(text: str, target: Target) -> bytes:
 
 
 def emit_assembly(text: str, target: Target) -> str:
-    """Assembly of a module's LLVM text, to look at; the target may be another machine's."""
+    """Assembly of a module's LLVM text, for inspection; the target may be another machine's."""
     return _emit(text, target, as_object=False).decode()
 
 
 class Library:
-    """Object code in memory; the addresses it gives hold while it is kept alive."""
+    """Object code in memory; its addresses are valid while it is alive."""
 
-    def __init__(self, name: str, held: llvm.LibraryClaim) -> None:
+    def __init__(self, name: str, claim: llvm.LibraryClaim) -> None:
         self.name = name
-        self.needs: Library | None = None  # another one that its code calls
-        self._held = [held]  # one that is dropped would unload the library
+        self.needs: Library | None = None  # another library that its code calls
+        self._claims = [claim]  # dropping the last claim would unload the library
         self._addresses: dict[str, int] = {}
 
     def address(self, name: str) -> int:
         """The address of a function or variable that the object defines.
 
-        Raises CompileError where it defines no such name or needs one that is nowhere.
+        Raises CompileError if it does not define the name, or needs an undefined one.
         """
         known = self._addresses.get(name)
         if known is None:
             try:
                 with compile_workers.under_way():
-                    known, held = _linker().find(self.name, name)
+                    known, claim = _linker().find(self.name, name)
             except llvm.LLVMError as fault:
                 raise CompileError(
                     f"load: the object must define @{name} and all symbols that it "
                     f"calls; {str(fault).strip()}; pass the missing ones (LLVM "
                     "names it on standard error) in `symbols`"
                 ) from None
-            self._held.append(held)
+            self._claims.append(claim)
             self._addresses[name] = known
         return known
 
     def keep(self) -> Library:
         """Never unload this library, even at interpreter exit; returns it.
 
-        For code that threads or live objects may still run while the interpreter goes down.
+        For code that threads or live objects may still run at interpreter exit.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         return self
@@ -254,11 +254,11 @@ def _linker() -> llvm.Linker:
 
 
 def load(image: bytes, symbols: Mapping[str, int] | None = None) -> Library:
-    """Load object code; what it calls is found in `symbols` (name to address), then the process.
+    """Load object code; its undefined symbols are looked up in `symbols` (name to address), then in the process.
 
     Each library has a name space of its own, so that many may define the same names.
     """
-    # The linker itself would take another machine's code.
+    # The linker itself would accept another machine's code.
     machine = int.from_bytes(image[18:20], "little")
     if image[:4] == b"\x7fELF" and machine != ELF_MACHINES.get(platform.machine(), machine):
         raise CompileError(

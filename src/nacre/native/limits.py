@@ -16,7 +16,7 @@ def allowed_processors() -> list[int]:
 
 
 def processor_time(root: str = ROOT) -> float | None:
-    """How many processors' time the control groups of this process allow; None for no bound."""
+    """The processor time that this process's control groups allow, in processors; None without a limit."""
     bounds: list[float] = []
     for folder in _groups("cpu", root):
         amount, _, period = _words(folder + "/cpu.max").partition(" ")
@@ -29,7 +29,7 @@ def processor_time(root: str = ROOT) -> float | None:
 
 
 def memory(root: str = ROOT) -> int:
-    """The bytes of memory this process may use: the machine's, within its control groups' bound."""
+    """The bytes of memory this process may use: the machine's, within the limits of its control groups."""
     bounds = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for folder in _groups("memory", root):
         for name in ("memory.max", "memory.limit_in_bytes"):
@@ -48,7 +48,7 @@ def _words(path: str) -> str:
 
 
 def _groups(controller: str, root: str) -> Iterator[str]:
-    """The folders of this process's control groups for a controller, and of the groups around them.
+    """The folders of this process's control groups for a controller, and of their parents.
 
     Version 2 has one tree; version 1 has one for each controller, which may be mounted together.
     """

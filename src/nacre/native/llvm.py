@@ -1,7 +1,7 @@
 """LLVM through the C functions of llvmlite's shared library, without llvmlite's Python classes.
 
 Those classes would cost every process about 30 ms before its first kernel, and share one lock for all of LLVM.  Here
-each module has its own context, and each machine belongs to one thread, so that threads may compile at once::
+each module has its own context, and each machine belongs to one thread, so that threads may compile in parallel::
 
     machine = Machine(process_triple(), host_cpu(), "", 2)
     with Module(machine.head + text) as module:
@@ -21,8 +21,8 @@ from nacre.base.locks import once, renewed
 
 AT, NUMBER, TEXT, SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
 OUT = ctypes.POINTER(AT)
-INTERNAL = 8  # the linkage of functions that have names for their own module alone
-OBJECT_IMAGE, PROCESS = 2, 3  # kinds of what is linked: object code; the symbols of a library, "" for the process
+INTERNAL = 8  # the linkage of functions that only their own module may call
+OBJECT_IMAGE, PROCESS = 2, 3  # kinds of linker inputs: object code; the symbols of a library, "" for the process
 
 
 class LLVMError(Exception):
@@ -38,9 +38,9 @@ class _Symbol(ctypes.Structure):
 
 
 class _Functions:
-    """The functions, with their types.
+    """LLVM's functions, with their types.
 
-    Only those that take long let go of the interpreter lock: a thread that waits for it again may wait for long.
+    Only the slow ones release the interpreter lock, because a thread may wait long to acquire it again.
     """
 
     def __init__(self) -> None:
@@ -80,8 +80,8 @@ class _Functions:
         self.new_linker = _typed(short.LLVMPY_CreateLLJITCompiler, AT, AT, ctypes.c_bool, ctypes.c_bool, OUT)
         self.link = _typed(long.LLVMPY_LLJIT_Link, AT, AT, TEXT, element, SIZE, symbol, SIZE, symbol, SIZE, OUT)
         self.find = _typed(long.LLVMPY_LLJITLookup, AT, AT, TEXT, TEXT, ctypes.POINTER(ctypes.c_uint64), OUT)
-        self.drop_held = _typed(short.LLVMPY_LLJIT_Dylib_Tracker_Dispose, ctypes.c_bool, AT, OUT)
-        # the library itself
+        self.drop_claim = _typed(short.LLVMPY_LLJIT_Dylib_Tracker_Dispose, ctypes.c_bool, AT, OUT)
+        # the shared library itself
         self.drop_text = _typed(short.LLVMPY_DisposeString, None, AT)
         self.version = _typed(short.LLVMPY_GetVersionInfo, ctypes.c_uint)
         self.initialise = [
@@ -103,7 +103,7 @@ def _shared_library() -> tuple[str, int]:
     """The name and the handle of llvmlite's shared library."""
     package, names = importlib.import_module("llvmlite"), importlib.import_module("llvmlite.utils")
     path = os.path.join(os.path.dirname(str(package.__file__)), "binding", names.get_library_name())
-    if not os.path.exists(path):  # packed in a way that llvmlite knows
+    if not os.path.exists(path):  # packaged in a way that only llvmlite knows
         loaded = importlib.import_module("llvmlite.binding.ffi").lib
         return loaded._name, loaded._handle
     return path, ctypes.CDLL(path)._handle
@@ -111,21 +111,21 @@ def _shared_library() -> tuple[str, int]:
 
 @once
 def _llvm() -> _Functions:
-    """The functions, ready to make code for the host."""
-    made = _Functions()
-    for initialise in made.initialise:
+    """LLVM's functions, initialised for the host."""
+    functions = _Functions()
+    for initialise in functions.initialise:
         initialise()
-    return made
+    return functions
 
 
 class _Diagnostics:
-    """A text that LLVM gives by address: a result or a complaint."""
+    """A text that LLVM returns by address: a result or an error message."""
 
     def __init__(self) -> None:
         self.at = AT()
 
     def text(self) -> str:
-        """The text, which is given back: it can be had once."""
+        """The text, which is then freed; call it once."""
         if not self.at.value:
             return ""
         found = ctypes.string_at(self.at.value).decode(errors="replace")
@@ -135,17 +135,17 @@ class _Diagnostics:
 
 
 def _text_of(function: Any, *arguments: Any) -> str:
-    """The text that a function of LLVM's gives as its last argument."""
-    told = _Diagnostics()
-    function(*arguments, told.at)
-    return told.text()
+    """The text that an LLVM function returns as its last argument."""
+    message = _Diagnostics()
+    function(*arguments, message.at)
+    return message.text()
 
 
-# ---- what there is
+# ---- versions and the host
 
 
 def version() -> str:
-    """What decides the bytes of an object besides its text and target: the versions of llvmlite and LLVM."""
+    """The versions of llvmlite and LLVM, which determine an object besides its text and target."""
     number, parts = _llvm().version(), list[str]()
     while number:
         parts.append(str(number & 0xFF))
@@ -164,7 +164,7 @@ def host_cpu() -> str:
 
 
 def host_features() -> Mapping[str, bool]:
-    """LLVM's names of what this machine's processor can do, and whether it can; none where LLVM does not know."""
+    """LLVM's names of this processor's features, and whether each is available; empty if LLVM does not know."""
     named = _text_of(_llvm().host_features).split(",")
     return {feature[1:]: feature[0] == "+" for feature in named if feature}
 
@@ -175,7 +175,7 @@ def host_features() -> Mapping[str, bool]:
 class Module:
     """A verified module in a context of its own, within a `with` block.
 
-    Raises Refused for a text that is no LLVM text, or means nothing.
+    Raises LLVMError for an invalid text.
     """
 
     def __init__(self, text: str) -> None:
@@ -188,23 +188,23 @@ class Module:
             raise
 
     def _parsed(self, text: str) -> int:
-        llvm, told = _llvm(), _Diagnostics()
-        found = llvm.parse(self.context, text.encode(), told.at)
+        llvm, message = _llvm(), _Diagnostics()
+        found = llvm.parse(self.context, text.encode(), message.at)
         if not found:
-            raise LLVMError(told.text())
-        if llvm.verify(found, told.at):
+            raise LLVMError(message.text())
+        if llvm.verify(found, message.at):
             llvm.drop_module(found)
-            raise LLVMError(told.text())
+            raise LLVMError(message.text())
         return found
 
     def take_in(self, text: str) -> None:
-        """Add what a text defines, which may define what this one declares and the other way round."""
-        part, told = self._parsed(text), _Diagnostics()
-        if _llvm().link_modules(self.at, part, told.at):  # the part is gone, whatever comes of it
-            raise LLVMError(told.text())
+        """Link another text's definitions; each module may use those of the other."""
+        part, message = self._parsed(text), _Diagnostics()
+        if _llvm().link_modules(self.at, part, message.at):  # LLVM consumes the part in any case
+            raise LLVMError(message.text())
 
     def hide(self, public: frozenset[str]) -> None:
-        """Let only these of the functions keep their names for others."""
+        """Make all functions internal except these."""
         llvm = _llvm()
         functions = llvm.functions(self.at)
         while function := llvm.next_function(functions):
@@ -213,7 +213,7 @@ class Module:
         llvm.drop_functions(functions)
 
     def close(self) -> None:
-        """Give the module and its context back."""
+        """Free the module and its context."""
         if self.at:
             _llvm().drop_module(self.at)
         _llvm().drop_context(self.context)
@@ -226,22 +226,22 @@ class Module:
 
 
 class Machine:
-    """Makes code for one target, for one thread; `head` is what a module for it begins with.
+    """Compiles for one target, on one thread; `head` is the first part of each of its modules.
 
-    The code is position-independent in the small model: constants are addressed relative to the instruction pointer,
-    one object's sections lie together, and far symbols go through stubs.
+    The code is position-independent in the small model: constants are addressed relative to the instruction pointer, an
+    object's sections are adjacent, and far symbols are called through stubs.
 
-    Raises Refused for a target that LLVM does not have.
+    Raises LLVMError for a target that LLVM does not have.
     """
 
     def __init__(self, triple: str, cpu: str, features: str, optimisation: int) -> None:
-        llvm, told = _llvm(), _Diagnostics()
+        llvm, message = _llvm(), _Diagnostics()
         if triple != process_triple():
             for initialise in llvm.initialise_all:
                 initialise()
-        target = llvm.target(triple.encode(), told.at)
+        target = llvm.target(triple.encode(), message.at)
         if not target:
-            raise LLVMError(told.text())
+            raise LLVMError(message.text())
         self.at = llvm.new_machine(
             target, triple.encode(), cpu.encode(), features.encode(), optimisation, b"pic", b"small", 0, 0, b""
         )
@@ -253,10 +253,10 @@ class Machine:
 
     def emit(self, module: Module, as_object: bool) -> bytes:
         """The object code of a module, or its assembly."""
-        llvm, told = _llvm(), _Diagnostics()
-        memory = llvm.emit(self.at, module.at, int(as_object), told.at)
+        llvm, message = _llvm(), _Diagnostics()
+        memory = llvm.emit(self.at, module.at, int(as_object), message.at)
         if not memory:
-            raise LLVMError(told.text())
+            raise LLVMError(message.text())
         try:
             return ctypes.string_at(llvm.start(memory), llvm.size(memory))
         finally:
@@ -271,46 +271,46 @@ class Machine:
 
 
 class LibraryClaim:
-    """A claim on a linked library: when the last one is dropped, the library is unloaded."""
+    """A reference to a linked library: dropping the last one unloads the library."""
 
     def __init__(self, linker: Linker, at: int) -> None:
         self.linker, self.at = linker, at
 
     def __del__(self, ends: Any = sys.is_finalizing) -> None:
         if not ends():
-            told = _Diagnostics()
-            with self.linker.alone():
-                _llvm().drop_held(self.at, told.at)
-            told.text()  # there is nobody to tell
+            message = _Diagnostics()
+            with self.linker.lock():
+                _llvm().drop_claim(self.at, message.at)
+            message.text()  # free the error message
 
 
 class Linker:
-    """Loads object code into the process; never torn down, as code in it may run until the process is gone."""
+    """Loads object code into the process; never destroyed, because its code may run until the process ends."""
 
     def __init__(self, machine: Machine) -> None:
-        told = _Diagnostics()
+        message = _Diagnostics()
         # Errors are not suppressed: LLVM names an unresolved symbol only on standard error.
-        self.at = _llvm().new_linker(machine.at, False, True, told.at)
+        self.at = _llvm().new_linker(machine.at, False, True, message.at)
         if not self.at:
-            raise LLVMError(told.text())
-        self.alone = renewed()  # what a thread holds while it links; it may drop a claim at any line
+            raise LLVMError(message.text())
+        self.lock = renewed()  # the lock of a thread that links; such a thread may drop a claim at any line
 
     def link(self, name: str, image: bytes, symbols: Mapping[str, int]) -> LibraryClaim:
-        """Load object code as a library of a new name; what it calls is found in `symbols`, then the process."""
+        """Load object code as a library of a new name; its symbols are looked up in `symbols`, then in the process."""
         parts = (_Element * 2)((OBJECT_IMAGE, image, len(image)), (PROCESS, b"", 0))
         known = (_Symbol * len(symbols))(*((n.encode(), address) for n, address in symbols.items()))
-        told = _Diagnostics()
-        with self.alone():
-            found = _llvm().link(self.at, name.encode(), parts, len(parts), known, len(known), None, 0, told.at)
+        message = _Diagnostics()
+        with self.lock():
+            found = _llvm().link(self.at, name.encode(), parts, len(parts), known, len(known), None, 0, message.at)
         if not found:
-            raise LLVMError(told.text())
+            raise LLVMError(message.text())
         return LibraryClaim(self, found)
 
     def find(self, library: str, name: str) -> tuple[int, LibraryClaim]:
-        """The address of what a library defines, and a claim on the library."""
-        address, told = ctypes.c_uint64(), _Diagnostics()
-        with self.alone():
-            found = _llvm().find(self.at, library.encode(), name.encode(), address, told.at)
+        """The address of a symbol that a library defines, and a claim on the library."""
+        address, message = ctypes.c_uint64(), _Diagnostics()
+        with self.lock():
+            found = _llvm().find(self.at, library.encode(), name.encode(), address, message.at)
         if not found:
-            raise LLVMError(told.text())
+            raise LLVMError(message.text())
         return address.value, LibraryClaim(self, found)

@@ -1,21 +1,21 @@
-"""Work that all threads share, as LLVM text.
+"""The parallel runtime: regions that all threads of the pool run, as LLVM text.
 
-All that is Linux's (futex, affinity) is in this file; on other systems the same names run on the
-caller alone.  Generated code calls::
+Everything specific to Linux (futex, affinity) is in this file; on other systems the same functions run on the caller
+alone.  Generated code calls::
 
-    i64  @nacre_pool_enter(i64 most)              take the pool: on how many threads, `most` at most
+    i64  @nacre_pool_enter(i64 most)              acquire the pool: returns the threads, at most `most`
     void @nacre_pool_share(ptr fn, ptr arg, i64 chunks)
                                                   fn(arg, i64 chunk, i64 thread) once for each chunk
-    void @nacre_pool_leave()                      give the pool back
-    i64  @nacre_pool_threads()                    how many threads there are at most
-    void @nacre_pool_run(ptr fn, ptr arg, i64 chunks)    the first three
+    void @nacre_pool_leave()                      release the pool
+    i64  @nacre_pool_threads()                    the largest number of threads
+    void @nacre_pool_run(ptr fn, ptr arg, i64 chunks)    the three calls in one
 
-If `enter` returns 1, the pool is not available and the caller works alone: inside a region,
-while another Python thread has the pool, or while the machine is busy.
+If `enter` returns 1, the pool is not available and the caller works alone: inside a region, while another Python thread
+has the pool, or while the machine is busy.
 
-No thread waits for an absent one.  The caller opens a batch of chunks, takes chunks like
-the workers, and waits in the end only for chunks that a worker has begun.  How it waits, and when
-it continues alone, is in `nacre.native.contention_backoff`.
+No thread waits for an absent one.  The caller opens a batch of chunks, takes chunks like the workers, and at the end
+waits only for chunks that a worker has begun.  `nacre.native.contention_backoff` has its wait, and the conditions under
+which it continues alone.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from nacre.native.contention_backoff import backoff_text
 from nacre.native.isa import AARCH64, BY_NAME, X86_64
 
 MAX_THREADS = 256
-PROCESSORS = 1024  # how many an affinity mask here names
-SPINS = 5000  # rounds of pause before a thread that waits sleeps
+PROCESSORS = 1024  # size of an affinity mask
+SPINS = 5000  # rounds of pause before a waiting thread sleeps
 
-# @work offers chunks in one word: the next one in the upper 28 bits, how many there are in the 28
-# below, and in the last 8 the highest thread that may take one.  A thread takes a chunk by replacing
-# the whole word, and reads what to do with it afterwards: whatever happened in between, what it
-# holds then is a chunk of the batch that is open, which cannot close before the chunk is done.
+# @work offers chunks in one word: the next chunk in the upper 28 bits, the number of chunks in the 28 bits below, and
+# in the last 8 the highest thread that may take one.  A thread takes a chunk by replacing the whole word, and reads the
+# function and argument afterwards.  Its chunk belongs to the open batch in any case, because that batch cannot close
+# before the chunk is done.
 LINUX = """
 @work = internal global i64 0, align 128
 @done = internal global i64 0, align 128

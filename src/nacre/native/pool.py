@@ -1,7 +1,7 @@
-"""The thread pool of a process: how many threads, where they run, and the addresses of its code.
+"""The thread pool of a process: the number of threads, their processors, and the addresses of its code.
 
-No thread exists before the first region that more than one thread runs.  `pool().symbols()` links
-generated code to what `nacre.native.parallel_runtime` offers.
+No thread exists before the first region that more than one thread runs.  `pool().symbols()` links generated code to the
+functions of `nacre.native.parallel_runtime`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _text() -> str:
 
 
 class _Code:
-    """The pool's machine code, as loaded in this process."""
+    """The pool's machine code, loaded in this process."""
 
     def __init__(self) -> None:
         self.library: Library = objects.library(_text(), host_target()).keep()
@@ -69,14 +69,14 @@ def _code() -> _Code:
 
 
 @once
-def _said() -> list[int]:
+def _warned() -> list[int]:
     return []
 
 
 def _warn_of_more(threads: int, processors: int) -> None:
-    """Say, once in a process, that threads have to share processors."""
-    if not _said():
-        _said().append(threads)
+    """Warn, once in a process, that threads share processors."""
+    if not _warned():
+        _warned().append(threads)
         warnings.warn(
             f"set_threads: at most {processors} threads are advised, one for each processor of this process; "
             f"got {threads}, which wait for each other; set fewer, or NACRE_NUM_THREADS",
@@ -88,10 +88,10 @@ def _warn_of_more(threads: int, processors: int) -> None:
 class Pool:
     """The threads of this process, and the addresses by which generated code uses them.
 
-    Its code is loaded when it is asked for; until then only their number is known.
+    Its code is loaded at first use; until then only the number of threads is known.
     """
 
-    _chosen: tuple[int, bytes]  # how many threads, and the processors where they may run
+    _chosen: tuple[int, bytes]  # the number of threads, and their processors
 
     def __init__(self, threads: int | None = None) -> None:
         self._code: _Code | None = None
@@ -100,19 +100,19 @@ class Pool:
 
     @property
     def threads(self) -> int:
-        """How many threads a region runs on, the caller's included."""
+        """The number of threads of a region, including the caller's."""
         return self._chosen[0]
 
     @property
     def started(self) -> int:
-        """How many threads exist, the caller's included."""
+        """The number of running threads, including the caller's."""
         return self._loaded().started()
 
     def set_threads(self, threads: int) -> None:
-        """Share the following work among this many threads (1 where there is no pool for the system).
+        """Use this number of threads for the following work (1 where the system has no pool).
 
-        Raises ArgumentError outside 1 to 256.  The threads run where this process may; none is tied to a
-        processor, so that the system can move one whose processor is busy.
+        Raises ArgumentError outside 1 to 256.  The threads run where this process may; none is pinned to a processor,
+        so that the system can move a thread from a busy one.
         """
         if not 1 <= threads <= MAX_THREADS:
             raise ArgumentError(
@@ -131,12 +131,12 @@ class Pool:
         return self._loaded().addresses
 
     def run(self, function: int, argument: int, chunks: int) -> None:
-        """Call `function(argument, chunk, thread)` once for each chunk, on all threads; the
-        interpreter lock is free meanwhile."""
+        """Call `function(argument, chunk, thread)` once for each chunk, on all threads, without the
+        interpreter lock."""
         self._loaded().run(function, argument, chunks)
 
     def _loaded(self) -> _Code:
-        """The code, which knows the number of threads, also of one that another thread sets meanwhile."""
+        """The code, with the current number of threads, even if another thread sets it meanwhile."""
         found = self._code
         if found is None:
             found = self._code = _code()
@@ -149,5 +149,5 @@ class Pool:
 
 @once
 def pool() -> Pool:
-    """The pool of this process, made at first use; its threads start at the first region."""
+    """The pool of this process, created at first use; its threads start at the first region."""
     return Pool()

@@ -59,7 +59,7 @@ def literal(scalar: str, value: float | int | bool) -> str:
 
 @dataclass
 class Loop:
-    """A loop being written: its index, the carried values, and what they become."""
+    """A loop being written: its index, the carried values, and the results."""
 
     index: Val
     carried: list[Val]
@@ -67,7 +67,7 @@ class Loop:
     results: list[Val] = field(default_factory=list[Val])
 
     def next(self, *values: Val) -> None:
-        """Give the carried values of the next round."""
+        """Set the carried values of the next round."""
         self.following = list(values)
 
 
@@ -82,7 +82,7 @@ class Module:
         self.metadata: dict[str, str] = {}
 
     def declare(self, name: str, ret: str, args: Sequence[str], attributes: str = "") -> None:
-        """Declare an external function or intrinsic (again is fine)."""
+        """Declare an external function or intrinsic; repeated declarations are allowed."""
         self.declarations[name] = f"declare {ret} @{name}({', '.join(args)}) {attributes}".rstrip()
 
     def constant(self, name: str, ty: str, text: str, align: int = 64) -> Val:
@@ -91,7 +91,7 @@ class Module:
         return Val(f"@{name}", "ptr")
 
     def section(self, name: str, nbytes: int, section: str, align: int = 64) -> Val:
-        """A constant in a section of its own, zeros until the object file is finished; returns its address."""
+        """A constant in a section of its own, zero until the object file is complete; returns its address."""
         self.globals[name] = (
             f"@{name} = internal externally_initialized constant [{nbytes} x i8] zeroinitializer, "
             f'section "{section}", align {align}'
@@ -121,14 +121,14 @@ class Module:
         return f
 
     def include(self, parts: Module) -> None:
-        """Take over the functions of another module, and what they use."""
+        """Include the functions of another module, and the definitions that they use."""
         self.globals.update(parts.globals)
         self.declarations.update(parts.declarations)
         self.functions.update(parts.functions)
         self.metadata.update(parts.metadata)
 
     def without(self, parts: Module) -> Module:
-        """What the module has beside another one, which it `include`s; functions of that one are declared if called."""
+        """The module without the functions of another one that it `include`s; called ones are declared."""
         rest = Module(self.name)
         rest.functions = {k: f for k, f in self.functions.items() if k not in parts.functions}
         named = set(re.findall(r"@([\w.]+)", "\n".join(f.text() for f in rest.functions.values())))
@@ -220,12 +220,12 @@ class Function:
         return self.op(f"phi {ty} " + ", ".join(f"[ {v.text}, %{b} ]" for v, b in arms), ty, stem)
 
     def ret(self, value: Val | None = None) -> None:
-        """Return from the function, with a value where it has one."""
+        """Return from the function, with a value if it has one."""
         self.emit(f"ret {value}" if value is not None else "ret void")
 
     @contextmanager
     def at_entry(self) -> Generator[None]:
-        """Write the following instructions, of what is known there, once at the function's beginning."""
+        """Write the following instructions once, in the entry block; their operands must be available there."""
         lines, self.lines = self.lines, self.entry
         yield
         self.lines = lines
@@ -300,11 +300,11 @@ class Function:
         return self.binary("shl", a, b)
 
     def lshr(self, a: Operand, b: Operand) -> Val:
-        """a shifted right by b bits, zeros coming in."""
+        """a shifted right by b bits, filled with zeros."""
         return self.binary("lshr", a, b)
 
     def ashr(self, a: Operand, b: Operand) -> Val:
-        """a shifted right by b bits, copies of the sign coming in."""
+        """a shifted right by b bits, filled with copies of the sign."""
         return self.binary("ashr", a, b)
 
     def fadd(self, a: Val, b: Val) -> Val:
@@ -410,10 +410,10 @@ class Function:
         return self.op(f"getelementptr {element}, {pointer}, i64 {self.i64(index).text}", "ptr", "p")
 
     def advance(self, pointer: Val, step: Operand) -> Val:
-        """pointer + step bytes, for a loop that moves several pointers on by the same step.
+        """pointer + step bytes, for a loop that advances several pointers by the same step.
 
-        LLVM is not to know how they are related: it would have one pointer pass all their places in turn, each a step
-        from the one before, and every access would wait for the steps.
+        LLVM must not see how they are related: it would derive all of them from one pointer, each a step from the one
+        before, and every access would wait for the steps.
         """
         return self.op(f"freeze {self.gep(pointer, step)}", "ptr", "p")
 
@@ -422,7 +422,7 @@ class Function:
         return self.op(f"load {ty}, {pointer}, align {align or max(1, bits_of(ty) // 8)}", ty, "x")
 
     def store(self, value: Val, pointer: Val, align: int | None = None, nontemporal: bool = False) -> None:
-        """Write a value at a pointer; `nontemporal` asks to leave the caches alone."""
+        """Write a value at a pointer; `nontemporal` writes past the caches."""
         hint = ""
         if nontemporal:
             self.module.metadata["!0"] = "!{i32 1}"
@@ -441,9 +441,9 @@ class Function:
         self.intrinsic("masked.store", "void", [value, pointer, align, mask], overload=[value.ty, "ptr"])
 
     def prefetch(self, pointer: Val, writes: bool = False, level: int = 2) -> None:
-        """Ask for the cache line at an address that will be read or written soon, into a level of the cache.
+        """Prefetch the cache line at an address that will be read or written soon, into a level of the cache.
 
-        It need not be one of ours.
+        The address need not be valid.
         """
         access, near, data = (Val(str(n), "i32") for n in (int(writes), 4 - level, 1))
         self.intrinsic("prefetch", "void", [pointer, access, near, data], overload=["ptr"])

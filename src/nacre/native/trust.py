@@ -1,8 +1,8 @@
-"""Trust in files whose bytes are executed: who may have written them, and how they are opened, read and replaced.
+"""Trust in files whose bytes are executed: who may have written them, and how to open, read and replace them.
 
 Stored code is as dangerous as the program that runs it.  So every folder on the path, the folder itself, and the file
-must be writable only by this user and root.  Other folders are not used.  A private folder, which later processes find
-again, takes their place (`docs/security.md`).
+must be writable only by this user and root.  Other folders are not used.  A private folder replaces them, which later
+processes find again (`docs/security.md`).
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ import sys
 import warnings
 from functools import cache
 
-SYSTEM = 0  # root, whom nobody can be protected from
+SYSTEM = 0  # root, which is always trusted
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 OPEN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) if hasattr(os, "O_CLOEXEC") else 0
-UNMAPPED = 65534  # whom the system names as the owner where the real one is not known in this user namespace
+UNMAPPED = 65534  # the owner of files whose real owner is unknown in this user namespace
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def folder(path: str) -> str | None:
-    """The folder to use for a path, made if it is not there: itself, or a private one where others could write it.
+    """The folder to use for a path, created if absent: itself, or a private one if other users could write it.
 
-    None where there is neither.  Never raises; warns, once, where it is another one than was asked for.
+    None if neither is possible.  Never raises; warns, once, if it is not the requested one.
     """
     path = os.path.abspath(path)
     try:
-        there = _deepest(path)
+        existing = _deepest(path)
         flaw = next(
-            filter(None, (_flaw(at, among_others=there != path) for at in (there, os.path.realpath(there)))), None
+            filter(None, (_flaw(at, among_others=existing != path) for at in (existing, os.path.realpath(existing)))),
+            None,
         )
-        made = path if flaw else _made(path)  # nothing is made in what is another's
-        flaw = flaw or _flaw(path) or _flaw(made)
+        created = path if flaw else _created(path)  # nothing is created in another user's folder
+        flaw = flaw or _flaw(path) or _flaw(created)
     except (OSError, ValueError) as fault:
         warn(
             f"cache: the directory must be writable to keep code between processes; could not use "
@@ -42,7 +43,7 @@ def folder(path: str) -> str | None:
         )
         return None
     if flaw is None:
-        return made
+        return created
     private = _private(os.path.basename(path))
     instead = f"{private} is used instead" if private else "nothing is kept between processes"
     warn(
@@ -71,7 +72,7 @@ def read(path: str, most: int) -> tuple[bytes, os.stat_result] | None:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Write a file whole or not at all, for this user alone, whatever others do meanwhile.  Raises OSError."""
+    """Write a file atomically, readable by this user only.  Raises OSError."""
     temporary = f"{path}.{os.urandom(8).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN, PRIVATE_FILE)
     try:
@@ -85,7 +86,7 @@ def replace(path: str, data: bytes) -> None:
 
 
 def touch(path: str) -> None:
-    """Make a file if it is not there, and give it this moment as its time; its bytes stay.  Raises OSError."""
+    """Create a file if absent, and set its time to now; its contents are unchanged.  Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | OPEN, PRIVATE_FILE)
     try:
         os.utime(descriptor)
@@ -94,35 +95,35 @@ def touch(path: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Warn, once for each message, and go on even where warnings are errors: a cache never stops a program."""
-    if message in _said:
+    """Warn, once for each message, and continue even if warnings are errors: a cache never stops a program."""
+    if message in _warned:
         return
-    _said.add(message)
+    _warned.add(message)
     try:
         warnings.warn(message, RuntimeWarning, stacklevel=2)
     except RuntimeWarning:
         print(f"nacre: {message}", file=sys.stderr)
 
 
-# ---- who may write
+# ---- write permissions
 
 
 def _deepest(path: str) -> str:
-    """A path, or the deepest folder above it, that is there."""
+    """A path, or the deepest existing folder above it."""
     while not os.path.exists(path):
         path = os.path.dirname(path)
     return path
 
 
-def _made(path: str) -> str:
-    """The path without links; what is missing of it is made, for this user alone."""
-    there, at = _deepest(path), path
+def _created(path: str) -> str:
+    """The path without links; missing folders are created, for this user only."""
+    existing, at = _deepest(path), path
     missing: list[str] = []
-    while at != there:
+    while at != existing:
         missing.append(at)
         at = os.path.dirname(at)
     for each in reversed(missing):
-        with contextlib.suppress(FileExistsError):  # another process was first
+        with contextlib.suppress(FileExistsError):  # another process has created it
             os.mkdir(each, PRIVATE_FOLDER)
     if not os.path.isdir(path):
         raise NotADirectoryError(20, "Not a directory", path)
@@ -132,7 +133,7 @@ def _made(path: str) -> str:
 def _flaw(path: str, among_others: bool = False) -> str | None:
     """Why another user could write or replace a folder; None if none could.
 
-    `among_others`: the folder itself may be one such as /tmp, in which each may remove and rename only what is theirs.
+    `among_others`: the folder may be like /tmp, where each user may remove and rename only files of their own.
     """
     at = path
     while True:
@@ -149,12 +150,12 @@ def _flaw(path: str, among_others: bool = False) -> str | None:
 
 
 def _owned(status: os.stat_result) -> bool:
-    """Whether a file is this user's or the system's."""
+    """Whether a file belongs to this user or to the system."""
     return not hasattr(os, "geteuid") or status.st_uid in (SYSTEM, os.geteuid())
 
 
 def _shared(status: os.stat_result) -> bool:
-    """Whether others than its owner may write a file; the group of this user alone is no other."""
+    """Whether users other than its owner may write a file; a group of only this user does not count."""
     if not hasattr(os, "geteuid"):
         return False
     return bool(status.st_mode & stat.S_IWOTH) or (bool(status.st_mode & stat.S_IWGRP) and not _alone_in(status.st_gid))
@@ -163,7 +164,7 @@ def _shared(status: os.stat_result) -> bool:
 @cache
 def _alone_in(group: int) -> bool:
     """Whether a group is the system's, or has only this user as a member."""
-    import grp  # noqa: PLC0415 - is on some systems only, and seldom asked for
+    import grp  # noqa: PLC0415 - missing on some systems, and rarely needed
     import pwd  # noqa: PLC0415
 
     try:
@@ -177,7 +178,7 @@ def _alone_in(group: int) -> bool:
 
 @cache
 def _unmapped(user: int) -> bool:
-    """Whether a number stands for the users that are not known in this user namespace, the system's among them."""
+    """Whether a number represents all users unknown in this user namespace, including the system's."""
     if user != UNMAPPED:
         return False
     try:
@@ -189,8 +190,8 @@ def _unmapped(user: int) -> bool:
 
 
 def _private(name: str) -> str | None:
-    """A folder of a name within this user's private one, which is found again among the temporary files."""
-    import tempfile  # noqa: PLC0415 - only where it is needed: it costs milliseconds
+    """A folder of a name within this user's private one among the temporary files, where it is found again."""
+    import tempfile  # noqa: PLC0415 - loading it takes milliseconds
 
     try:
         place = os.path.realpath(tempfile.gettempdir())
@@ -199,8 +200,8 @@ def _private(name: str) -> str | None:
         prefix = f"nacre-{os.geteuid()}-"
         with os.scandir(place) as entries:
             candidates = sorted(entry.path for entry in entries if entry.name.startswith(prefix))
-        mine = next(filter(_is_private, candidates), None) or tempfile.mkdtemp(prefix=prefix, dir=place)
-        made = os.path.join(mine, name)
+        parent = next(filter(_is_private, candidates), None) or tempfile.mkdtemp(prefix=prefix, dir=place)
+        made = os.path.join(parent, name)
         with contextlib.suppress(FileExistsError):
             os.mkdir(made, PRIVATE_FOLDER)
         return made if _is_private(made) else None
@@ -209,7 +210,7 @@ def _private(name: str) -> str | None:
 
 
 def _is_private(path: str) -> bool:
-    """Whether a path is a folder, and no link to one, that is this user's alone."""
+    """Whether a path is a folder, not a link to one, that only this user can access."""
     try:
         status = os.lstat(path)
     except OSError:

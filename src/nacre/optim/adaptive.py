@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 
-def _mix(old: Any, new: Any, kept: float) -> Any:
+def _mix(old: Any, new: Any, decay: float) -> Any:
     """kept · old + (1 − kept) · new, for a running mean of squares."""
-    return pointwise.fma(old, filled(new, kept), pointwise.mul(new, filled(new, 1.0 - kept)))
+    return pointwise.fma(old, filled(new, decay), pointwise.mul(new, filled(new, 1.0 - decay)))
 
 
-def _towards(old: Any, new: Any, kept: float) -> Any:
+def _towards(old: Any, new: Any, decay: float) -> Any:
     """old + (1 − kept) · (new − old)."""
-    return pointwise.fma(pointwise.sub(new, old), filled(new, 1.0 - kept), old)
+    return pointwise.fma(pointwise.sub(new, old), filled(new, 1.0 - decay), old)
 
 
 def _decayed(p: Any, scalars: Mapping[str, Any], group: ParameterGroup) -> Any:

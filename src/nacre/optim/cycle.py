@@ -338,7 +338,7 @@ class ReduceLROnPlateau:
         if self.num_bad_epochs > self.patience:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
             for k, group in enumerate(self.optimizer.param_groups):
-                least = self.min_lrs[min(k, len(self.min_lrs) - 1)]  # a group that was added since has the last one's
+                least = self.min_lrs[min(k, len(self.min_lrs) - 1)]  # a group added later has the last one's
                 new = max(group["lr"] * self.factor, least)
                 if group["lr"] - new > self.eps:
                     group["lr"] = new
@@ -365,7 +365,7 @@ class ReduceLROnPlateau:
         require_state("ReduceLROnPlateau", saved, _PLATEAU)
         try:
             lrs = rates(saved.get("lrs", saved.get("_last_lr", self.get_last_lr())))
-            held = {k: float(saved[k]) if k == "best" else operator.index(saved[k]) for k in _PLATEAU}
+            restored = {k: float(saved[k]) if k == "best" else operator.index(saved[k]) for k in _PLATEAU}
         except (TypeError, ValueError, OverflowError) as fault:
             raise no_numbers("ReduceLROnPlateau", fault) from None
         count = len(self.optimizer.param_groups)
@@ -375,7 +375,7 @@ class ReduceLROnPlateau:
                 f"{len(lrs)}; load it for an optimiser with the groups that it was saved with"
             )
         for k in _PLATEAU:
-            setattr(self, k, held[k])
+            setattr(self, k, restored[k])
         for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
             group["lr"] = lr
 

@@ -37,9 +37,9 @@ class Clock:
 
     def ticked(self) -> Any:
         """The count plus one."""
-        held = self.numbers["step"]
-        count = pointwise.add(held.value, constant(1, int64))
-        held.assign(count)
+        count_cell = self.numbers["step"]
+        count = pointwise.add(count_cell.value, constant(1, int64))
+        count_cell.assign(count)
         return count
 
 
@@ -63,8 +63,8 @@ class ParameterGroup(dict[str, Any]):
         self.check = None if check is None else weakref.WeakMethod(check)
         self.rate = Variable(constant(float(self["lr"]), float64), name="lr")
         self.varying: dict[str, Variable] = {}
-        self.clocks: dict[Variable, Clock] = {}  # of those that have taken a step
-        self.settled: Hashable = None  # the settings that the parameters' state is for
+        self.clocks: dict[Variable, Clock] = {}  # of parameters that have taken a step
+        self.settled: Hashable = None  # the settings that match the parameters' state
         self._settings: Hashable = None
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -120,8 +120,8 @@ class ParameterGroup(dict[str, Any]):
     def settings(self) -> Hashable:
         """The plain hyper-parameters, as a value to compare."""
         if self._settings is None:
-            held = ("params", "lr", "initial_lr", *self.varying)
-            found = [(k, v) for k, v in self.items() if k not in held]
+            count_cell = ("params", "lr", "initial_lr", *self.varying)
+            found = [(k, v) for k, v in self.items() if k not in count_cell]
             rest = [(f"rest of {k}", self[k][1:]) for k in self.varying if isinstance(self[k], tuple)]
             self._settings = tuple(found + rest)
         return self._settings
@@ -151,9 +151,9 @@ def plain(value: Any) -> Any:
         or (isinstance(value, Value) and not is_concrete(value))
     ):
         return value
-    held = cast("Any", value)
-    if hasattr(held, "item") and not getattr(held, "shape", ()):
-        return held.item()
+    count_cell = cast("Any", value)
+    if hasattr(count_cell, "item") and not getattr(count_cell, "shape", ()):
+        return count_cell.item()
     if isinstance(value, list | tuple):
         return tuple(plain(v) for v in cast("Sequence[Any]", value))
     return value

@@ -77,8 +77,8 @@ class LBFGS(Optimizer):
         return concat([_flat(p.value) for p in self._params])
 
     def _gradient(self) -> Any:
-        held = [(p, p.gradient) for p in self._params]
-        return concat([zeros(p.type.size, float64) if g is None else _flat(g) for p, g in held])
+        gradients = [(p, p.gradient) for p in self._params]
+        return concat([zeros(p.type.size, float64) if g is None else _flat(g) for p, g in gradients])
 
     def _place(self, position: Any) -> None:
         at = 0
@@ -88,7 +88,7 @@ class LBFGS(Optimizer):
             at += size
 
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[float, Any, Any]:
-        """The loss as a number, the gradient, and what the closure returned."""
+        """The loss as a number, the gradient, and the closure's result."""
         with gradients(True):
             found = closure()
         return float(_flat(found)[0]), self._gradient(), found
@@ -128,7 +128,7 @@ class LBFGS(Optimizer):
                 break
             start = self._position()
             if group["line_search_fn"] is not None:
-                search = _LineSearch(partial(self._along, closure, start, direction), direction)
+                search = _LineSearch(partial(self._evaluate_along, closure, start, direction), direction)
                 left = group["max_eval"] - evaluations
                 step, loss, gradient, used = search.run(step, (0.0, loss, gradient, slope), left)
                 self._place(start + direction * step)
@@ -148,7 +148,7 @@ class LBFGS(Optimizer):
                 break
         return first
 
-    def _along(self, closure: Callable[[], Any], start: Any, direction: Any, step: float) -> tuple[float, Any]:
+    def _evaluate_along(self, closure: Callable[[], Any], start: Any, direction: Any, step: float) -> tuple[float, Any]:
         """The loss and the gradient after a step."""
         self._place(start + direction * step)
         loss, gradient, _ = self._evaluate(closure)
@@ -169,7 +169,9 @@ class LBFGS(Optimizer):
         try:
             if not isinstance(saved["state"], Mapping):
                 raise TypeError(f"the state is {cast('object', saved['state'])!r:.60}")
-            memory = _remembered(cast("Mapping[Any, Any]", saved["state"]), sum(int(p.type.size) for p in self._params))
+            memory = _restored_memory(
+                cast("Mapping[Any, Any]", saved["state"]), sum(int(p.type.size) for p in self._params)
+            )
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as fault:
             raise StateError(
                 f"LBFGS.load_state_dict: the state must hold numbers and vectors; {fault}; pass the result of a "
@@ -179,25 +181,25 @@ class LBFGS(Optimizer):
         self.memory = memory
 
 
-def _remembered(state: Mapping[Any, Any], size: int) -> _Memory:
+def _restored_memory(state: Mapping[Any, Any], size: int) -> _Memory:
     """The saved memory, for parameters with `size` numbers in total."""
     made = _Memory()
-    if not state:  # PyTorch's before its first step
+    if not state:  # PyTorch's state before its first step
         return made
-    held = state.get(0)
-    if isinstance(held, Mapping) and set(cast("Any", held)) == set(vars(made)):
-        vars(made).update(cast("Any", held))
-    elif isinstance(held, Mapping) and set(cast("Any", held)) >= PYTORCH:
-        theirs = cast("Mapping[str, Any]", held)
-        made.steps, made.gradient = int(theirs["n_iter"]), theirs["prev_flat_grad"]
-        made.changes, made.moves = list(theirs["old_dirs"]), list(theirs["old_stps"])
-        made.scale = float(theirs["H_diag"])
-        made.moved = _vector(theirs["d"]) * float(theirs["t"])
+    stored = state.get(0)
+    if isinstance(stored, Mapping) and set(cast("Any", stored)) == set(vars(made)):
+        vars(made).update(cast("Any", stored))
+    elif isinstance(stored, Mapping) and set(cast("Any", stored)) >= PYTORCH:
+        pytorch = cast("Mapping[str, Any]", stored)
+        made.steps, made.gradient = int(pytorch["n_iter"]), pytorch["prev_flat_grad"]
+        made.changes, made.moves = list(pytorch["old_dirs"]), list(pytorch["old_stps"])
+        made.scale = float(pytorch["H_diag"])
+        made.moved = _vector(pytorch["d"]) * float(pytorch["t"])
     else:
         raise StateError(
             f"LBFGS.load_state_dict: the state must have {', '.join(vars(made))}, or be PyTorch's; got "
-            f"{sorted(map(str, cast('Any', held))) if isinstance(held, Mapping) else held}; load it into the kind of "
-            "optimiser that it was saved from"
+            f"{sorted(map(str, cast('Any', stored))) if isinstance(stored, Mapping) else stored}; load it into "
+            "the kind of optimiser that it was saved from"
         )
     made.steps, made.scale = operator.index(made.steps), float(made.scale)
     made.gradient, made.moved = (None if v is None else _vector(v) for v in (made.gradient, made.moved))
@@ -222,8 +224,8 @@ def _vector(x: Any) -> Any:
 
 def _flat(x: Any) -> Any:
     """The numbers of a tensor in float64, flattened."""
-    held: Any = stripped(as_tensor(x, float64))
-    return held.flatten()
+    stored: Any = stripped(as_tensor(x, float64))
+    return stored.flatten()
 
 
 def _largest(x: Any) -> float:

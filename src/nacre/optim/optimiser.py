@@ -99,15 +99,15 @@ class Optimizer:
     [0.5, -1.5]
     """
 
-    occasional: frozenset[str] = frozenset()  # names of state that a parameter has with some settings only
-    optional: frozenset[str] = frozenset()  # names of state that may be missing where it is loaded
-    decoupled = False  # whether weight decay leaves the gradient alone in this kind
+    occasional: frozenset[str] = frozenset()  # names of state that a parameter has only with some settings
+    optional: frozenset[str] = frozenset()  # names of state that may be missing when it is loaded
+    decoupled = False  # whether weight decay does not change the gradient
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.param_groups: list[ParameterGroup] = []
         self.state = {}
-        self.version = 0  # of the variables that state and counts are in
+        self.version = 0  # of the set of variables for state and counts
         listed = list(params)
         if not listed:
             raise ArgumentError(f"{type(self).__name__}: at least one parameter is required; got none")
@@ -210,14 +210,14 @@ class Optimizer:
         if not present:
             return
         if group.settled != group.settings:
-            self._settle(group)
+            self._complete_state(group)
         for clock, members in self._together(group, present):
             scalars = self.advance(group, clock)
             for p, g in members:
                 self._step_parameter(p, g, scalars, group)
 
-    def _settle(self, group: ParameterGroup) -> None:
-        """Complete the state of parameters whose settings have changed since it was made."""
+    def _complete_state(self, group: ParameterGroup) -> None:
+        """Complete the state of parameters whose settings have changed since it was created."""
         for p in group.clocks:
             if p in self.state:
                 self.state[p] = self.completed(self.state[p], self.fresh(p, group))
@@ -389,7 +389,7 @@ class SGD(Optimizer):
         })  # fmt: skip
 
     occasional = frozenset({"momentum_buffer", "started"})
-    optional = frozenset({"step", "momentum_buffer", "started"})  # PyTorch's has no count, and at first None
+    optional = frozenset({"step", "momentum_buffer", "started"})  # PyTorch's state has no count, and None at first
 
     def scalars(self, group: ParameterGroup, count: Any) -> dict[str, Any]:
         """−lr, and the momentum where a schedule changes it."""

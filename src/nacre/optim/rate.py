@@ -50,13 +50,13 @@ class Schedule:
     0.5
     """
 
-    floor = 0.0  # the rate that the schedule goes down to
+    floor = 0.0  # the rate at the end of the schedule
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.base_lrs: list[float] = []
-        self.given: list[float] = []  # what this schedule has set last
-        self.alone: list[bool] = []  # whether nothing else has set the rate since the schedule was made
+        self.given: list[float] = []  # the rates that this schedule has set last
+        self.alone: list[bool] = []  # whether only this schedule has set the rate so far
         self.last_epoch = 0
         self._set()
 
@@ -80,7 +80,7 @@ class Schedule:
     def _set(self) -> None:
         for k, group in enumerate(self.optimizer.param_groups):
             lr = float(group["lr"])
-            if k == len(self.base_lrs):  # at first, and where a group was added since
+            if k == len(self.base_lrs):  # at first, and for a group added later
                 base = float(group.setdefault("initial_lr", lr))
                 self.base_lrs.append(base)
                 self.given.append(base if self.last_epoch == 0 else math.nan)
@@ -162,10 +162,10 @@ def no_numbers(kind: str, fault: object) -> StateError:
 
 def require_state(kind: str, saved: object, names: Sequence[str]) -> None:
     """Raise StateError for anything but the state of a kind of schedule."""
-    held: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
-    missing = [name for name in names if name not in held]
-    if missing or held.get("kind", kind) != kind:
-        got = f"one of a {held['kind']}" if "kind" in held else f"one without {', '.join(missing)}"
+    state: Mapping[str, Any] = cast("Any", saved) if isinstance(saved, Mapping) else {}
+    missing = [name for name in names if name not in state]
+    if missing or state.get("kind", kind) != kind:
+        got = f"one of a {state['kind']}" if "kind" in state else f"one without {', '.join(missing)}"
         raise StateError(
             f"{kind}.load_state_dict: the state must be that of a {kind}; got {got}; pass the result of its own "
             "state_dict"

@@ -15,7 +15,7 @@ from nacre.trace.value import stripped
 from nacre.trace.variable import Variable
 
 Entry = Mapping[str, Any]
-MOST = 1 << 53  # steps that are counted, beyond which floats do not count
+MOST = 1 << 53  # limit of step counts, beyond which floats are inexact
 ELSEWHERE = {  # settings of PyTorch's that change no number, and what its schedules leave in a group
     "foreach", "fused", "capturable", "differentiable", "max_lr", "min_lr", "base_momentum", "max_momentum",
 }  # fmt: skip
@@ -44,7 +44,7 @@ class Optimizer(Protocol):
 
     @property
     def decoupled(self) -> bool:
-        """Whether weight decay leaves the gradient alone."""
+        """Whether weight decay does not change the gradient."""
         ...
 
     def shared(self) -> dict[str, Variable]:
@@ -66,7 +66,7 @@ class Loaded:
 
     settings: dict[str, Any]
     state: dict[Variable, dict[str, Any]]
-    cells: dict[Variable, dict[str, Variable]]  # for state that a parameter has not yet
+    cells: dict[Variable, dict[str, Variable]]  # for state that a parameter lacks
     numbers: dict[Variable, dict[str, Any]]
 
 
@@ -167,29 +167,31 @@ def _planned(optimizer: Optimizer, groups: Sequence[Entry], state: Mapping[Any, 
         raise StateError(f"{kind}.load_state_dict: state must belong to the groups' parameters; got also {stray}")
     return Plan(
         [
-            _planned_group(optimizer, mine, theirs, state)
-            for mine, theirs in zip(optimizer.param_groups, groups, strict=True)
+            _planned_group(optimizer, own_group, saved_group, state)
+            for own_group, saved_group in zip(optimizer.param_groups, groups, strict=True)
         ]
     )
 
 
-def _planned_group(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry, state: Mapping[Any, Entry]) -> Loaded:
-    settings = _settings(optimizer, mine, theirs)
-    trial = ParameterGroup({**mine, **settings})
-    for name in mine.varying:
+def _planned_group(
+    optimizer: Optimizer, own_group: ParameterGroup, saved_group: Entry, state: Mapping[Any, Entry]
+) -> Loaded:
+    settings = _settings(optimizer, own_group, saved_group)
+    trial = ParameterGroup({**own_group, **settings})
+    for name in own_group.varying:
         trial.vary(name)
     clock = {"step": Variable(as_tensor(0, int64)), **optimizer.shared()}
     found = Loaded(settings, {}, {}, {})
-    for number, p in zip(theirs["params"], mine.params, strict=True):
+    for number, p in zip(saved_group["params"], own_group.params, strict=True):
         entry = state.get(number)
         if entry is None:
             continue
         held = {k: v for k, v in entry.items() if v is not None}
         cells = optimizer.fresh(p, trial)
         _require_names(optimizer, number, held, cells, clock)
-        for name in set(held) & optimizer.occasional - set(cells):  # of settings that were others before
+        for name in set(held) & optimizer.occasional - set(cells):  # of other settings before
             cells[name] = Variable(_tensor(optimizer, number, name, held[name]), name=f"{p.name}.{name}")
-        if "started" in cells:  # a momentum that was saved has had its first value
+        if "started" in cells:  # a saved momentum has had its first value
             held.setdefault("started", "momentum_buffer" in held)
         found.cells[p] = cells
         found.state[p] = {k: _fitting(optimizer, number, k, held.get(k, v.value), v) for k, v in cells.items()}
@@ -197,12 +199,12 @@ def _planned_group(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry, st
     return found
 
 
-def _settings(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry) -> dict[str, Any]:
+def _settings(optimizer: Optimizer, own_group: ParameterGroup, saved_group: Entry) -> dict[str, Any]:
     """The hyper-parameters that a group will have."""
     kind = type(optimizer).__name__
-    found = {k: plain(v) for k, v in theirs.items() if k != "params" and k not in ELSEWHERE}
+    found = {k: plain(v) for k, v in saved_group.items() if k != "params" and k not in ELSEWHERE}
     decoupled = found.get("decoupled_weight_decay", optimizer.decoupled)
-    if "decoupled_weight_decay" not in mine:
+    if "decoupled_weight_decay" not in own_group:
         found.pop("decoupled_weight_decay", None)
         if bool(decoupled) is not optimizer.decoupled:
             raise StateError(
@@ -210,7 +212,7 @@ def _settings(optimizer: Optimizer, mine: ParameterGroup, theirs: Entry) -> dict
                 f"state has {decoupled}; load it into {'AdamW' if decoupled else 'Adam'}"
             )
     try:
-        optimizer.check({**mine, **found})
+        optimizer.check({**own_group, **found})
     except ArgumentError as fault:
         raise StateError(f"{kind}.load_state_dict: hyper-parameters must be those of {kind}; {fault}") from None
     return found
@@ -231,7 +233,7 @@ def _require_names(optimizer: Optimizer, number: Any, held: Entry, cells: Entry,
 
 
 def _fitting(optimizer: Optimizer, number: Any, name: str, value: Any, cell: Variable) -> Any:
-    """A value of the type that a variable holds."""
+    """A value of a variable's type."""
     held, kind = _tensor(optimizer, number, name, value), type(optimizer).__name__
     if held.type.shape != cell.shape:
         raise StateError(

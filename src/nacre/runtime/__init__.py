@@ -1,1 +1,1 @@
-"""What a compiled program needs: memory, plans, executables."""
+"""The runtime of compiled programs: memory, plans, executables."""

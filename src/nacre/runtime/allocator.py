@@ -1,14 +1,14 @@
 """The caching allocator under every Buffer, as LLVM text.
 
-Sizes fall into classes, eight to a doubling (steps of 64 bytes below 512).  Blocks up to 32 KiB are cut from slabs.
-Larger blocks are mapped one by one, and kept for reuse when freed, up to a bound, so that a large temporary does not
-fault its pages in again and again.  There are no locks: callers hold the interpreter lock.  It offers these functions
-within the module that it is written into::
+Sizes are rounded up to classes, eight to a doubling (steps of 64 bytes below 512).  Blocks up to 32 KiB are cut from
+slabs.  Larger blocks are mapped one by one.  Freed ones are cached up to a limit, so that a large temporary does not
+cause page faults again and again.  There are no locks: callers hold the interpreter lock.  The text defines these
+functions in its module::
 
     { i64, i64 } @class_of(i64 bytes)              a size's class, and that class's size
     ptr @take(i64 class, i64 size)                 a block, or null at the limit or without memory
     void @give(ptr block, i64 class, i64 size)     free a block
-    void @nacre_empty_cache()                      unmap the kept blocks
+    void @nacre_empty_cache()                      unmap the cached blocks
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import mmap
 
 STATE = ("allocated", "peak", "cached", "limit", "cache_limit", "slabs", "buffers", "mapped")
-LARGEST = 1 << 46  # no machine has more; sizes beyond it never reach the classes
+LARGEST = 1 << 46  # more than any machine has; larger sizes are rejected before they are classed
 
 TEXT = """
 ; The words of STATE, in its order.

@@ -1,7 +1,7 @@
-"""Buffer: counted, 64-byte aligned memory, as a Python type that is built without a C compiler.
+"""Buffer: reference-counted, 64-byte aligned memory, as a Python type that is built without a C compiler.
 
-The type and its allocator are made (or read from the object cache) at the first allocation, not
-when this is imported.  Everything in them is called with the interpreter lock held.
+The type and its allocator are compiled (or read from the object cache) at the first allocation, not at import.  All of
+their functions are called with the interpreter lock.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from nacre.native.engine import Library, host_target
 from nacre.runtime.allocator import STATE
 from nacre.runtime.heaptype import buffer_text
 
-UNASKED: Final = 1 << 19  # bytes that are taken without a look at the limit
+UNASKED: Final = 1 << 19  # bytes up to which an allocation skips the check of the limit
 CACHE_SHARE = 4  # freed blocks may hold a quarter of the memory
 
 
 class Buffer(Protocol):
-    """Counted memory, 64-byte aligned unless it is foreign; it exports the buffer protocol."""
+    """Reference-counted memory, 64-byte aligned unless it is foreign; it exports the buffer protocol."""
 
     @property
     def address(self) -> int:
-        """Where the first byte is."""
+        """The address of the first byte."""
         ...
 
     @property
@@ -72,8 +72,8 @@ def begin() -> None:
 class Native:
     """The type and its functions, as built for this process.
 
-    `allocate(nbytes)`, `wrap(memoryview)`, `references(object)` and `sole_owner(object)` are the
-    built-in functions themselves, for callers to whom another Python call matters.
+    `allocate(nbytes)`, `wrap(memoryview)`, `references(object)` and `sole_owner(object)` are the built-in functions
+    themselves, for callers that avoid the cost of another Python call.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Native:
         self.references: Callable[[object], int] = self.type.references
         self.sole_owner: Callable[[object], bool] = self.type.sole_owner
         self.empty_cache = ctypes.PYFUNCTYPE(None)(address("nacre_empty_cache"))
-        # How many references a call itself holds differs among CPython's versions: measure it.
+        # The number of references that a call itself has differs among CPython's versions: measure it.
         holder = _Holder()
         holder.buffer = self.allocate(0)
         ctypes.PYFUNCTYPE(None, ctypes.c_int32)(address("nacre_buffer_calibrate"))(self.references(holder.buffer))
@@ -105,23 +105,23 @@ class _Holder:
     buffer: Buffer
 
 
-def _references(made: Native, value: object) -> int:
-    return made.references(value)
+def _references(native_type: Native, value: object) -> int:
+    return native_type.references(value)
 
 
 @once
 def native() -> Native:
-    """The type and its functions, made at the first call."""
+    """The type and its functions, created at the first call."""
     return Native()
 
 
 def symbols() -> dict[str, int]:
-    """What generated code may refer to: functions that make a Buffer and renew its serial, and the type object."""
-    made = native()
+    """The symbols for generated code: functions that create a Buffer and renew its serial, and the type object."""
+    native_type = native()
     return {
-        "nacre_buffer_new": made.new_address,
-        "nacre_buffer_renew": made.renew_address,
-        "nacre_buffer_type": id(made.type),
+        "nacre_buffer_new": native_type.new_address,
+        "nacre_buffer_renew": native_type.renew_address,
+        "nacre_buffer_type": id(native_type.type),
     }
 
 
@@ -131,9 +131,9 @@ def is_buffer(value: object) -> bool:
 
 
 def allocate(nbytes: int) -> Buffer:
-    """A Buffer of uninitialised memory, none or more bytes long.
+    """A Buffer of uninitialised memory; its length may be zero.
 
-    Raises OutOfMemory where the limit or the system forbids it, after an attempt to reclaim memory;
+    Raises OutOfMemory if the limit or the system refuses the memory, even after memory has been reclaimed;
     ArgumentError for a negative number.
 
     >>> len(allocate(100)), allocate(100).address % 64
@@ -143,7 +143,7 @@ def allocate(nbytes: int) -> Buffer:
 
 
 def require_room(nbytes: int) -> None:
-    """Raise OutOfMemory where the limit or the system forbids this number of bytes, before NumPy takes them.
+    """Raise OutOfMemory if the limit or the system refuses this number of bytes, before NumPy allocates them.
 
     >>> require_room(100)
     """
@@ -154,7 +154,7 @@ def require_room(nbytes: int) -> None:
 def wrap(exporter: Any) -> Buffer:
     """A Buffer over a C-contiguous exporter of the buffer protocol, which it keeps alive.
 
-    Raises ArgumentError where the object exports no contiguous memory.
+    Raises ArgumentError if the object exports no contiguous memory.
 
     >>> bytes(wrap(b"abc")), wrap(b"abc").readonly
     (b'abc', True)
@@ -172,16 +172,16 @@ def wrap(exporter: Any) -> Buffer:
 
 
 def sole_owner(value: object) -> bool:
-    """Whether the attribute that `value` was just read from holds the only reference to it.
+    """Whether the attribute that `value` was just read from has the only reference to it.
 
     Write the attribute in the call, `sole_owner(holder.buffer)`: a variable would count as well.
     """
-    made = native()
-    return made.references(value) <= made.sole_references
+    native_type = native()
+    return native_type.references(value) <= native_type.sole_references
 
 
 def statistics() -> Memory:
-    """Bytes allocated, the peak, bytes kept for reuse, and the limits."""
+    """Bytes allocated, the peak, bytes cached, and the limits."""
     return Memory(*native().state)
 
 
@@ -192,12 +192,12 @@ def reset_peak() -> None:
 
 
 def empty_cache() -> None:
-    """Return memory kept for reuse to the system."""
+    """Return cached memory to the system."""
     native().empty_cache()
 
 
 def memory_limit(nbytes: int | None) -> None:
-    """Limit the bytes of all Buffers together; None for all that this process may use."""
+    """Limit the bytes of all Buffers together; None for all memory that this process may use."""
     if nbytes is not None and nbytes < 0:
         raise ArgumentError(
             f"memory_limit: the limit must be a number of bytes or None; got {nbytes}; give a size of 0 or more"
@@ -206,7 +206,7 @@ def memory_limit(nbytes: int | None) -> None:
 
 
 def cache_limit(nbytes: int | None) -> None:
-    """Limit the bytes kept for reuse; None for a quarter of the memory."""
+    """Limit the cached bytes; None for a quarter of the memory."""
     if nbytes is not None and nbytes < 0:
         raise ArgumentError(
             f"cache_limit: the limit must be a number of bytes or None; got {nbytes}; give a size of 0 or more"
@@ -217,7 +217,7 @@ def cache_limit(nbytes: int | None) -> None:
 
 
 def _reclaim(nbytes: int) -> None:
-    """Called when memory runs out, before it is tried again: free what only cycles hold."""
+    """Free objects that only cycles refer to; called when memory runs out, before another attempt."""
     gc.collect()
 
 

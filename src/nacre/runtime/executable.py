@@ -1,7 +1,7 @@
 """`Executable`: compiled kernels, a plan, constants and a signature; it runs on buffers.
 
-Just-in-time functions call it, and ahead-of-time compilation writes it to files.  Each run takes its own workspace for
-the arena, so that several calls may run at once.
+Just-in-time functions call it, and ahead-of-time compilation writes it to files.  Each run allocates a workspace for
+the arena, so that several calls may run in parallel.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from nacre.runtime.plan import BoundPlan, Plan, bind
 
 @dataclass(frozen=True)
 class Unit:
-    """A module that is compiled by itself, and the names of the functions that it takes from the unit before.
+    """A module that is compiled separately, and the names of the functions that it imports from the unit before.
 
-    Of a kernel that is kept, there is the key of the module's object in place of the text.
+    In a cached kernel, the key of the module's object replaces the text.
     """
 
     text: str
@@ -44,8 +44,8 @@ class Unit:
 class Code:
     """The text of one kernel, the name of its function, and the units in which it is compiled here.
 
-    The last unit defines the function; those before are shared with other kernels.  The text is whole all the same, and
-    the only unit where there is no choice; of a kernel that is kept, there is none.
+    The last unit defines the function; the units before are shared with other kernels.  `text` is complete by itself,
+    and is the only unit of most kernels; a cached kernel has none.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Code:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What is compiled here."""
+        """The texts to compile."""
         return tuple(u.text for u in self.units if not u.key)
 
 
@@ -97,12 +97,12 @@ class Executable:
                 texts.add(self.driver_text)
             progress("compiling units", len(texts))
             objects.compile_all(sorted(texts, key=lambda text: (-len(text), text)), self.target)
-            self.held = [_held(c) for c in self.constants]
+            self.held = [_buffer_of(c) for c in self.constants]
             self.libraries = [self._library(c) for c in self.codes]
             self.addresses = [lib.address(c.name) for lib, c in zip(self.libraries, self.codes, strict=True)]
 
     def _library(self, code: Code) -> Library:
-        """The library of the last unit, which holds those before."""
+        """The library of the last unit, which keeps those before loaded."""
         first, *others = code.units
         found = self._object(first, {})
         for unit in others:
@@ -128,7 +128,7 @@ class Executable:
         if found is None:
             self.load()
             found = bind(self.plan, sizes, threads, self.addresses, [b.address for b in self.held])
-            found = self.bounds.setdefault(key, found)  # native code refers to the first one made
+            found = self.bounds.setdefault(key, found)  # native code refers to the first tables
         return found
 
     def run(self, inputs: Sequence[int], sizes: Mapping[str, int]) -> list[Buffer]:
@@ -142,7 +142,7 @@ class Executable:
         return outputs
 
 
-def _held(array: np.ndarray) -> Buffer:
+def _buffer_of(array: np.ndarray) -> Buffer:
     buffer = allocate(array.nbytes)
     dense = np.ascontiguousarray(array)
     ctypes.memmove(buffer.address, dense.ctypes.data, dense.nbytes)

@@ -1,8 +1,8 @@
 """Loops and branches of a plan: the tree of its steps, and the rows that the driver executes.
 
-A plan's steps are numbered launches.  Its tree gives their order, repetition and conditions; the tree of a straight
-program is a list of launches.  `walk` flattens the tree: a row for each launch, and rows for loops and branches.  It
-also places the barriers: where a launch depends on its own epoch, and at every loop iteration and branch, so that all
+A plan's steps are numbered launches.  Its tree gives their order, repetition and conditions; without control flow the
+tree is a list of launches.  `walk` flattens the tree: a row for each launch, and rows for loops and branches.  It also
+places the barriers: where a launch depends on its own epoch, and at every loop iteration and branch, so that all
 threads see the results.
 """
 
@@ -16,15 +16,15 @@ from typing import TypeAlias
 from nacre.base.dims import Size, evaluate
 from nacre.base.records import dataclass
 
-UNKNOWN_TRIPS = 64  # rounds that a loop of unknown length is taken for where only its work is estimated
+UNKNOWN_TRIPS = 64  # assumed rounds of a loop of unknown length, for estimates of its work
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Nodes that run again and again: `trips` times, or without a number of trips as long as `cell` holds.
+    """A loop of nodes: `trips` rounds, or without a number of trips as long as `cell` is true.
 
-    `test` computes the cell before each round, `ending` runs once after the last one.  A pair in `swaps` are two
-    values that change places after each round: what a round writes to the second, the next one reads as the first.
+    `test` computes the cell before each round, `ending` runs once after the last one.  The two values of a pair in
+    `swaps` are exchanged after each round: the second one, written in a round, is the first one of the next round.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Nodes that run where the value `cell` holds, and others that run where it does not."""
+    """Nodes that run if the value `cell` is true, and others that run if it is false."""
 
     cell: int
     then: tuple[Node, ...]
@@ -50,33 +50,33 @@ Tree: TypeAlias = "tuple[Node, ...]"
 
 
 class Kind(IntEnum):
-    """What the driver does at a row."""
+    """The driver's action at a row."""
 
     LAUNCH = 0
-    ENTER = 1  # a loop: its rounds are counted from 0; without any, on to its ending
-    TURN = 2  # after a round: addresses move on; back to the first row of a round, unless it was the last
-    LEAVE = 3  # after the ending: addresses are what they were
-    BRANCH = 4  # on to the target unless the cell holds
+    ENTER = 1  # a loop: sets its rounds to 0; without any round, jumps to its ending
+    TURN = 2  # after a round: moves addresses; jumps to the first row of a round, unless it was the last
+    LEAVE = 3  # after the ending: restores the addresses
+    BRANCH = 4  # jumps to the target unless the cell is true
     JUMP = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the driver's table: a launch, or a turn of the way."""
+    """A row of the driver's table: a launch, or control flow."""
 
     kind: Kind
     epoch: int  # barriers before it, with one more between the sides of a branch
-    sync: bool = False  # a barrier stands right before it
+    sync: bool = False  # whether a barrier comes directly before it
     step: int = -1  # the launch
     loop: Loop | None = None
     cell: int = -1
-    target: int = -1  # the row to go to
+    target: int = -1  # the row to jump to
     past: int = -1  # of ENTER: the row behind LEAVE
     inside: tuple[Loop, ...] = ()  # loops around it, the outermost first
 
 
 class _Walk:
-    """Writes the rows of a tree and decides where barriers stand."""
+    """Writes the rows of a tree and places the barriers."""
 
     def __init__(self, uses: Sequence[tuple[Set[int], Set[int]]]) -> None:
         self.uses = uses
@@ -84,11 +84,11 @@ class _Walk:
         self.now = 0
         self.written: set[int] = set()
         self.read: set[int] = set()
-        self.pending = False  # whether the next launch waits, whatever it does
+        self.pending = False  # whether the next launch needs a barrier in any case
         self.inside: tuple[Loop, ...] = ()
 
-    def meet(self) -> None:
-        """A barrier: nothing before it is under way any more."""
+    def barrier(self) -> None:
+        """Place a barrier: all launches before it are complete."""
         self.now += 1
         self.written, self.read, self.pending = set(), set(), False
 
@@ -112,7 +112,7 @@ class _Walk:
         reads, writes = self.uses[k]
         sync = self.pending or bool(self.written & (reads | writes) or self.read & writes)
         if sync:
-            self.meet()
+            self.barrier()
         self.written |= writes
         self.read |= reads
         self.row(Kind.LAUNCH, sync=sync, step=k)
@@ -120,15 +120,15 @@ class _Walk:
     def loop(self, loop: Loop) -> None:
         """Append a loop: enter, test, body, turn, ending, leave."""
         self.inside += (loop,)
-        self.meet()
+        self.barrier()
         enter = self.row(Kind.ENTER, sync=True, loop=loop)
         top, test = len(self.rows), -1
         if loop.trips is None:
             self.nodes(loop.test)
-            self.meet()
+            self.barrier()
             test = self.row(Kind.BRANCH, sync=True, cell=loop.cell)
         self.nodes(loop.body)
-        self.meet()
+        self.barrier()
         turn = self.row(Kind.TURN, sync=True, loop=loop, target=top)
         for k in (enter, test):
             if k >= 0:
@@ -140,14 +140,14 @@ class _Walk:
         self.pending = True
 
     def branch(self, branch: Branch) -> None:
-        """Append a branch: the one side, a jump over the other."""
-        self.meet()
+        """Append a branch: one side, a jump past the other, the other side."""
+        self.barrier()
         first = self.row(Kind.BRANCH, sync=True, cell=branch.cell)
         self.nodes(branch.then)
         jump = self.row(Kind.JUMP) if branch.orelse else -1
         self.rows[first] = replace(self.rows[first], target=len(self.rows))
         if branch.orelse:
-            self.meet()  # in the count of epochs only: the one before the branch is that of both sides
+            self.barrier()  # counts an epoch only: both sides share the barrier before the branch
             self.nodes(branch.orelse)
             self.rows[jump] = replace(self.rows[jump], target=len(self.rows))
         self.pending = True
@@ -161,7 +161,7 @@ def walk(uses: Sequence[tuple[Set[int], Set[int]]], tree: Tree) -> tuple[Row, ..
 
 
 def launches(nodes: Sequence[Node]) -> Iterator[int]:
-    """The launches of nodes, wherever they stand."""
+    """The launches of nodes, at any depth."""
     for node in nodes:
         if isinstance(node, Loop):
             yield from launches((*node.test, *node.body, *node.ending))
@@ -172,7 +172,7 @@ def launches(nodes: Sequence[Node]) -> Iterator[int]:
 
 
 def cells(nodes: Sequence[Node]) -> Iterator[int]:
-    """The values that decide about loops and branches among nodes, wherever they stand."""
+    """The cells of loops and branches among nodes, at any depth."""
     for node in nodes:
         if isinstance(node, Loop):
             if node.trips is None:
@@ -184,7 +184,7 @@ def cells(nodes: Sequence[Node]) -> Iterator[int]:
 
 
 def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
-    """The loops among nodes, wherever they stand, outer ones first."""
+    """The loops among nodes, at any depth, outer ones first."""
     for node in nodes:
         if isinstance(node, Loop):
             yield node
@@ -194,7 +194,7 @@ def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
 
 
 def settled(nodes: Sequence[Node], change: Callable[[Loop], Loop]) -> Tree:
-    """Nodes with every loop among them changed, inner ones first."""
+    """Nodes with a change applied to every loop among them, inner ones first."""
     found: list[Node] = []
     for node in nodes:
         if isinstance(node, Loop):
@@ -215,9 +215,10 @@ def settled(nodes: Sequence[Node], change: Callable[[Loop], Loop]) -> Tree:
 def lives(
     rows: Sequence[Row], uses: Sequence[tuple[Set[int], Set[int]]], place: Callable[[int], int]
 ) -> dict[int, tuple[int, int]]:
-    """The first and the last epoch in which each place is used; `place` says where a value lies (-1: nowhere).
+    """The first and the last epoch in which each place is used; `place` returns a value's place (-1: none).
 
-    What a loop reads from outside, leaves for outside, or hands from round to round is used in all of its epochs.
+    Values that a loop reads from outside, writes for outside, or carries from round to round are live in all its
+    epochs.
     """
     spans: dict[int, tuple[int, int]] = {}  # the first and the last row
     for k, row in enumerate(rows):
@@ -243,7 +244,7 @@ def lives(
 
 
 def rounds(nodes: Sequence[Node], sizes: Mapping[str, int], unknown: int, times: int = 1) -> Iterator[tuple[int, int]]:
-    """Each launch among nodes and how often it runs: both sides of a branch, an `unknown` number of rounds."""
+    """Each launch among nodes and the number of its runs: both sides of a branch, an `unknown` number of rounds."""
     for node in nodes:
         if isinstance(node, Loop):
             trips = unknown if node.trips is None else max(0, evaluate(node.trips, sizes))

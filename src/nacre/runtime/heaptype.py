@@ -12,8 +12,8 @@ ALIGNMENT = 64
 DATA_OFFSET = 16
 NBYTES_OFFSET = 24
 OWNER_OFFSET = 32
-READONLY_OFFSET = 56  # whether foreign memory must not be written, as an i64
-SERIAL_OFFSET = 64  # a number that says what is written here: another one once it is overwritten, 0 for foreign memory
+READONLY_OFFSET = 56  # whether foreign memory is read-only, as an i64
+SERIAL_OFFSET = 64  # a number that identifies the contents: changed by each overwrite, 0 for foreign memory
 
 TEXT = """
 %Slot = type { i32, ptr }

@@ -21,17 +21,17 @@ from nacre.runtime.tunables import choose
 
 ALIGN = 64
 ADDRESSABLE = 1 << 56  # more bytes than any machine has; offsets stay far from 64 bits
-STEP_WORDS = 8  # of a launch: kernel, first argument, extent, grain, barrier, idle, and room to grow
+STEP_WORDS = 8  # of a launch: kernel, first argument, extent, grain, barrier, idle, and reserved words
 DESCRIPTOR_WORDS = 16
 ALONE_COST = 64_000  # programs with less work run on the caller alone
 SHARE_COST = 10_000  # steps with less work are not divided
 CHUNK_COST = 5_000  # the least work worth taking a chunk for
-ENDLESS = 1 << 40  # the work of a loop that nobody knows the end of
+ENDLESS = 1 << 40  # the estimated work of a loop of unknown length
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The address of a value, moved by some bytes."""
+    """The address of a value plus an offset in bytes."""
 
     value: int
     offset: Size = 0
@@ -48,7 +48,7 @@ Slot = Pointer | Number
 
 
 class Cut(NamedTuple):
-    """How a template divides its work for given sizes and threads."""
+    """The division of a kernel's work for given sizes and threads."""
 
     extent: int
     grain: int
@@ -68,27 +68,27 @@ class Launch:
     scratch: Size
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    grain: Size = 1  # rounds that belong together
+    grain: Size = 1  # rounds that must not be divided
     flops: Size = 0
     cut: Callable[[tuple[int, ...], int], Cut] | None = None  # of `cut_sizes` and threads; decides the rest
     cut_sizes: tuple[Size, ...] = ()
     over: tuple[tuple[int, int], ...] = ()  # pairs (read, written) that may share memory
-    idle: bool = False  # a copy of its first slot to its second: nothing is done where they are the same address
+    idle: bool = False  # a copy of its first slot to its second, which does nothing if the addresses are equal
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
     """A value of the program: `input`, `output`, `constant`, `temporary` (in the arena), `part`, or `packed`.
 
-    A part of another value begins `offset` bytes into the value `of`, and moves on by `stride` bytes with each round of
-    a loop.  What is packed is made by a kernel of the input or constant `of`, and may be kept for later calls with
-    the same one (see `PackedMemory`).  What `fill` makes of the constant `of` is the same, also for a temporary that
-    one launch writes; a kernel that finds it ready does not read the constant.
+    A part of another value begins `offset` bytes into the value `of`, and advances by `stride` bytes with each round of
+    a loop.  A packed value is written by a kernel from the input or constant `of`, and may be reused by later calls
+    with the same one (see `PackedMemory`).  `fill` computes the same contents from the constant `of`, also for a
+    temporary that one launch writes; a kernel that finds the value ready does not read the constant.
     """
 
     kind: str
     nbytes: Size
-    reuses: int = -1  # an input or temporary whose memory may become this value's, if nobody else needs it
+    reuses: int = -1  # an input or temporary whose memory this value may reuse after its last use
     of: int = -1
     offset: Size = 0
     stride: Size = 0
@@ -97,9 +97,9 @@ class Storage:
 
 
 class Location(NamedTuple):
-    """Where a value lies for a row: in which one, how many bytes into it, and how that changes after each round.
+    """The place of a value for a row: the containing value, the offset in it, and the changes after each round.
 
-    Of the loops around the row, some move it by bytes, and some exchange it for another value.
+    Among the loops around the row, some move it by bytes, and some exchange it with another value.
     """
 
     value: int
@@ -110,26 +110,26 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps in order and the values they work on; inputs come first, then outputs."""
+    """The steps in order and the values they use; inputs come first, then outputs."""
 
     values: tuple[Storage, ...]
     steps: tuple[Launch, ...]
     inputs: int
     outputs: int
-    epochs: tuple[int, ...]  # for each step how many barriers stand before it
-    # pairs (output, input) of which the first may be written over the second, each once
+    epochs: tuple[int, ...]  # for each step the number of barriers before it
+    # pairs (output, input) of which the first may be stored over the second, each once
     donations: tuple[tuple[int, int], ...] = ()
 
-    tree: Tree = ()  # the order of the steps, where it is not one after the other
+    tree: Tree = ()  # the order of the steps, if there is control flow
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """The steps, and what turns and branches between them, as the driver walks them."""
+        """The rows of the driver: the steps, and the control flow between them."""
         return walk(self.uses, self.tree or tuple(range(len(self.steps))))
 
     @cached_property
     def uses(self) -> list[tuple[set[int], set[int]]]:
-        """For each step the values that it reads and writes, those of parts being the whole."""
+        """For each step the values that it reads and writes; parts count as the whole value."""
         return uses(self.steps, self.values)
 
     @property
@@ -138,23 +138,23 @@ class Plan:
         return any(loop.trips is None for loop in loops(self.tree))
 
     def root(self, value: int) -> int:
-        """The temporary whose place a temporary takes over, in the end; itself if it has one of its own."""
+        """The temporary whose place a temporary finally reuses; itself if it has its own."""
         value = holder(self.values, value)
         while self.values[value].reuses >= 0:
             value = self.values[value].reuses
         return value
 
     def place(self, value: int) -> int:
-        """The temporary in whose place a value lies; -1 for one that is not in the arena."""
+        """The temporary in whose place a value is stored; -1 for a value outside the arena."""
         value = self.root(value)
         return value if self.values[value].kind == "temporary" else -1
 
     def lifetimes(self) -> dict[int, tuple[int, int]]:
-        """For each temporary with a place of its own the first and last epoch in which the place is used."""
+        """For each temporary with its own place, the first and last epoch in which the place is used."""
         return lives(self.rows, self.uses, self.place)
 
     def located(self, slot: Pointer, row: Row) -> Location:
-        """Where a slot's value lies for a row."""
+        """The place of a slot's value for a row."""
         value, offset = slot.value, slot.offset
         moves: list[tuple[int, Size]] = []
         while self.values[value].kind == "part":
@@ -167,7 +167,7 @@ class Plan:
         return Location(value, offset, tuple(moves), tuple(swaps))
 
     def times(self, sizes: Mapping[str, int], unknown: int = 1) -> list[int]:
-        """How often each step runs.  Both sides of a branch count; a loop of unknown length counts `unknown`
+        """The number of runs of each step.  Both sides of a branch count; a loop of unknown length counts `unknown`
         iterations.
         """
         if not self.tree:
@@ -177,20 +177,20 @@ class Plan:
 
 
 def holder(values: Sequence[Storage], value: int) -> int:
-    """The value that a part is a part of, in the end; itself if it is whole."""
+    """The whole value that finally contains a part; itself if it is whole."""
     while values[value].kind == "part":
         value = values[value].of
     return value
 
 
 def uses(steps: Sequence[Launch], values: Sequence[Storage]) -> list[tuple[set[int], set[int]]]:
-    """For each step the values that it reads and writes, those of parts being the whole."""
+    """For each step the values that it reads and writes; parts count as the whole value."""
     return [({holder(values, v) for v in s.reads}, {holder(values, v) for v in s.writes}) for s in steps]
 
 
 @dataclass(frozen=True)
 class PackedMemory:
-    """Memory for packed copies of operands that stay the same between calls: weights.
+    """Memory for packed copies of operands that are equal in many calls: weights.
 
     It is one block, whose address follows the outputs' and the arena's.  With a null address, kernels pack into scratch
     memory in each call.  The first word of a value says whether it is ready.  A kernel that finds it not ready writes
@@ -203,7 +203,7 @@ class PackedMemory:
     offsets: tuple[int, ...]
 
 
-READY = 64  # bytes before what is packed; the first word of them says whether it is ready
+READY = 64  # bytes before packed data; their first word says whether the data is ready
 
 
 @dataclass
@@ -226,9 +226,9 @@ def aligned(n: int) -> int:
 
 
 def arena(plan: Plan, sizes: Mapping[str, int]) -> tuple[dict[int, int], int]:
-    """Offsets of the temporaries, so that none overlap while both are alive, and the bytes needed.
+    """Offsets of the temporaries, so that none overlap while both are live, and the bytes needed.
 
-    Greedy by size: the largest first, each at the lowest place that is free during its life.
+    Greedy by size: the largest first, each at the lowest place that is free during its live range.
     """
     lives = plan.lifetimes()
     bytes_of = {v: aligned(evaluate(plan.values[v].nbytes, sizes)) for v in lives}
@@ -238,7 +238,7 @@ def arena(plan: Plan, sizes: Mapping[str, int]) -> tuple[dict[int, int], int]:
         first, last = lives[v]
         near = placed[:k][(placed[:k, 2] <= last) & (first <= placed[:k, 3])]
         near = near[np.argsort(near[:, 0])]
-        free = np.maximum.accumulate(np.append(0, near[:, 1]))  # from here on, once the k-th neighbour has begun
+        free = np.maximum.accumulate(np.append(0, near[:, 1]))  # free from here on, behind the k-th neighbour
         fits = near[:, 0] - free[:-1] >= bytes_of[v]
         offsets[v] = int(free[fits.argmax()] if fits.any() else free[-1])
         placed[k] = offsets[v], offsets[v] + bytes_of[v], first, last
@@ -246,7 +246,7 @@ def arena(plan: Plan, sizes: Mapping[str, int]) -> tuple[dict[int, int], int]:
 
 
 def epochs(steps: Sequence[Launch]) -> tuple[int, ...]:
-    """How many barriers must stand before each step: one where it needs what its epoch computes or still reads."""
+    """The number of barriers before each step; a step needs one if it depends on its epoch's steps."""
     met = [(set(s.reads), set(s.writes)) for s in steps]
     return tuple(row.epoch for row in walk(met, tuple(range(len(steps)))))
 
@@ -264,7 +264,7 @@ def bind(
 
 
 class _Tables:
-    """Writes the native tables of a plan: words of arguments, fixups of addresses, rows, and what moves in loops."""
+    """Writes the native tables of a plan: arguments, fixups of addresses, rows, and moves in loops."""
 
     def __init__(
         self, plan: Plan, sizes: Mapping[str, int], threads: int, addresses: Sequence[int], constants: Sequence[int]
@@ -278,7 +278,7 @@ class _Tables:
                 self.packed[v] = total
                 total += aligned(evaluate(x.nbytes, sizes))
         self.packed_bytes = total
-        self.shared = plan.inputs + plan.outputs  # the base that is the arena
+        self.shared = plan.inputs + plan.outputs  # the arena's number among the bases
         self.rows = plan.rows
         self.cuts = [divide(step, sizes, threads) for step in plan.steps]
         self.words: list[int] = []
@@ -293,7 +293,7 @@ class _Tables:
         self.team = 1 if together < ALONE_COST else threads
 
     def bound(self) -> BoundPlan:
-        """The tables, and the descriptor that says where they are."""
+        """The tables, and the descriptor with their addresses."""
         plan, team = self.plan, self.team
         places = [self.arguments(row) for row in self.rows]
         turns = {number: self.word(0) for number in self.moves}
@@ -381,7 +381,7 @@ class _Tables:
         return place
 
     def pointer(self, row: Row, slot: Pointer) -> None:
-        """Append an address, with how it moves in the loops around the row."""
+        """Append an address, with its moves in the loops around the row."""
         at = len(self.words)
         value, size, moves, swaps = self.plan.located(slot, row)
         offset = evaluate(size, self.sizes)
@@ -389,8 +389,8 @@ class _Tables:
             step = evaluate(stride, self.sizes)
             self.moves[loop] += [at, step, step]
         for loop, other in swaps:
-            apart = self.offsets[other] - self.offsets[value]
-            self.moves[loop] += [at, apart, -apart]
+            distance = self.offsets[other] - self.offsets[value]
+            self.moves[loop] += [at, distance, -distance]
         kind = self.plan.values[value].kind
         if kind == "constant":
             self.word(self.constants[self.number[value]] + offset)
@@ -402,7 +402,7 @@ class _Tables:
             self.fixups += [self.word(0), value, offset]
 
     def control(self, row: Row, place: int, turns: Mapping[int, int], moves: Mapping[int, np.ndarray]) -> list[int]:
-        """The words of a row that is no launch (see `codegen/entry/driver`)."""
+        """The words of a row of control flow (see `codegen/entry/driver`)."""
         if row.loop is None:
             return [0, place, 0, row.target, int(row.sync), int(row.kind), 0, 0]
         number, trips = row.loop.number, row.loop.trips
@@ -425,7 +425,7 @@ class _Tables:
 
 
 def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
-    """The outermost loops in which nothing is divided: one thread runs them, without barriers, and the rest wait."""
+    """The outermost loops without divided steps: one thread runs them, without barriers, and the others wait."""
     if not plan.tree:
         return set()
     rows = plan.rows
@@ -442,7 +442,7 @@ def run_alone(plan: Plan, cuts: Sequence[Cut]) -> set[int]:
 
 
 def divide(step: Launch, sizes: Mapping[str, int], threads: int) -> Cut:
-    """How a step is divided among threads."""
+    """The division of a step among threads."""
     if step.cut is not None:
         return step.cut(tuple(evaluate(n, sizes) for n in step.cut_sizes), threads)
     extent, cost = evaluate(step.extent, sizes), max(1, evaluate(step.cost, sizes))
@@ -453,7 +453,7 @@ def divide(step: Launch, sizes: Mapping[str, int], threads: int) -> Cut:
 
 
 def grains(extent: int, cost: int, together: int, threads: int) -> tuple[int, ...]:
-    """Rounds that a thread may take at a time, the usual number first, the whole extent last."""
+    """Candidate rounds per chunk, the usual number first, the whole extent last."""
     usual = _grain(extent, cost, together, threads)
     if threads == 1 or extent <= together:
         return (usual,)
@@ -462,10 +462,10 @@ def grains(extent: int, cost: int, together: int, threads: int) -> tuple[int, ..
 
 
 def _grain(extent: int, cost: int, together: int, threads: int) -> int:
-    """Rounds a thread takes at a time: few chunks for little work, otherwise four for each thread or a few more.
+    """Rounds per chunk: few chunks for little work, otherwise four for each thread or a few more.
 
-    With few rounds, four chunks a thread may leave a thread idle for a chunk; of up to eight, the number is taken that
-    leaves the least idle.
+    With few rounds, four chunks a thread may leave a thread idle for a chunk.  Of up to eight, the number with the
+    least idle time is chosen.
     """
     if extent * cost < SHARE_COST:
         return max(1, extent)
@@ -475,5 +475,5 @@ def _grain(extent: int, cost: int, together: int, threads: int) -> int:
 
 
 def _multiple(n: int, unit: int) -> int:
-    """The least multiple of a unit that is not below n."""
+    """The least multiple of a unit that is at least n."""
     return -(-n // unit) * unit

@@ -1,7 +1,7 @@
-"""Free choices: how a kernel's work is divided, which affects its speed and never its bits.
+"""Tunable choices: the division of a kernel's work, which affects its speed but not its bits.
 
 The code that divides work names the choice and lists the options, the analytical model's first.  `choose` returns that
-one, unless autotuning has measured a faster one on this machine.  Results are stored beside the code cache
+option, unless autotuning has measured a faster one on this machine.  Results are stored beside the code cache
 (`tuned.json`), by processor.
 
     >>> choose("grain of an example", (8, 4, 16))
@@ -26,37 +26,37 @@ from nacre.native.engine import host_target
 
 Option = TypeVar("Option")
 FILE = "tuned.json"
-LARGEST = 16 << 20  # bytes of it
+LARGEST = 16 << 20  # bytes of the file
 
-_trying: dict[str, Any] = {}  # while a search is on, what it tries
-_asked: list[dict[str, tuple[Any, ...]]] = []  # while it looks for choices, those it has met
+_trying: dict[str, Any] = {}  # the options that a running search measures
+_requested: list[dict[str, tuple[Any, ...]]] = []  # the choices that a running search has collected
 
 
 def choose(name: str, options: Sequence[Option]) -> Option:
-    """The option to use: the one on trial, else the autotuned one, else the first."""
+    """The option to use: the one being measured, else the autotuned one, else the first."""
     if len(options) == 1:
         return options[0]
-    for found in _asked:
+    for found in _requested:
         found[name] = tuple(options)
     if name in _trying:
         return _trying[name]
-    kept = best().get(name)
-    if kept is not None:
+    stored = best().get(name)
+    if stored is not None:
         for option in options:
-            if _plain(option) == kept:
+            if _plain(option) == stored:
                 return option
     return options[0]
 
 
 @contextlib.contextmanager
 def asked() -> Generator[dict[str, tuple[Any, ...]]]:
-    """Collect the choices that are requested in the block, with their options."""
+    """Collect the choices requested in the block, with their options."""
     found: dict[str, tuple[Any, ...]] = {}
-    _asked.append(found)
+    _requested.append(found)
     try:
         yield found
     finally:
-        _asked.remove(found)
+        _requested.remove(found)
 
 
 @contextlib.contextmanager
@@ -71,7 +71,7 @@ def trying(options: Mapping[str, Any]) -> Generator[None]:
         _trying.update(before)
 
 
-# ---- what is kept
+# ---- stored options
 
 
 @cache
@@ -105,7 +105,7 @@ def forget() -> int:
 
 
 def _plain(option: Any) -> Any:
-    """An option as JSON gives it back."""
+    """An option as JSON returns it."""
     return [_plain(x) for x in cast("tuple[Any, ...]", option)] if isinstance(option, tuple) else option
 
 
@@ -120,14 +120,14 @@ def _processor() -> str:
 
 
 def _read() -> dict[str, Any]:
-    """What the file says; nothing where it is damaged, or where others could have written it."""
+    """The contents of the file; empty if it is damaged, or if other users could have written it."""
     path = _path()
-    kept = None if path is None else trust.read(path, LARGEST)
-    if kept is None:
+    stored = None if path is None else trust.read(path, LARGEST)
+    if stored is None:
         return {}
     try:
-        found = json.loads(kept[0])
-        json.dumps(found)  # as it will be written again
+        found = json.loads(stored[0])
+        json.dumps(found)  # must be writable again
     except (ValueError, RecursionError, MemoryError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Values, variables, and the one way to apply a primitive."""
+"""Values, variables, and `bind`, which applies primitives."""
 
 from nacre.base.hints import refuse_calls
 

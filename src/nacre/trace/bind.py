@@ -25,7 +25,7 @@ from nacre.trace.value import Payload, Value
 
 # In all threads: active interpreters, and these with numerics that are not exact.  Native entries want 0.
 INTERPRETING, ACTIVE = ctypes.c_int64(0), ctypes.c_int64(0)
-_depths: dict[int, tuple[int, bool]] = {}  # how many each thread has, and whether its numerics are not exact
+_depths: dict[int, tuple[int, bool]] = {}  # by thread: interpreters, whether inexact
 _counting = forkable()
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Interpreter(Protocol):
     dynamic: bool  # takes everything up to its level (staging)
 
     def process(self, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> Result:
-        """Apply a primitive to values of which some are this interpreter's."""
+        """Apply a primitive to values, some of which belong to this interpreter."""
         ...
 
 
@@ -63,7 +63,7 @@ class Executor(Protocol):
         ...
 
     def remember(self, key: object, primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, Any]) -> None:
-        """Note that an operation ran at once; store a faster entry in NATIVE for the next call."""
+        """Record that an operation ran eagerly; store a faster entry in NATIVE for the next call."""
         ...
 
 
@@ -88,7 +88,7 @@ def register_executor(executor: Executor) -> None:
 
 
 def executor() -> Executor:
-    """What runs primitives and graphs."""
+    """The registered executor of primitives and graphs."""
     try:
         return PARTS.executor
     except AttributeError:
@@ -135,7 +135,7 @@ def apply(primitive: Primitive, inputs: Sequence[Value], params: Mapping[str, An
 
 
 def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters with Python's whole numbers for NumPy's, which graphs could neither print nor store.
+    """Parameters with Python integers instead of NumPy's, which graphs can neither print nor store.
 
     >>> plain_params({"axes": (np.int64(1),), "name": "x"})
     {'axes': (1,), 'name': 'x'}
@@ -178,7 +178,7 @@ def inside(interpreter: Interpreter, f: Callable[[], T]) -> T:
     finally:
         try:
             _leave(depth)
-        except BaseException:  # an interrupt, before or amid it
+        except BaseException:  # an interrupt, before or in the assignment
             _leave(depth)
             raise
 
@@ -208,17 +208,17 @@ def _count(depth: int) -> None:
     """Store the number of interpreters of this thread."""
     STATE.word = depth
     with _counting:
-        held = depth, STATE.numerics != "exact"
-        _depths[threading.get_ident()] = held
-        if not any(held):
+        state = depth, STATE.numerics != "exact"
+        _depths[threading.get_ident()] = state
+        if not any(state):
             del _depths[threading.get_ident()]
-        _tell()
+        _update_native()
 
 
-def _tell() -> None:
+def _update_native() -> None:
     """Inform native code of all threads."""
     INTERPRETING.value = depths = sum(depth for depth, _ in _depths.values())
     ACTIVE.value = depths + sum(other for _, other in _depths.values())
 
 
-of_threads_there(_depths, _tell)
+of_threads_there(_depths, _update_native)

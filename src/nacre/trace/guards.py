@@ -25,13 +25,13 @@ class Guard:
     value: Any
 
     def holds(self) -> bool:
-        """Whether it still has that value."""
+        """Whether the value is unchanged."""
         owner = self.owner()
         return owner is not None and _same(_get(owner, self.path), self.value)
 
     @property
     def attribute(self) -> bool:
-        """Whether it is an attribute of its owner itself."""
+        """Whether it is a direct attribute of its owner."""
         return len(self.path) == 1 and not isinstance(self.owner(), dict | list)
 
     def __str__(self) -> str:
@@ -94,8 +94,10 @@ class AttributeChange:
 class _Recorder(threading.local):
     def __init__(self) -> None:
         self.stack: list[dict[tuple[int, tuple[str, ...]], Guard]] = []
-        self.kept: list[list[AttributeChange]] = []  # as many
-        self.made: dict[int, Any] = {}  # by identity, what stands for other objects in the outermost trace
+        self.changes: list[list[AttributeChange]] = []  # of the same length
+        self.representatives: dict[
+            int, Any
+        ] = {}  # by identity, the representatives of other objects in the outermost trace
 
 
 _RECORDER = _Recorder()
@@ -106,22 +108,22 @@ def recording() -> Generator[list[Guard]]:
     """Collect reports inside; the list is complete at the end."""
     found: list[Guard] = []
     _RECORDER.stack.append({})
-    _RECORDER.kept.append([])
+    _RECORDER.changes.append([])
     try:
         yield found
     finally:
         last = _RECORDER.stack.pop()
-        _RECORDER.kept.pop()
+        _RECORDER.changes.pop()
         found.extend(last.values())
         if _RECORDER.stack:
             _RECORDER.stack[-1].update(last)
         else:
-            _RECORDER.made.clear()
+            _RECORDER.representatives.clear()
 
 
 def report(owner: Any, *path: str) -> None:
-    """Report that a plain attribute is read; the cost is negligible while no function is traced."""
-    if STATE.word and _RECORDER.stack and id(owner) not in _RECORDER.made:
+    """Report that a plain attribute is read; this is cheap while no function is traced."""
+    if STATE.word and _RECORDER.stack and id(owner) not in _RECORDER.representatives:
         key = (id(owner), path)
         seen = _RECORDER.stack[-1]
         if key not in seen:
@@ -129,7 +131,7 @@ def report(owner: Any, *path: str) -> None:
 
 
 def renew(owner: Any, *path: str) -> None:
-    """Report a new value of an attribute that was read, for which the current trace is made."""
+    """Report a new value of an attribute that was read; the current trace depends on the new value."""
     for seen in _RECORDER.stack:
         if (id(owner), path) in seen:
             seen[id(owner), path] = Guard(weakref.ref(owner), path, _get(owner, path))
@@ -137,22 +139,22 @@ def renew(owner: Any, *path: str) -> None:
 
 def keep(owner: Any, name: str, line: str, before: Any) -> None:
     """Report that an attribute is about to be set to a traced value."""
-    if _RECORDER.kept:
-        _RECORDER.kept[-1].append(AttributeChange(weakref.ref(owner), name, line, before))
+    if _RECORDER.changes:
+        _RECORDER.changes[-1].append(AttributeChange(weakref.ref(owner), name, line, before))
 
 
 def kept() -> list[AttributeChange]:
     """The attributes that were set to traced values inside the innermost `recording`, in order."""
-    return list(_RECORDER.kept[-1])
+    return list(_RECORDER.changes[-1])
 
 
 def reported() -> list[Any]:
     """The objects that reported inside the innermost `recording`, and those that represent others."""
-    asked = [g.owner() for g in _RECORDER.stack[-1].values()]
-    return [*{id(x): x for x in (*asked, *_RECORDER.made.values()) if x is not None}.values()]
+    owners = [g.owner() for g in _RECORDER.stack[-1].values()]
+    return [*{id(x): x for x in (*owners, *_RECORDER.representatives.values()) if x is not None}.values()]
 
 
-def stands_for(made: Any) -> None:
+def stands_for(representative: Any) -> None:
     """Report that an object was made from another one that reported its attributes: it needs no guards of its own."""
     if STATE.word and _RECORDER.stack:
-        _RECORDER.made[id(made)] = made
+        _RECORDER.representatives[id(representative)] = representative

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from nacre.trace.value import Payload, Value
 from nacre.trace.variable import Variable
 
-MOST: Final = 1000  # objects that are looked at
+MOST: Final = 1000  # objects to search at most
 PLAIN: Final = str, bytes, int, float, complex, ModuleType, Variable, type(None)
 CONTAINERS: Final = list, dict, set, deque
 
@@ -20,15 +20,15 @@ CONTAINERS: Final = list, dict, set, deque
 def find_traced(x: object, ended: bool = False, seen: set[int] | None = None) -> Value | None:
     """A value of an interpreter: x itself, or one in its containers, attributes or closures.
 
-    With `ended`, a value whose interpreter has ended.  `seen` has the identities of objects that are checked already.
+    With `ended`, only a value whose interpreter has ended.  `seen` has the identities of objects searched already.
     """
     seen = set[int]() if seen is None else seen
     if id(x) in seen:
         return None
     seen.add(id(x))
-    waiting, most = deque([x]), len(seen) + MOST
-    while waiting:
-        x = waiting.popleft()
+    queue, most = deque([x]), len(seen) + MOST
+    while queue:
+        x = queue.popleft()
         if isinstance(x, Value):
             if (
                 isinstance(x.content, Payload)
@@ -40,7 +40,7 @@ def find_traced(x: object, ended: bool = False, seen: set[int] | None = None) ->
             for part in islice(_parts(x), max(most - len(seen), 0)):
                 if id(part) not in seen:
                     seen.add(id(part))
-                    waiting.append(part)
+                    queue.append(part)
     return None
 
 
@@ -58,10 +58,10 @@ def _parts(x: Any) -> Iterable[Any]:
         return shared(cast("type[Any]", x))
     cls = cast("type[Any]", type(x))
     if _own(cls):
-        return ()  # the package's own objects keep what they must
+        return ()  # the package's own objects may refer to traced values
     slots = [name for c in cls.__mro__ for name in _slots(c) if name != "__weakref__"]
-    held = *getattr(x, "__dict__", {}).values(), *(getattr(x, name) for name in slots if hasattr(x, name))
-    return *held, *shared(cls)
+    values = *getattr(x, "__dict__", {}).values(), *(getattr(x, name) for name in slots if hasattr(x, name))
+    return *values, *shared(cls)
 
 
 def shared(cls: type) -> list[Any]:

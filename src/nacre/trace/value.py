@@ -85,7 +85,7 @@ class Value:
 
 
 V = TypeVar("V", bound=Value)
-PUBLIC: Final = "nacre.api"  # the package that registers the class of values, with all that its methods need
+PUBLIC: Final = "nacre.api"  # the package that registers the class of values and its methods
 _public: list[type[Value]] = []
 
 
@@ -110,7 +110,7 @@ def make(type: TensorType, data: Any, layout: Layout | None = None, node: Any = 
 
 
 def fresh(x: Value) -> Value:
-    """The same value as a new object, which `y[i] = v` can change without effect on others."""
+    """The same value as a new object, so that `y[i] = v` does not change the original."""
     cls = type(x)
     y = cls.__new__(cls)
     y.type, y.content, y.layout, y.node = x.type, x.content, x.layout, x.node

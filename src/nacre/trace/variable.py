@@ -27,7 +27,7 @@ _numbers = itertools.count()
 
 
 class VariableScope(Protocol):
-    """A staging interpreter, as variables see it."""
+    """The interface of a staging interpreter for variables."""
 
     def read(self, variable: Variable) -> Value:
         """The variable's current value in this scope."""
@@ -53,7 +53,7 @@ class Leaf(Origin):
 
     def __init__(self, level: int, owner: Variable | None = None) -> None:
         self.level = level
-        self.owner = owner  # gradients go there; else they stay in `gradient`
+        self.owner = owner  # receives the gradients; otherwise `gradient` does
         self.gradient: Value | None = None
 
 
@@ -66,8 +66,8 @@ def scope() -> VariableScope | None:
     return None
 
 
-UPDATES = forkable()  # held while a call updates variables in place
-UPDATER = ctypes.c_uint64(0)  # the thread that holds it, for native entries too
+UPDATES = forkable()  # locked while a call updates variables in place
+UPDATER = ctypes.c_uint64(0)  # the thread that has locked it, for native entries too
 
 
 class UpdateInProgress(Payload):
@@ -80,7 +80,7 @@ class UpdateInProgress(Payload):
 
 
 def settled(x: Value) -> Value:
-    """x itself, or what the variable holds for which x stands, once it has been updated."""
+    """x itself; for a placeholder, the variable's value after the update."""
     return x.content.variable.settled() if type(x.content) is UpdateInProgress else x
 
 
@@ -98,7 +98,7 @@ def _show(variables: Sequence[Variable], cells: Sequence[Value]) -> None:
 @contextmanager
 def hidden(variables: Sequence[Variable], places: Sequence[Value]) -> Generator[list[Value]]:
     """Hide the values of variables from all other code during an update in place (UPDATES is held)."""
-    cells = [v.cell for v in variables]  # no name may hold one of them: references are counted
+    cells = [v.cell for v in variables]  # no local name may refer to one, because references are counted
     UPDATER.value = threading.get_ident()
     try:
         for v, place in zip(variables, places, strict=True):
@@ -107,7 +107,7 @@ def hidden(variables: Sequence[Variable], places: Sequence[Value]) -> Generator[
     finally:
         try:
             _show(variables, cells)
-        except BaseException:  # an interrupt: nothing may stay hidden
+        except BaseException:  # after an interrupt, show the values again
             _show(variables, cells)
             raise
 
@@ -192,7 +192,7 @@ class Variable:
         if type(held.content) is UpdateInProgress:
             held = self.settled()
         if not self.wants_gradient:
-            if held.node is not None and held.node is self.leaf:  # from when it required one
+            if held.node is not None and held.node is self.leaf:  # recorded when the variable required a gradient
                 self.cell = held = stripped(held)
             return fresh(held)
         if self.leaf is None:
@@ -229,7 +229,7 @@ class Variable:
         return held
 
     def lend(self) -> Any:
-        """The value without a record, as an object through which `x[i] = v` changes the variable too."""
+        """The value without a record, as an object through which `x[i] = v` also changes the variable."""
         x = self.value
         x = make(x.type, x.content, x.layout)
         key = id(x)
@@ -237,7 +237,7 @@ class Variable:
         return x
 
     def take_back(self, x: Value, held: Value) -> None:
-        """Store another value, and let the lent x hold it.  Raises StateError if x is no longer current."""
+        """Store another value, also in the lent object x.  Raises StateError if x is no longer current."""
         now = self.value
         if now.content is not x.content or now.layout != x.layout:
             raise StateError(
@@ -252,7 +252,7 @@ class Variable:
         return restored, (type(self), stripped(self.value), self.wants_gradient, self.name)
 
     def hold(self, value: Value) -> None:
-        """`assign` of a result of this type that no other object holds, outside of staging."""
+        """`assign` for a result of this type that no other object refers to, outside of staging."""
         self.cell = value if value.node is None else stripped(value)
 
     def _refuse(self, value: Value) -> None:
@@ -289,18 +289,18 @@ def restored(cls: type[V], value: Value, requires_grad: bool, name: str) -> V:
     return made
 
 
-_LENT: dict[int, tuple[ref[Value], Variable]] = {}  # by the identity of the object that a variable lent
+_LENT: dict[int, tuple[ref[Value], Variable]] = {}  # by the identity of the lent object
 
 
 def lender(x: Value) -> Variable | None:
-    """The variable that lent an object, if one did."""
+    """The variable that lent an object, if any."""
     found = _LENT.get(id(x))
     return found[1] if found is not None and found[0]() is x else None
 
 
 @contextmanager
 def standing_in(values: Mapping[Variable, Value]) -> Generator[None]:
-    """Let this thread see other values of variables, nodes included; assignments in the block stay.
+    """Let this thread see other values of variables, nodes included; assignments in the block persist.
 
     Other threads see the original values.
     """
@@ -313,7 +313,7 @@ def standing_in(values: Mapping[Variable, Value]) -> Generator[None]:
     finally:
         after, STATE.held = STATE.held, before
         for v in before:
-            if after[v].content is not inner[v].content:  # assigned
+            if after[v].content is not inner[v].content:  # assigned in the block
                 before[v] = _with_leaf(after[v], before[v].node)
 
 

@@ -48,7 +48,7 @@ class DamagedCheckpoint(StateError):
 
 
 class MissingCheckpoint(StateError, FileNotFoundError):
-    """There is nothing at the path of a checkpoint."""
+    """The path of a checkpoint does not exist."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Checkpoints:
     Raises ArgumentError unless `keep` is positive.
 
     >>> import tempfile
-    >>> kept = train.Checkpoints(tempfile.mkdtemp(), keep=2)
-    >>> for step in (10, 20, 30): _ = kept.save(step, {"w": nc.ones(2)}, {"epoch": step // 10}, best=10)
-    >>> [path.name for path in kept.paths()], kept.latest().state
+    >>> checkpoints = train.Checkpoints(tempfile.mkdtemp(), keep=2)
+    >>> for step in (10, 20, 30): _ = checkpoints.save(step, {"w": nc.ones(2)}, {"epoch": step // 10}, best=10)
+    >>> [path.name for path in checkpoints.paths()], checkpoints.latest().state
     (['step-00000010', 'step-00000020', 'step-00000030'], {'epoch': 3})
     """
 
@@ -103,7 +103,7 @@ class Checkpoints:
         document = packed(state, "", tensors)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            folder.sweep(self.folder)  # a killed process may have left one of this name
+            folder.sweep(self.folder)  # a killed process may have left a folder of this name
             made = self.folder / (folder.UNDER_WAY + path.name)
             made.mkdir()
             self._fill(made, model, tensors, {"step": step, "state": document})
@@ -195,8 +195,8 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     the system does not let the process read it.
 
     >>> path = train.Checkpoints("run").save(10, {"w": nc.ones(2)}, {"epoch": 1})
-    >>> held = train.read(path)
-    >>> held.step, held.model["w"].tolist(), held.state
+    >>> checkpoint = train.read(path)
+    >>> checkpoint.step, checkpoint.model["w"].tolist(), checkpoint.state
     (10, [1.0, 1.0], {'epoch': 1})
     """
     found = Path(path)
@@ -263,7 +263,7 @@ def _without_manifest(found: Path) -> StateError:
 
 
 def _first_of(where: Path) -> Path | None:
-    """The checkpoint of a folder of checkpoints to take: the best one, or else the last one; None if there is none."""
+    """The checkpoint that a folder of checkpoints stands for: the best one, else the last one; None if empty."""
     names = [BEST, LAST, *(path.name for path in reversed(Checkpoints(where).paths()))]
     return next((where / name for name in names if (where / name / MANIFEST).is_file()), None)
 

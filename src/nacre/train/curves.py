@@ -59,16 +59,16 @@ def drawn(history: History, name: str = "loss") -> Text | None:
     canvas = _Canvas(LinearAxis.around([x for x, _ in every]), LinearAxis.around([y for _, y in every]))
     for kind, points in series.items():
         canvas.line(points, kind)
-    told = Text(f"{name}: ")
+    output = Text(f"{name}: ")
     for k, (kind, points) in enumerate(series.items()):
-        told.append(", " * (k > 0))
-        told.append(f"{kind} ({STYLES[kind]}, {points[-1][1]:.4g})", STYLES[kind])
+        output.append(", " * (k > 0))
+        output.append(f"{kind} ({STYLES[kind]}, {points[-1][1]:.4g})", STYLES[kind])
     marks = {canvas.place(0, value)[1] // DOWN: text for value, text in canvas.y.ticks()}
     for row in range(HEIGHT):
-        told.append(f"\n{marks.get(row, ''):>8} {'┤' if row in marks else '│'}")
+        output.append(f"\n{marks.get(row, ''):>8} {'┤' if row in marks else '│'}")
         for bits, kind in zip(canvas.bits[row], canvas.names[row], strict=True):
-            told.append(chr(BLANK + bits) if bits else " ", STYLES.get(kind))
-    return told.append(f"\n{'':>8} └{'─' * WIDTH}\n{'':>10}").append(_beneath(canvas.x))
+            output.append(chr(BLANK + bits) if bits else " ", STYLES.get(kind))
+    return output.append(f"\n{'':>8} └{'─' * WIDTH}\n{'':>10}").append(_beneath(canvas.x))
 
 
 def _beneath(axis: LinearAxis) -> str:

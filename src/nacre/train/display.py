@@ -1,4 +1,4 @@
-"""What a training shows while it runs: a progress bar in a terminal, everywhere an aligned line for each epoch."""
+"""The output of a running training: a progress bar in a terminal, everywhere an aligned line for each epoch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nacre.train.metrics import means
 BETWEEN = 0.1  # seconds between two updates of the bar
 PLACES = ("epoch", "step")
 WIDE = 9  # characters of a column of values
-BESIDE = 45  # characters of the bar and the numbers beside it
-NARROW = 80  # characters of a line where there is no console
+BESIDE = 45  # characters of the bar and the numbers next to it
+NARROW = 80  # characters of a line without a console
 BEST = "  best"  # after the line of the best epoch so far
 
 
@@ -66,12 +66,12 @@ class Columns:
             for j, part in enumerate(rows)
         ]
         place = f"{row[PLACES[0]]}/{self.epochs}"
-        told = [
+        texts = [
             self._line(place if j == 0 else "", first, [cells[k][1].rjust(widths[k]) for k in part])
             for j, part in enumerate(rows)
         ]
-        told[0] += BEST if best else ""
-        return [*(heads if new else []), *told]
+        texts[0] += BEST if best else ""
+        return [*(heads if new else []), *texts]
 
     @staticmethod
     def _line(place: str, first: int, cells: list[str]) -> str:
@@ -135,11 +135,11 @@ class Display:
             return
         self.next = now + BETWEEN
         rate = (batches - self.done) / max(now - self.began, 1e-9)
-        told = f"{rate:.3g} batches/s"
+        texts = f"{rate:.3g} batches/s"
         measured = f"{shown(means(values))}  "
-        if len(measured + told) <= self.progress.console.width - BESIDE:
-            told = measured + told
-        self.progress.update(self.task, completed=batches, values=told)
+        if len(measured + texts) <= self.progress.console.width - BESIDE:
+            texts = measured + texts
+        self.progress.update(self.task, completed=batches, values=texts)
         self.progress.refresh()
 
     def epoch(self, row: Mapping[str, Any], best: bool) -> None:

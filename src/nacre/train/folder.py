@@ -12,8 +12,8 @@ from pathlib import Path
 from nacre.base.errors import StateError, file_error, reason
 
 LOCK = ".lock"
-UNDER_WAY, DISCARDED = ".writing-", ".discarded-"  # what a folder or file is called before, and after, it is one
-REPLACED = ".replaced-"  # what a folder is called while another takes its place
+UNDER_WAY, DISCARDED = ".writing-", ".discarded-"  # prefixes of a folder or file while it is written or deleted
+REPLACED = ".replaced-"  # prefix of a folder while another replaces it
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def take_place(made: Path, path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process left unfinished in a folder, and restore what it was replacing."""
+    """Remove the unfinished files of a killed process in a folder, and restore those that it was replacing."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(REPLACED):
             whole = path.with_name(path.name.removeprefix(REPLACED))

@@ -15,9 +15,9 @@ __all__ = ["History"]
 
 Points = Sequence[tuple[float, float]]
 
-SEVERAL = 3  # validations after the least loss, before it may be called overfitting
-MARGIN = 1.05  # how far above the least loss the last one is then
-VALID = "valid_"  # prefix of the names that were measured on the validation data
+SEVERAL = 3  # validations after the least loss from which on overfitting is reported
+MARGIN = 1.05  # ratio of the last loss to the least one from which on it is reported
+VALID = "valid_"  # prefix of the names measured on the validation data
 
 
 def _is_row(row: object) -> bool:

@@ -21,7 +21,7 @@ class SignalFlag:
     """The first signal that arrived, or 0."""
 
     def __init__(self) -> None:
-        self.heard = 0
+        self.signal = 0
 
 
 @contextmanager
@@ -30,9 +30,9 @@ def listening(say: Callable[[str], object]) -> Generator[SignalFlag]:
 
     Python handles signals in the main thread only, so another thread catches none.
     """
-    ear = SignalFlag()
+    flag = SignalFlag()
     if threading.current_thread() is not threading.main_thread():
-        yield ear
+        yield flag
         return
     before: dict[signal.Signals, Any] = {s: signal.getsignal(s) for s in HEARD}
 
@@ -41,13 +41,13 @@ def listening(say: Callable[[str], object]) -> Generator[SignalFlag]:
             signal.signal(s, signal.SIG_DFL if handler is None else handler)
 
     def hear(number: int, frame: Any) -> None:
-        ear.heard = number
+        flag.signal = number
         restore()
         say("interrupted: finishing the step (again: end at once)")
 
     for s in HEARD:
         signal.signal(s, hear)
     try:
-        yield ear
+        yield flag
     finally:
         restore()

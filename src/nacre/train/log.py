@@ -173,7 +173,7 @@ class Csv(_Lines):
 
     def _arrange(self) -> None:
         """Write the file again if its columns have changed; the write is atomic."""
-        text = self.path.read_bytes().decode(errors="replace")  # a killed process may have cut a line off anywhere
+        text = self.path.read_bytes().decode(errors="replace")  # a killed process may have cut a line off at any byte
         rows = list(csv.reader(io.StringIO(text, newline="")))
         if rows and rows[0] != self.columns:
             named = [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]
@@ -188,10 +188,10 @@ class Csv(_Lines):
 
 def saved_number(position: Any, name: str, where: object, least: int = 0) -> int:
     """A count in a writer's position, at least `least`.  Raises StateError if it is missing."""
-    held: object = cast("Mapping[str, object]", position).get(name) if isinstance(position, Mapping) else None
-    if type(held) is not int or not least <= held < COUNT:
+    stored: object = cast("Mapping[str, object]", position).get(name) if isinstance(position, Mapping) else None
+    if type(stored) is not int or not least <= stored < COUNT:
         raise no_position(cast("object", position), name, where)
-    return held
+    return stored
 
 
 def no_position(position: object, name: str, where: object) -> StateError:
@@ -263,9 +263,9 @@ class Writers:
 
     def begin(self, positions: Any) -> None:
         """Begin all writers at their saved positions; a writer without one begins at the beginning."""
-        held: Mapping[str, Any] = positions or {}
+        stored: Mapping[str, Any] = positions or {}
         for name, writer in self._named().items():
-            writer.begin(held.get(name))
+            writer.begin(stored.get(name))
 
     def write(self, kind: str, row: Row) -> None:
         """Write a row to all writers."""

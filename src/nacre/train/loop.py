@@ -30,7 +30,7 @@ from nacre.train.interrupt import Interrupted, SignalFlag, listening
 from nacre.train.log import LOG, Writer, Writers, files
 from nacre.train.metrics import Means, Metric, means
 from nacre.train.report import Heading, now, page, settings
-from nacre.train.state import beside, chosen, put_beside, require_form
+from nacre.train.state import chosen, require_form, restore_unsaved_state, unsaved_state
 from nacre.train.step import LOSS, Forward, Loss, Step, Work, evaluating, usual_forward
 from nacre.train.stopping import EarlyStopping, Watch
 
@@ -127,12 +127,12 @@ class Trainer:
         self.history = History()
         self.means = Means()
         self.rates: dict[str, float] = {}  # learning rates of the last update
-        self.epochs = self.updates = self.batches = 0  # done; the batches, of the epoch that is under way
+        self.epochs = self.updates = self.batches = 0  # completed; the batches, of the current epoch
         self.passed = self.stopped = self._begun = False  # the epoch's batches are all done; stopped early
-        self._place: Any = None  # of the loader in the epoch that is under way
-        self._positions: Any = None  # of the writers, where `fit` has left
-        self._best: Mapping[str, Any] | None = None  # the best weights, where there is no folder
-        self._chosen = chosen(optimizer)  # as given, or those of the checkpoint that a resume has taken
+        self._place: Any = None  # of the loader in the current epoch
+        self._positions: Any = None  # of the writers, at the end of `fit`
+        self._best: Mapping[str, Any] | None = None  # the best weights, without a folder
+        self._chosen = chosen(optimizer)  # as passed, or as in the checkpoint of a resume
 
     def _check(self, loss: Loss | None) -> None:
         counts = {
@@ -200,31 +200,31 @@ class Trainer:
             if self.out is not None:
                 stack.enter_context(locked(self.out))
             self._begin(resume)
-            ear = stack.enter_context(listening(self.display.say))
+            flag = stack.enter_context(listening(self.display.say))
             stack.enter_context(closing(self.writers))
             stack.enter_context(closing(self.display))
             self.display.begin(epochs)
             try:
                 while self.epochs < epochs and not self.stopped:
-                    self._epoch(training, validation, ear)
+                    self._epoch(training, validation, flag)
             finally:
                 self._positions = self.writers.position()
-            self._tell()
+            self._show_results()
         if self.watch.stopping is not None and self.watch.stopping.restore_best:
             self._restore_best()
         return self.history
 
-    def _epoch(self, training: Iterable[Any], validation: Iterable[Any] | None, ear: SignalFlag) -> None:
+    def _epoch(self, training: Iterable[Any], validation: Iterable[Any] | None, flag: SignalFlag) -> None:
         """Run the rest of an epoch."""
-        self._train(training, ear)
+        self._train(training, flag)
         row: dict[str, Any] = {EPOCH: self.epochs + 1, STEP: self.updates, **self.means.values(), **self.rates}
         if validation is not None and (self.epochs + 1) % self.validate_every == 0:
-            row |= {VALID + name: value for name, value in self._validate(validation, ear).items()}
+            row |= {VALID + name: value for name, value in self._validate(validation, flag).items()}
         self._finish_epoch(row)
-        if ear.heard:
-            self._end(ear)
+        if flag.signal:
+            self._end(flag)
 
-    def _train(self, training: Iterable[Any], ear: SignalFlag) -> None:
+    def _train(self, training: Iterable[Any], flag: SignalFlag) -> None:
         """Train on the remaining batches of an epoch."""
         if self.passed:
             return
@@ -242,15 +242,15 @@ class Trainer:
                 if self.schedule_every == STEP:
                     self._move_schedules(STEP, None)
                 self.display.step(self.batches, found)
-                if ear.heard or (self.save_every and self.updates % self.save_every == 0):
-                    self.passed = len(group) < self.accumulate  # then the loader has been asked for more, in vain
+                if flag.signal or (self.save_every and self.updates % self.save_every == 0):
+                    self.passed = len(group) < self.accumulate  # then the loader had no further batch
                     self._place = None if self.passed else place(training)
                     self.save()
-                    if ear.heard:
-                        self._end(ear)
+                    if flag.signal:
+                        self._end(flag)
         if not self.batches:
             raise ArgumentError("Trainer: the training loader must give batches; got none")
-        if self.checkpoints is None:  # else before each of them is written
+        if self.checkpoints is None:  # otherwise before each checkpoint is written
             self._require_sound()
         self.passed, self._place = True, None
 
@@ -261,18 +261,18 @@ class Trainer:
         """
         return self._validate(validation, SignalFlag())
 
-    def _validate(self, validation: Iterable[Any], ear: SignalFlag) -> dict[str, float]:
+    def _validate(self, validation: Iterable[Any], flag: SignalFlag) -> dict[str, float]:
         """The means over the validation data; the training ends here if a signal arrived."""
         found = Means()
         begin_epoch(validation, 0)
         with evaluating(self.model):
             for batch in validation:
                 found.add(self.step.evaluate(batch))
-                if ear.heard:
+                if flag.signal:
                     break
-        if ear.heard:
+        if flag.signal:
             self.save()
-            self._end(ear)
+            self._end(flag)
         if not found.sums:
             raise ArgumentError("Trainer: the validation loader must give batches; got none")
         return found.values()
@@ -334,23 +334,23 @@ class Trainer:
                         )
 
     def _saved(self) -> str:
-        """A text that says what was saved before."""
-        held = self.checkpoints.paths() if self.checkpoints is not None else []
-        return f"the last sound checkpoint is {held[-1]}" if held else "nothing was saved"
+        """The description of the checkpoint saved before."""
+        paths = self.checkpoints.paths() if self.checkpoints is not None else []
+        return f"the last sound checkpoint is {paths[-1]}" if paths else "nothing was saved"
 
     def _report(self) -> None:
         """Write the report with the curves so far."""
         if self.out is not None and self.history.rows:
-            told = Heading(
+            heading = Heading(
                 self.name or self.out.resolve().name or "Training",
                 now(),
-                self._told_settings(),
+                self._settings_text(),
                 str(self.monitor),
                 self.watch.best_step,
             )
-            replace(self.out / "report.html", page(self.history, told).encode("utf-8", "replace"))
+            replace(self.out / "report.html", page(self.history, heading).encode("utf-8", "replace"))
 
-    def _told_settings(self) -> dict[str, str]:
+    def _settings_text(self) -> dict[str, str]:
         """The settings that the report shows."""
         own = {k: v for k, v in self._settings().items() if k not in ("optimizer", "schedules", "also")}
         if not self.schedules:
@@ -364,8 +364,8 @@ class Trainer:
             {k: v for k, v in self._chosen.items() if " of group " not in k},
         )
 
-    def _tell(self) -> None:
-        """Show the curves, the verdict, and where the results are."""
+    def _show_results(self) -> None:
+        """Show the curves, the verdict, and the paths of the results."""
         curves = drawn(self.history) if self.history.compared() else None
         if curves is not None:
             self.display.show(curves)
@@ -378,7 +378,7 @@ class Trainer:
                 self.display.say(f"best checkpoint: {self.out / 'checkpoints' / 'best'}")
             self.display.say(f"report: {self.out / 'report.html'}")
 
-    def _end(self, ear: SignalFlag) -> None:
+    def _end(self, flag: SignalFlag) -> None:
         """End the training if a signal arrived; everything is saved."""
         saved = (
             f"saved after update {self.updates} in {self.out}; to resume: {self.hint}"
@@ -407,7 +407,7 @@ class Trainer:
             "settings": self._settings(), "epochs": self.epochs, "updates": self.updates, "batches": self.batches,
             "passed": self.passed, "stopped": self.stopped, "place": self._place, "means": dict(self.means.sums),
             "rates": self.rates,
-            "history": self.history.rows, "watch": self.watch.state_dict(), "model": beside(self.model),
+            "history": self.history.rows, "watch": self.watch.state_dict(), "model": unsaved_state(self.model),
             "optimizer": self.optimizer.state_dict(), "schedules": [s.state_dict() for s in self.schedules],
             "random": generator().state.value, "also": {name: x.state_dict() for name, x in self.also.items()},
             "writers": self.writers.position(), "notes": self._notes(), "chosen": self._chosen,
@@ -424,10 +424,10 @@ class Trainer:
 
     def _notes(self) -> dict[str, Any]:
         """The plain settings of the schedules; if they differ, the training continues, but not with the same bits."""
-        kept = [set(s.state_dict()) for s in self.schedules]
+        names = [set(s.state_dict()) for s in self.schedules]
         return {
             f"{type(s).__name__} {k}": v
-            for s, own in zip(self.schedules, kept, strict=True)
+            for s, own in zip(self.schedules, names, strict=True)
             for k, v in cast("dict[str, Any]", vars(s)).items()
             if isinstance(v, bool | int | float | str) and k not in own
         }
@@ -439,7 +439,7 @@ class Trainer:
         """
         state = checkpoint.state
         require_form(state, checkpoint.path)
-        self._require_alike(checkpoint)
+        self._require_same_training(checkpoint)
         before = self.model.state_dict(), self.state_dict()
         try:
             self._take(checkpoint.model, state)
@@ -455,23 +455,23 @@ class Trainer:
 
     def _keep_chosen(self, saved: Any) -> None:
         """Say which settings of the optimiser are those of the checkpoint, and not those that it was made with."""
-        held = cast("dict[str, Any]", saved if isinstance(saved, dict) else self._chosen)
-        kept = [
-            f"{k} is {held.get(k)}, not {self._chosen.get(k)}"
-            for k in sorted({*held, *self._chosen})
-            if held.get(k) != self._chosen.get(k)
+        paths = cast("dict[str, Any]", saved if isinstance(saved, dict) else self._chosen)
+        names = [
+            f"{k} is {paths.get(k)}, not {self._chosen.get(k)}"
+            for k in sorted({*paths, *self._chosen})
+            if paths.get(k) != self._chosen.get(k)
         ]
-        if kept:
+        if names:
             self.display.warn(
-                f"resumed with the optimizer's settings of the checkpoint: {'; '.join(kept)}; to use "
+                f"resumed with the optimizer's settings of the checkpoint: {'; '.join(names)}; to use "
                 "others, begin anew in another folder"
             )
-        self._chosen = held
+        self._chosen = paths
 
     def _take(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Restore the model's state dict and the trainer's state."""
         self.model.load_state_dict(model)
-        put_beside(self.model, state["model"])
+        restore_unsaved_state(self.model, state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         for schedule, saved in zip(self.schedules, state["schedules"], strict=True):
             schedule.load_state_dict(saved)
@@ -484,7 +484,7 @@ class Trainer:
         self.epochs, self.updates, self.batches = state["epochs"], state["updates"], state["batches"]
         self.passed, self.stopped, self._place = state["passed"], state["stopped"], state["place"]
 
-    def _require_alike(self, checkpoint: Checkpoint) -> None:
+    def _require_same_training(self, checkpoint: Checkpoint) -> None:
         own, saved = self._settings(), checkpoint.state["settings"]
         differing = [f"{k} {saved.get(k)!r}, now {own[k]!r}" for k in own if own[k] != saved.get(k)]
         types = {k: v.type for k, v in self.model.state_dict().items()}
@@ -501,17 +501,17 @@ class Trainer:
             )
 
     def _begin(self, resume: bool) -> None:
-        """Begin at the beginning, or where a checkpoint or an earlier call of `fit` has stopped."""
+        """Begin at the beginning, or after a checkpoint or an earlier call of `fit`."""
         positions: Any = self._positions
         if self.out is not None:
-            now()  # a date that cannot be read is told before the training, not after its first epoch
+            now()  # an invalid date is reported before the training, not after its first epoch
             sweep(self.out)
         if self.checkpoints is not None and (resume or not self._begun):
             self.checkpoints.sweep()
-            held = self.checkpoints.paths()
-            if held and not resume:
+            paths = self.checkpoints.paths()
+            if paths and not resume:
                 raise ArgumentError(
-                    f"Trainer: the folder {self.out} already holds a training, up to {held[-1].name}; {self.hint}, or "
+                    f"Trainer: the folder {self.out} already holds a training, up to {paths[-1].name}; {self.hint}, or "
                     "name another folder"
                 )
             checkpoint = self.checkpoints.latest(self.display.warn) if resume else None
@@ -524,8 +524,8 @@ class Trainer:
                 )
                 self._report()
             elif resume:
-                told = self.display.warn if self.out and (self.out / LOG).exists() else self.display.say
-                told(f"no checkpoint in {self.out}: starting from the beginning")
+                heading = self.display.warn if self.out and (self.out / LOG).exists() else self.display.say
+                heading(f"no checkpoint in {self.out}: starting from the beginning")
         self._begun = True
         self.writers.begin(positions)
 

@@ -14,8 +14,8 @@ from nacre.base.records import dataclass
 from nacre.inspect.plot import Chart, Series
 from nacre.train.history import VALID, History
 
-FIXED_DATE = "SOURCE_DATE_EPOCH"  # the environment's variable for a date in seconds, for pages with the same bytes
-COUNTS = ("epoch", "step")  # columns that are no measures
+FIXED_DATE = "SOURCE_DATE_EPOCH"  # environment variable for a date in seconds, for reproducible pages
+COUNTS = ("epoch", "step")  # columns that are not measures
 STYLE = """:root { color-scheme: light dark; --ground: #fff; --ink: #1f2328; --faint: #5b6570; --line: #d9dee4;
   --best: #e6f4ea; }
 @media (prefers-color-scheme: dark) { :root { --ground: #131519; --ink: #e4e6ea; --faint: #9aa4af; --line: #343a44;
@@ -105,24 +105,24 @@ def charts(history: History) -> dict[str, Chart]:
     return found
 
 
-def page(history: History, told: Heading) -> str:
+def page(history: History, heading: Heading) -> str:
     """The report as an HTML document that needs nothing else, for wide and narrow screens, light and dark."""
-    date = time.gmtime(told.date)
+    date = time.gmtime(heading.date)
     pictures = "\n".join(chart.svg() for chart in charts(history).values())
     parts = [
-        f"<h1>{escape(told.name)}</h1>",
+        f"<h1>{escape(heading.name)}</h1>",
         f'<p class="faint">Last updated <time datetime="{time.strftime("%Y-%m-%dT%H:%M:%SZ", date)}">'
         f"{time.strftime('%Y-%m-%d %H:%M', date)} UTC</time></p>",
         f"<p>{escape(_sentence(history.verdict()))}</p>",
-        *_section("Results", _results(history, told)),
+        *_section("Results", _results(history, heading)),
         *_section("Curves", f'<div class="curves">\n{pictures}\n</div>' if pictures else ""),
-        *_section("Settings", _table([], [[k, v] for k, v in told.settings.items()], "settings")),
-        *_section("Epochs", _epochs(history, told.best)),
+        *_section("Settings", _table([], [[k, v] for k, v in heading.settings.items()], "settings")),
+        *_section("Epochs", _epochs(history, heading.best)),
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(told.name)}: training report</title>\n<style>{STYLE}</style></head><body>\n"
+        f"<title>{escape(heading.name)}: training report</title>\n<style>{STYLE}</style></head><body>\n"
         + "\n".join(parts)
         + "\n</body></html>\n"
     )
@@ -137,9 +137,9 @@ def _section(title: str, content: str) -> list[str]:
     return [f"<h2>{title}</h2>", content] if content else []
 
 
-def _results(history: History, told: Heading) -> str:
+def _results(history: History, heading: Heading) -> str:
     """For each measure: the last value, that of the best epoch, the lowest and the highest."""
-    best = next((row for row in history.rows if row.get("step") == told.best), dict[str, Any]())
+    best = next((row for row in history.rows if row.get("step") == heading.best), dict[str, Any]())
     rows: list[list[Any]] = []
     for name in history.names:
         values = [v for _, v in history.points(name)]
@@ -148,7 +148,7 @@ def _results(history: History, told: Heading) -> str:
     if not rows:
         return ""
     chosen = f"best epoch ({best['epoch']})" if best else "best epoch"
-    note = f'<p class="faint">The best epoch is chosen by {escape(told.monitor)}.</p>\n' if best else ""
+    note = f'<p class="faint">The best epoch is chosen by {escape(heading.monitor)}.</p>\n' if best else ""
     return note + _table(["measure", f"final epoch ({history.rows[-1]['epoch']})", chosen, "lowest", "highest"], rows)
 
 

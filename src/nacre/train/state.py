@@ -58,22 +58,22 @@ def unpacked(document: Any, tensors: Mapping[str, Any]) -> Any:
     if isinstance(document, list):
         return [unpacked(v, tensors) for v in cast("list[Any]", document)]
     if isinstance(document, dict) and len(cast("dict[str, Any]", document)) == 1:
-        ((kind, held),) = cast("dict[str, Any]", document).items()
-        if kind == "float" and held in ("inf", "-inf", "nan"):
-            return float(held)
-        if kind == "tensor" and held in tensors:
-            return tensors[held]
-        if kind == "tuple" and isinstance(held, list):
-            return tuple(unpacked(v, tensors) for v in cast("list[Any]", held))
-        if kind == "dict" and isinstance(held, list):
-            return {unpacked(k, tensors): unpacked(v, tensors) for k, v in cast("list[list[Any]]", held)}
+        ((kind, content),) = cast("dict[str, Any]", document).items()
+        if kind == "float" and content in ("inf", "-inf", "nan"):
+            return float(content)
+        if kind == "tensor" and content in tensors:
+            return tensors[content]
+        if kind == "tuple" and isinstance(content, list):
+            return tuple(unpacked(v, tensors) for v in cast("list[Any]", content))
+        if kind == "dict" and isinstance(content, list):
+            return {unpacked(k, tensors): unpacked(v, tensors) for k, v in cast("list[list[Any]]", content)}
     shown = str(cast("Any", document))[:60]
     raise StateError(f"checkpoint: the state does not have the form of this version; got {shown!r}")
 
 
 # ---- the form of what a training saves
 
-COUNT = 1 << 63  # what is counted stays below
+COUNT = 1 << 63  # limit of counts
 
 
 def is_count(value: object) -> bool:
@@ -131,7 +131,7 @@ def _all(value: object, kind: type, fits: Callable[[object], bool]) -> bool:
     return is_named(value) and all(map(fits, cast("dict[str, object]", value).values()))
 
 
-def _is_beside(value: object) -> bool:
+def _is_unsaved_state(value: object) -> bool:
     return (
         is_named(value)
         and set(cast("dict[str, object]", value)) == {"variables", "gradients"}
@@ -146,7 +146,7 @@ FORM: dict[str, tuple[str, Callable[[object], bool]]] = {
     "means": ("pairs of numbers by name", lambda v: _all(v, dict, _is_pair)),
     "rates": ("numbers by name", lambda v: _all(v, dict, is_number)),
     "history": ("rows by name with epoch and step", lambda v: _all(v, list, _is_row)),
-    "model": ("variables and gradients by name", _is_beside),
+    "model": ("variables and gradients by name", _is_unsaved_state),
     "optimizer": ("a state by name", lambda v: isinstance(v, dict)),
     "schedules": ("a list of states by name", lambda v: _all(v, list, is_named)),
     "random": ("a tensor", lambda v: isinstance(v, Value)),
@@ -197,7 +197,7 @@ def named_variables(model: Module) -> dict[str, Variable]:
     return found
 
 
-def beside(model: Module) -> dict[str, Any]:
+def unsaved_state(model: Module) -> dict[str, Any]:
     """The variables and gradients that a resumed training needs and that the model's state dict lacks."""
     listed, variables = model.state_dict(), named_variables(model)
     return {
@@ -206,7 +206,7 @@ def beside(model: Module) -> dict[str, Any]:
     }
 
 
-def put_beside(model: Module, saved: Mapping[str, Any]) -> None:
+def restore_unsaved_state(model: Module, saved: Mapping[str, Any]) -> None:
     """Restore what `beside` returned."""
     variables = named_variables(model)
     unknown = sorted({*saved["variables"], *saved["gradients"]} - set(variables))

@@ -105,8 +105,8 @@ class Work:
         for p in self.parameters:
             g = p.gradient
             if g is not None:
-                held = stripped(g)
-                p.gradient = pointwise.div(held, spread(as_tensor(weights, p.dtype), p.shape))
+                gradient = stripped(g)
+                p.gradient = pointwise.div(gradient, spread(as_tensor(weights, p.dtype), p.shape))
         return self.update()
 
     def update(self) -> dict[str, Any]:
@@ -143,8 +143,8 @@ class Step:
         found: Measured = {}
         shares = [n / max(1, sizes[0]) for n in sizes]
         for batch, n, share in zip(batches, sizes, shares, strict=True):
-            told = self.gather(constant(share, float32), *spread_batch(batch))
-            for name, (total, weight) in measured(told, n).items():
+            predicted = self.gather(constant(share, float32), *spread_batch(batch))
+            for name, (total, weight) in measured(predicted, n).items():
                 before = found.get(name, (0.0, 0.0))
                 found[name] = before[0] + total, before[1] + weight
         closed = self.close(constant(math.fsum(shares), float32))

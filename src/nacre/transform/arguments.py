@@ -48,7 +48,7 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
     raise DTypeError(f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}")
 
 
-def apart(results: Sequence[Value], given: Sequence[Any]) -> list[Value]:
+def unaliased(results: Sequence[Value], given: Sequence[Any]) -> list[Value]:
     """Results as new objects where they are tensors of the caller's, so that `y[0] = v` does not change x."""
     places = set(map(id, given))
     return [make(y.type, y.content, y.layout, y.node) if id(y) in places else y for y in results]
@@ -68,7 +68,7 @@ LAZY: Final = (Generator, AsyncGenerator, Coroutine, map, filter, zip, enumerate
 
 
 def require_function(f: Any, operation: str) -> None:
-    """Raise KindError for what no call computes: generator functions, `async` functions and classes."""
+    """Raise KindError for functions whose call computes no result: generators, `async` functions and classes."""
     kind = type(cast("object", f))
     for given in (f, *(getattr(kind, name, None) for name in ("forward", "__call__"))):
         if any(
@@ -87,7 +87,7 @@ def require_function(f: Any, operation: str) -> None:
 
 
 def require_results(operation: str, leaves: Sequence[Any]) -> None:
-    """Raise KindError for results that are still to be computed, such as a generator; coroutines are closed."""
+    """Raise KindError for results that are not computed yet, such as a generator; coroutines are closed."""
     for leaf in leaves:
         if isinstance(leaf, LAZY):
             if isinstance(leaf, Coroutine):
@@ -131,7 +131,7 @@ class _Argument:
     original: Any
     structure: tree.Structure
     leaves: list[Any]
-    places: list[int | None]  # among the primals; None for what is not differentiated
+    places: list[int | None]  # among the primals; None if not differentiated
 
 
 class Arguments:
@@ -154,7 +154,7 @@ class Arguments:
         self.primals: list[Value] = []
         self.variables: dict[Variable, int] = {}
         self.arguments = {n: self._argument(n, args[n]) for n in argnums}
-        self.structure: tree.Structure | None = None  # of f's result, known when it has run
+        self.structure: tree.Structure | None = None  # of f's result, after f has run
         self.aux: list[Any] = []
         self.aux_structure: tree.Structure | None = None
         self.count = 0  # leaves of the result
@@ -209,7 +209,7 @@ class Arguments:
         """
 
         def function(*values: Value) -> list[Value]:
-            """The function on flat values; notes the structure of its result."""
+            """The function on flat values; records the structure of its result."""
             before = [x.content for x in values]
             result: Any = self.call(f, values)
             changed = [k for k, x in enumerate(values) if x.content is not before[k]]
@@ -233,7 +233,7 @@ class Arguments:
         return function
 
     def _leaves(self, places: Sequence[int]) -> tuple[list[Any], list[int]]:
-        """All leaves of the call's arguments, and where among them the primals of some places are."""
+        """All leaves of the call's arguments, and the places of some primals among them."""
         if not places:
             return [], []
         given: list[Any] = []
@@ -241,8 +241,8 @@ class Arguments:
         for n, argument in enumerate(self.args):
             a = self.arguments.get(n)
             leaves: list[Any] = tree.flatten(argument)[0] if a is None else a.leaves
-            held = [None] * len(leaves) if a is None else a.places
-            found += [len(given) + k for k, place in enumerate(held) if place in places]
+            places_of = [None] * len(leaves) if a is None else a.places
+            found += [len(given) + k for k, place in enumerate(places_of) if place in places]
             given += leaves
         return [*given, *tree.flatten(self.kwargs)[0]], found
 

@@ -42,8 +42,8 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         trace = staged.trace
         around = Environment("checkpoint", (trace,))
         graph = around.graph(trace)
-        kept = Recomputation(graph.inputs, graph.equations, graph.outputs, name_of(f, "checkpoint"))
-        found = call(kept, *given.apart(staged.changed), *around.operands())
+        recomputation = Recomputation(graph.inputs, graph.equations, graph.outputs, name_of(f, "checkpoint"))
+        found = call(recomputation, *given.unaliased(staged.changed), *around.operands())
         around.put_back(found[trace.results :])
         given.put_back(staged.changed, found[staged.results : trace.results])
         return tree.unflatten(staged.structures[0], found[: staged.results])

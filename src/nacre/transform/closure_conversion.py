@@ -36,12 +36,12 @@ class Operands:
         ]
         self.values = [as_value(self.leaves[k], operation) for k in self.places]
 
-    def apart(self, places: Sequence[int]) -> list[Value]:
-        """The tensors, with new objects for those that are about to change: a backward pass wants the old numbers."""
+    def unaliased(self, places: Sequence[int]) -> list[Value]:
+        """The tensors, with new objects for those that will change, because a backward pass needs the old numbers."""
         return [make(x.type, x.content, x.layout, x.node) if k in places else x for k, x in enumerate(self.values)]
 
     def put_back(self, places: Sequence[int], values: Sequence[Value]) -> None:
-        """Let tensors among the operands hold the values that a function left in them."""
+        """Assign the values that a function has written to tensors among the operands."""
         for k, x in zip(places, values, strict=True):
             rebind(self.leaves[self.places[k]], x)
 
@@ -65,11 +65,11 @@ class StagedFunction:
     trace: Trace
     structures: list[tree.Structure]
     counts: list[int]
-    changed: list[int]  # the operands that `x[i] = v` changes, whose new values follow the results if they are kept
+    changed: list[int]  # the operands that `x[i] = v` changes; with `keep`, their new values follow the results
 
     @property
     def results(self) -> int:
-        """How many leaves the results have."""
+        """The number of leaves of the results."""
         return sum(self.counts)
 
     @property
@@ -78,7 +78,7 @@ class StagedFunction:
         return self.trace.graph.output_types[: self.results]
 
     def with_changed(self, places: Sequence[int]) -> Trace:
-        """The trace with the new values of these operands after the results, or the operands where they stay."""
+        """The trace with the new values of these operands after the results, or the operands if unchanged."""
         graph, at = self.trace.graph, self.results
         new = dict(zip(self.changed, graph.outputs[at:], strict=False))
         ends = [new.get(k, graph.inputs[k]) for k in places]
@@ -97,14 +97,14 @@ def stage_function(
 ) -> StagedFunction:
     """Trace f on operands of the given types into a graph; with `pair`, two results are expected.
 
-    With `keep`, the new values of operands that f changes follow the results.  Without, f has operands of its own.
+    With `keep`, the new values of operands that f changes follow the results.  Without, f gets copies of its operands.
     """
     structures: list[tree.Structure] = []
     counts: list[int] = []
     changed: list[int] = []
 
     def flat(*values: Value) -> list[Value]:
-        """The function on flat values; notes the structure of its result."""
+        """The function on flat values; records the structure of its result."""
         rest, before = list(values), [x.content for x in values]
         filled: list[Any] = []
         for a in arguments:
@@ -194,8 +194,8 @@ class Environment:
         at = len(self.captures)
         of_variables = outputs[at : at + len(self.variables)]
         of_gradients = outputs[at + len(self.variables) :]
-        kept = [x for v, x in zip(self.variables, of_variables, strict=True) if v in self.written]
-        return kept + [x for v, x in zip(self.gradients, of_gradients, strict=True) if v in self.written_gradients]
+        values = [x for v, x in zip(self.variables, of_variables, strict=True) if v in self.written]
+        return values + [x for v, x in zip(self.gradients, of_gradients, strict=True) if v in self.written_gradients]
 
     def put_back(self, values: Sequence[Value]) -> None:
         """Assign the values that `changed` selects."""

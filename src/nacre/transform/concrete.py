@@ -42,7 +42,7 @@ class Memory:
     inputs: int
     outputs: int
     workspace: int
-    packed: int = 0  # of weights that are kept packed while calls are given the same ones
+    packed: int = 0  # of weights that stay packed while calls have the same ones
 
     @property
     def peak(self) -> int:
@@ -84,16 +84,16 @@ class ConcreteFunction:
     statics: list[tuple[int, Any]]  # places of results that are plain Python values
     guards: tuple[Guard, ...]
     tracked: bool  # results that depend on variables' gradients through the call
-    changed: tuple[int, ...] = ()  # the arguments that `x[i] = v` changes, whose new values follow the results
-    superseded: tuple[int, ...] = ()  # the results computed from variables alone that the call then overwrites
+    changed: tuple[int, ...] = ()  # the arguments that `x[i] = v` changes; their new values follow the results
+    superseded: tuple[int, ...] = ()  # the results computed only from variables that the call then overwrites
     calls: int = 0
     plain: Callable[..., Any] | None = None  # the native entry, for calls on plain tensors
-    donating: Callable[..., Any] | None = None  # the same, updating variables in place
-    direct: Callable[..., Any] | None = None  # from arguments to the answer in native code, variables included
-    quick: Callable[..., Any] | None = None  # the same where arguments are tensors, which looks at the guards, too
-    donated: tuple[Variable, ...] = ()  # the variables that it updates in place
-    placeholders: Sequence[Value] = ()  # for them, while it does
-    given: tuple[int, ...] = ()  # the arguments whose memory the caller gives up
+    donating: Callable[..., Any] | None = None  # the native entry that updates variables in place
+    direct: Callable[..., Any] | None = None  # the native entry from arguments to the answer, variables included
+    quick: Callable[..., Any] | None = None  # the same for tensors as arguments; it also checks the guards
+    donated: tuple[Variable, ...] = ()  # the variables updated in place
+    placeholders: Sequence[Value] = ()  # for these variables during the call
+    given: tuple[int, ...] = ()  # the donated arguments
     gradient_none: tuple[tuple[Variable, bool], ...] = ()
     gradient_wanted: tuple[tuple[Variable, bool], ...] = ()
     variable_types: tuple[tuple[Variable, TensorType], ...] = ()

@@ -72,7 +72,7 @@ def cond(pred: Any, then: Function, orelse: Function, *operands: Any) -> Any:
         (branches[1].structures[0], branches[0].structures[0]),
     )
     around = Environment("cond", (yes, no))
-    found = control.cond(chosen, around.graph(yes), around.graph(no), *given.apart(changed), *around.operands())
+    found = control.cond(chosen, around.graph(yes), around.graph(no), *given.unaliased(changed), *around.operands())
     around.put_back(found[yes.results :])
     given.put_back(changed, found[branches[0].results : yes.results])
     return tree.unflatten(branches[0].structures[0], found[: branches[0].results])

@@ -11,7 +11,7 @@ from nacre.codegen.entry.variables import Environment
 from nacre.trace.variable import Variable
 from nacre.transform.concrete import ConcreteFunction
 
-# what native code reads and sets by itself
+# the slots that native code reads and sets
 _SLOTS = ("cell", "gradient_cell", "gradient", "requires_grad", "wants_gradient")
 
 
@@ -52,7 +52,7 @@ def _slots(variables: tuple[Variable, ...], name: str) -> list[tuple[Variable, s
 
 
 def _finish(concrete: ConcreteFunction) -> object:
-    """The function that makes a call's result from the tuple of its results, for `step_entry`."""
+    """The function that converts the tuple of a call's results to its answer, for `step_entry`."""
     structure = concrete.structure
     if concrete.statics or concrete.superseded:
         return concrete.answer

@@ -23,7 +23,7 @@ from nacre.ops.pointwise import cast, eq, full_like, iota, zeros_like
 from nacre.ops.view import reshape
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import scope
-from nacre.transform.arguments import Arguments, apart, as_value, is_tensor, like, normal_argnums
+from nacre.transform.arguments import Arguments, as_value, is_tensor, like, normal_argnums, unaliased
 
 __all__ = [
     "grad",
@@ -75,7 +75,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
         try:
             outputs, pull = tape.vjp(arguments.flat(f, has_aux, _require_scalar), arguments.primals)
         except RecursionError as fault:
-            if isinstance(fault, Error) or scope() is not None:  # what is being compiled says it for all of itself
+            if isinstance(fault, Error) or scope() is not None:  # the outer trace adds its own note
                 raise
             raise DepthError(
                 "grad: calls must not be nested deeper than Python's recursion limit; nested derivatives or f reached "
@@ -84,7 +84,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
         loss = outputs[0]
         cotangents = pull([full_like(loss, 1), *(None for _ in outputs[1:])], retain_graph=False)
         gradients = arguments.restore(_filled(cotangents, arguments.primals))
-        loss, *_ = outputs = apart(outputs, arguments.primals)
+        loss, *_ = outputs = unaliased(outputs, arguments.primals)
         _, aux = arguments.results(outputs)
         return ((loss, aux) if has_aux else loss), gradients[0] if is_whole(argnums) else gradients
 
@@ -128,9 +128,9 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         """The cotangents of the arguments from one of the result."""
         given = _like("vjp: a cotangent", cotangent, arguments.structure, outputs[: arguments.count])
-        return arguments.restore(apart(_filled(pull([*given, *nothing]), arguments.primals), given))
+        return arguments.restore(unaliased(_filled(pull([*given, *nothing]), arguments.primals), given))
 
-    result, aux = arguments.results(apart(outputs, arguments.primals))
+    result, aux = arguments.results(unaliased(outputs, arguments.primals))
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
@@ -161,8 +161,8 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     arguments = Arguments("jvp", primals, {}, range(len(primals)))
     given = _tangents(arguments, tangents)
     ys, ts = forward.jvp(arguments.flat(f, has_aux), arguments.primals, given)
-    result, aux = arguments.results(apart(ys, arguments.primals))
-    moved, _ = arguments.results(apart(_filled(ts, ys), given))
+    result, aux = arguments.results(unaliased(ys, arguments.primals))
+    moved, _ = arguments.results(unaliased(_filled(ts, ys), given))
     return (result, moved, aux) if has_aux else (result, moved)
 
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _first = forkable()
 _turns = Turns()  # one thread traces and compiles a signature
-MANY = 8  # concrete functions that differ in nothing but Python numbers before a warning
+MANY = 8  # concrete functions that differ only in Python numbers, before a warning
 
 
 class Jitted:
@@ -84,8 +84,8 @@ class Jitted:
                 )
         self.known: dict[Hashable, list[ConcreteFunction]] = {}
         self.fast: dict[tuple[TensorType, ...], Callable[..., Any]] = {}
-        self.fast_ambient: object = None  # that of the first one in `fast`, which stays
-        self.only: Callable[..., Any] | None = None  # of `fast`, if there is one
+        self.fast_ambient: object = None  # the ambient state of the first function in `fast`, which is never removed
+        self.only: Callable[..., Any] | None = None  # the only entry of `fast`, if there is one
         self.order: list[ConcreteFunction] = []
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -94,7 +94,7 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and STATE.ambient is self.fast_ambient:
             only = self.only
-            if only is not None:  # it looks at the types itself
+            if only is not None:  # it checks the types itself
                 return only(*args)
             try:
                 fast = self.fast[tuple([x.type for x in args])]
@@ -104,7 +104,7 @@ class Jitted:
                 return fast(*args)
         return self.slow(*args, **kwargs)
 
-    # ---- the way of every call that is not plain
+    # ---- the general path
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         """The result of a call on the general path: find or make the variant, then run it."""
@@ -151,7 +151,7 @@ class Jitted:
         """The variant whose guards hold."""
         for concrete in variants:
             if concrete.holds():
-                for g in concrete.guards:  # what it depends on, a function that calls it depends on
+                for g in concrete.guards:  # a calling function has the same dependencies
                     report(g.owner(), *g.path)
                 return concrete
         return None
@@ -175,7 +175,7 @@ class Jitted:
         why = reason(self.function, key, variants, self.order)
         with gc_paused(), compiling(self.name):
             concrete = self._trace(key, types, args, kwargs, why)
-        found = self._known(variants[before:])  # where two threads wait for each other, both have traced
+        found = self._known(variants[before:])  # if two threads waited for each other, both have traced
         if found is not None:
             return found
         variants.append(concrete)
@@ -224,7 +224,7 @@ class Jitted:
             endless.with_traceback(fault.__traceback__)
             note_line(endless, self.name)
             raise endless from None
-        within = set(map(id, rebuilt))  # what was made for the trace is described by the key
+        within = set(map(id, rebuilt))  # the key describes objects made for the trace
         guards = [g for g in found if (owner := g.owner()) is not None and id(owner) not in within]
         shown = ", ".join(str(k) if isinstance(k, TensorType) else repr(k) for k in key[1])  # type: ignore[index]
         concrete = ConcreteFunction(
@@ -285,7 +285,7 @@ class Jitted:
             concrete.quick = direct(concrete, functools.partial(self._otherwise, concrete), guarded=True)
 
     def _prefer(self, concrete: ConcreteFunction) -> None:
-        """Let calls with arguments of these types start with the variant's native code, which checks all else."""
+        """Let calls with arguments of these types start with the variant's native code, which checks the rest."""
         if concrete.quick is None:
             return
         _, types, ambient = cast("Any", concrete.key)
@@ -328,7 +328,7 @@ class Jitted:
         for k in concrete.trace.swept:
             refuse_sweep(self.name, values[k])
         inputs = [*values, *concrete.trace.captures]
-        if STATE.word or not all(map(is_concrete, values)):  # the latter left over from a trace, which says so
+        if STATE.word or not all(map(is_concrete, values)):  # traced values cause an error below
             inputs += map(operand, concrete.variable_inputs)
             inputs += [v.gradient for v in concrete.gradient_inputs]
             return self._put_back(concrete, values, call(self._sized_graph(concrete, values), *inputs))
@@ -363,7 +363,7 @@ class Jitted:
                 self._update(concrete, inputs, made)
                 return self._put_back(concrete, values, _outputs(concrete, made))
             except BaseException:
-                if made:  # variables are overwritten: an interrupt waits until all of them hold their new values
+                if made:  # variables are being overwritten: an interrupt waits until all have their new values
                     self._put_back(concrete, values, _outputs(concrete, made))
                 raise
 
@@ -404,8 +404,8 @@ class Jitted:
     def _put_back(self, concrete: ConcreteFunction, values: Sequence[Value], outputs: Sequence[Value]) -> Any:
         at = concrete.trace.results
         results = list(outputs[: at - len(concrete.changed)])
-        for k, held in zip(concrete.changed, outputs[len(results) : at], strict=True):
-            rebind(values[k], held)
+        for k, value in zip(concrete.changed, outputs[len(results) : at], strict=True):
+            rebind(values[k], value)
         hold = Variable.assign if STATE.word else Variable.hold
         for v in concrete.variable_outputs:
             if not STATE.word or not differs(v):
@@ -432,7 +432,7 @@ class Jitted:
             by_id += [name] * len(tree.flatten(a)[0])
         return by_id
 
-    # ---- what users look at
+    # ---- inspection
 
     def __reduce__(self) -> Any:
         name: str = getattr(self.function, "__qualname__", "")
@@ -556,7 +556,7 @@ def _dense(x: Any) -> Any:
 
 
 def _alone(x: Value, values: Sequence[Value]) -> bool:
-    """Whether a call may write over x: it has memory of its own, and is only one of the values of the call."""
+    """Whether a call may overwrite x: it has memory of its own, and occurs once among the values of the call."""
     return own_memory(x) and sum(x.content is other.content for other in values) == 1
 
 

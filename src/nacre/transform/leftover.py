@@ -59,8 +59,8 @@ def require_nothing_kept(name: str, function: Any) -> None:
 
     owners = reported()[::-1]  # the inner ones first
     seen = set(map(id, owners))
-    for place, held in _places(function, owners):
-        found = find_traced(held, ended=True, seen=seen)
+    for place, value in _places(function, owners):
+        found = find_traced(value, ended=True, seen=seen)
         if found is not None:
             raise TraceError(
                 explain(
@@ -87,8 +87,8 @@ def _places(function: Any, owners: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 def _attributes(x: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object, and the containers among those of its class."""
     cls = cast("type[Any]", type(x))
-    held = getattr(x, "__dict__", {}).items()  # a tensor itself is told by `kept`, or x only stands for another object
-    yield from ((f"{cls.__name__}.{k}", v) for k, v in held if not isinstance(v, Value))
+    value = getattr(x, "__dict__", {}).items()  # `kept` reports tensors themselves; x may also represent another object
+    yield from ((f"{cls.__name__}.{k}", v) for k, v in value if not isinstance(v, Value))
     yield from ((f"a container of the class {cls.__name__}", v) for v in shared(cls))
 
 
@@ -101,19 +101,19 @@ def _around(function: Any) -> Iterator[tuple[str, Any]]:
         yield from _attributes(function.__self__)
     elif not isinstance(function, FunctionType):
         yield from _attributes(function)
-    for place, held in _named(function):
-        yield place, held
-        if isinstance(held, FunctionType):
-            yield from _named(held)
+    for place, value in _named(function):
+        yield place, value
+        if isinstance(value, FunctionType):
+            yield from _named(value)
 
 
 def _named(function: Any) -> list[tuple[str, Any]]:
-    """The names that a function's code, and its inner functions, use of its closure and its module's globals."""
+    """The closure and global names that a function's code, and its inner functions, use."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return []
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    found = [(name, held) for name, cell in cells for held in contents(cell)]
+    found = [(name, value) for name, cell in cells for value in contents(cell)]
     known: dict[str, Any] = function.__globals__
     codes = [code]
     for inner in codes:
@@ -125,8 +125,8 @@ def _named(function: Any) -> list[tuple[str, Any]]:
 def require_unchanged(name: str, containers: Sequence[Any], before: Sequence[Opened], answer: Any) -> None:
     """Raise TraceError if a list, dict or dataclass among the arguments was changed and is not returned."""
     returned: set[int] | None = None
-    for held, was in zip(containers, before, strict=True):
-        now = tree.opened(held)
+    for value, was in zip(containers, before, strict=True):
+        now = tree.opened(value)
         if (
             now is None
             or was is None
@@ -134,11 +134,11 @@ def require_unchanged(name: str, containers: Sequence[Any], before: Sequence[Ope
         ):
             continue
         returned = _containers(answer) if returned is None else returned
-        if id(held) not in returned:
+        if id(value) not in returned:
             raise TraceError(
                 explain(
                     f"{name}: arguments must not be changed, unless they are returned; got a "
-                    f"{type(held).__name__} that the function changes",
+                    f"{type(value).__name__} that the function changes",
                     "@nc.jit\ndef f(state, x):\n    state['sum'] = state['sum'] + x\n    return x\nf(state, x)",
                     "Inside, a container of tensors is a copy with placeholders; changes to it are lost.",
                     "@nc.jit\ndef f(state, x):\n    return x, {**state, 'sum': state['sum'] + x}\n"
@@ -174,9 +174,9 @@ def _same(a: object, b: object) -> bool:
 
 def _containers(answer: Any) -> set[int]:
     """The identities of the containers in a result."""
-    found, waiting = {id(answer)}, [answer]
-    while waiting:
-        for child in (tree.opened(waiting.pop()) or ((), None))[0]:
+    found, queue = {id(answer)}, [answer]
+    while queue:
+        for child in (tree.opened(queue.pop()) or ((), None))[0]:
             found.add(id(child))
-            waiting.append(child)
+            queue.append(child)
     return found

@@ -13,26 +13,26 @@ from typing import Any
 from nacre.trace.value import Value
 
 _SIGNALS = frozenset(map(int, signal.valid_signals() if hasattr(signal, "pthread_sigmask") else ()))
-# what `signal` has it from, which speaks of numbers: to make members of an enumeration of them takes 50 µs
+# the module behind `signal`, which uses plain numbers: creating members of an enumeration takes 50 µs
 _mask: Any = getattr(sys.modules.get("_signal", signal), "pthread_sigmask", None)
 
 
 @contextmanager
 def uninterrupted() -> Generator[None]:
-    """Delay signals (Ctrl-C) until the block is done."""
+    """Delay signals (Ctrl-C) until the end of the block."""
     if not _SIGNALS or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = _mask(signal.SIG_BLOCK, ())
     try:
-        _mask(signal.SIG_BLOCK, _SIGNALS)  # raises an interrupt that came just before
+        _mask(signal.SIG_BLOCK, _SIGNALS)  # raises an interrupt that arrived just before
         yield
     finally:
         _mask(signal.SIG_SETMASK, before)
 
 
 class _Probe:
-    """A stand-in for a variable and its value, to count the references that a call itself holds."""
+    """A stand-in for a variable and its value, to count the references of a call itself."""
 
     cell: Any
     content: Any
@@ -49,20 +49,20 @@ def _calibrate() -> tuple[int, int]:
     dense = [x for x in gathered]
     found: list[tuple[int, int]] = []
 
-    def ask(cell: Any) -> bool:
+    def owns(cell: Any) -> bool:
         found.append((getrefcount(cell), getrefcount(cell.content)))
         return True
 
-    asked = all(map(ask, cells))
-    assert asked and len(dense) == len(gathered)
+    owned = all(map(owns, cells))
+    assert owned and len(dense) == len(gathered)
     return found[0]
 
 
-_ALONE = _calibrate()  # interpreters differ in how many references a call holds
+_ALONE = _calibrate()  # interpreters differ in the number of references of a call
 
 
 def sole_owner(cell: Value) -> bool:
-    """Whether only the call itself, in three lists, holds the value taken from a variable."""
+    """Whether only the call itself, in three lists, refers to the value read from a variable."""
     return getrefcount(cell) <= _ALONE[0] and getrefcount(cell.content) <= _ALONE[1] and cell.layout is None
 
 

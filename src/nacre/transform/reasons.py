@@ -1,4 +1,4 @@
-"""Why a jitted function was compiled once more: what differs from its variants, in plain words."""
+"""Why a jitted function was compiled again: the differences from its variants, in plain English."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from nacre.transform.concrete import ConcreteFunction
 def reason(
     function: Callable[..., Any], key: Any, variants: Sequence[ConcreteFunction], order: Sequence[ConcreteFunction]
 ) -> str:
-    """What differs from the last one of `variants`, which have this key, or else from the most similar one of all."""
+    """The difference from the last of `variants`, which have this key, or else from the most similar variant."""
     if not order:
         return "first call"
     if variants:
         return "; ".join(_of_state(variants[-1])) or "state that was read has changed"
     named = list(names(function, key[0]))
     keys: list[Any] = [other.key for other in reversed(order)]
-    alike = [other for other in keys if other[0] == key[0]] or keys
-    return "; ".join(min((_of_keys(key, other, named) for other in alike), key=len))
+    similar = [other for other in keys if other[0] == key[0]] or keys
+    return "; ".join(min((_of_keys(key, other, named) for other in similar), key=len))
 
 
 def _of_state(before: ConcreteFunction) -> Iterator[str]:
-    """What variables and attributes that the function reads hold now, and held when a variant was made."""
+    """The current values of variables and attributes that the function reads, where they differ from the variant's."""
     for v, type in before.variable_types:
         yield from _of_types(v.name or "a variable", v.type, type)
     yield from (str(g) for g in before.guards if not g.holds())
@@ -60,8 +60,8 @@ def _of_keys(now: Any, before: Any, named: Sequence[str]) -> list[str]:
     values: list[str] = []
     for name, a, b in zip(named, now[1], before[1], strict=True):
         if isinstance(a, TensorType) and isinstance(b, TensorType):
-            for told in _of_types(f"argument {name}", a, b):
-                (dtypes if ": dtype is " in told else shapes).append(told)
+            for difference in _of_types(f"argument {name}", a, b):
+                (dtypes if ": dtype is " in difference else shapes).append(difference)
         elif a != b:
             values.append(f"argument {name} is {_shown(a)}, was {_shown(b)}")
     return [*dtypes, *shapes, *values, *_of_modes(now[2], before[2])]
@@ -86,17 +86,17 @@ def _of_structures(now: Structure, before: Structure, named: Sequence[str]) -> I
     args, args_before = now.children[0].children, before.children[0].children
     if len(args) != len(args_before):
         yield f"{len(args)} positional argument{'' if len(args) == 1 else 's'}, {len(args_before)} before"
-    words, words_before = (", ".join(map(str, _keys(held.children[1]))) or "none" for held in (now, before))
+    words, words_before = (", ".join(map(str, _keys(container.children[1]))) or "none" for container in (now, before))
     if words != words_before:
         yield f"keyword arguments are {words}, were {words_before}"
     at = 0
     for k, (a, b) in enumerate(zip(args, args_before, strict=False)):
         if a != b:
             name = named[at].partition("[")[0] if a.leaves else str(k)
-            told, told_before = _container(a), _container(b)
+            kind, kind_before = _container(a), _container(b)
             yield (
-                f"argument {name} is {told}, was {told_before}"
-                if told != told_before
+                f"argument {name} is {kind}, was {kind_before}"
+                if kind != kind_before
                 else f"argument {name} has another structure"
             )
         at += a.leaves
@@ -104,22 +104,22 @@ def _of_structures(now: Structure, before: Structure, named: Sequence[str]) -> I
         yield "a keyword argument has another structure"
 
 
-def _container(held: Structure) -> str:
-    if held.kind is None:
+def _container(container: Structure) -> str:
+    if container.kind is None:
         return "one value"
-    if held.kind is type(None):
+    if container.kind is type(None):
         return "None"
-    return f"a {held.kind.__name__} of {len(held.children)}"
+    return f"a {container.kind.__name__} of {len(container.children)}"
 
 
-def _keys(held: Structure) -> Sequence[Any]:
+def _keys(container: Structure) -> Sequence[Any]:
     """The keys of a dict."""
-    data: Any = held.data
+    data: Any = container.data
     return data
 
 
 def names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
-    """What errors and reasons call the leaves of the arguments: by parameter, or by number where that is unknown."""
+    """The names of the arguments' leaves in errors and reasons: by parameter, or by number if that is unknown."""
     positional = _parameters(function)
     args, kwargs = structure.children
     for k, child in enumerate(args.children):
@@ -132,7 +132,7 @@ def _parameters(function: Callable[..., Any]) -> Callable[[int], str]:
     """The name of a positional argument by its number."""
     try:
         listed = list(inspect.signature(getattr(function, "forward", function)).parameters.values())
-    except (TypeError, ValueError):  # of functions that are not written in Python
+    except (TypeError, ValueError):  # of functions not written in Python
         return str
     fixed = [p.name for p in listed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in listed if p.kind is p.VAR_POSITIONAL), None)
@@ -146,12 +146,16 @@ def _parameters(function: Callable[..., Any]) -> Callable[[int], str]:
     return name
 
 
-def _paths(name: str, held: Structure) -> Iterator[str]:
+def _paths(name: str, container: Structure) -> Iterator[str]:
     """The names of the leaves of a container."""
-    if held.kind is None:
+    if container.kind is None:
         yield name
         return
-    keys = [repr(k) for k in _keys(held)] if held.kind is dict else list(map(str, range(len(held.children))))
-    known = held.kind in (tuple, list, dict) and len(keys) == len(held.children)
-    for k, child in enumerate(held.children):
+    keys = (
+        [repr(k) for k in _keys(container)]
+        if container.kind is dict
+        else list(map(str, range(len(container.children))))
+    )
+    known = container.kind in (tuple, list, dict) and len(keys) == len(container.children)
+    for k, child in enumerate(container.children):
         yield from _paths(f"{name}[{keys[k]}]" if known else name, child)

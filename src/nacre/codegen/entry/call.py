@@ -2,23 +2,23 @@
 
 Record, in 64-bit words:
 
-* inputs, outputs, descriptor, whether Ctrl-C may end it midway, fallback, tensor class, buffer class;
+* inputs, outputs, descriptor, whether Ctrl-C may end it early, fallback, tensor class, buffer class;
 * whether to release the interpreter lock, address of the number of active interpreters;
 * how to treat nodes (ignore them, call the fallback, or the address of a Recording's table);
 * the table of packed inputs (or 0, see `codegen/entry/prepacked`);
 * for each input its type and, if it may be a view, the bytes of its elements (0: it must be dense);
-* for each output its type, its bytes, and the input whose buffer it takes over (or -1).
+* for each output its type, its bytes, and the input whose buffer it reuses (or -1).
 """
 
 from __future__ import annotations
 
 HEADER_WORDS = 11
 PACKED_WORD = 10
-SMALL_WORKSPACE = 8192  # kept on the stack
+SMALL_WORKSPACE = 8192  # bytes of workspace on the stack
 
-# The blocks of a function that run a program: a buffer for each output, what is packed, the arena, then the program.
-# The functions have `perform` before them, and go on with `performed`, or with `failed` where memory ran out or Ctrl-C
-# came.  They are written out in each, as a call would cost an eager operation a twentieth of its time.
+# The blocks of a function that run a program: a buffer for each output, packed inputs, the arena, then the program.
+# The function's block before them jumps to `perform`.  They end in `performed`, or in `failed` after a lack of memory
+# or Ctrl-C.  They are inlined in each function, because a call would cost an eager operation a twentieth of its time.
 PERFORM = """output:                                           ; a buffer for each output
   %o = phi i64 [ 0, %perform ], [ %o.next, %output.good ]
   %o.more = icmp slt i64 %o, %outputs

@@ -1,17 +1,17 @@
-"""The driver: one native function that makes all threads of the pool work on a plan's table of steps.
+"""The driver: one native function that runs a plan's table of steps on all threads of the pool.
 
 A step is a row of eight words (see `runtime/plan.bind`): kernel, first argument, extent, grain, barrier, idle.  The
 steps between two barriers are an epoch; they are independent of each other.  The caller counts the chunks of an epoch's
-steps and shares them with the pool.  It starts the next epoch when they are done.  A thread that takes a chunk finds
-the step that it belongs to.  A caller without workers runs each step whole.  An idle step is a copy that has no work if
-its two addresses are equal.  Before each of its chunks the caller may test whether to stop; then the rest of the epoch
-is taken without work, and no other epoch begins.
+steps, shares them with the pool, and starts the next epoch when they are done.  A thread that takes a chunk finds the
+chunk's step.  A caller without workers runs each step whole.  An idle step is a copy that has no work if its two
+addresses are equal.  Before each of its chunks the caller may test whether to stop.  Then the rest of the epoch is
+taken without work, and no other epoch begins.
 
-A row without a kernel controls the flow (see `runtime/flow`).  Only the caller runs it, while no chunk is under way.
-Its words: none, the place of a loop's rounds or of a cell's address, trips, target, barrier, kind, and two more.
-ENTER: whether the caller runs the loop alone.  TURN and LEAVE: the address and number of the loop's moves; LEAVE has
-whether the loop was run alone in place of trips.  A move is three words: the place of an address among the arguments,
-the increment after even rounds, and the increment after odd ones.
+A row without a kernel controls the flow (see `runtime/flow`).  Only the caller runs it, while no chunk is running.  Its
+words: none, the place of a loop's rounds or of a cell's address, trips, target, barrier, kind, and two more.  ENTER:
+whether the caller runs the loop alone.  TURN and LEAVE: the address and number of the loop's moves; LEAVE has whether
+the loop ran alone instead of trips.  A move is three words: the place of an address among the arguments, the increment
+after even rounds, and the increment after odd ones.
 
 The stamped driver is the same with a clock.  For each thread and step, it records when the first chunk began, when the
 last one ended, and how long the thread was busy (see `inspect/profile`).  Its table is the last word of the descriptor.
@@ -25,7 +25,7 @@ from nacre.runtime.flow import Kind
 from nacre.runtime.plan import DESCRIPTOR_WORDS, STEP_WORDS
 
 STAMPS_WORD = 15  # of the descriptor: the address of the stamps, int64[threads, steps, STAMPS]
-STAMPS = 3  # nanoseconds at which a thread begins a step and ends it, and for which it was busy with it
+STAMPS = 3  # nanoseconds at which a thread begins a step and ends it, and for which it worked on it
 
 # The context of a running call, on the caller's stack:
 #   0 descriptor, 1 arguments, 2 for each step the chunks of its epoch up to its end, 3 scratch, 4 whether to stop (a
@@ -522,7 +522,7 @@ def driver_text() -> str:
 
 
 def stamped_driver_text() -> str:
-    """The LLVM text of the driver that notes the times of steps."""
+    """The LLVM text of the driver that records the times of steps."""
     text = TEXT + CLOCK
     for place, code in STAMPED.items():
         text = text.replace(f"; <{place}>", code)

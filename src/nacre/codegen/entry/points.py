@@ -60,7 +60,7 @@ def entry_text() -> str:
 
 @cache
 def step_text() -> str:
-    """That of the entry with variables, which many processes do without."""
+    """The LLVM text of the entry with variables, which many processes do not need."""
     return _numbered(DECLARATIONS + variables.TEXT)
 
 
@@ -78,14 +78,14 @@ def _numbered(text: str) -> str:
 
 
 def begin() -> None:
-    """Have the code that all programs need made by other threads: the driver's and the entry's."""
+    """Compile the code that all programs need, the driver and the entry, on other threads."""
     for text in (entry_text(), driver_text()):
         compile_workers.begin(len(text), partial(_make, text))
 
 
 @cache
 def begin_step() -> None:
-    """Have the code that programs with variables need made by another thread, unless an earlier process made it."""
+    """Compile the code that programs with variables need on another thread, unless it is cached."""
     target = host_target()
     if not objects.shared().known(objects.key_of(step_text(), target)):
         objects.begin(step_text(), target)
@@ -96,7 +96,7 @@ def _make(text: str) -> None:
 
 
 class _Methods(NamedTuple):
-    """The entry of a program, that of a view, what lets go of what is packed, and what `step_text` refers to."""
+    """The entry of a program, that of a view, the function that frees packed inputs, and the symbols of `step_text`."""
 
     call: _Method
     view: _Method
@@ -126,8 +126,8 @@ def _step_method(target: Target, driver_text: str) -> _Method:
     return _method(library, "nacre_step", "Run a program on tensors and variables.")
 
 
-def _method(library: Library, name: str, about: str) -> _Method:
-    return _Method(name.encode(), library.address(name), METH_FASTCALL, about.encode())
+def _method(library: Library, name: str, documentation: str) -> _Method:
+    return _Method(name.encode(), library.address(name), METH_FASTCALL, documentation.encode())
 
 
 @cache
@@ -139,40 +139,40 @@ def _new_function() -> Callable[..., Any]:
 
 @dataclass(eq=False)
 class _Entry:
-    """A record and what it was made from, to which native code refers."""
+    """A record, and the objects that native code refers to through it."""
 
     record: np.ndarray
-    held: tuple[object, ...]
+    referenced: tuple[object, ...]
     executable: Executable | None = None
     keeps: bool = False
-    tables: dict[int, np.ndarray] = field(default_factory=dict[int, np.ndarray])  # of what is packed, by plan
-    release: Callable[[int], None] | None = None  # at once, as other threads may call meanwhile
+    tables: dict[int, np.ndarray] = field(default_factory=dict[int, np.ndarray])  # of packed inputs, by plan
+    release: Callable[[int], None] | None = None  # loaded early, because other threads may call while it runs
 
     def bind(self) -> None:
         """Point the record to a plan for the current number of threads.
 
-        Each plan has a table of its own, as kernels pack for their share of the work; calls under way refer to theirs.
+        Each plan has its own table, because kernels pack for their share of the work; running calls refer to theirs.
         """
         if self.executable is None:
             return
         self.forget()
         bound = self.executable.bound({})
-        place, about = bound.descriptor.ctypes.data, bound.packed
-        if self.keeps and about.nbytes and place not in self.tables:
-            sources = [word for k in about.sources for word in (k, 0, 0)]
-            words = [about.nbytes, 0, len(about.sources), len(about.offsets), *sources, *about.offsets]
+        place, packed = bound.descriptor.ctypes.data, bound.packed
+        if self.keeps and packed.nbytes and place not in self.tables:
+            sources = [word for k in packed.sources for word in (k, 0, 0)]
+            words = [packed.nbytes, 0, len(packed.sources), len(packed.offsets), *sources, *packed.offsets]
             self.tables[place] = np.array(words, np.int64)
         self.record[2] = place
         self.record[PACKED_WORD] = self.tables[place].ctypes.data if place in self.tables else 0
 
     def forget(self) -> None:
-        """Let go of what is packed."""
+        """Free the packed inputs."""
         for table in self.tables.values():
             if self.release is not None:
-                self.release(table.__array_interface__["data"][0])  # its `ctypes` would import: it may be too late
+                self.release(table.__array_interface__["data"][0])  # `.ctypes` would import, too late at exit
 
     def __del__(self) -> None:
-        if hasattr(self, "tables"):  # else an interrupt came while it was made
+        if hasattr(self, "tables"):  # absent after an interrupt in the constructor
             self.forget()
 
     def function(self, method: _Method) -> Callable[..., Any]:
@@ -198,13 +198,13 @@ def _all() -> list[_Entry]:
 
 
 def rebind() -> None:
-    """After a change of the number of threads: let all entries run on as many."""
+    """Bind all entries to the current number of threads, after it has changed."""
     for each in _all():
         each.bind()
 
 
 def forget_packed() -> None:
-    """Let go of what programs have packed of their operands; they pack it again when they are called."""
+    """Free the packed operands of all programs; they are packed again at the next call."""
     for each in _all():
         each.forget()
 
@@ -224,10 +224,10 @@ def entry(
     False, so do calls inside a transformation and values with nodes, except those that the Recording `nodes` can
     record.
 
-    `donors` names for some outputs the input whose buffer they take over; the caller ensures that no other object holds
-    that buffer.  With `strided`, inputs may be views; the caller ensures that they have the compiled strides.  With
-    `keeps`, packed inputs (weights) are kept from the second call with the same inputs.  With `any_mode`, numerics need
-    not be exact; the caller ensures that the mode is the compiled one.
+    `donors` names, for some outputs, the input whose buffer they reuse; the caller ensures that no other object refers
+    to that buffer.  With `strided`, inputs may be views; the caller ensures that they have the compiled strides.  With
+    `keeps`, packed inputs (weights) are reused from the second call with the same inputs.  With `any_mode`, numerics
+    need not be exact; the caller ensures that the mode is the compiled one.
     """
     bound = executable.bound({})
     inputs, outputs = executable.input_types, executable.output_types
@@ -249,19 +249,19 @@ def entry(
     for k, (type, nbytes) in enumerate(zip(outputs, bound.output_bytes, strict=True)):
         words += [id(type), nbytes, (donors or {}).get(k, -1)]
     methods = _methods(executable.target, executable.driver_text)
-    made = _Entry(
+    new_entry = _Entry(
         np.array(words, np.int64), (fallback, nodes, *inputs, *outputs), executable, keeps, release=methods.forget
     )
-    made.bind()
+    new_entry.bind()
     with _listing:
-        _entries.add(made)
-    return made.function(methods.call)
+        _entries.add(new_entry)
+    return new_entry.function(methods.call)
 
 
 def view_entry(
     type: TensorType, viewed: Value, fallback: Callable[..., Any], nodes: bool | Recording = True
 ) -> Callable[..., Any]:
-    """A native callable from a dense tensor of a type to a view of its memory like `viewed`; the rest as in `entry`."""
+    """A native callable from a dense tensor of a type to a view of its memory like `viewed`; otherwise as `entry`."""
     words = [
         id(type),
         id(viewed.type),
@@ -272,8 +272,8 @@ def view_entry(
         ctypes.addressof(ACTIVE),
         _about(nodes),
     ]
-    made = _Entry(np.array(words, np.int64), (fallback, nodes, type, viewed.type, viewed.layout))
-    return made.function(_methods(host_target(), driver_text()).view)
+    new_entry = _Entry(np.array(words, np.int64), (fallback, nodes, type, viewed.type, viewed.layout))
+    return new_entry.function(_methods(host_target(), driver_text()).view)
 
 
 def step_entry(
@@ -284,18 +284,18 @@ def step_entry(
     finish: object,
     fallback: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """A native callable from a program's arguments to its first results, with all else that it reads and writes.
+    """A native callable from a program's arguments to its first results, which reads and writes its variables.
 
-    `program` is what `entry` made, with donors for what is hidden (see `variables`).  `holds` says whether
-    what else the program depends on is as it was.  `finish` makes the answer of the tuple of results; it is `tuple` for
-    that tuple itself, and None for the one result.
+    `program` is a result of `entry`, with donors for hidden values (see `variables`).  `holds` says whether the
+    program's other conditions still hold.  `finish` converts the tuple of results to the answer; it is `tuple` for the
+    tuple itself, and None for a single result.
     """
     own: _Entry = program.__self__.entry  # type: ignore[attr-defined]
-    words, held = variables.descriptor(own.record, results, around, holds, finish, fallback)
-    made = _Entry(words, (program, *held))
+    words, referenced = variables.descriptor(own.record, results, around, holds, finish, fallback)
+    new_entry = _Entry(words, (program, *referenced))
     executable = own.executable
     assert executable is not None
-    return made.function(_step_method(executable.target, executable.driver_text))
+    return new_entry.function(_step_method(executable.target, executable.driver_text))
 
 
 def _about(nodes: bool | Recording) -> int:

@@ -1,6 +1,6 @@
-"""Packed copies of inputs that programs keep between calls: native code that checks whether they are current.
+"""Prepacked inputs of programs: native code that checks whether the copies are current.
 
-Packed copies are kept from the second call with the same inputs (see `runtime/plan.Packed`).  The table, in 64-bit
+Packed copies are reused from the second call with the same inputs (see `runtime/plan.Packed`).  The table, in 64-bit
 words: bytes, the Buffer or null, the number of packed inputs, the number of values.  Then follow for each input its
 place, the serial of its Buffer and its address at the last call, and for each value its offset.  All functions are
 called with the interpreter lock.

@@ -1,7 +1,7 @@
-"""Recording for reverse mode in native code: nodes like those of `interpret.tape`, made without Python.
+"""Recording for reverse mode in native code: nodes as of `interpret.tape`, made without Python.
 
-An entry that records has a `Recording`: for each set of operands with nodes the rule by which the operation is pulled
-back.  A set that is not known yet goes to the entry's fallback, which is Python and learns it.
+An entry that records has a `Recording`: for each set of operands with nodes, the rule of the operation's pullback.  An
+unknown set goes to the entry's fallback, which is Python and adds the rule.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from nacre.interpret.tape import NUMBERS, Node
 from nacre.ir.primitive import Layout
 from nacre.trace.value import Origin, Value, is_concrete
 
-MOST = 6  # operands of an operation that is recorded here
+MOST = 6  # operands of an operation that native code records
 
-# A rule in 64-bit words: the rule (or 0: the result does not depend on the operands), how many operands have nodes,
-# how many values are kept, whether the result is one of them, then the places of these operands, then of the values
-# (operands, and after them the result).
+# A rule in 64-bit words: the rule (or 0: the result does not depend on the operands), the number of operands with
+# nodes, the number of saved values, whether the result is one of them, the places of these operands, then of the saved
+# values (operands, and after them the result).
 TEXT = """
 declare ptr @PyIter_Next(ptr)
 declare i64 @PyThread_get_thread_ident()
@@ -185,7 +185,7 @@ fail:
 
 
 def slot_offset(cls: type, name: str) -> int:
-    """Where a slot of a class lies in its instances: PyMemberDescrObject → PyMemberDef.offset."""
+    """The offset of a slot in a class's instances: PyMemberDescrObject → PyMemberDef.offset."""
     descriptor = cls.__dict__[name]
     if type(descriptor) is not types.MemberDescriptorType:
         raise TypeError(f"{cls.__name__}.{name} is not a slot")
@@ -215,16 +215,16 @@ def symbols() -> dict[str, int]:
 class Recording:
     """How an operation with one result is recorded, for each set of operands with nodes.
 
-    `rule_for(active)` derives the rule where these operands have nodes; None where no node is needed.
+    `rule_for(active)` derives the rule if these operands have nodes; None if no node is needed.
     """
 
     def __init__(self, operands: int, rule_for: Callable[[tuple[int, ...]], Rule | None]) -> None:
         self.operands, self.rule_for = operands, rule_for
         self.table = np.zeros(1 << operands, np.int64)
-        self.held: list[Any] = []
+        self.referenced: list[Any] = []
 
     def learn(self, inputs: Sequence[Value]) -> None:
-        """Know from now on what to do with operands that have nodes where these have."""
+        """Add the rule for the operands that have nodes in these inputs."""
         mask = 0
         for k, x in enumerate(inputs):
             node = x.node
@@ -239,14 +239,14 @@ class Recording:
             if rule is not None:
                 words = [id(rule), len(active), len(rule.saved), int(rule.keeps_results), *active, *rule.saved]
             written = np.array(words, np.int64)
-            self.held += [rule, written]
+            self.referenced += [rule, written]
             self.table[mask] = written.ctypes.data
 
     def fallback(self, general: Callable[..., Any]) -> Callable[..., Any]:
-        """The operation on any operands, for an entry that records by this: what it meets is learned."""
+        """The operation on any operands, for an entry with this recording; it learns the rules of new sets."""
 
         def learning(*inputs: Value) -> Any:
-            """The operation step by step."""
+            """Run the operation in Python, and learn the rule."""
             result = general(*inputs)
             self.learn(inputs)
             return result

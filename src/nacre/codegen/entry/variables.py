@@ -1,21 +1,21 @@
-"""The entry of a program that reads and writes variables: it takes their values, runs it, and stores new ones.
+"""The entry of a program with variables: it reads their values, runs the program, and stores new values.
 
 All of it runs under the interpreter lock, which a long program releases while it runs.  So no thread sees some
-variables with new values and others with old ones.  All steps that may fail come before the program, except its own
-memory, which comes before its first kernel: a call that raises has changed nothing.  Variables whose memory the program
-overwrites hold placeholders meanwhile (see `hidden` in `trace/variable`), if no other object holds their values.  Other
-calls go to the fallback, which is Python.
+variables with new values and others with old ones.  All steps that may fail come before the program, except the
+allocation of its memory, which comes before its first kernel: a call that raises has changed nothing.  Variables whose
+memory the program overwrites have placeholders meanwhile (see `hidden` in `trace/variable`), if no other object refers
+to their values.  Other calls go to the fallback, which is Python.
 
 Record, in 64-bit words:
 
 * the program's record (see `codegen/entry/call`), arguments, plain operands (arguments and captures), results;
 * addresses of tables: the sources of operands after the arguments (captures, and slots of variables), and the slots for
   outputs after the results;
-* addresses of tables that begin with their length: hidden values (pairs: operand, placeholder), slots that are set to
-  None, and slots that must be unchanged (triples: slot, object, whether it holds it);
-* functions: whether all else is unchanged (or 0), and the one that makes the answer from a tuple of results (0: the one
-  result is the answer, None: the tuple is);
-* the fallback, and the functions that take and release the lock of updates.
+* addresses of tables that begin with their length: hidden values (pairs: operand, placeholder), slots to set to None,
+  and slots that must be unchanged (triples: slot, object, whether it must be the value);
+* functions: whether all other conditions hold (or 0), and the conversion of the tuple of results to the answer (0: the
+  only result is the answer, None: the tuple is);
+* the fallback, and the functions that acquire and release the lock of updates.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ Slot = tuple[Variable, str]  # a variable and the name of one of its slots
 
 @dataclass(frozen=True)
 class Environment:
-    """What a program reads and writes besides its arguments, in the order of its operands and outputs."""
+    """The variables and captures of a program, in the order of its operands and outputs."""
 
     captures: Sequence[Value] = ()
     read: Sequence[Slot] = ()
     written: Sequence[Slot] = ()
     cleared: Sequence[Slot] = ()  # set to None at the end
-    kept: Sequence[tuple[Slot, object, bool]] = ()  # a slot, True, False or None, and whether it must hold that
+    kept: Sequence[tuple[Slot, object, bool]] = ()  # a slot, True, False or None, and whether it must have that value
     hidden: Mapping[int, Value] = field(default_factory=dict[int, Value])  # placeholders, by the number in `read`
 
 
@@ -674,7 +674,7 @@ drop:
 """.replace("{perform}", PERFORM)
 
 
-SHARED = ("nacre_packed", "nacre_keep", "nacre_hold", "nacre_interrupted", "nacre_tensor")  # of the other entries' code
+SHARED = ("nacre_packed", "nacre_keep", "nacre_hold", "nacre_interrupted", "nacre_tensor")  # in the other entries
 
 
 def offsets() -> dict[str, int]:
@@ -695,15 +695,15 @@ def descriptor(
     finish: object,
     fallback: Callable[..., Any],
 ) -> tuple[np.ndarray, tuple[object, ...]]:
-    """A record, and what it refers to, which must live as long.
+    """A record, and the objects that it refers to, which must live as long.
 
-    `program` is the program's record; `finish` is None for one result that is the answer, `tuple` for a tuple of all,
-    else a function that makes the answer of that tuple.
+    `program` is the program's record; `finish` is None if the only result is the answer, `tuple` for the tuple of all,
+    else a function that converts that tuple to the answer.
     """
     places = {name: slot_offset(Variable, name) for name in ("cell", "gradient_cell", "wants_gradient")}
 
     def address(slot: Slot) -> int:
-        """Where a variable has one of its slots."""
+        """The address of a variable's slot."""
         return id(slot[0]) + places[slot[1]]
 
     plain = int(program[0]) - len(around.read)
