@@ -8,9 +8,9 @@ import numpy as np
 
 from nacre.api.operands import (
     TensorLike,
-    apart,
     as_tensor,
     constant,
+    distinct,
     meet,
 )
 from nacre.api.tensor import Tensor
@@ -32,7 +32,7 @@ def astype(x: TensorLike, dtype: Any, /) -> Tensor:
     Tensor([ 1, -1], i32[2])
     """
     held = as_tensor(x)
-    return apart(as_tensor(held, as_dtype(dtype)), held)
+    return distinct(as_tensor(held, as_dtype(dtype)), held)
 
 
 def finfo(dtype: Any, /) -> Any:

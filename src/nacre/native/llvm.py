@@ -17,11 +17,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from nacre.base.errors import MissingExtra
 from nacre.base.locks import once, renewed
 
 AT, NUMBER, TEXT, SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
 OUT = ctypes.POINTER(AT)
 INTERNAL = 8  # the linkage of functions that have names for their own module alone
+REQUIRED = "llvmlite>=0.45,<0.51"  # as in pyproject.toml; the oldest and the newest version were tried
 OBJECT_IMAGE, PROCESS = 2, 3  # kinds of what is linked: object code; the symbols of a library, "" for the process
 
 
@@ -45,7 +47,7 @@ class _Functions:
 
     def __init__(self) -> None:
         name, handle = _shared_library()
-        long, short = ctypes.CDLL(name, handle=handle), ctypes.PyDLL(name, handle=handle)
+        long, short = _Exports(ctypes.CDLL(name, handle=handle)), _Exports(ctypes.PyDLL(name, handle=handle))
         element, symbol = ctypes.POINTER(_Element), ctypes.POINTER(_Symbol)
         # modules
         self.new_context = _typed(short.LLVMPY_ContextCreate, AT)
@@ -92,6 +94,23 @@ class _Functions:
             _typed(getattr(short, f"LLVMPY_InitializeAll{what}"), None)
             for what in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters")
         ]
+
+
+class _Exports:
+    """The functions of a shared library by name; one that is not there is an error with the version to install."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.library[name]  # a new object each time, with types of its own
+        except AttributeError:
+            found = importlib.import_module("llvmlite").__version__
+            raise MissingExtra(
+                f"nacre: llvmlite with the function {name} is required; got llvmlite {found}; run "
+                f"`python -m pip install '{REQUIRED}'`"
+            ) from None
 
 
 def _typed(function: Any, result: Any, *arguments: Any) -> Any:
@@ -172,7 +191,7 @@ def host_features() -> Mapping[str, bool]:
 # ---- modules and machines
 
 
-class Module:
+class VerifiedModule:
     """A verified module in a context of its own, within a `with` block.
 
     Raises Refused for a text that is no LLVM text, or means nothing.
@@ -218,7 +237,7 @@ class Module:
             _llvm().drop_module(self.at)
         _llvm().drop_context(self.context)
 
-    def __enter__(self) -> Module:
+    def __enter__(self) -> VerifiedModule:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -251,7 +270,7 @@ class Machine:
         self.head = f'target datalayout = "{_text_of(llvm.layout_text, layout)}" target triple = "{triple}" '
         llvm.drop_layout(layout)
 
-    def emit(self, module: Module, as_object: bool) -> bytes:
+    def emit(self, module: VerifiedModule, as_object: bool) -> bytes:
         """The object code of a module, or its assembly."""
         llvm, told = _llvm(), _Diagnostics()
         memory = llvm.emit(self.at, module.at, int(as_object), told.at)

@@ -48,7 +48,7 @@ def as_value(x: Any, operation: str = "tensor") -> Value:
     raise DTypeError(f"{operation}: values must be tensors, variables, arrays or numbers; got {type(x).__name__}")
 
 
-def apart(results: Sequence[Value], given: Sequence[Any]) -> list[Value]:
+def distinct_results(results: Sequence[Value], given: Sequence[Any]) -> list[Value]:
     """Results as new objects where they are tensors of the caller's, so that `y[0] = v` does not change x."""
     places = set(map(id, given))
     return [make(y.type, y.content, y.layout, y.node) if id(y) in places else y for y in results]

@@ -23,7 +23,7 @@ from nacre.ops.pointwise import cast, eq, full_like, iota, zeros_like
 from nacre.ops.view import reshape
 from nacre.trace.value import Value, is_concrete
 from nacre.trace.variable import scope
-from nacre.transform.arguments import Arguments, apart, as_value, is_tensor, like, normal_argnums
+from nacre.transform.arguments import Arguments, as_value, distinct_results, is_tensor, like, normal_argnums
 
 __all__ = [
     "grad",
@@ -84,7 +84,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
         loss = outputs[0]
         cotangents = pull([full_like(loss, 1), *(None for _ in outputs[1:])], retain_graph=False)
         gradients = arguments.restore(_filled(cotangents, arguments.primals))
-        loss, *_ = outputs = apart(outputs, arguments.primals)
+        loss, *_ = outputs = distinct_results(outputs, arguments.primals)
         _, aux = arguments.results(outputs)
         return ((loss, aux) if has_aux else loss), gradients[0] if is_whole(argnums) else gradients
 
@@ -128,9 +128,9 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         """The cotangents of the arguments from one of the result."""
         given = _like("vjp: a cotangent", cotangent, arguments.structure, outputs[: arguments.count])
-        return arguments.restore(apart(_filled(pull([*given, *nothing]), arguments.primals), given))
+        return arguments.restore(distinct_results(_filled(pull([*given, *nothing]), arguments.primals), given))
 
-    result, aux = arguments.results(apart(outputs, arguments.primals))
+    result, aux = arguments.results(distinct_results(outputs, arguments.primals))
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
@@ -161,8 +161,8 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     arguments = Arguments("jvp", primals, {}, range(len(primals)))
     given = _tangents(arguments, tangents)
     ys, ts = forward.jvp(arguments.flat(f, has_aux), arguments.primals, given)
-    result, aux = arguments.results(apart(ys, arguments.primals))
-    moved, _ = arguments.results(apart(_filled(ts, ys), given))
+    result, aux = arguments.results(distinct_results(ys, arguments.primals))
+    moved, _ = arguments.results(distinct_results(_filled(ts, ys), given))
     return (result, moved, aux) if has_aux else (result, moved)
 
 

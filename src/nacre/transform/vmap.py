@@ -13,7 +13,7 @@ from nacre.base.types import normal_axis
 from nacre.interpret.batch import batch, to_axis
 from nacre.trace.value import Value
 from nacre.trace.variable import Variable
-from nacre.transform.arguments import apart, as_value, is_tensor, like, name_of, require_results
+from nacre.transform.arguments import as_value, distinct_results, is_tensor, like, name_of, require_results
 from nacre.transform.leftover import require_changeable
 
 __all__ = ["vmap"]
@@ -74,7 +74,7 @@ def vmap(
         ys, where = batch(flat, inputs, chosen, size, randomness)
         targets = _spread("vmap: out_axes", out_axes, found[-1])
         placed = [_placed(y, a, t, size) for y, a, t in zip(ys, where, targets, strict=True)]
-        return tree.unflatten(found[-1], apart(placed, inputs))
+        return tree.unflatten(found[-1], distinct_results(placed, inputs))
 
     return batched
 

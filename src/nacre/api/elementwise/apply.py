@@ -9,8 +9,8 @@ from typing import Any
 from nacre.api.memo import Memo
 from nacre.api.operands import (
     TensorLike,
-    apart,
     as_tensor,
+    distinct,
     operands,
 )
 from nacre.api.tensor import Tensor
@@ -57,7 +57,7 @@ def unary(op: Operation, operation: str, x: TensorLike, kinds: str = NUMERIC) ->
 def _unary(op: Operation, operation: str, kinds: str, x: TensorLike) -> Any:
     held = as_tensor(x)
     require(operation, held.type.dtype, kinds)
-    return apart(op(held), held)
+    return distinct(op(held), held)
 
 
 def binary(op: Operation, operation: str, x: TensorLike, y: TensorLike, kinds: str = NUMERIC) -> Any:

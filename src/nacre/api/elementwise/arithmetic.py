@@ -8,8 +8,8 @@ from nacre.api.elementwise.apply import NUMERIC, REAL, Operation, binary, requir
 from nacre.api.operands import (
     DEFAULT_FLOAT,
     TensorLike,
-    apart,
     as_tensor,
+    distinct,
     filled,
     in_single,
     is_half,
@@ -156,7 +156,7 @@ def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
     if is_scalar(y) and not is_scalar(x):
         base = as_tensor(x)
         if base.type.dtype.is_float and y in _EXACT_POWERS:
-            return apart(_EXACT_POWERS[y](base), base)
+            return distinct(_EXACT_POWERS[y](base), base)
     a, b = operands("pow", x, y)
     require("pow", a.type.dtype, NUMERIC)
     if a.type.dtype.is_float:
@@ -232,7 +232,7 @@ def abs(x: TensorLike, /) -> Tensor:
     """
     held = as_tensor(x)
     require("abs", held.type.dtype, NUMERIC)
-    return pointwise.abs_(held) if held.type.dtype.is_signed else apart(held, held)
+    return pointwise.abs_(held) if held.type.dtype.is_signed else distinct(held, held)
 
 
 def sign(x: TensorLike, /) -> Tensor:
@@ -304,7 +304,7 @@ def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None
     for op, bound in ((pointwise.maximum, min), (pointwise.minimum, max)):
         if bound is not None:
             result = _limited(op, *operands("clip", result, bound))
-    return apart(result, held)
+    return distinct(result, held)
 
 
 def _limited(op: Operation, x: Any, bound: Any) -> Any:
@@ -322,7 +322,7 @@ def _limited(op: Operation, x: Any, bound: Any) -> Any:
 def _rounding(op: Operation, operation: str, x: TensorLike) -> Any:
     held = as_tensor(x)
     require(operation, held.type.dtype, NUMERIC)
-    return op(held) if held.type.dtype.is_float else apart(held, held)
+    return op(held) if held.type.dtype.is_float else distinct(held, held)
 
 
 def floor(x: TensorLike, /) -> Tensor:

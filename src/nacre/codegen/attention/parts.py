@@ -20,7 +20,7 @@ from nacre.codegen.gemm.element_types import Numbers, edge, load_edge, store_edg
 from nacre.codegen.gemm.pack import emit_copy, emit_gather, emit_pack, emit_transpose
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.tile import Shape, emit_tile, tile_name, tile_shape
-from nacre.native.text import Function, Module, Val, vec
+from nacre.native.text import Function, ModuleText, Val, vec
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Parts:
         """What the plans of kernels made of these parts depend on."""
         return PanelModel(self.lanes, self.numbers.bytes, self.tall)
 
-    def emit(self, module: Module, exact_skips: bool, bounds_masks: bool) -> None:
+    def emit(self, module: ModuleText, exact_skips: bool, bounds_masks: bool) -> None:
         """Write the functions; those of skipped keys, and the one that looks through a mask, only if wanted."""
         for rows in (self.tall, self.shape.few):
             for vectors in (self.shape.vectors, 1):
@@ -112,7 +112,7 @@ class Parts:
 
     # ---- functions
 
-    def _emit_band(self, module: Module) -> None:
+    def _emit_band(self, module: ModuleText) -> None:
         """@band(rows, a, a_row, a_k, b, b_row, held, depth, c, c_row, columns, adds): tiles over columns, then k.
 
         As many rows are computed as a tile is tall, or as one of few rows is where that is enough.
@@ -177,7 +177,7 @@ class Parts:
                 ],
             )
 
-    def _emit_fill(self, module: Module) -> None:
+    def _emit_fill(self, module: ModuleText) -> None:
         """@fill(to, row, rows, first, columns, value): in row r the columns from `first` + r on become the value."""
         n = self.numbers
         params = {"to": "ptr", "row": "i64", "rows": "i64", "first": "i64", "columns": "i64", "value": n.wide}
@@ -191,7 +191,7 @@ class Parts:
                 f.masked_store(value, f.gep(row, inner.index, n.wide), mask)
         f.ret()
 
-    def _emit_finite(self, module: Module, n: Numbers) -> None:
+    def _emit_finite(self, module: ModuleText, n: Numbers) -> None:
         """@finite(x, row, rows, columns): 1 if every element is finite, else 0."""
         params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
         f = module.function(n.part("finite"), "i64", params, linkage="internal", attributes=n.isa.attributes)
@@ -207,7 +207,7 @@ class Parts:
         found = f.intrinsic("vector.reduce.smax", scalar, [loop.results[0]], overload=[bits])
         f.ret(f.cast("zext", f.icmp("slt", found, infinity), "i64"))
 
-    def _emit_below(self, module: Module) -> None:
+    def _emit_below(self, module: ModuleText) -> None:
         """@below(x, row, rows, columns): 1 if every element is a number below +∞, else 0."""
         n = self.numbers
         params = {"x": "ptr", "row": "i64", "rows": "i64", "columns": "i64"}
@@ -222,7 +222,7 @@ class Parts:
         found = f.intrinsic("vector.reduce.or", "i32", [loop.results[0]], overload=[none.ty])
         f.ret(f.cast("zext", f.icmp("eq", found, 0), "i64"))
 
-    def _emit_settle(self, module: Module, source: Numbers) -> None:
+    def _emit_settle(self, module: ModuleText, source: Numbers) -> None:
         """@settle(c, c_row, rows, columns, b, b_row, next, stop, more): chains at −0 meet the keys that were skipped.
 
         These are rows `next` to `stop` of B in the chain that was left, and more chains if `more` is not 0.
@@ -268,7 +268,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Slots:
+class ArgumentSlots:
     """The names of a kernel's argument slots in order, and what they hold."""
 
     names: tuple[str, ...]

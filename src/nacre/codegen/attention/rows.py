@@ -34,7 +34,7 @@ from nacre.kernel.ast import (
     cast,
     const,
 )
-from nacre.native.text import Function, Module, Val
+from nacre.native.text import Function, ModuleText, Val
 
 ROWS, COLUMNS, APART = Dim.symbol("rows"), Dim.symbol("columns"), Dim.symbol("apart")  # apart: from row to row
 I, J = Index("i"), Index("j")
@@ -205,7 +205,7 @@ def rows_of(body: tuple[Stmt, ...]) -> For:
 
 
 @dataclass(frozen=True)
-class Nest:
+class RowNest:
     """A nest as a function of the module at hand."""
 
     name: str
@@ -221,11 +221,11 @@ class Nest:
         f.call(self.name, "void", [table, f.i64(0), rows, Val("null", "ptr")])
 
 
-def emit_nest(module: Module, isa: Isa, kernel: Kernel) -> Nest:
+def emit_nest(module: ModuleText, isa: Isa, kernel: Kernel) -> RowNest:
     """Write a nest as a function of the module; its work items are rows, or all of them if they are lanes."""
     params = {"args": "ptr", "lo": "i64", "hi": "i64", "scratch": "ptr"}
     f = module.function(kernel.name, "void", params, linkage="internal", attributes=isa.attributes)
     writer = Writer(f, isa)
     extent = writer.kernel(kernel)
     assert extent in (ROWS, (ROWS + (GRAIN - 1)) // GRAIN) and writer.scratch_size == 0
-    return Nest(kernel.name, tuple(b.name for b in kernel.buffers), tuple(map(str, writer.sizes)))
+    return RowNest(kernel.name, tuple(b.name for b in kernel.buffers), tuple(map(str, writer.sizes)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from nacre.base.dtypes import DType, bfloat16, float16, float32
 from nacre.base.errors import ArgumentError
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import Count, Kernel, Step, Steps
+from nacre.codegen.convolution.sequence import ConvolutionStep, Count, SequenceKernel, Steps
 from nacre.codegen.isa import Isa
 from nacre.codegen.vecmath import convert
 from nacre.native.text import Operand, vec
@@ -17,7 +17,7 @@ HALF_TYPES = {"half": float16, "bfloat": bfloat16}
 
 
 @dataclass(frozen=True)
-class Tensor:
+class HalfTensor:
     """A dense tensor as rows of elements; the rows may grow with the batch."""
 
     name: str
@@ -34,8 +34,8 @@ def through_float(
     isa: Isa,
     scalar: str,
     steps: Callable[[str], Steps],
-    inputs: tuple[Tensor, ...],
-    output: Tensor,
+    inputs: tuple[HalfTensor, ...],
+    output: HalfTensor,
     *,
     epilogue: bool = False,
 ) -> Steps:
@@ -62,9 +62,9 @@ def through_float(
     return Steps((*before, *inner, after), wide.workspaces | spaces, wide.packed)
 
 
-def _convert(isa: Isa, tensor: Tensor, source: DType, target: DType, a: str, b: str) -> Step:
+def _convert(isa: Isa, tensor: HalfTensor, source: DType, target: DType, a: str, b: str) -> ConvolutionStep:
     """The kernel that converts a tensor, a work item a row."""
-    k = Kernel(isa, "float", f"convert_{a}", (a, b))
+    k = SequenceKernel(isa, "float", f"convert_{a}", (a, b))
     f, whole = k.f, tensor.length // k.lanes * k.lanes
 
     def move(at: Operand, lanes: int) -> None:

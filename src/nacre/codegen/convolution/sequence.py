@@ -10,7 +10,7 @@ import numpy as np
 from nacre.base.records import dataclass
 from nacre.codegen.isa import Isa
 from nacre.kernel.order_convolution import CHANNEL_BLOCK
-from nacre.native.text import Function, Module, Operand, Val, bits_of
+from nacre.native.text import Function, ModuleText, Operand, Val, bits_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Step:
+class ConvolutionStep:
     """One kernel: its text, the buffers its argument slots point to, and its parallel extent.
 
     The slots are the addresses of `buffers`, then the batch as an i64.
@@ -52,7 +52,7 @@ class Steps:
     kernel alone writes, `fills` may tell the operand of which NumPy can make the same.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ConvolutionStep, ...]
     workspaces: dict[str, Count] = field(default_factory=dict[str, Count])
     packed: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     fills: dict[str, tuple[str, Fill]] = field(default_factory=dict[str, tuple[str, Fill]])
@@ -69,7 +69,7 @@ class Blocked:
 PLANES = Blocked()
 
 
-ConvolutionEpilogue = Callable[[Function, Val, "Place"], Val]
+ConvolutionEpilogue = Callable[[Function, Val, "ResultPlace"], Val]
 
 
 def read_along(epilogue: ConvolutionEpilogue | None) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def read_along(epilogue: ConvolutionEpilogue | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Place:
+class ResultPlace:
     """Where a vector of finished results lies: its channel, and the index of its first element.
 
     The index is that of the whole result, as it lies in memory.  `mask` holds the lanes that are present, or
@@ -94,13 +94,13 @@ class Place:
     blocked: bool = False
 
 
-class Kernel:
+class SequenceKernel:
     """A kernel being written: module, function and the values that every kernel reads first."""
 
     def __init__(self, isa: Isa, scalar: str, name: str, buffers: Sequence[str]) -> None:
         self.isa, self.scalar, self.name = isa, scalar, name
         self.buffers = tuple(buffers)
-        self.module = Module(name)
+        self.module = ModuleText(name)
         self.lanes = isa.lanes(scalar)
         self.vector = isa.vector(scalar)
         self.element = bits_of(scalar) // 8
@@ -122,11 +122,11 @@ class Kernel:
         inner = ", ".join(f"i64 {v}" for v in values)
         return self.module.constant(name, f"[{len(values)} x i64]", f"[{inner}]")
 
-    def finish(self, writes: Sequence[str], items: Count, scratch: int = 0, grain: int = 1) -> Step:
+    def finish(self, writes: Sequence[str], items: Count, scratch: int = 0, grain: int = 1) -> ConvolutionStep:
         """End the kernel function and describe it; scratch is in bytes."""
         self.f.ret()
         text = self.module.text()
-        return Step(self.name, text, self.buffers, tuple(writes), items, scratch, grain)
+        return ConvolutionStep(self.name, text, self.buffers, tuple(writes), items, scratch, grain)
 
 
 def split(f: Function, index: Operand, extent: int) -> tuple[Operand, Operand]:

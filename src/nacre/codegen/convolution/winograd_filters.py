@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nacre.base.records import dataclass
-from nacre.codegen.convolution.sequence import Kernel
+from nacre.codegen.convolution.sequence import SequenceKernel
 from nacre.kernel.order_winograd import (
     FILTER_POINTS,
     FILTER_SCALE,
@@ -43,7 +43,7 @@ class Vectors(Arithmetic[Val]):
 class FilterRow:
     """Code for the rows of a kind, of filters staged as [channel][tap][lane], possibly read backwards."""
 
-    k: Kernel
+    k: SequenceKernel
     f: Function
     width: int
     turned: bool
@@ -76,7 +76,7 @@ class FilterRow:
         return self.f.fmul(values[point], numbers[2 + same])
 
 
-class Row(NamedTuple):
+class RowSource(NamedTuple):
     """How the code of a kind does a row: whether it does, what it reads of staged filters, and the row's numbers."""
 
     chosen: Val
@@ -84,7 +84,7 @@ class Row(NamedTuple):
     numbers: Val
 
 
-def rows_by_kind(k: Kernel, row: Val, stage: Val, width: int, turned: bool) -> dict[str, Row]:
+def rows_by_kind(k: SequenceKernel, row: Val, stage: Val, width: int, turned: bool) -> dict[str, RowSource]:
     """What to give the code of each kind for a row of points of staged filters."""
     f, scalar = k.f, k.scalar
     points = 0.0, *FILTER_POINTS, 0.0
@@ -96,4 +96,7 @@ def rows_by_kind(k: Kernel, row: Val, stage: Val, width: int, turned: bool) -> d
     first, end = f.icmp("eq", row, 0), f.icmp("eq", row, PATCH - 1)
     edge, later = f.or_(first, end), f.gep(stage, 6 * width, scalar)
     source = f.select(end if not turned else first, later, stage)
-    return {"edge": Row(edge, source, numbers), "inner": Row(f.xor(edge, f.const("i1", True)), stage, numbers)}
+    return {
+        "edge": RowSource(edge, source, numbers),
+        "inner": RowSource(f.xor(edge, f.const("i1", True)), stage, numbers),
+    }

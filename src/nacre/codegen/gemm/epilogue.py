@@ -9,7 +9,7 @@ from nacre.base.dtypes import DType
 from nacre.base.errors import CompileError
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Edge, Numbers, edge, load_edge, store_edge
-from nacre.native.text import Function, Module, Val, bits_of, vec
+from nacre.native.text import Function, ModuleText, Val, bits_of, vec
 
 EpilogueFunction = Callable[[Function, Val, list[Val]], list[Val]]
 """Called with the finished sums of `lanes` consecutive columns of a row, and each operand's vector in its
@@ -25,7 +25,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Operand:
+class EpilogueOperand:
     """What an epilogue reads beside the sums: `kind` is one of "row", "full", "column", "scalar"."""
 
     kind: str
@@ -40,7 +40,7 @@ class GemmEpilogue:
     full operands are as far apart.
     """
 
-    operands: tuple[Operand, ...]
+    operands: tuple[EpilogueOperand, ...]
     outputs: tuple[DType, ...]
     epilogue: EpilogueFunction | None
     over: bool = False
@@ -96,7 +96,9 @@ SUMS = {
 }  # fmt: skip
 
 
-def emit_merge(module: Module, numbers: Numbers, panel: int, ending: GemmEpilogue, slots: Slots, often: bool) -> None:
+def emit_merge(
+    module: ModuleText, numbers: Numbers, panel: int, ending: GemmEpilogue, slots: Slots, often: bool
+) -> None:
     """@merge(args, from, from_row, home, home_row, outer, inner, m, n, rows, columns, add).
 
     Sends raw sums of rows × columns elements at (outer, inner, m, n) from a tile through the epilogue to the outputs.
@@ -108,7 +110,7 @@ def emit_merge(module: Module, numbers: Numbers, panel: int, ending: GemmEpilogu
     f.ret()
 
 
-def emit_stay(module: Module, numbers: Numbers, name: str) -> None:
+def emit_stay(module: ModuleText, numbers: Numbers, name: str) -> None:
     """A function like @merge that leaves sums at home: those of blocks of k but the last, and finished ones."""
     f = module.function(name, "void", SUMS, linkage="internal", attributes=numbers.isa.attributes)
     Merge(f, numbers, GemmEpilogue((), (), None), Slots(()), 0, f.icmp("ne", f["add"], 0)).sweep(finishes=False)

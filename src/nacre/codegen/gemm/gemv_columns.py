@@ -12,12 +12,12 @@ from nacre.codegen.gemm.element_types import Numbers, numbers
 from nacre.codegen.gemm.gemv import LINE, add_chain, blocks, clear, factors_of, gemv_function
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.plan import BLOCK, STRIPS
-from nacre.native.text import Function, Module, Val, bits_of, vec
+from nacre.native.text import Function, ModuleText, Val, bits_of, vec
 
 HELD = 24 * 1024  # bytes of strips that advance side by side; as many behind them are on their way
 
 
-def emit_gemv_columns(module: Module, arithmetic: Numbers, matrix: Numbers) -> None:
+def emit_gemv_columns(module: ModuleText, arithmetic: Numbers, matrix: Numbers) -> None:
     """@dots: columns of B are contiguous; groups of strips ask for those that follow.  Parameters are @sweep's."""
     _GemvColumns(gemv_function(module, matrix, "dots"), arithmetic, matrix).write()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from nacre.codegen.gemm.element_types import Numbers, grouped
 from nacre.codegen.gemm.gemv import PARAMETERS
 from nacre.codegen.gemm.packed_dot import FLIP, filled
-from nacre.native.text import Function, Module, Val, vec
+from nacre.native.text import Function, ModuleText, Val, vec
 
 COLUMNS = 4  # of B that advance together
 
@@ -25,7 +25,7 @@ def integer_numbers(numbers: Numbers) -> Numbers | None:
     return found if found.group > 1 and not found.rounds else None
 
 
-def emit_gemv_integer(module: Module, numbers: Numbers) -> None:
+def emit_gemv_integer(module: ModuleText, numbers: Numbers) -> None:
     """@runs, with the parameters of the other functions for few rows: k is contiguous in A and in B."""
     f = module.function(
         numbers.part("runs"), "void", PARAMETERS, linkage="internal", attributes=numbers.isa.attributes,

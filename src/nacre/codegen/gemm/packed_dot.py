@@ -16,7 +16,7 @@ from __future__ import annotations
 from nacre.codegen.gemm.element_types import Numbers, edge, load_edge
 from nacre.codegen.gemm.pack import Transposer
 from nacre.codegen.gemm.tile import ASKING, Shape, emit_tile, tile_name
-from nacre.native.text import Function, Module, Val, lanes_of, vec
+from nacre.native.text import Function, ModuleText, Val, lanes_of, vec
 
 FLIP = 0x80808080  # moves the numbers of a word of four by 128
 MINUS_ZERO = 0x8000  # of bfloat16
@@ -42,7 +42,7 @@ GATHER = {
 }  # fmt: skip
 
 
-def emit_wide_tiles(module: Module, numbers: Numbers, shape: Shape) -> None:
+def emit_wide_tiles(module: ModuleText, numbers: Numbers, shape: Shape) -> None:
     """Write the tiles that take words apart: the tallest calls shorter ones, as it seldom runs."""
     for vectors in (shape.vectors, 1):
         for rows in shape.rows[1:]:
@@ -61,7 +61,7 @@ def emit_wide_tiles(module: Module, numbers: Numbers, shape: Shape) -> None:
         f.ret()
 
 
-def emit_packed_dot(module: Module, numbers: Numbers, vectors: int) -> None:
+def emit_packed_dot(module: ModuleText, numbers: Numbers, vectors: int) -> None:
     """Write the functions that pack words, for panels of the given number of vectors and strips of one."""
     _emit_rows(module, numbers, vectors)
     _emit_rows(module, numbers, 1)
@@ -77,7 +77,7 @@ def packed_count(f: Function, numbers: Numbers, kc: Val) -> Val:
     return kc if numbers.group == 1 else f.lshr(f.add(kc, numbers.group - 1), numbers.group.bit_length() - 1)
 
 
-def _function(module: Module, numbers: Numbers, name: str, parameters: dict[str, str]) -> Function:
+def _function(module: ModuleText, numbers: Numbers, name: str, parameters: dict[str, str]) -> Function:
     return module.function(
         numbers.part(name), "void", parameters, linkage="internal", attributes=numbers.isa.attributes,
         noalias=tuple(p for p in ("from", "to") if p in parameters),
@@ -165,7 +165,7 @@ def _absent(f: Function, numbers: Numbers, ty: str) -> Val:
     return f.splat(f.cast("trunc", f["flip"], _stored(numbers)), lanes_of(ty))
 
 
-def _emit_rows(module: Module, numbers: Numbers, vectors: int) -> None:
+def _emit_rows(module: ModuleText, numbers: Numbers, vectors: int) -> None:
     """@words_rows_N(from, k_stride, to, to_row, panel, kc, columns, flip, known): panels of N vectors of columns.
 
     Columns are contiguous.  Words of a k are, `to_row` bytes from those of the next k; panels are `panel` bytes apart.
@@ -211,7 +211,7 @@ def _row(
     return loop.results[1:]
 
 
-def _emit_along(module: Module, numbers: Numbers) -> None:
+def _emit_along(module: ModuleText, numbers: Numbers) -> None:
     """@words_along(from, row, to, to_row, kc, rows, flip, known): rows of contiguous k; each fills a last vector."""
     f = _function(module, numbers, "words_along", ALONG)
     size = numbers.lanes * numbers.group
@@ -253,7 +253,7 @@ def filled(f: Function, numbers: Numbers, pointer: Val, ty: str, count: Val, spa
     return f.load(spare, ty)
 
 
-def _emit_gather(module: Module, numbers: Numbers) -> None:
+def _emit_gather(module: ModuleText, numbers: Numbers) -> None:
     """@words_gather(from, k_stride, stride, to, to_k, to_i, kc, count, flip, known): `count` runs of k, any strides."""
     f = _function(module, numbers, "words_gather", GATHER)
     stored, group = _stored(numbers), numbers.group
@@ -275,7 +275,7 @@ def _emit_gather(module: Module, numbers: Numbers) -> None:
     f.ret()
 
 
-def _emit_transposed(module: Module, numbers: Numbers) -> None:
+def _emit_transposed(module: ModuleText, numbers: Numbers) -> None:
     """@words_turned(from, stride, to, to_row, kc, count, known): a vector's width of columns whose k are contiguous.
 
     Words of a k are contiguous; behind `count` of them there is anything that is in the matrix, or zeros.
@@ -319,7 +319,7 @@ def clear(f: Function, numbers: Numbers, target: Val, row: Val, kc: Val) -> None
 # ---- what begins the sums
 
 
-def _emit_header(module: Module, numbers: Numbers) -> None:
+def _emit_header(module: ModuleText, numbers: Numbers) -> None:
     """@words_header(at, row, count): what begins the sums of a panel of B, whose words follow at + row.
 
     A's numbers are 128 too great where both are signed, too small where they are not; so is a sum by 128 times the

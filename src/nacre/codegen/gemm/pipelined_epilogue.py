@@ -9,9 +9,9 @@ from __future__ import annotations
 from nacre.base.records import dataclass
 from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import GemmEpilogue, Matrix, Merge, Slots
-from nacre.codegen.gemm.scratch import Layout
+from nacre.codegen.gemm.scratch import ScratchLayout
 from nacre.codegen.gemm.tile import ASKING, ask, multiply, read_row, row_bases
-from nacre.native.text import Function, Module, Val, vec
+from nacre.native.text import Function, ModuleText, Val, vec
 
 LINE = 64  # bytes
 SLOW = ("fdiv", "sqrt")
@@ -31,12 +31,12 @@ def is_slow(numbers: Numbers, ending: GemmEpilogue) -> bool:
     """Whether an ending waits for divisions or roots; tiles of words have none beside them."""
     if ending.epilogue is None or not is_pipelined(numbers):
         return False
-    f = Module("ending").function("ending", "void", {})
+    f = ModuleText("ending").function("ending", "void", {})
     ending.epilogue(f, f.zero(numbers.vector), [f.zero(vec(o.dtype.memory, numbers.lanes)) for o in ending.operands])
     return any(word in line for line in f.lines for word in SLOW)
 
 
-def emit_pipelined_epilogue(module: Module, layout: Layout, ending: GemmEpilogue, slots: Slots) -> None:
+def emit_pipelined_epilogue(module: ModuleText, layout: ScratchLayout, ending: GemmEpilogue, slots: Slots) -> None:
     """@weave(tile's, args, outer, inner, from, home, m, n, home_row, add, next_m, next_n).
 
     The tallest tile of a whole panel, whose own sums go to `c`.  Meanwhile those of another one, which are at `from`
@@ -85,7 +85,7 @@ class PendingTile:
     """The tile of a block whose sums wait for their ending, if there is one."""
 
     f: Function
-    layout: Layout
+    layout: ScratchLayout
     there: Val  # addresses of variables: whether there is one, which of the two places is free, where the tile is
     free: Val
     home: Val
@@ -126,7 +126,7 @@ class PendingTile:
             ])  # fmt: skip
 
 
-def no_pending_tile(f: Function, layout: Layout) -> PendingTile:
+def no_pending_tile(f: Function, layout: ScratchLayout) -> PendingTile:
     """No tile waits yet."""
     waiting = PendingTile(f, layout, *(f.alloca(ty, align=8) for ty in ("i64", "i64", "ptr", "i64", "i64")))
     f.store(f.i64(0), waiting.there)

@@ -10,8 +10,8 @@ from nacre.codegen.gemm.element_types import Numbers
 from nacre.codegen.gemm.epilogue import OUTPUT, GemmEpilogue, Slots
 from nacre.codegen.gemm.plan import BLOCK
 from nacre.codegen.gemm.prefetch_epilogue import NEAR, prefetched_bytes
-from nacre.codegen.gemm.scratch import Layout
-from nacre.native.text import Function, Module, Val
+from nacre.codegen.gemm.scratch import ScratchLayout
+from nacre.native.text import Function, ModuleText, Val
 
 # The argument slots that all products have: factors and the first output, sizes, and strides.
 SIZES = ("batch", "inner", "m", "n", "k")
@@ -28,7 +28,7 @@ def common_slots(thin: bool) -> tuple[str, ...]:
     return ("A", "B", *(() if thin else ("Packed",)), "Output0", *SIZES, *STRIDES, *OUTPUT)
 
 
-def shared_names(layout: Layout, thin: bool) -> tuple[str, str, str]:
+def shared_names(layout: ScratchLayout, thin: bool) -> tuple[str, str, str]:
     """The functions that kernels share: of items, of a block, and of sums that stay at home."""
     items, block, stay = (layout.matrix.part(f"{'thin_' if thin else ''}{name}") for name in ("items", "block", "stay"))
     return items, block, stay
@@ -55,7 +55,9 @@ def end_of(f: Function, stay: str, size: Val) -> End:
     return End(merge, Val(f"@{stay}", "ptr"), expect, weave, in_place, plain, expects)
 
 
-def emit_kernel(module: Module, name: str, layout: Layout, ending: GemmEpilogue, slots: Slots, thin: bool) -> None:
+def emit_kernel(
+    module: ModuleText, name: str, layout: ScratchLayout, ending: GemmEpilogue, slots: Slots, thin: bool
+) -> None:
     """The kernel: what it hands to the function that all products of its type share."""
     numbers = layout.numbers
     f = module.function(
@@ -74,7 +76,7 @@ def emit_kernel(module: Module, name: str, layout: Layout, ending: GemmEpilogue,
     f.ret()
 
 
-def emit_items(module: Module, numbers: Numbers, thin: bool, name: str, block: str) -> None:
+def emit_items(module: ModuleText, numbers: Numbers, thin: bool, name: str, block: str) -> None:
     """@items(args, how, lo, hi, scratch): items number blocks of rows fastest, then blocks of columns, then the batch.
 
     Neighbouring blocks of rows run as one, so that B is packed once for them.
