@@ -95,9 +95,7 @@ def test_a_function_that_llvmlite_lacks_is_an_error_with_the_version_to_install(
 ) -> None:
     handle = llvm._shared_library()
     monkeypatch.setattr(llvm, "_shared_library", lambda: (ctypes.util.find_library("c"), ctypes.CDLL(None)._handle))
-    with pytest.raises(
-        MissingExtra, match=r"LLVMPY_ContextCreate is required; got .*'llvmlite>=0\.45,<0\.51'"
-    ):
+    with pytest.raises(MissingExtra, match=r"LLVMPY_ContextCreate is required; got .*'llvmlite>=0\.45,<0\.51'"):
         llvm._Functions()
     monkeypatch.setattr(llvm, "_shared_library", lambda: handle)
     assert llvm._Functions().version()

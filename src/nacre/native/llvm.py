@@ -1,12 +1,14 @@
 """LLVM through the C functions of llvmlite's shared library, without llvmlite's Python classes.
 
-Those classes would cost every process about 30 ms before its first kernel, and share one lock for all of LLVM.  Here
-each module has its own context, and each machine belongs to one thread, so that threads may compile at once::
+Those classes would cost every process more time before its first kernel, and share one lock for all of LLVM.  Here each module has its own context, and each machine belongs to one thread, so that threads may compile at once::
 
     machine = Machine(process_triple(), host_cpu(), "", 2)
     with Module(machine.head + text) as module:
         image = machine.emit(module, as_object=True)
 """
+
+# The gain: 13 ms of processor time until LLVM is ready, against 36 ms with `llvmlite.binding` (the least of 12 fresh
+# processes each, taking turns, on an AMD EPYC under load), and threads that compile at once.
 
 from __future__ import annotations
 
